@@ -41,11 +41,10 @@ from cuda_device.codegen.cpu.records import (
 )
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
-from cuda_device.device import numeric
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.ops import Effect, Scope
+from cuda_device.ir.ops import Effect
 from cuda_device.types.model import Number, Space
 
 THREAD_PARAMETER = "ptr readonly captures(none) %thread"
@@ -440,8 +439,6 @@ class Cpu(Dialect):
 
     # The frame of a coroutine is memory of ours, at the boundary of a cache line.
     frame_alignment = 64
-    # With AVX512-FP16, LLVM 22 makes -32768 of NaN as an int16.
-    truncates_halves = False
     same_bits = 'asm "", "=r,0"'
 
     def __init__(self, module: Module, options: Options = DEFAULTS) -> None:
@@ -503,10 +500,6 @@ class Cpu(Dialect):
         offset = self.offsets[number]
         return base + f"  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
 
-    def sync_scope(self, scope: Scope) -> str:
-        """Every scope is the widest."""
-        return ""
-
     def update(self, update: Update, result: str) -> str:
         """LLVM's instruction."""
         operation = {"exch": "xchg"}.get(update.operation, update.operation)
@@ -525,10 +518,6 @@ class Cpu(Dialect):
         load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
         return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
 
-    def pause(self, nanoseconds: str) -> str:
-        """Nothing: the `yield` beside it lets other threads run."""
-        return ""
-
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """A call."""
         return report(status, place, *values)
@@ -541,10 +530,6 @@ class Cpu(Dialect):
         """The kernel's end: other functions have told their callers (see `instrument/cpu_passes`)."""
         assert function.kernel, function.name
         return self.leave(function)
-
-    def math(self, function: numeric.MathFunction) -> str:
-        """The CPU's column of the table."""
-        return function.cpu
 
     def library(self, stem: str, type: Number) -> str:
         """The C library's names: `sinf`, `sin`."""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import ClassVar
 
-from cuda_device.device import numeric
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -140,21 +139,16 @@ class Dialect(ABC):
     """How one backend spells things. `module` is the device module that is being written."""
 
     is_gpu: ClassVar[bool] = False
-    """Whether it is a GPU's: launches then see to what memory is like, and NaN is what its instructions make of it."""
-    has_lines: ClassVar[bool] = False
-    """Whether there can be a table of lines."""
+    """Whether it is a GPU's: launches then see to what memory is like, NaN is what its instructions make of it, and texts are in
+    the code, which else the host knows."""
     dwarf: ClassVar[int] = 4
     """The version of DWARF that debuggers get."""
-    has_texts: ClassVar[bool] = False
-    """Whether texts are in the code; else the host knows them."""
     frame_alignment: ClassVar[int]
     """What the memory that functions have of their own can be aligned to."""
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
     same_bits: ClassVar[str]
     """A text of the assembler's that gives the 16 bits that it is given."""
-    truncates_halves: ClassVar[bool] = True
-    """Whether LLVM makes integers of float16 as it says it does."""
     called: ClassVar[str] = ""
     """What calls of functions are marked with, beside what their definitions are."""
 
@@ -185,17 +179,17 @@ class Dialect(ABC):
         `allocas` are the lines that make the function's memory of its own.
         """
 
-    @abstractmethod
     def close(self, function: Function) -> str:
         """The text behind a function's last block."""
+        return "}\n"
 
-    @abstractmethod
     def leave(self, function: Function) -> str:
         """How a function that returns nothing ends."""
+        return "ret void"
 
-    @abstractmethod
     def arguments(self) -> tuple[str, ...]:
         """What every call passes first."""
+        return ()
 
     @abstractmethod
     def register(self, name: str, result: str) -> str:
@@ -213,9 +207,9 @@ class Dialect(ABC):
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
         """Text, and the operand, that give the address of a shared array, or (None) of the launch's shared memory."""
 
-    @abstractmethod
     def sync_scope(self, scope: Scope) -> str:
         """What an atomic instruction says of its scope."""
+        return ""
 
     @abstractmethod
     def update(self, update: Update, result: str) -> str:
@@ -225,25 +219,21 @@ class Dialect(ABC):
     def wide(self, wide: Wide, result: str) -> str:
         """An atomic access to 16 bytes."""
 
-    @abstractmethod
     def pause(self, nanoseconds: str) -> str:
-        """Waits for a short while."""
+        """Waits for a short while; where nothing can, the `yield` beside it lets other threads run."""
+        return ""
 
     @abstractmethod
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """Tells the host that this thread failed, with two integers of 64 bits at most."""
 
-    @abstractmethod
     def trace(self, place: int, value: str, done: str) -> str:
         """Tells the race detector what this thread does; an address in shared memory counts from where that begins."""
+        return ""
 
     @abstractmethod
     def exit(self, function: Function) -> str:
         """Ends the thread."""
-
-    @abstractmethod
-    def math(self, function: numeric.MathFunction) -> str:
-        """The name of a function: `llvm.…`, or the stem of a library's."""
 
     @abstractmethod
     def library(self, stem: str, type: Number) -> str:
@@ -257,9 +247,9 @@ class Dialect(ABC):
         """The address of a text that is in the code."""
         raise NotImplementedError(text)
 
-    @abstractmethod
     def room(self, result: str) -> str:
-        """Makes `result` whether the stack has room for another call."""
+        """Makes `result` whether the stack has room for another call; a GPU's driver sees to that."""
+        return f"  {result} = icmp eq i32 0, 0\n"
 
     def runner(self, parameters: Sequence[str]) -> str:
         """What stands behind the functions, and runs a kernel that takes such parameters."""

@@ -255,7 +255,7 @@ class ModuleWriter:
         self.has_extremes = "afn" in flags and dialect.is_gpu
         """Whether `min` and `max` of float32 are one instruction of a GPU, which takes a number rather than NaN, and any zero."""
         self.metadata = Metadata(
-            options.debug or (options.lineinfo and dialect.has_lines),
+            options.debug or (options.lineinfo and dialect.is_gpu),
             dialect.module_flags(),
             options.debug * dialect.dwarf,
         )
@@ -466,7 +466,7 @@ def _hidden(to: FunctionWriter, value: str, type: model.Type) -> str:
 def truncate(to: FunctionWriter, op: Op, source: model.Number, target: model.Number) -> None:
     """Writes a float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
     value = to.typed(op.operands[0])
-    if source == model.FLOAT16 and not to.dialect.truncates_halves:
+    if source == model.FLOAT16 and not to.dialect.is_gpu:  # with AVX512-FP16, LLVM 22 makes -32768 of NaN as an int16
         source, value = model.FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
     function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{float_suffix(source)}"
     call = to.module.call(function, to.module.type(target), [to.module.type(source)])

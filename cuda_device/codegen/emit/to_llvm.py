@@ -145,7 +145,7 @@ def emit(to: FunctionWriter, op: Op) -> None:
         at = to.temporary(f"getelementptr i64, ptr {buffer}, i64 {i}")
         if choice is None:
             to.line(f"store {to.typed(operand)}, ptr {at}, align 8")
-        elif to.dialect.has_texts:
+        elif to.dialect.is_gpu:
             yes, no = (f"ptr {to.dialect.text(text)}" for text in choice)
             to.line(f"store ptr {to.temporary(f'select {to.typed(operand)}, {yes}, {no}')}, ptr {at}, align 8")
         else:
@@ -320,7 +320,7 @@ def _math(to: FunctionWriter, op: Op) -> None:
     row = MATH[str(op.attributes["function"])]
     number = _number(op.result)
     type = to.module.type(number)
-    name, marks = to.dialect.math(row), ""
+    name, marks = row.gpu if to.dialect.is_gpu else row.cpu, ""
     if name.startswith("llvm."):
         name = f"{name}.{float_suffix(number)}"
     else:

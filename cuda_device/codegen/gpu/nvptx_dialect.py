@@ -8,7 +8,6 @@ from typing import ClassVar
 from cuda_device.codegen.emit import llvm_writer, to_llvm
 from cuda_device.codegen.emit.dialect import PAIR, Dialect, Meeting, Status, Update, Wide, shared_arrays, shared_size
 from cuda_device.codegen.gpu import report_text
-from cuda_device.device import numeric
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
@@ -116,7 +115,7 @@ _INTRINSICS = (
 class Nvptx(Dialect):
     """A GPU."""
 
-    is_gpu = has_lines = has_texts = True
+    is_gpu = True
     dwarf = 2
     same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
     frame_alignment = 1 << 30
@@ -186,18 +185,6 @@ class Nvptx(Dialect):
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
         more = self.definition(function) + _attributes(self.options, function.kernel)
         return f"{head} nounwind{more} {{\nb0:\n{allocas}", "b0"
-
-    def close(self, _: Function) -> str:
-        """Nothing follows."""
-        return "}\n"
-
-    def leave(self, _: Function) -> str:
-        """A plain return."""
-        return "ret void"
-
-    def arguments(self) -> tuple[str, ...]:
-        """Nothing is hidden."""
-        return ()
 
     def register(self, name: str, result: str) -> str:
         """A call of the intrinsic, with the range that the hardware promises."""
@@ -282,17 +269,9 @@ class Nvptx(Dialect):
         """A call; a function that is compiled for others has nobody to report to."""
         return report_text.report(status, place, values) if self.module.main.kernel else report_text.TRAP
 
-    def trace(self, place: int, value: str, done: str) -> str:
-        """Nothing: races are looked for on the CPU."""
-        return ""
-
     def exit(self, function: Function) -> str:
         """`exit`."""
         return report_text.leave()
-
-    def math(self, function: numeric.MathFunction) -> str:
-        """The GPU's column of the table."""
-        return function.gpu
 
     def library(self, stem: str, type: Number) -> str:
         """libdevice's names: `__nv_sinf`, `__nv_sin`, and `__nv_fast_sinf` where it may be approximate."""
@@ -307,10 +286,6 @@ class Nvptx(Dialect):
     def text(self, text: str) -> str:
         """A global constant."""
         return f"addrspacecast (ptr addrspace(1) @text_{self.texts[text]} to ptr)"
-
-    def room(self, result: str) -> str:
-        """The driver knows the stack of a launch."""
-        return f"  {result} = icmp eq i32 0, 0\n"
 
 
 def _texts(texts: Mapping[str, int]) -> str:
