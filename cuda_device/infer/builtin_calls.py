@@ -30,9 +30,6 @@ from cuda_device.infer.indexing import check_count, no_keywords
 from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.kinds import complexes, dicts, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, means
-from cuda_device.infer.operators import COMPARISONS
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Op
 from cuda_device.library import complex_functions, numbers, prelude, standard
 from cuda_device.library.table import entry
 from cuda_device.types.host import host_type_of
@@ -118,8 +115,6 @@ _OF_NUMPY: dict[object, Callable[..., Any]] = {
         if hasattr(np, name)
     },
     np.angle: complex_functions.angle,
-    np.real: complex_functions.real,
-    np.imag: complex_functions.imag,
     np.clip: numbers.clip,
     np.where: numbers.where,
     np.round: complex_functions.rounded,
@@ -127,9 +122,6 @@ _OF_NUMPY: dict[object, Callable[..., Any]] = {
     np.isclose: numbers.are_close,
     np.amax: standard.largest,
     np.amin: standard.smallest,
-    np.size: standard.size_of,
-    np.ndim: standard.axes_of,
-    np.shape: standard.shape_of,
     **{getattr(np, name): function for name, function in standard.METHODS.items()},
 }
 """By a function of NumPy: what computes it in device code."""
@@ -258,10 +250,9 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
     if not isinstance(name.known.value, str):
         raise CompileError(f"the name of an attribute is a string, not {name.known}", help="write it in quotes")
     try:
-        (cell,) = frame.getattr(Op(ops.PY_GETATTR, attributes={"name": name.known.value}), [owner])
+        return frame.member(owner, name.known.value)
     except CompileError as error:
         return error
-    return cell
 
 
 def _reducing(function: object, name: str) -> Special:
@@ -554,9 +545,12 @@ def _as_number(frame: Frame, cell: Cell, number: Number) -> Cell:
 
 def _operator(sign: str, frame: Frame, *operands: Cell) -> Cell:
     """A function of `operator` that is one of Python's operators."""
-    rule = frame.unary if len(operands) == 1 else frame.compare if sign in COMPARISONS else frame.binary
-    code = ops.PY_UNARY if len(operands) == 1 else ops.PY_COMPARE if sign in COMPARISONS else ops.PY_BINARY
-    return rule(Op(code, attributes={"op": sign}, location=frame.location), operands)[0]
+    return frame.operate(sign, *operands)
+
+
+def _member(name: str, frame: Frame, owner: Cell) -> Cell:
+    """A function of NumPy that is an attribute."""
+    return frame.member(owner, name)
 
 
 def _counted(name: str, rule: Callable[..., Cell], low: int, high: int) -> Special:
@@ -573,6 +567,11 @@ def _counted(name: str, rule: Callable[..., Cell], low: int, high: int) -> Speci
 _COUNTED: dict[Any, tuple[Callable[..., Cell], int, int]] = {
     **{function: (partial(_operator, sign), 2, 2) for sign, function in FOLDS.items()},
     **{function: (partial(_operator, sign), 1, 1) for sign, function in UNARY.items()},
+    np.ndim: (partial(_member, "ndim"), 1, 1),
+    np.shape: (partial(_member, "shape"), 1, 1),
+    np.size: (partial(_member, "size"), 1, 1),
+    np.real: (partial(_member, "real"), 1, 1),
+    np.imag: (partial(_member, "imag"), 1, 1),
     bool: (_bool, 0, 1),
     filter: (_filter, 2, 2),
     functions.func: (lambda _, function: function, 1, 1),  # on a nested function, which is device code already

@@ -16,7 +16,6 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace as with_fields
 from cuda_device.types.host import alike, host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
@@ -282,7 +281,7 @@ def all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Ce
     """Whether the cells of all pairs are equal, or for `!=` those of any are not."""
     result: Cell | None = None
     for pair in pairs:
-        (equal,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": sign}), pair)
+        equal = frame.operate(sign, *pair)
         joined = [cell for cell in (result, equal) if cell is not None]
         result = equal
         if len(joined) == 2:

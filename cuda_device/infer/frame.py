@@ -308,9 +308,21 @@ class Frame:
         """Where the program stands."""
         return self.build.location
 
-    def arithmetic(self, sign: str, a: Cell, b: Cell) -> Cell:
-        """`a + b` and its like, as the user's own arithmetic."""
-        return self.binary(Op(ops.PY_BINARY, attributes={"op": sign}, location=self.location), (a, b))[0]
+    def operate(self, sign: str, *cells: Cell) -> Cell:
+        """`a + b`, `a < b`, `not a` and their like, as the user's own operators."""
+        if len(cells) == 1:
+            rule, code = self.unary, ops.PY_UNARY
+        else:
+            rule, code = (self.compare, ops.PY_COMPARE) if sign in ops.SWAPPED else (self.binary, ops.PY_BINARY)
+        return rule(Op(code, attributes={"op": sign}, location=self.location), cells)[0]
+
+    def item(self, owner: Cell, index: Cell) -> Cell:
+        """`x[i]`."""
+        return self.getitem(Op(ops.PY_GETITEM), (owner, index))[0]
+
+    def member(self, owner: Cell, name: str) -> Cell:
+        """`x.name`."""
+        return self.getattr(Op(ops.PY_GETATTR, attributes={"name": name}), [owner])[0]
 
     # Objects that change. They are values as all others; what they become is kept by their identity.
 

@@ -135,9 +135,6 @@ def widened(old: State, new: State) -> State:
 
 Proof = dict[Value, Known]
 
-_OTHERWISE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-_SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-
 
 def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
     """For parameters of a block that get the same value on every edge into it, all of these."""
@@ -169,17 +166,17 @@ def proofs(
     while maker is not None and (maker.code is ops.PY_TRUTH or maker.attributes.get("op") == "not"):
         holds ^= maker.code is ops.PY_UNARY
         maker = _maker(block, maker.operands[0])
-    if maker is None or maker.code is not ops.PY_COMPARE or maker.attributes["op"] not in _SWAPPED:
+    if maker is None or maker.code is not ops.PY_COMPARE or maker.attributes["op"] not in ops.SWAPPED:
         return {}, {}
     a, b = maker.operands
     first, second = cells[a], cells[b]
     if not (isinstance(first, Cell) and isinstance(second, Cell)):
         return {}, {}
     sign = str(maker.attributes["op"])
-    signs = (sign, _OTHERWISE[sign]) if holds else (_OTHERWISE[sign], sign)
+    signs = (sign, ops.OPPOSITES[sign]) if holds else (ops.OPPOSITES[sign], sign)
     yes, no = (
         dict.fromkeys(twins.get(a, (a,)), passed(sign, first.known, second.known))
-        | dict.fromkeys(twins.get(b, (b,)), passed(_SWAPPED[sign], second.known, first.known))
+        | dict.fromkeys(twins.get(b, (b,)), passed(ops.SWAPPED[sign], second.known, first.known))
         for sign in signs
     )
     return yes, no

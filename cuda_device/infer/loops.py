@@ -178,7 +178,7 @@ def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Ce
 def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     number, iterator = frame.fields(cell)
     step = _step(frame, op, iterator, exits)
-    following = frame.arithmetic("+", number, Cell(constant(1)))
+    following = frame.operate("+", number, Cell(constant(1)))
     if not _stands(step.after.known):
         # The number of a loop that is not unrolled is no constant.
         assert isinstance(following.known.type, model.Number)
@@ -207,7 +207,7 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
                 # Whether it was asked is not known at compile time, and how far it is must be.
                 here[identity] = Cell(part_of(Conflict(before.known, step.after.known)))
             both = [each for each in (asked, step.more) if not each.known.constant]
-            more = frame.arithmetic("&", *both) if len(both) == 2 else (both or [asked])[0]
+            more = frame.operate("&", *both) if len(both) == 2 else (both or [asked])[0]
             items.append(step.item)
             parts[position] = step.after
         else:
@@ -340,12 +340,6 @@ def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> mode
     return model.UINT32 if short else model.UINT64
 
 
-def _attribute(frame: Frame, cell: Cell, name: str) -> Cell:
-
-    (result,) = frame.getattr(Op(ops.PY_GETATTR, attributes={"name": name}), [cell])
-    return result
-
-
 def _iterator_over_tuple(frame: Frame, cell: Cell) -> Cell:
     known = iterator_of(cell.known)
     if is_static(known):
@@ -357,7 +351,7 @@ def _iterator_over_tuple(frame: Frame, cell: Cell) -> Cell:
 def _counting(frame: Frame, array: Cell) -> Cell:
     """An iterator of an array."""
     assert isinstance(array.known.type, model.Array)
-    length = frame.field(_attribute(frame, array, "shape"), 0)
+    length = frame.field(frame.member(array, "shape"), 0)
     return frame.bundle(
         Thing.ARRAY_ITERATOR, [array, _index(frame, model.INT if array.known.type.small else model.INDEX), length]
     )

@@ -20,7 +20,6 @@ from cuda_device.infer import closures
 from cuda_device.infer.frame import Cell, Frame, Pending, objects_in
 from cuda_device.infer.joins import join_all, join_objects
 from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
-from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
@@ -49,8 +48,7 @@ _Place = tuple[object, ...]
 def stands(frame: Frame, op: Op, position: Cell) -> Cell:
     """Whether a generator stands at a position where it may."""
     wanted = Cell(constant(op.attributes["position"]))
-    (here,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": "=="}), [position, wanted])
-    return here
+    return frame.operate("==", position, wanted)
 
 
 def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:

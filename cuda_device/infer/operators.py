@@ -25,7 +25,6 @@ from cuda_device.ir.nodes import Op
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, describe, of_type
 
-COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 # What folding may result in.
 _RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
 
@@ -138,7 +137,7 @@ def _of_both(frame: Frame, a: Cell, b: Cell) -> Kind:
 # More elements than that are no tuple.
 
 
-_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_REFLECTED = {METHODS[sign]: METHODS[other] for sign, other in ops.SWAPPED.items()}
 
 
 def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool = False) -> Cell | None:
@@ -232,11 +231,7 @@ def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell
     if sign != "!=":
         return None
     equal = overloaded(frame, METHODS["=="], *cells)
-    return None if equal is None else _negated(frame, equal)
-
-
-def _negated(frame: Frame, cell: Cell) -> Sequence[Cell]:
-    return frame.unary(Op(ops.PY_UNARY, attributes={"op": "not"}), [cell])
+    return None if equal is None else [frame.operate("not", equal)]
 
 
 def _compare_in_order(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
@@ -247,8 +242,8 @@ def _compare_in_order(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     ]
     result = Cell(constant(bool(FOLDS[sign](composites.length(a.known.type), composites.length(b.known.type)))))
     for x, y in reversed(pairs):
-        (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), (x, y))
-        (before,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign[0]}), (x, y))
+        equal = frame.operate("==", x, y)
+        before = frame.operate(sign[0], x, y)
         result = _logical(frame, "|", before, _logical(frame, "&", equal, result))
     return result
 
@@ -289,5 +284,5 @@ def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(a.type, model.Static) != isinstance(b.type, model.Static):
         return [Cell(constant(inverted))]
     if a.type == model.BOOL and b.type == model.BOOL:
-        return compare(frame, Op(ops.PY_COMPARE, attributes={"op": "!=" if inverted else "=="}), cells)
+        return [frame.operate("!=" if inverted else "==", *cells)]
     raise CompileError("`is` compares with None, functions, types and bools in device code", help="use ==")

@@ -34,8 +34,6 @@ CONSTRUCTS = {
     "a t-string": "write an f-string",
     "code outside of a function": "define a function, and decorate that",
     "super()": _SUPER,
-    "a call with **kwargs": "write the arguments one by one",
-    "an assignment to an attribute": "only elements of arrays are assigned to",
     "raise without an exception": "write raise ValueError('why')",
     "a class pattern of match": "match numbers, strings and tuples; ask isinstance for types, and read the members",
     "a mapping pattern of match": "match numbers, strings and tuples; read d[key], and ask `key in d`",

@@ -111,9 +111,9 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     (cell,) = cells
     count = len(op.results)
     if isinstance(cell.known.type, Array) and cell.known.type.ndim:
-        length = sequences.length(frame, cell)
+        length = frame.field(frame.member(cell, "shape"), 0)
         conditions.unpacked(frame, length, count)
-        return [frame.getitem(Op(ops.PY_GETITEM), (cell, Cell(constant(i))))[0] for i in range(count)]
+        return [frame.item(cell, Cell(constant(i))) for i in range(count)]
     if isinstance(cell.known.type, (Range, RangeIterator, TupleIterator, Static, Struct, Bundle)) and not isinstance(
         cell.known.value, Raised
     ):

@@ -12,7 +12,6 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Keywords, Named, Thing, means
-from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
 from cuda_device.types import model
@@ -73,7 +72,7 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     item, container = cells
     inverted = bool(op.attributes["inverted"])
     found = _contains(frame, frame.scalar(item), container)
-    return frame.unary(Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
+    return [frame.operate("not", found) if inverted else found]
 
 
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
@@ -102,10 +101,7 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
             if equal.known.value:
                 return equal
             continue
-        if result.known.constant:
-            result = equal
-        else:
-            (result,) = frame.binary(Op(ops.PY_BINARY, attributes={"op": "|"}), [result, equal])
+        result = equal if result.known.constant else frame.operate("|", result, equal)
     return result
 
 
@@ -133,7 +129,7 @@ def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
     kinds = [isinstance(cell.known.type, model.Number) for cell in (a, b)]
     if kinds[0] != kinds[1] or model.NONE in (a.known.type, b.known.type):
         return Cell(constant(a.known.type == b.known.type))
-    (result,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": "=="}), [a, b])
+    result = frame.operate("==", a, b)
     assert result.known.type == model.BOOL
     return result
 
@@ -143,9 +139,3 @@ def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     known = as_tuple(frame, cells[0]).known
     is_host = isinstance(known.type, model.Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (model.Tuple, model.Range, model.Vector))))]
-
-
-def length(frame: Frame, array: Cell) -> Cell:
-    """The length of the first axis of an array."""
-    (shape,) = frame.getattr(Op(ops.PY_GETATTR, attributes={"name": "shape"}), [array])
-    return frame.field(shape, 0)

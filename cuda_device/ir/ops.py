@@ -544,3 +544,8 @@ class Scope(StrEnum):
 OF_LOADS = (Order.RELAXED, Order.CONSUME, Order.ACQUIRE, Order.SEQ_CST)
 OF_STORES = (Order.RELAXED, Order.RELEASE, Order.SEQ_CST)
 OF_UPDATES = tuple(Order)
+
+OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+"""What holds where a comparison does not."""
+SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+"""The same comparison with its operands in the other order."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import dominates, dominators
+from cuda_device.ir.dominance import Definitions, dominates, dominators
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
@@ -120,9 +120,7 @@ def _single_assignment(function: Function) -> Iterator[Complaint]:
 
 def _dominance(function: Function) -> Iterator[Complaint]:
     """What a block uses is defined before in it, or, where a level allows that, in one through which all ways to it lead."""
-    homes = {value: block for block in function.blocks for value in _defined(block)}
-    if function.level is Level.PYTHON:
-        homes.clear()
+    homes = {} if function.level is Level.PYTHON else Definitions(function).homes
     entry, above = function.blocks[0], dominators(function.blocks[0])
 
     def is_defined(value: Value, block: Block) -> bool:
@@ -138,12 +136,6 @@ def _dominance(function: Function) -> Iterator[Complaint]:
             if any(value not in known and not is_defined(value, block) for value in used):
                 yield op, "a value is used before it is defined"
             known.update(op.results)
-
-
-def _defined(block: Block) -> Iterator[Value]:
-    yield from block.params
-    for op in block.ops:
-        yield from op.results
 
 
 def _edges(function: Function) -> Iterator[Complaint]:

@@ -449,16 +449,6 @@ def angle(z: Any, deg: Any = False) -> Any:
     return math.degrees(turn) if deg else turn
 
 
-def real(z: Any) -> Any:
-    """`np.real(z)`."""
-    return z.real
-
-
-def imag(z: Any) -> Any:
-    """`np.imag(z)`."""
-    return z.imag
-
-
 def conjugate(z: Any) -> Any:
     """`np.conjugate(z)`."""
     return z.conjugate()

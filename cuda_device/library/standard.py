@@ -225,21 +225,6 @@ def element_if(items: Any, index: Any, wanted: Any) -> Any:
     return item
 
 
-def size_of(items: Any) -> Any:
-    """`np.size(items)`."""
-    return items.size
-
-
-def axes_of(items: Any) -> Any:
-    """`np.ndim(items)`."""
-    return items.ndim
-
-
-def shape_of(items: Any) -> Any:
-    """`np.shape(items)`."""
-    return items.shape
-
-
 def unreachable(value: Any, /) -> Any:
     """`typing.assert_never(value)`."""
     raise AssertionError("Expected code to be unreachable")

@@ -31,7 +31,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Block, Function, Module, Op, Value
+from cuda_device.ir.dominance import used
+from cuda_device.ir.nodes import Block, Function, Module, Op
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.model import Ref, Space
 
@@ -60,15 +61,9 @@ def _space(op: Op) -> Space:
     return type.space
 
 
-def _read(function: Function) -> set[Value]:
-    """The values that something reads."""
-    found = {value for op in function.ops() for value in op.operands}
-    return found.union(*(edge.arguments for block in function.blocks for edge in block.successors))
-
-
 def _silent(function: Function) -> Iterator[tuple[Block, int, Op]]:
     """The atomics on shared memory that tell nothing, with their places."""
-    read = _read(function)
+    read = used(function)
     for block in function.blocks:
         for index, op in enumerate(block.ops):
             changes = op.code in (ops.ATOMIC_STORE, ops.ATOMIC_UPDATE)
@@ -92,7 +87,7 @@ def _observers(module: Module, silent: Container[int]) -> list[Op]:
     found: list[Op] = []
     names: set[str] = set()
     for function in module.functions:
-        read = _read(function)
+        read = used(function)
         for op in function.ops():
             is_ordered = op.code in _ATOMICS and id(op) not in silent and op.attributes["memory"] != Order.RELAXED
             tells = op.code in _ATOMICS and not read.isdisjoint(op.results)

@@ -25,7 +25,6 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number
 
 _MOST_TERMS = 8
-_OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ class Proofs:
             a, b = maker.operands
             if is_integer(a):
                 sign = str(maker.attributes["op"])
-                yield from self._compared(sign if holds else _OPPOSITES[sign], a, b, facts)
+                yield from self._compared(sign if holds else ops.OPPOSITES[sign], a, b, facts)
 
     def _compared(self, sign: str, a: Value, b: Value, facts: Sequence[Sum]) -> Iterator[Sum]:
         """What `a sign b` says."""

@@ -88,10 +88,10 @@ def select(frame: Frame, owner: Cell, array: model.Array, parts: Sequence[Cell])
             jumps.append(Cell(constant(0)))
             continue
         first, count, step = _select_axis(frame, part, axis, lengths[axis])
-        offset = frame.arithmetic("+", offset, frame.arithmetic("*", first, steps[axis]))
+        offset = frame.operate("+", offset, frame.operate("*", first, steps[axis]))
         if count is not None:
             shape.append(count)
-            jumps.append(frame.arithmetic("*", step, steps[axis]))
+            jumps.append(frame.operate("*", step, steps[axis]))
         axis += 1
     shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
     layout = model.Layout.C if array.layout is model.Layout.C and _keeps_rows(parts) else model.Layout.STRIDED
@@ -260,9 +260,9 @@ def _view(frame: Frame, owner: Cell, array: model.Array, dtype: model.Type) -> C
                 else ("it has no axis, and their sizes differ", "x.reshape(1), which has one")
             )
             raise CompileError(f"{array} cannot be viewed as {dtype}: {why}", help=f"make a view of {instead}")
-        size = frame.arithmetic("*", shape[-1], Cell(constant(old)))
+        size = frame.operate("*", shape[-1], Cell(constant(old)))
         conditions.viewed(frame, size, new, steps[-1] if array.layout is model.Layout.STRIDED else None, old)
-        length = frame.arithmetic("//", size, Cell(constant(new)))
+        length = frame.operate("//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
     # An array of less alignment than its own dtype's says so; of any other one, who views it knows where it begins, as in C++.
@@ -277,7 +277,7 @@ def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
     """The product of lengths; 1 of none."""
     if not cells:
         return Cell(constant(1))
-    return reduce(lambda product, length: frame.arithmetic("*", product, length), cells)
+    return reduce(lambda product, length: frame.operate("*", product, length), cells)
 
 
 def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
@@ -386,7 +386,7 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
         conditions.reshaped(frame, product(frame, extents(frame, owner)), given, product(frame, given), bool(open_axes))
     if open_axes:
         total = product(frame, extents(frame, owner))
-        lengths[open_axes[0]] = frame.arithmetic("//", total, product(frame, given))
+        lengths[open_axes[0]] = frame.operate("//", total, product(frame, given))
     return lengths
 
 
@@ -394,7 +394,7 @@ def _steps(frame: Frame, owner: Cell, array: model.Array, lengths: Sequence[Cell
     """How far apart in bytes the elements of each new axis are."""
     if array.ndim < 2:  # one axis with a step: so has every shape of it
         step = strides(frame, owner)[0] if array.ndim else Cell(constant(0))
-        return [frame.arithmetic("*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
+        return [frame.operate("*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
     old = frame.tuple(extents(frame, owner)), frame.tuple(strides(frame, owner))
     conditions.stays(frame, *old, frame.tuple(lengths))
     places = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
@@ -562,7 +562,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
             return product(frame, extents(frame, cell))
         case "nbytes":
             size = product(frame, extents(frame, cell))
-            return frame.arithmetic("*", size, Cell(constant(size_of(array.dtype))))
+            return frame.operate("*", size, Cell(constant(size_of(array.dtype))))
         case "T":
             return transpose(frame, cell, array)
         case "real" | "imag" if isinstance(array.dtype, model.Number) and array.dtype.is_complex:

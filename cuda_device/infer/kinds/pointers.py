@@ -50,7 +50,7 @@ def _distance(frame: Frame, index: Cell, size: int, sign: int = 1) -> Value:
     if index.known.constant:
         return frame.build.const(INDEX, sign * size * int(index.known.python))  # type: ignore[call-overload]
     place = Cell(of_type(INDEX), frame.materialise(index, INDEX))
-    return frame.materialise(frame.arithmetic("*", place, Cell(constant(sign * size))), INDEX)
+    return frame.materialise(frame.operate("*", place, Cell(constant(sign * size))), INDEX)
 
 
 def _moved(frame: Frame, cell: Cell, distance: Value, type: Pointer | Array, lengths: Sequence[Value] = ()) -> Cell:
@@ -106,7 +106,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
             f"{a.known} {sign} {b.known} is undefined", help="cast one to the type of the other: p.cast(T)"
         )
     ends = (Cell(of_type(INDEX), frame.materialise(_address(frame, cell), INDEX)) for cell in (a, b))
-    return frame.arithmetic("//", frame.arithmetic("-", *ends), Cell(constant(size)))
+    return frame.operate("//", frame.operate("-", *ends), Cell(constant(size)))
 
 
 def _as_address(frame: Frame, cell: Cell) -> Cell:
@@ -122,8 +122,7 @@ def _as_address(frame: Frame, cell: Cell) -> Cell:
 def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """Comparisons of addresses; a number, and None, is an address, too."""
     sides = [_as_address(frame, cell) for cell in (a, b)]
-    (result,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": sign}), sides)
-    return result
+    return frame.operate(sign, *sides)
 
 
 def _truth(frame: Frame, cell: Cell) -> Cell:

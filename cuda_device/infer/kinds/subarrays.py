@@ -18,7 +18,6 @@ from cuda_device.device.memory import local_array
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
@@ -59,7 +58,7 @@ def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Ce
     row = Cell(constant(0))
     for part, length in zip(parts, type.shape, strict=False):
         place = _place(frame, part, length)
-        row = frame.arithmetic("+", frame.arithmetic("*", row, Cell(constant(length))), place)
+        row = frame.operate("+", frame.operate("*", row, Cell(constant(length))), place)
     return _row(frame, cell, type, row, len(parts))
 
 
@@ -70,7 +69,7 @@ def _view(frame: Frame, copy: Cell, parts: Sequence[Cell]) -> Cell:
     if len(parts) == array.ndim and all(isinstance(part.known.type, Number) for part in parts):
         raise CompileError(f"an index is an integer or a slice, not {parts[0].known}", help="convert it: int(…)")
     copy = Cell(of_type(replace(array, readonly=True)), copy.value)
-    return frame.getitem(Op(ops.PY_GETITEM), (copy, frame.tuple(parts)))[0]
+    return frame.item(copy, frame.tuple(parts))
 
 
 def _place(frame: Frame, part: Cell, length: int) -> Cell:
@@ -93,9 +92,9 @@ def _row(frame: Frame, cell: Cell, type: Subarray, row: Cell, axes: int) -> Cell
     step = math.prod(shape)
     if not row.known.constant and type.count > _MOST_SELECTED:
         table = _in_memory(frame, cell, replace(type, shape=(type.count,)))
-        first = frame.arithmetic("*", row, Cell(constant(step)))
-        places = [frame.arithmetic("+", first, Cell(constant(i))) for i in range(step)]
-        chosen = [frame.getitem(Op(ops.PY_GETITEM), (table, place))[0] for place in places]
+        first = frame.operate("*", row, Cell(constant(step)))
+        places = [frame.operate("+", first, Cell(constant(i))) for i in range(step)]
+        chosen = [frame.item(table, place) for place in places]
         return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
     rows = [[frame.field(cell, first + i) for first in range(0, type.count, step)] for i in range(step)] if step else []
     chosen = [_choose(frame, column, row) for column in rows]
@@ -121,7 +120,7 @@ def _places(type: Subarray) -> list[Cell]:
 
 def _of_memory(frame: Frame, array: Cell, type: Subarray) -> Cell:
     """The value of all elements of an array."""
-    items = [frame.getitem(Op(ops.PY_GETITEM), (array, place))[0] for place in _places(type)]
+    items = [frame.item(array, place) for place in _places(type)]
     return frame.composite(type, items)
 
 

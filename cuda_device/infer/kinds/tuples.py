@@ -64,7 +64,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     owner = frame.tuple([frame.as_tuple(hosted.as_sequence(frame, part)) for part in parts])
     rows = hosted.table_of_rows(frame, owner)
     if rows is not None and isinstance(rows.known.type, Array):
-        return frame.getitem(Op(ops.PY_GETITEM), (rows, index))[0]
+        return frame.item(rows, index)
     joined: State = Undefined()
     for item in owner.known.items:
         joined = join(joined, item.forget())

@@ -47,13 +47,8 @@ def _part(frame: Frame, cell: Cell, index: int) -> Cell:
     return frame.field(cell, index) if isinstance(cell.known.type, Vector) else cell
 
 
-def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
-    op = Op(ops.PY_UNARY, attributes={"op": sign})
-    return elementwise(frame, lambda parts: frame.unary(op, parts)[0], [cell])
-
-
-def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    return elementwise(frame, lambda parts: frame.arithmetic(sign, *parts), [a, b])
+def _operate(frame: Frame, sign: str, *cells: Cell) -> Cell:
+    return elementwise(frame, lambda parts: frame.operate(sign, *parts), cells)
 
 
 def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
@@ -158,6 +153,6 @@ KIND = Kind(
     names=_names,
     method=_method,
     items=_items,
-    unary=_unary,
-    binary=_binary,
+    unary=_operate,
+    binary=_operate,
 )
