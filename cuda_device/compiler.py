@@ -2,7 +2,8 @@
 
     function ─ python ─ typed ─ device ─┬─ llvm ─ optimised ─ ptx ─ cubin          for a GPU
                                         ├─ llvm ─ ltoir                            for a linker of CUDA C++
-                                        └─ inlined ─ llvm ─ native                 for the CPU
+                                        ├─ inlined ─ llvm ─ native                 for the CPU
+                                        └─ inlined ─ llvm ─ object                 for C++ on the host
 
 Each stage is a function from the work so far to one more artifact, which has the stage's name everywhere: in this table, in
 `compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` makes it write (one for each stage).
@@ -49,10 +50,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The machine to compile for: a GPU's architecture; `on_cpu` emulates it on this machine's processors."""
+    """The machine to compile for: a GPU's architecture; `on_cpu` emulates it on this machine's processors.
+
+    `is_host` is for functions that a program on this machine calls.
+    """
 
     architecture: Architecture
     on_cpu: bool = False
+    is_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,7 @@ def _typed(work: Work) -> Module:
         job.function,
         job.known,
         job.kernel,
-        selector(job.target.architecture.name),
+        None if job.target.is_host else selector(job.target.architecture.name),
         checked=bool(job.options.checked),
         interop=job.interop,
         on_cpu=job.target.on_cpu,
@@ -186,7 +191,9 @@ def _device(work: Work) -> Module:
         row.run(module)
     if job.options.checked:
         module = cpu_passes.inline_ours(module)
-    if typed.main.prototype is not None and not job.target.on_cpu:
+    if typed.main.prototype is not None and job.target.is_host:
+        lower.with_addresses(module, typed.main.prototype)
+    elif typed.main.prototype is not None and not job.target.on_cpu:
         lower.export(module, typed.main.prototype)
     lower.number_places(module)
     return module
@@ -279,6 +286,28 @@ def _inline_ptx(module: Module, reason: str) -> Location:
         if any(f" '{word} " in reason for word in words):
             return op.location
     return NOWHERE
+
+
+def _inlined_host(work: Work) -> Module:
+    from cuda_device.codegen.cpu import c_functions
+    from cuda_device.instrument import cpu_passes
+
+    c_functions.check(work["device"])
+    return cpu_passes.return_exits(work["device"])
+
+
+def _llvm_host(work: Work) -> to_llvm.Llvm:
+    from cuda_device.codegen.cpu.c_functions import HostDialect
+    from cuda_device.codegen.emit import to_llvm
+
+    options, typed = work.job.options, work["typed"].main
+    return to_llvm.run(work["inlined"], HostDialect(work["inlined"], typed.prototype, typed.name), options)
+
+
+def _object(work: Work) -> bytes:
+    from cuda_device.codegen.cpu import native
+
+    return native.compile_module(work["llvm"].text, work.job.options.level)[1]
 
 
 def _ltoir(work: Work) -> bytes:
@@ -377,6 +406,13 @@ CPU = (
 )
 LINK_TIME = (*GPU[: len(FRONT) + 1], Stage("ltoir", _ltoir, "ltoir", bytes))
 """For a linker that optimises: what ends in a kernel somewhere else."""
+HOST = (
+    *FRONT,
+    Stage("inlined", _inlined_host, "ir", _show),
+    Stage("llvm", _llvm_host, "ll", lambda artifact: artifact.text),
+    Stage("object", _object, "o", bytes),
+)
+"""For functions of C++ on this machine."""
 STAGES = {False: GPU, True: CPU}
 """The stages of each kind of target, by `Target.on_cpu`."""
 
@@ -422,6 +458,8 @@ def _warn(work: Work) -> None:
 
 def stages_of(job: Job, until: str) -> tuple[Stage, ...]:
     """The stages of a job, in their order."""
+    if job.target.is_host:
+        return HOST
     return LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
 
 

@@ -79,6 +79,28 @@ def entry(module: Module, prototype: Prototype) -> Function:
     return made
 
 
+def with_addresses(module: Module, prototype: Prototype) -> None:
+    """Puts a function around the main one that gets addresses: of where its result goes, if it has one, and of each argument."""
+    inner, build = module.main, Lowering(Block())
+    build.location = inner.location
+    result = exchanged(prototype.result)
+    given = [] if result == model.NONE else [result]
+    for type in map(representation, (*given, *map(exchanged, prototype.arguments))):
+        build.block.params.append(Value(reference_of_cpp(model.Space.GENERIC, type)))
+    trees = [
+        unpack(build, build.load(place, representation(exchanged(type))), type)
+        for place, type in zip(build.block.params[len(given) :], prototype.arguments, strict=True)
+    ]
+    tree = build.call(inner.name, [leaf for tree in trees for leaf in flatten(tree)], prototype.result)
+    if given:
+        build.store(build.block.params[0], representation(result), pack(build, tree, prototype.result))
+    build.return_()
+    made = Function(f"{inner.name}.outer", [build.block], Level.DEVICE)
+    made.signature, made.shown, made.location = inner.signature, inner.shown, inner.location
+    made.effects = inner.effects
+    module.functions.insert(0, made)
+
+
 def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
     """A call of the C++ function `symbol`; its result has `type`."""
     operands = [_pass(build, tree, given) for tree, given in arguments]

@@ -203,11 +203,11 @@ def test_arrays_that_are_read_only_fit_where_others_do(gpu):
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"x": "float64"}, "'x' is of type array<float64, 1, C>, and the kernel was compiled for array<float32, 1, C>"),
+        ({"x": "float64"}, "'x' is of type array<float64, 1, C>, and it was compiled for array<float32, 1, C>"),
         ({"a": 2 + 1j}, "'a' is .2.1j., but .*float32"),
         ({"a": np.float64(2)}, "'a' is .*, but .*float32"),
         ({"n": 2**40}, "'n' is 1099511627776"),
-        ({"n": None}, "'n' is of type none, and the kernel was compiled for int"),
+        ({"n": None}, "'n' is of type none, and it was compiled for int"),
         ({"m": 3}, "saxpy has no parameter 'm'"),
     ],
 )

@@ -196,17 +196,17 @@ def _described(desc: object) -> TargetDescription:
 def require(name: str, machine: Known, least: SMSelector, otherwise: str) -> None:
     """Refuses an entity on targets that lack what it needs; `otherwise` is what else a program can do there."""
     found = machine.value
-    assert isinstance(found, SMSelector)
-    if not found.provides(least):
+    assert found is None or isinstance(found, SMSelector)
+    if found is None or not found.provides(least):
         raise CompileError(
-            f"{name} needs {least.name} or later, and this is compiled for {found.name}",
+            f"{name} needs {least.name} or later, and this is compiled for {found.name if found else 'the host'}",
             help=f"ask target(provides({least})) first, and {otherwise}",
         )
 
 
 def _infer_target(arguments: Sequence[Known]) -> Typed:
     desc, machine = (constant_of(argument, "desc") for argument in arguments)
-    assert isinstance(machine, SMSelector)
+    assert machine is None or isinstance(machine, SMSelector)
     try:
         return Typed(constant(_described(desc).matches(machine)))
     except TypeError as error:

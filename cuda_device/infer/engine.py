@@ -145,7 +145,7 @@ def run(
     source: FunctionType,
     arguments: Sequence[Known],
     kernel: bool,
-    target: SMSelector = sm90,
+    target: SMSelector | None = sm90,
     checked: bool = False,
     interop: bool = False,
     on_cpu: bool = False,
@@ -153,7 +153,7 @@ def run(
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and what it depends on beside them.
 
-    The main function of an `interop` module has a prototype.
+    The main function of an `interop` module has a prototype. No target is the host.
     """
     program = Inference(target, checked, on_cpu, debug)
     main = program.specialise(source, tuple(arguments))
@@ -185,7 +185,9 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
 class Inference:
     """The inference of a whole program: its specialisations, and what it read of the world."""
 
-    def __init__(self, target: SMSelector, checked: bool = False, on_cpu: bool = False, debug: bool = False) -> None:
+    def __init__(
+        self, target: SMSelector | None, checked: bool = False, on_cpu: bool = False, debug: bool = False
+    ) -> None:
         self.target, self.checked, self.on_cpu, self.debug = target, checked, on_cpu, debug
         self.row = find
         self.links: list[object] = []

@@ -247,3 +247,19 @@ def host_class_of(type: Type) -> object:
         case AtomicCell(content):
             return host_class_of(content)
     return getattr(type, "host", None) or dtype_of_type(type)
+
+
+def value_of(type: Type, element: Any) -> Any:
+    """A value as the host has it, of an element of an array of `type`."""
+    match type:
+        case Number(builtin=True):
+            return element.item()
+        case Number():
+            return host_type_of(type)(element)
+        case Vector(dtype):
+            return host_vector(type)(*(value_of(dtype, element[name]) for name in element.dtype.names))  # type: ignore[misc]
+        case Tuple(elements):
+            return tuple(value_of(each, element[f"_{i}"]) for i, each in enumerate(elements))
+        case Struct(_, fields, host=host) if host is not None:
+            return host(*(value_of(each.type, element[each.name]) for each in fields))
+    return element.copy() if isinstance(type, Struct) else element.item()

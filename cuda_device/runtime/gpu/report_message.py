@@ -74,10 +74,18 @@ class ReportedNumber(int):
 
 def thread_report(place: ReportPlace, block: Index, thread: Index, values: tuple[int, int]) -> KernelError:
     """The error for a report that one thread made: an assertion, an exception, a check."""
+    return failure(place, values, block, thread)
+
+
+def failure(
+    place: ReportPlace, values: tuple[int, int], block: Index | None = None, thread: Index | None = None
+) -> KernelError:
+    """The error for a report; a function of the host has no thread."""
     message = place.message or "the kernel failed"
     if place.has_values:
         message = message.format(*map(ReportedNumber, values))
-    lines = [f"{message}\n  at {place.location}, in thread {thread} of block {block}", place.location.excerpt()]
+    who = "" if thread is None else f", in thread {thread} of block {block}"
+    lines = [f"{message}\n  at {place.location}{who}", place.location.excerpt()]
     lines += [f"  help: {place.help}"] if place.help else []
     return KernelError("\n".join(line for line in lines if line), block, thread, place.location)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import ctypes
 import functools
 import json
 import os
@@ -21,7 +22,9 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from types import FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+import numpy as np
 
 from cuda_device import compiler
 from cuda_device.cache import programs
@@ -33,7 +36,7 @@ from cuda_device.device.options import Options, with_options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
-from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu import driver, report_message
 from cuda_device.runtime.gpu.grid import shape_of
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
@@ -41,6 +44,7 @@ from cuda_device.runtime.launch.arguments import (
     bind,
     boundary_packing,
     check_arrays,
+    describe,
     hints_of,
     number_as,
     parameters_of,
@@ -63,9 +67,11 @@ from cuda_device.runtime.launch.launcher import (
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged, packing, representation
 from cuda_device.types.architectures import Architecture, parse
+from cuda_device.types.host import dtype_of_type
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import has_identity, size_of
+from cuda_device.types.layout import has_arrays, has_identity, size_of
 from cuda_device.types.model import NONE, NUMBERS, Array, Pointer, Space, Type
+from cuda_device.types.vector_classes import value_of
 
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Prototype
@@ -455,7 +461,9 @@ def _arguments(
     parameters = variant.parameters
     constants, defaults = _defaults(variant.record)
     values = bind(_stub(variant.record), args, kwargs, defaults)
-    interop = _of(variant.record)["interop"]
+    space = None
+    if _of(variant.record)["interop"]:
+        space = Space.GLOBAL if _of(variant.record)["kernel"] else Space.GENERIC
     found = []
     for parameter, value in zip(parameters, values, strict=True):
         if parameter.name in constants:
@@ -465,7 +473,7 @@ def _arguments(
                     "leave it out, or build the kernel for this value, too",
                 )
             continue
-        found.append(_argument(parameter, value, stream, interop))
+        found.append(_argument(parameter, value, stream, space))
     return tuple(found)
 
 
@@ -487,7 +495,7 @@ _POINTER = re.compile(rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, read
 """The type of a pointer to numbers or `void`; of other elements the index knows too little to check what is passed."""
 
 
-def _argument(parameter: Parameter, value: Any, stream: Stream, interop: bool) -> Argument:
+def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | None) -> Argument:
     """An argument of the type that a kernel was compiled for."""
     wanted = NUMBERS.get(parameter.type)
     if (pointer := _POINTER.fullmatch(parameter.type)) is not None:
@@ -500,21 +508,21 @@ def _argument(parameter: Parameter, value: Any, stream: Stream, interop: bool) -
         value = number_as(value, wanted, parameter.name)
     argument = read(value, parameter.name, stream)
     given = argument.known.type
-    if parameter.type not in _forms(given, interop):
+    if parameter.type not in _forms(given, space):
         raise CallError(
-            f"the argument {parameter.name!r} is of type {given}, and the kernel was compiled for {parameter.type}",
+            f"the argument {parameter.name!r} is of type {given}, and it was compiled for {parameter.type}",
             "convert it, or build the kernel for this type, too",
         )
     return argument
 
 
 @functools.lru_cache(maxsize=4096)
-def _forms(given: Type, interop: bool) -> tuple[str, ...]:
-    """What an argument of this type may be for a kernel: what may be written may be read only, too."""
+def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
+    """What an argument of this type may be: what may be written may be read only, too. C++ has arrays in a space."""
     types = [given]
     if isinstance(given, Array) and not given.readonly:
         types.append(replace(given, readonly=True))
-    return tuple(str(exchanged(each, Space.GLOBAL) if interop else each) for each in types)
+    return tuple(str(each if space is None else exchanged(each, space)) for each in types)
 
 
 @functools.lru_cache(maxsize=256)
@@ -542,9 +550,64 @@ def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
     )
 
 
+# Functions of the host
+
+
+class NativeFunction:
+    """A function that was compiled for this machine. Called, it checks its arguments as a launch does, and returns its result.
+
+    `address` is that of the function as C++ on this machine calls it, for as long as this object lives; `compiled` has its object
+    file and parameters.
+    """
+
+    def __init__(self, compiled: Compiled, work: compiler.Work) -> None:
+        from cuda_device.codegen.cpu import c_functions, machine_code
+
+        prototype = work["typed"].main.prototype
+        self.compiled, self._result = compiled, prototype.result
+        if has_arrays(prototype.result):
+            raise CompileError(
+                f"{compiled.symbol} returns {prototype.result}, whose memory nobody would keep",
+                work["typed"].main.location,
+                "write to an array that is passed, or compile to an object for C++",
+            )
+        symbols = (compiled.symbol, compiled.symbol + c_functions.PACKED)
+        self._code = machine_code.link(work["object"], {}, symbols)
+        self.address = self._code.addresses[symbols[0]]
+        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(self._code.addresses[symbols[1]])
+        self._record_bytes, self._reports = c_functions.RECORD_BYTES, work.outline.reports
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{each.name}: {each.type}" for each in self.compiled.parameters)
+        return f"<function for the host {self.compiled.symbol}({listed}) -> {self.compiled.result}>"
+
+    @users_traceback
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls it. Raises `CallError` for other arguments than it was compiled for, and `KernelError` for a failed assertion."""
+        found = _arguments(self.compiled, args, kwargs, CpuStream())
+        names = [each.name for each in self.compiled.parameters if each.constant is None]
+        packed = boundary_packing(tuple(each.known.type for each in found))
+        given = packed.pack([leaf for each in describe(found, names) for leaf in each.leaves])
+        dtype = None if self._result == NONE else dtype_of_type(representation(self._result))
+        result, record = np.empty(1, dtype or np.uint8), (ctypes.c_int64 * 3)()
+        self._call(given, result.ctypes.data, record)
+        if record[0]:
+            raise report_message.failure(self._reports[record[0]], (record[1], record[2]))
+        return None if dtype is None else value_of(self._result, result[0])
+
+
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir", "fatbin")
+HOST, HOST_OUTPUTS = "host", ("ir", "llvm", "object", "callable")
 
 
+@overload
+def compile(
+    f: Func, /, *args: Any, target: Literal["host"], output: Literal["callable"], **options: Any
+) -> NativeFunction: ...
+@overload
+def compile(
+    f: Kernel | Func, /, *args: Any, target: str | Sequence[str] = "sm_90", output: str = "cubin", **options: Any
+) -> Compiled: ...
 @users_traceback
 def compile(
     f: Kernel | Func,
@@ -555,11 +618,13 @@ def compile(
     link: Any = (),
     launch_facts: bool = False,
     **options: Any,
-) -> Compiled:
+) -> Any:
     """Compiles a kernel or function; needs no GPU and no driver.
 
     Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. For a
-    parameter without one, its type hint or default is used. `target` is an architecture from "sm_75" on. `output` is "ir",
+    parameter without one, its type hint or default is used. `target` is an architecture from "sm_75" on, or "host" for an
+    interoperable function that C++ on this machine calls: its `output` is an "object" file, or a "callable", which takes the
+    arguments that Python has (Linux on x86-64; `math` needs `-lm`, and a failed assertion ends the program). Else it is "ir",
     "llvm", "ptx", "cubin", "ltoir" or "fatbin". The cubin of a kernel is linked to `link` (as in `extern`) and can be loaded;
     that of a function is relocatable, for a linker. A "fatbin" has cubins of a kernel for one or several targets, and, if nothing
     is linked to it, PTX of the last one for later GPUs; nvFatbin makes it (`pip install nvidia-nvfatbin`). The result can be
@@ -571,8 +636,9 @@ def compile(
     Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be compiled in
     this way.
     """
-    if output not in OUTPUTS:
-        raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
+    outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
+    if output not in outputs:
+        raise ValueError(f"output={output!r}: for target={target!r} there are {', '.join(outputs)}")
     if output == "fatbin":
         targets = (target,) if isinstance(target, str) else tuple(target)
         if not targets or isinstance(f, Func):
@@ -585,12 +651,16 @@ def compile(
     if launch_facts and job.interop:
         raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
     job = replace(job, options=replace(job.options, launch_facts=launch_facts))
-    stage = {"ir": "typed"}.get(output, output)
+    stage = {"ir": "typed", "callable": "object"}.get(output, output)
     work = compiler.run(job, stage)
-    shown = next(s for s in (*compiler.GPU, *compiler.LINK_TIME) if s.name == stage).show(work[stage])
-    symbol = work["typed"].main.name if stage == "typed" else work.outline.symbol
-    record = record_of(work, defaults_of(f.underlying), has_program=stage != "typed")
-    return Compiled(shown, symbol, str(job.target.architecture), output, record, job)
+    shown = next(s for s in compiler.stages_of(job, stage) if s.name == stage).show(work[stage])
+    is_host = job.target.is_host
+    symbol = work["typed"].main.name if stage == "typed" or is_host else work.outline.symbol
+    record = record_of(work, defaults_of(f.underlying), has_program=stage != "typed" and not is_host)
+    made = Compiled(
+        shown, symbol, HOST if is_host else str(job.target.architecture), stage if is_host else output, record, job
+    )
+    return NativeFunction(made, work) if output == "callable" else made
 
 
 def _fatbin(f: Kernel | Func, args: Sequence[Any], cubins: Sequence[Compiled], again: dict[str, Any]) -> Compiled:
@@ -646,7 +716,10 @@ def job_of(
             else repr(other)
         )
         raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
-    architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
+    is_host = target == HOST
+    if is_host and not (isinstance(other, Func) and other.options.interop):
+        raise TypeError(f"target='host' is for functions with @func(interop=True), not {f!r}")
+    architecture = parse("sm_90" if is_host else target) if isinstance(target, str) else _not_a_target(target)
     settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel))
     settings = replace(settings, checked=settings.is_checked(on_cpu=False))
     names, _, constants, numbers = parameters_of(f.underlying)
@@ -666,7 +739,9 @@ def job_of(
         known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
     is_kernel, interop = isinstance(f, Kernel), f.options.interop
     link = (*f.options.link, *link)
-    return compiler.Job(f.underlying, known, is_kernel, compiler.Target(architecture), settings, interop, link)
+    return compiler.Job(
+        f.underlying, known, is_kernel, compiler.Target(architecture, is_host, is_host), settings, interop, link
+    )
 
 
 def _from_others(known: Known, kernel: bool) -> Known:

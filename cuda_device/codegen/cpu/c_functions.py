@@ -1,0 +1,204 @@
+"""Interoperable functions as machine code for the host: the C calling convention around a device function.
+
+    define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        what C++ on this machine declares, and calls
+    define void @norm.packed(ptr %arguments, ptr %result, ptr %record)        all arguments one behind the other, for Python
+
+Both bring values to memory and call the function of `lower.with_addresses`, which takes and gives them there. An assertion that
+fails is written to a record: the first then ends the program with a trap, the second leaves it to its caller.
+
+Specification: 'System V Application Binary Interface, AMD64 Architecture Processor Supplement', 3.2.3.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+
+from cuda_device.codegen.cpu.cpu_dialect import Cpu
+from cuda_device.codegen.emit.dialect import Status
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Function, Module, Prototype
+from cuda_device.ir.ops import Effect
+from cuda_device.types import model
+from cuda_device.types.abi import Passing, exchanged, passing, representation
+from cuda_device.types.layout import accesses, align_of, size_of
+
+PACKED = ".packed"
+RECORD_BYTES = 24
+"""Of what a failed assertion writes: its place, and two values of its message."""
+
+_COPY = "llvm.memcpy.p0.p0.i64"
+_OF_THREADS = (ops.SHARED, ops.DYNAMIC_SHARED, ops.PRINT, ops.TIMER, ops.WARP_ACTIVE)
+_MOST_IN_REGISTERS = 16
+_REGISTERS = {"integer": 6, "float": 8}
+"""For arguments. An aggregate whose parts do not all find one is in memory."""
+
+
+def check(module: Module) -> None:
+    """Raises `CompileError` for what only threads of a kernel have, and on processors whose convention is not known."""
+    if platform.machine() != "x86_64" or sys.platform != "linux":
+        raise CompileError(
+            f"functions for the host are for Linux on x86-64, and this is {sys.platform} on {platform.machine()}",
+            help="call the function as Python there",
+        )
+    for op in (op for function in module.functions for op in function.ops()):
+        is_register = op.code is ops.REGISTER and op.attributes["name"] != "hidden_zero"
+        if is_register or op.code in _OF_THREADS or Effect.SUSPENDS in op.code.effects:
+            what = op.attributes["name"] if is_register else op.code.name
+            raise CompileError(
+                f"a function for the host is called by no kernel, and has no {what}",
+                op.location,
+                "pass what it needs as an argument, or ask target(is_host) first",
+            )
+
+
+class HostDialect(Cpu):
+    """As kernels on the CPU are spelled, but there is no thread: what is passed first is where a report goes."""
+
+    def __init__(self, module: Module, prototype: Prototype, symbol: str) -> None:
+        super().__init__(module)
+        self.prototype, self.name = prototype, symbol
+
+    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+        """A plain function."""
+        listed = ", ".join(("ptr %thread", *parameters))
+        return f"define internal {result} @{self.symbol(function)}({listed}) nounwind {{\nb0:\n{allocas}", "b0"
+
+    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+        """Stores."""
+        words = [str(place), *values]
+        return "".join(
+            f"  %report.{place}.{i} = getelementptr i64, ptr %thread, i64 {i}\n"
+            f"  store i64 {word}, ptr %report.{place}.{i}, align 8\n"
+            for i, word in enumerate(words)
+        )
+
+    def exit(self, function: Function) -> str:
+        """The end of the function around all, which looks at the record."""
+        return "ret void"
+
+    def runner(self, parameters: Sequence[str]) -> str:
+        """The two functions that are called from outside."""
+        inner = self.symbol(self.module.main)
+        return _for_c(self.name, inner, self.prototype) + _for_python(self.name, inner, self.prototype)
+
+
+def _for_c(name: str, inner: str, prototype: Prototype) -> str:
+    free = dict(_REGISTERS)
+    lines = [f"  %record = alloca [{RECORD_BYTES} x i8], align 8", "  store i64 0, ptr %record, align 8"]
+    given, places = [], ["ptr %record"]
+    head, end = "void", ["  ret void"]
+    if prototype.result != model.NONE:
+        form = representation(exchanged(prototype.result))
+        place = f"[{size_of(form)} x i8]"
+        parts = _parts(prototype.result)
+        if parts is None:
+            given.append(f"ptr sret({place}) align {align_of(form)} %result")
+            free["integer"] -= 1
+        else:
+            lines.append(
+                f"  %result = alloca [{max(size_of(form), 8 * len(parts))} x i8], align {max(8, align_of(form))}"
+            )
+            plain, _, extended = parts[0].partition(" ") if len(parts) == 1 else (f"{{ {', '.join(parts)} }}", "", "")
+            if parts:
+                head = f"{extended} {plain}".strip()
+                end = [f"  %value = load {plain}, ptr %result, align {align_of(form)}", f"  ret {plain} %value"]
+        places.append("ptr %result")
+    for i, type in enumerate(prototype.arguments):
+        form = representation(exchanged(type))
+        size, align = size_of(form), align_of(form)
+        parts = _parts(type)
+        places.append(f"ptr %a{i}")
+        needed = {kind: sum(_kind(part) == kind for part in parts or ()) for kind in free}
+        if passing(type, kernel=False) is Passing.ADDRESS:
+            given.append(f"ptr %a{i}")
+            free["integer"] -= 1
+            continue
+        is_one = passing(type, kernel=False) is Passing.VALUE
+        if parts is None or (not is_one and any(needed[kind] > max(free[kind], 0) for kind in free)):
+            given.append(f"ptr byval([{size} x i8]) align {max(8, align)} %a{i}")
+            continue
+        lines.append(f"  %a{i} = alloca [{max(8 * len(parts), size)} x i8], align {max(8, align)}")
+        for j, part in enumerate(parts):
+            free[_kind(part)] -= 1
+            given.append(f"{part} %a{i}.{j}")
+            lines.append(f"  %a{i}.at.{j} = getelementptr i8, ptr %a{i}, i64 {8 * j}")
+            lines.append(f"  store {part.split()[0]} %a{i}.{j}, ptr %a{i}.at.{j}, align 8")
+    lines.append(f"  call void @{inner}({', '.join(places)})")
+    lines += ["  %failed = load i64, ptr %record, align 8", "  %fails = icmp ne i64 %failed, 0"]
+    lines += [
+        "  br i1 %fails, label %trap, label %return",
+        "trap:",
+        "  call void @llvm.trap()",
+        "  unreachable",
+        "return:",
+    ]
+    return "\n".join([f"define {head} @{name}({', '.join(given)}) nounwind {{", *lines, *end, "}\n"])
+
+
+def _offsets(prototype: Prototype) -> list[int]:
+    """Where each argument begins among all."""
+    found, end = [], 0
+    for form in map(representation, map(exchanged, prototype.arguments)):
+        start = -(-end // align_of(form)) * align_of(form)
+        found.append(start)
+        end = start + size_of(form)
+    return found
+
+
+def _for_python(name: str, inner: str, prototype: Prototype) -> str:
+    """Copies what is passed and returned, whose memory is aligned to nothing."""
+    places = _offsets(prototype)
+    lines = ["  store i64 0, ptr %record, align 8"]
+    values = [(f"%a{i}", type, place) for i, (type, place) in enumerate(zip(prototype.arguments, places, strict=True))]
+    values += [("%value", prototype.result, -1)] * (prototype.result != model.NONE)
+    for value, type, place in values:
+        form = representation(exchanged(type))
+        size, align = size_of(form), align_of(form)
+        lines.append(f"  {value} = alloca [{size} x i8], align {align}")
+        if place >= 0:
+            lines.append(f"  {value}.from = getelementptr i8, ptr %arguments, i64 {place}")
+            lines.append(
+                f"  call void @{_COPY}(ptr align {align} {value}, ptr align 1 {value}.from, i64 {size}, i1 false)"
+            )
+    given = ["ptr %record", *(f"ptr {value}" for value, _, place in values if place < 0)]
+    given += [f"ptr {value}" for value, _, place in values if place >= 0]
+    lines.append(f"  call void @{inner}({', '.join(given)})")
+    if prototype.result != model.NONE:
+        lines.append(f"  call void @{_COPY}(ptr align 1 %result, ptr align {align} %value, i64 {size}, i1 false)")
+    head = f"define void @{name}{PACKED}(ptr %arguments, ptr %result, ptr %record) nounwind {{"
+    return "\n".join([head, *lines, "  ret void", "}\n"])
+
+
+def _kind(part: str) -> str:
+    return "float" if part in ("float", "double") else "integer"
+
+
+def _parts(type: model.Type) -> list[str] | None:
+    """The types of the registers that a value is in, each of eight bytes; None if it is in memory."""
+    form = representation(exchanged(type))
+    match passing(type, kernel=False):
+        case Passing.ADDRESS:
+            return None
+        case Passing.VALUE if isinstance(form, model.Number) and not form.is_float:
+            extended = {True: " signext", False: " zeroext"}[form.signed] if form.bits < 32 else ""
+            return [f"i{form.bits}{extended}"]
+    size = size_of(form)
+    if size > _MOST_IN_REGISTERS:
+        return None
+    kinds: dict[int, str] = {}
+    for access in accesses(form, 1):
+        number = access.type
+        width = number.bits // 8 if isinstance(number, model.Number) else 8
+        if access.offset % width:
+            return None
+        is_float = isinstance(number, model.Number) and number.is_float and number.bits >= 32
+        word = access.offset // 8
+        kinds[word] = "float" if is_float and kinds.get(word, "float") == "float" else "integer"
+    found = []
+    for word, kind in sorted(kinds.items()):  # none of an empty structure, and of padding
+        count = min(8, size - 8 * word)
+        found.append({4: "float", 8: "double"}[count] if kind == "float" else f"i{8 * count}")
+    return found
