@@ -15,10 +15,12 @@ import importlib.util
 import io
 import linecache
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import warnings
+import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -197,3 +199,18 @@ def test_the_site(tmp_path):
     done = subprocess.run([sys.executable, "-m", "mkdocs", *options], cwd=DOCS.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert 'id="cuda_device.runtime.launch.launcher.launch"' in (tmp_path / "site" / "api.html").read_text()
+
+
+def test_the_pictures_are_what_the_script_draws(update_golden):
+    """And each of them is on a page."""
+    pictures = runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"]
+    assert {path.stem for path in (DOCS / "pictures").glob("*.svg")} == set(pictures) or update_golden
+    pages = "".join(page.read_text() for page in DOCS.rglob("*.md"))
+    for name, draw in pictures.items():
+        path, text = DOCS / "pictures" / f"{name}.svg", str(draw())
+        if update_golden:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert path.read_text() == text
+        assert f"pictures/{name}.svg)" in pages
+        ET.fromstring(text)
