@@ -16,24 +16,24 @@ from cuda_device.bytecode.instructions import Cursor, Opcode, Raw, Row, Slot, St
 # Functions that make rows
 
 
-def simple(opcode: Opcode, argument: Callable[[Raw], object] = lambda raw: None) -> Row:
-    """One instruction."""
+def settled(steps: Callable[[Cursor], Steps]) -> Row:
+    """What follows from the instruction once the stack is as it leaves it."""
 
     def row(cursor: Cursor) -> Steps:
         cursor.settle()
-        return (Step(opcode, argument(cursor.raw)),)
+        return steps(cursor)
 
     return row
+
+
+def simple(opcode: Opcode, argument: Callable[[Raw], object] = lambda raw: None) -> Row:
+    """One instruction."""
+    return settled(lambda cursor: (Step(opcode, argument(cursor.raw)),))
 
 
 def fixed(*steps: Step) -> Row:
     """Always the same instructions."""
-
-    def row(cursor: Cursor) -> Steps:
-        cursor.settle()
-        return steps
-
-    return row
+    return settled(lambda _: steps)
 
 
 def build(kind: str) -> Row:
@@ -43,32 +43,17 @@ def build(kind: str) -> Row:
 
 def into(opcode: Opcode) -> Row:
     """Adds the top of the stack to a container further down."""
-
-    def row(cursor: Cursor) -> Steps:
-        cursor.settle()
-        return (Step(opcode, cursor.position(cursor.raw.number)),)
-
-    return row
+    return settled(lambda cursor: (Step(opcode, cursor.position(cursor.raw.number)),))
 
 
-def jump(opcode: Opcode) -> Row:
-    """A jump that pops what it tests."""
-
-    def row(cursor: Cursor) -> Steps:
-        cursor.settle()
-        return (Step(opcode, None, cursor.raw.target),)
-
-    return row
+def jump(opcode: Opcode, *before: Step) -> Row:
+    """A jump that pops what it tests, or what comes of that `before`."""
+    return settled(lambda cursor: (*before, Step(opcode, None, cursor.raw.target)))
 
 
 def jump_if_none(opcode: Opcode) -> Row:
     """A jump with an `is None` in it."""
-
-    def row(cursor: Cursor) -> Steps:
-        cursor.settle()
-        return (Step(Opcode.CONST, None), Step(Opcode.IS, False), Step(opcode, None, cursor.raw.target))
-
-    return row
+    return jump(opcode, Step(Opcode.CONST, None), Step(Opcode.IS, False))
 
 
 def jump_if_or_pop(opcode: Opcode) -> Row:
@@ -177,10 +162,8 @@ def store_fast(cursor: Cursor) -> Steps:
 # The stack
 
 
-def nothing(cursor: Cursor) -> Steps:
-    """Only the effect on the stack."""
-    cursor.settle()
-    return ()
+nothing = fixed()
+"""Only the effect on the stack."""
 
 
 def push_null(cursor: Cursor) -> Steps:
@@ -309,11 +292,6 @@ def raise_varargs(cursor: Cursor) -> Steps:
     return (Step(Opcode.RAISE, cursor.raw.number),)
 
 
-def return_const(cursor: Cursor) -> Steps:
-    """CONST and RETURN."""
-    return (Step(Opcode.CONST, cursor.raw.value), Step(Opcode.RETURN))
-
-
 def return_generator(cursor: Cursor) -> Steps:
     """The first instruction of a generator or coroutine."""
     if not cursor.code.co_flags & inspect.CO_GENERATOR:
@@ -333,9 +311,8 @@ def yield_value(cursor: Cursor) -> Steps:
 # lies that value, which CPython puts there in the end.
 
 
-def get_yield_from_iter(cursor: Cursor) -> Steps:
-    """The value, and ITER."""
-    return (Step(Opcode.CONST, None), Step(Opcode.SWAP, 2), Step(Opcode.ITER))
+get_yield_from_iter = fixed(Step(Opcode.CONST, None), Step(Opcode.SWAP, 2), Step(Opcode.ITER))
+"""The value, and ITER."""
 
 
 def send(cursor: Cursor) -> Steps:
@@ -359,10 +336,10 @@ def end_send(cursor: Cursor) -> Steps:
 NOT = Step(Opcode.UNARY, "not")
 
 
-def binary(cursor: Cursor) -> Steps:
-    """BINARY; since 3.14 also SUBSCR."""
-    cursor.settle()
-    return (Step(Opcode.SUBSCR) if cursor.raw.text == "[]" else Step(Opcode.BINARY, cursor.raw.text),)
+binary = settled(
+    lambda cursor: (Step(Opcode.SUBSCR) if cursor.raw.text == "[]" else Step(Opcode.BINARY, cursor.raw.text),)
+)
+"""BINARY; since 3.14 also SUBSCR."""
 
 
 def compare(cursor: Cursor) -> Steps:

@@ -119,7 +119,7 @@ ADDED_ROWS[3, 12] = {
     "POP_JUMP_IF_FALSE": translate.jump(Opcode.JUMP_IF_FALSE),
     "POP_JUMP_IF_NONE": translate.jump_if_none(Opcode.JUMP_IF_TRUE),
     "POP_JUMP_IF_NOT_NONE": translate.jump_if_none(Opcode.JUMP_IF_FALSE),
-    "RETURN_CONST": translate.return_const,
+    "RETURN_CONST": translate.settled(lambda cursor: (Step(Opcode.CONST, cursor.raw.value), Step(Opcode.RETURN))),
 }
 
 ADDED_ROWS[3, 13] = {

@@ -205,25 +205,25 @@ def _next(frame: Frame, items: Cell, *default: Cell) -> Cell:
     """`next(iterator)`, perhaps with a default."""
     if items.known.identity is None or means(items.known, Thing.LIST):
         raise CompileError(f"next takes an iterator, not {items.known}", help="write next(iter(…)), or index it")
-    return frame.program.call(frame, standard.next_or if default else standard.next_of, [items, *default], {})
+    return frame.run(standard.next_or if default else standard.next_of, items, *default)
 
 
 def _filter(frame: Frame, function: Cell, items: Cell) -> Cell:
     """`filter(function, items)`."""
     if function.known.value is None:
         function = frame.literal(bool)
-    return frame.program.call(frame, standard.chosen, [function, frame.iterate(items)], {})
+    return frame.run(standard.chosen, function, frame.iterate(items))
 
 
 def _reduce(frame: Frame, function: Cell, items: Cell, *begin: Cell) -> Cell:
     """`functools.reduce(function, items)`, perhaps with a first result."""
     target = standard.reduce_from if begin else standard.reduce_all
-    return frame.program.call(frame, target, [function, frame.as_iterable(items), *begin], {})
+    return frame.run(target, function, frame.as_iterable(items), *begin)
 
 
 def _map(frame: Frame, function: Cell, *items: Cell) -> Cell:
     """`map(function, a, b, …)`: each item is computed when the loop comes to it."""
-    return frame.program.call(frame, standard.mapped, [function, *map(frame.iterate, items)], {})
+    return frame.run(standard.mapped, function, *map(frame.iterate, items))
 
 
 def _iter(frame: Frame, items: Cell) -> Cell:
@@ -307,7 +307,7 @@ def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
         lengths = [_len(frame, [cell], {}) for cell in cells]
         if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
             raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
-        frame.program.call(frame, standard.check_lengths, lengths, {})
+        frame.run(standard.check_lengths, *lengths)
     return frame.as_object(frame.bundle(Thing.ZIP, [frame.iterate(cell) for cell in cells]))
 
 

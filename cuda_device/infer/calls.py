@@ -81,7 +81,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
         return frame.intrinsic(row, typed, arguments)
     for i, wanted in typed.operands:
         arguments[i] = Cell(of_type(wanted), frame.materialise(arguments[i], wanted))
-    return frame.program.call(frame, instead, arguments, {})
+    return frame.run(instead, *arguments)
 
 
 def _ask_predicates(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> list[Cell]:
@@ -261,7 +261,7 @@ def _call_body(frame: Frame, function: Extern, arguments: Sequence[Cell]) -> Cel
             f"{stub.__name__} is a function of CUDA C++, and its stub has no body that the CPU stream could run",
             help="let the body do the same in Python",
         )
-    result = frame.program.call(frame, stub, arguments, {})
+    result = frame.run(stub, *arguments)
     wanted = fixed(function.result)
     converted = _convert(frame, result, wanted, f"the result of {stub.__name__}")
     if wanted == function.result:

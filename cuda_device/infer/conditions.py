@@ -30,7 +30,7 @@ def _require(
 ) -> None:
     """Reports `message` where a condition does not hold of cells; `{0}` and `{1}` in it are `values`."""
     if frame.program.checked or always:
-        holds = frame.program.call(frame, condition, cells, {})
+        holds = frame.run(condition, *cells)
         frame.check(holds, message, *values, help=help, always=always)
 
 

@@ -316,6 +316,10 @@ class Frame:
             rule, code = (self.compare, ops.PY_COMPARE) if sign in ops.SWAPPED else (self.binary, ops.PY_BINARY)
         return rule(Op(code, attributes={"op": sign}, location=self.location), cells)[0]
 
+    def run(self, function: object, *cells: Cell) -> Cell:
+        """Calls a function of Python, such as one of the library."""
+        return self.program.call(self, function, cells, {})
+
     def item(self, owner: Cell, index: Cell) -> Cell:
         """`x[i]`."""
         return self.getitem(Op(ops.PY_GETITEM), (owner, index))[0]

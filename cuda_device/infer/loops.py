@@ -211,7 +211,7 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
             items.append(step.item)
             parts[position] = step.after
         else:
-            one = frame.program.call(frame, standard.next_if, [before, asked], {})
+            one = frame.run(standard.next_if, before, asked)
             more, item, _ = closures.step(frame, one, here)
             items.append(item)
         _add_exits(frame, asked, exits, here)
@@ -235,7 +235,7 @@ def _one_of(frame: Frame, first: Cell, cell: Cell, other: Cell) -> Cell:
     if not isinstance(joined, Known):
         return Cell(part_of(joined))
     parts = [frame.bundle(None, [Cell(nameless(each.known), each.value)]) for each in (cell, other)]
-    found = frame.field(frame.program.call(frame, standard.one_of, [first, *parts], {}), 0)
+    found = frame.field(frame.run(standard.one_of, first, *parts), 0)
     return Cell(_named_as(found.known, joined), found.value)
 
 
@@ -312,7 +312,7 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
         case model.Tuple():
             return _iterator_over_tuple(frame, cell)
         case model.Struct() as struct if (method := frame.method_of(struct, "__iter__")) is not None:
-            return iterator_over(frame, frame.program.call(frame, method, [cell], {}))
+            return iterator_over(frame, frame.run(method, cell))
         case model.Vector() | model.Subarray():
             return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "iter")))
         case model.Array(_, ndim) if ndim > 0:
@@ -370,9 +370,9 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
             return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "reversed")[::-1]))
         case model.Range():
             parts = [frame.field(cell, i) for i in range(3)]
-            return iterator_over(frame, frame.program.call(frame, standard.reversed_range, parts, {}))
+            return iterator_over(frame, frame.run(standard.reversed_range, *parts))
         case model.Array(_, ndim) if ndim > 0:
-            return iterator_over(frame, frame.program.call(frame, standard.backwards, [cell], {}))
+            return iterator_over(frame, frame.run(standard.backwards, cell))
     raise CompileError(f"reversed cannot take {cell.known}", help="give it a range, a tuple or an array")
 
 

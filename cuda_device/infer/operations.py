@@ -25,7 +25,7 @@ from cuda_device.infer.kinds import (
     tuples,
     vectors,
 )
-from cuda_device.infer.meanings import DictView, Keywords, Named, Text, Thing, use_of
+from cuda_device.infer.meanings import Keywords, Named, Text, Thing, use_of
 from cuda_device.ir.nodes import Op
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant
@@ -43,7 +43,6 @@ KINDS: dict[object, Kind] = {
     Named: tuples.NAMED,
     Thing.LIST: tuples.LIST,
     Keywords: dicts.KIND,
-    DictView: dicts.VIEW,
     model.Range: ranges.KIND,
     model.Static: host_objects.KIND,
 }

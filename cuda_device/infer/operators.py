@@ -147,11 +147,11 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
     """
     own = (_special_method(frame, a, f"i{method}") if in_place else None) or _special_method(frame, a, method)
     if own is not None:
-        return frame.program.call(frame, own, [a, *others], {})
+        return frame.run(own, a, *others)
     for b in others:
         reflected = _special_method(frame, b, _REFLECTED.get(method, f"r{method}"))
         if reflected is not None:
-            return frame.program.call(frame, reflected, [b, a], {})
+            return frame.run(reflected, b, a)
     return None
 
 

@@ -301,7 +301,7 @@ class Line:
 
     def ask(self, function: Callable[..., object], *cells: Cell) -> Cell:
         """What a function of ours makes of values."""
-        return self.frame.program.call(self.frame, function, cells, {})
+        return self.frame.run(function, *cells)
 
     def unsigned(self, cell: Cell, type: model.Number) -> tuple[Cell, Cell]:
         """Whether an integer is negative, and its magnitude, a uint64."""

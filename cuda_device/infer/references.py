@@ -135,7 +135,7 @@ def _copy(frame: Frame, target: Cell, source: Cell) -> None:
             for i in range(len(fields)):
                 _copy(frame, member(frame, target, struct, i), member(frame, source, struct, i))
         case Subarray():
-            frame.program.call(frame, copying.copy_elements, [view(frame, target), view(frame, source)], {})
+            frame.run(copying.copy_elements, view(frame, target), view(frame, source))
         case _:
             store(frame, target, load(frame, source))
 

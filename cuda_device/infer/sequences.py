@@ -82,18 +82,18 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     if isinstance(container.known.type, model.Static) or isinstance(value, enum.Flag):
         method = hosted.method_of(value, "__contains__")
         if method is not None:
-            return frame.truth(frame.program.call(frame, method, [container, item], {}))
+            return frame.truth(frame.run(method, container, item))
         if isinstance(value, (str, bytes, set, frozenset, dict, enum.Flag, enum.EnumMeta)):
             return _contains_constant(frame, item, value)
     struct = container.known.type
     if isinstance(struct, model.Struct) and (method := frame.method_of(struct, "__contains__")) is not None:
-        return frame.truth(frame.program.call(frame, method, [container, item], {}))
+        return frame.truth(frame.run(method, container, item))
     container = hosted.as_array(frame, as_iterable(frame, container))
     if isinstance(container.known.type, model.Array) or _is_iterator(container.known):
-        return frame.program.call(frame, standard.array_contains, [item, container], {})
+        return frame.run(standard.array_contains, item, container)
     if isinstance(container.known.type, model.Range) and isinstance(item.known.type, model.Number):
         parts = [frame.field(container, i) for i in range(3)]
-        return frame.program.call(frame, standard.range_contains, [item, *parts], {})
+        return frame.run(standard.range_contains, item, *parts)
     result = Cell(constant(False))
     for other in items_of(frame, container, "in"):
         equal = _equal(frame, item, other)

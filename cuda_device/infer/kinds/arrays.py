@@ -138,7 +138,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
                 f"an index is an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
             )
         conditions.place(frame, part, f"axis {axis}", length)
-        place = frame.program.call(frame, prelude.place, [part, length], {})
+        place = frame.run(prelude.place, part, length)
         return place, None, Cell(constant(1))
     for piece in pieces:
         type = piece.known.type
@@ -154,7 +154,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
     conditions.step(frame, step)
     if all(piece.known.value is None for piece in (start, stop)) and step.known.value == 1:
         return Cell(constant(0)), length, step
-    bounds = frame.program.call(frame, prelude.slice_bounds, [start, stop, step, length], {})
+    bounds = frame.run(prelude.slice_bounds, start, stop, step, length)
     return frame.field(bounds, 0), frame.field(bounds, 1), step
 
 
@@ -302,16 +302,16 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
         if meet:
             _check_order(frame, target, value)
         copy = copying.move_elements if meet else copying.copy_elements
-        frame.program.call(frame, copy, [target, value], {})
+        frame.run(copy, target, value)
     else:
-        frame.program.call(frame, copying.set_elements, [target, value], {})
+        frame.run(copying.set_elements, target, value)
 
 
 def _check_order(frame: Frame, target: Cell, source: Cell) -> None:
     """In checked mode: an array that is assigned to another one in the same memory lies there in the same order."""
     if frame.program.checked:
         frame.check(
-            frame.program.call(frame, copying.has_order, [target, source], {}),
+            frame.run(copying.has_order, target, source),
             "the array is assigned to one that overlaps it in another order",
             help="copy it to a local_array or shared_array first",
         )
@@ -398,7 +398,7 @@ def _steps(frame: Frame, owner: Cell, array: model.Array, lengths: Sequence[Cell
     old = frame.tuple(extents(frame, owner)), frame.tuple(strides(frame, owner))
     conditions.stays(frame, *old, frame.tuple(lengths))
     places = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
-    return [frame.program.call(frame, prelude.bytes_before, [place, *old], {}) for place in places]
+    return [frame.run(prelude.bytes_before, place, *old) for place in places]
 
 
 def _fits_32_bits(length: Cell) -> bool:

@@ -142,7 +142,7 @@ def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     if exponent == 2:
         return _product(frame, base, base, type)
     if isinstance(b.known.type, Number) and b.known.type.is_integer:
-        return frame.program.call(frame, complex_functions.integer_power, [base, b], {})
+        return frame.run(complex_functions.integer_power, base, b)
     return _call(frame, complex_functions.power, a, b, type)
 
 
@@ -159,7 +159,7 @@ def _small_integer(known: Known) -> int | None:
 def _call(frame: Frame, function: Callable[..., object], a: Cell, b: Cell, type: Number) -> Cell:
     """A function of two complex numbers of one type."""
     operands = [Cell(of_type(type), frame.materialise(cell, type)) for cell in (a, b)]
-    return frame.program.call(frame, function, operands, {})
+    return frame.run(function, *operands)
 
 
 def _as(frame: Frame, cell: Cell, type: Number) -> Cell:

@@ -102,9 +102,7 @@ def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], na
 
 
 def _truth(_: Frame, cell: Cell) -> Cell:
-    """Whether a dict, or a view of one, has items."""
-    meaning = cell.known.items[0].value if isinstance(cell.known.value, DictView) else cell.known.value
-    return Cell(constant(bool(meaning.names) if isinstance(meaning, Keywords) else True))
+    return Cell(constant(bool(cell.known.items)))
 
 
 # Operations that make dicts
@@ -152,4 +150,3 @@ KIND = Kind(
     method=_method,
     truth=_truth,
 )
-VIEW = Kind(rank=Rank.OTHER, truth=_truth)

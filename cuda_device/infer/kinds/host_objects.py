@@ -30,7 +30,7 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
         return frame.getitem(op, (hosted.as_mapping(frame, owner), index))[0]
     method = hosted.method_of(value, "__getitem__")
     if method is not None:
-        return frame.program.call(frame, method, [owner, index], {})
+        return frame.run(method, owner, index)
     if index.known.constant and isinstance(value, (np.ndarray, list, tuple, str, bytes, range)):
         return _item(frame, value, index.known)
     if index.known.constant and isinstance(value, type):

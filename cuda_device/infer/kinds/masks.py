@@ -59,13 +59,13 @@ def _as_mask(cell: Cell) -> Cell:
 def _item(frame: Frame, _: Op, mask: Cell, index: Cell) -> Cell:
     """`mask[i]`."""
     _check_lane(frame, index)
-    return frame.program.call(frame, prelude.lane_of_mask, [mask, index], {})
+    return frame.run(prelude.lane_of_mask, mask, index)
 
 
 def _with_lane(frame: Frame, mask: Cell, index: Cell, value: Cell) -> Cell:
     """What `mask[i] = value` makes of the mask."""
     _check_lane(frame, index)
-    return frame.program.call(frame, prelude.mask_with, [mask, index, value], {})
+    return frame.run(prelude.mask_with, mask, index, value)
 
 
 _LANES = "write m[i % 32], or another lane"

@@ -18,7 +18,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
 
 def _truth(frame: Frame, cell: Cell) -> Cell:
     parts = [frame.field(cell, i) for i in range(3)]
-    return frame.truth(frame.program.call(frame, standard.length_of_range, parts, {}))
+    return frame.truth(frame.run(standard.length_of_range, *parts))
 
 
 KIND = Kind(rank=Rank.OTHER, getattr=_attribute, names=lambda _: _PARTS, truth=_truth)

@@ -248,7 +248,7 @@ def _power(frame: Frame, a: Cell, b: Cell, type: model.Number) -> Cell:
         return frame.emit(ops.PY_BINARY, of_type(type), *(frame.materialise(cell, type) for cell in (a, b)), op="**")
     conditions.power(frame, a, b)
     base = Cell(of_type(type, a.known.nonneg), frame.materialise(a, type))
-    return frame.program.call(frame, prelude.integer_power, [base, b], {})
+    return frame.run(prelude.integer_power, base, b)
 
 
 def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Number) -> Cell:
@@ -259,7 +259,7 @@ def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Numbe
         Cell(of_type(work), frame.materialise(Cell(of_type(type), frame.materialise(cell, type)), work))
         for cell in (a, b)
     ]
-    result = frame.program.call(frame, function, operands, {})
+    result = frame.run(function, *operands)
     return Cell(of_type(type), frame.materialise(result, type))
 
 

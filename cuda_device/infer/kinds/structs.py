@@ -69,7 +69,7 @@ def _stays_in_memory(struct: Struct, index: int) -> bool:
 def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
     value = inspect.getattr_static(struct.host, name, None)
     if isinstance(value, property):
-        return frame.program.call(frame, value.fget, [cell], {})
+        return frame.run(value.fget, cell)
     is_bound = isinstance(value, classmethod)
     value = getattr(struct.host, name, None)
     if not is_bound:  # what is bound to the class is a new object each time
@@ -88,7 +88,7 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
         return None
     method = frame.method_of(struct, "__getitem__")
     if method is not None:
-        return frame.program.call(frame, method, [owner, index], {})
+        return frame.run(method, owner, index)
     name = index.known.value
     if not isinstance(name, str):
         return None
@@ -112,7 +112,7 @@ def _truth(frame: Frame, cell: Cell) -> Cell:
     method = frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
     if method is None:
         raise CompileError(f"{cell.known} is neither true nor false", help="compare it, or one of its elements")
-    return frame.truth(frame.program.call(frame, method, [cell], {}))
+    return frame.truth(frame.run(method, cell))
 
 
 # Assignment

@@ -75,7 +75,7 @@ def _view(frame: Frame, copy: Cell, parts: Sequence[Cell]) -> Cell:
 def _place(frame: Frame, part: Cell, length: int) -> Cell:
     """An index counted from the beginning."""
     if not part.known.constant:
-        return frame.program.call(frame, prelude.place, [part, Cell(constant(length))], {})
+        return frame.run(prelude.place, part, Cell(constant(length)))
     index = part.known.value
     assert isinstance(index, int)
     if not -length <= index < length:
@@ -146,7 +146,7 @@ def made_of(frame: Frame, type: Subarray, value: Cell) -> Cell:
 def _choose(frame: Frame, column: Sequence[Cell], row: Cell) -> Cell:
     if isinstance(row.known.value, int):
         return column[row.known.value]
-    return frame.program.call(frame, prelude.element, [frame.tuple(column), row], {})
+    return frame.run(prelude.element, frame.tuple(column), row)
 
 
 def _items(frame: Frame, cell: Cell) -> list[Cell]:

@@ -185,7 +185,7 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
         )
     conditions.element(frame, index, len(parts), "list")
     items = [Cell(joined, frame.carry(cell, joined)) for cell in (*parts, value)]
-    changed = frame.program.call(frame, prelude.with_element, [frame.tuple(items[:-1]), index, items[-1]], {})
+    changed = frame.run(prelude.with_element, frame.tuple(items[:-1]), index, items[-1])
     return frame.fields(changed)
 
 

@@ -110,7 +110,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
         raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     conditions.element(frame, index, vector.size)
-    place = frame.program.call(frame, prelude.place, [index, Cell(constant(vector.size))], {})
+    place = frame.run(prelude.place, index, Cell(constant(vector.size)))
     return references.after(frame, references.behind(frame, reference, vector.dtype, 0), place)
 
 
@@ -123,7 +123,7 @@ def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value:
         return frame.composite(vector, parts)
     conditions.element(frame, index, vector.size)
     item = Cell(of_type(vector.dtype), frame.materialise(value, vector.dtype))
-    changed = frame.program.call(frame, prelude.with_element, [frame.tuple(parts), index, item], {})
+    changed = frame.run(prelude.with_element, frame.tuple(parts), index, item)
     return frame.composite(vector, frame.fields(changed))
 
 
