@@ -71,6 +71,8 @@ class Job:
     options: Options = DEFAULTS
     interop: bool = False
     link: tuple[Any, ...] = ()
+    by_address: bool = False
+    """Whether an interoperable function gets addresses of its arguments, and of where its result goes."""
 
     @property
     def name(self) -> str:
@@ -191,10 +193,8 @@ def _device(work: Work) -> Module:
         row.run(module)
     if job.options.checked:
         module = cpu_passes.inline_ours(module)
-    if typed.main.prototype is not None and job.target.is_host:
-        lower.with_addresses(module, typed.main.prototype)
-    elif typed.main.prototype is not None and not job.target.on_cpu:
-        lower.export(module, typed.main.prototype)
+    if typed.main.prototype is not None and (job.target.is_host or not job.target.on_cpu):
+        lower.export(module, typed.main.prototype, job.by_address)
     lower.number_places(module)
     return module
 
@@ -313,7 +313,7 @@ def _object(work: Work) -> bytes:
 def _ltoir(work: Work) -> bytes:
     from cuda_device.codegen import cpp_signatures, ltoir
 
-    functions = cpp_signatures.prototypes(work["typed"])
+    functions = cpp_signatures.prototypes(work["typed"], work.job.by_address)
     return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options, functions)
 
 

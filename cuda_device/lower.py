@@ -54,8 +54,11 @@ from cuda_device.types.layout import (
 #       %3: float32 = call {callee="norm_2"} %1 %2
 
 
-def entry(module: Module, prototype: Prototype) -> Function:
-    """The function around the module's main one, whose name it takes."""
+def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
+    """The function around the module's main one, whose name it takes.
+
+    `by_address`: it gets addresses, of each argument and last of where its result goes, if it has one.
+    """
     inner = module.main
     taken = {function.name for function in module.functions}
     name = inner.name
@@ -67,8 +70,10 @@ def entry(module: Module, prototype: Prototype) -> Function:
     build = Lowering(Block())
     build.location = inner.location
     result, kernel = exchanged(prototype.result), inner.kernel
-    place = _result_place(build, result)
-    trees = [_take(build, type, kernel) for type in prototype.arguments]
+    place = None if by_address else _result_place(build, result)
+    trees = [_take(build, type, kernel, by_address) for type in prototype.arguments]
+    if by_address and result != model.NONE:
+        place = _address(build, result)
     tree = build.call(inner.name, [leaf for tree in trees for leaf in flatten(tree)], prototype.result)
     returned = _give(build, prototype.result, result, tree, place)
     build.return_(*returned)
@@ -77,28 +82,6 @@ def entry(module: Module, prototype: Prototype) -> Function:
     made.signature, made.shown, made.location = inner.signature, inner.shown, inner.location
     made.effects = inner.effects
     return made
-
-
-def with_addresses(module: Module, prototype: Prototype) -> None:
-    """Puts a function around the main one that gets addresses: of where its result goes, if it has one, and of each argument."""
-    inner, build = module.main, Lowering(Block())
-    build.location = inner.location
-    result = exchanged(prototype.result)
-    given = [] if result == model.NONE else [result]
-    for type in map(representation, (*given, *map(exchanged, prototype.arguments))):
-        build.block.params.append(Value(reference_of_cpp(model.Space.GENERIC, type)))
-    trees = [
-        unpack(build, build.load(place, representation(exchanged(type))), type)
-        for place, type in zip(build.block.params[len(given) :], prototype.arguments, strict=True)
-    ]
-    tree = build.call(inner.name, [leaf for tree in trees for leaf in flatten(tree)], prototype.result)
-    if given:
-        build.store(build.block.params[0], representation(result), pack(build, tree, prototype.result))
-    build.return_()
-    made = Function(f"{inner.name}.outer", [build.block], Level.DEVICE)
-    made.signature, made.shown, made.location = inner.signature, inner.shown, inner.location
-    made.effects = inner.effects
-    module.functions.insert(0, made)
 
 
 def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
@@ -141,14 +124,21 @@ def _result_place(build: Lowering, type: model.Type) -> Value | None:
     """The first parameter, if it is the address of where the result goes."""
     if type == model.NONE or passing(type, kernel=False) is not Passing.ADDRESS:
         return None
-    place = Value(reference_of_cpp(model.Space.GENERIC, representation(type)), "result")
+    return _address(build, type)
+
+
+def _address(build: Lowering, type: model.Type) -> Value:
+    """Adds a parameter: the address of where C++ has a value."""
+    place = Value(reference_of_cpp(model.Space.GENERIC, representation(type)))
     build.block.params.append(place)
     return place
 
 
-def _take(build: Lowering, type: model.Type, kernel: bool) -> Tree:
+def _take(build: Lowering, type: model.Type, kernel: bool, by_address: bool) -> Tree:
     """Adds a parameter of `type`; its value."""
     form = representation(type)
+    if by_address:
+        return unpack(build, build.load(_address(build, exchanged(type)), form), type)
     how = passing(type, kernel)
     space = model.Space.GENERIC if how is Passing.ADDRESS else model.Space.LOCAL
     parameter = Value(form if how is Passing.VALUE else reference_of_cpp(space, form))
@@ -163,7 +153,7 @@ def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, pla
         return []
     form = representation(type)
     packed = pack(build, tree, source)
-    if passing(type, kernel=False) is Passing.VALUE:
+    if place is None and passing(type, kernel=False) is Passing.VALUE:
         assert isinstance(packed, Value)
         return [packed]
     target = place or local(build, form)
@@ -390,9 +380,9 @@ def run(module: Module, checked: bool = False) -> Module:
     return Module([_function(Lowerer(function, checked)) for function in module.functions])
 
 
-def export(module: Module, prototype: Prototype) -> None:
+def export(module: Module, prototype: Prototype, by_address: bool) -> None:
     """Gives a device-level module the function that CUDA C++ calls, which becomes the main one."""
-    module.functions.insert(0, entry(module, prototype))
+    module.functions.insert(0, entry(module, prototype, by_address))
 
 
 def number_places(module: Module) -> None:

@@ -331,3 +331,53 @@ extern "C" __global__ void k(pair* x) { *x = f(*x); }
     f = exchange.abi.function_of("f", "def f(x): return x", device.func)
     ptx = optimised(text, [device.compile(f, device.float32x2, output="ltoir")], "sm_90")
     assert ".callprototype" in ptx and cubin.assemble(ptx, parse("sm_90")).code
+
+
+# Functions that get addresses
+
+GENERIC = """
+struct point { float x; signed char y; };
+extern "C" __device__ void op(void* a, void* b, void* result);
+extern "C" __global__ void k(point* a, short* b, point* result) { op(a, b, result); }
+"""
+
+
+@device.func(interop=True)
+def op(a, b):
+    return point(a.x * b, a.y + 1)
+
+
+@device.struct
+class point:  # noqa: N801
+    x: device.float32
+    y: device.int8
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_generic_convention(target):
+    types = point, device.int16
+    made = device.compile(op, *types, target=target, output="ltoir", by_address=True)
+    ptx = optimised(GENERIC, [made], target)
+    assert "call" not in ptx
+    dtype = device.numpy_dtype(point)
+    found = run(Module(read(ptx), ARENA), "k", np.array([(1.5, 3)], dtype), np.int16([-2]), np.zeros(1, dtype))
+    assert found[2]["x"] == -3 and found[2]["y"] == 4
+    made = device.compile(op, *types, target=target, output="ptx", by_address=True)
+    assert cuda_cpp.signatures(made.code) == {"op": "func void (.param .b64 x, .param .b64 x, .param .b64 x)"}
+    cpp = cuda_cpp.compile_cpp(GENERIC, target=target).decode()
+    assert cubin.assemble(cpp, parse(target), linking.read([made], parse(target))).code
+
+
+def test_a_function_without_a_result_by_addresses():
+    @device.func(interop=True)
+    def put(x, p: device.pointer(device.float32)):
+        p[0] = x
+
+    made = device.compile(put, float, device.pointer(device.float32), output="ptx", by_address=True)
+    assert cuda_cpp.signatures(made.code) == {"put": "func void (.param .b64 x, .param .b64 x)"}
+
+
+def test_who_gets_addresses():
+    for f in (device.func(op.underlying), device.kernel(lambda x: None)):
+        with pytest.raises(TypeError, match="by_address=True is for functions with @func"):
+            device.compile(f, *[float] * f.underlying.__code__.co_argcount, by_address=True)

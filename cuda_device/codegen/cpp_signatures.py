@@ -31,7 +31,7 @@ _MOST_BYTES = 128
 _CALL = re.compile(r"\bcall [^@\"]*@([\w.]+)(?=\()")
 
 
-def prototypes(typed: Module) -> dict[str, Prototype]:
+def prototypes(typed: Module, by_address: bool) -> dict[str, Prototype]:
     """The functions of C++ that a typed module calls, by their symbols, and the one that it is for C++."""
     found = {}
     for op in (op for function in typed.functions for op in function.ops() if op.code is ops.EXTERN):
@@ -40,7 +40,10 @@ def prototypes(typed: Module) -> dict[str, Prototype]:
             tuple(operand.type or model.NONE for operand in op.operands), result or model.NONE
         )
     if typed.main.prototype is not None and not typed.main.kernel:
-        found[typed.main.name] = typed.main.prototype
+        main = typed.main.prototype
+        count = len(main.arguments) + (main.result != model.NONE)
+        addresses = Prototype((model.Pointer(model.NONE),) * count, model.NONE)
+        found[typed.main.name] = addresses if by_address else main
     return found
 
 

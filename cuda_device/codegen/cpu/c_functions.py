@@ -3,7 +3,7 @@
     define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        what C++ on this machine declares, and calls
     define void @norm.packed(ptr %arguments, ptr %result, ptr %record)        all arguments one behind the other, for Python
 
-Both bring values to memory and call the function of `lower.with_addresses`, which takes and gives them there. An assertion that
+Both bring values to memory and call the function of `lower.entry`, which takes and gives them there. An assertion that
 fails is written to a record: the first then ends the program with a trap, the second leaves it to its caller.
 
 Specification: 'System V Application Binary Interface, AMD64 Architecture Processor Supplement', 3.2.3.
@@ -105,7 +105,6 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
             if parts:
                 head = f"{extended} {plain}".strip()
                 end = [f"  %value = load {plain}, ptr %result, align {align_of(form)}", f"  ret {plain} %value"]
-        places.append("ptr %result")
     for i, type in enumerate(prototype.arguments):
         form = representation(exchanged(type))
         size, align = size_of(form), align_of(form)
@@ -126,6 +125,7 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
             given.append(f"{part} %a{i}.{j}")
             lines.append(f"  %a{i}.at.{j} = getelementptr i8, ptr %a{i}, i64 {8 * j}")
             lines.append(f"  store {part.split()[0]} %a{i}.{j}, ptr %a{i}.at.{j}, align 8")
+    places += ["ptr %result"] * (prototype.result != model.NONE)
     lines.append(f"  call void @{inner}({', '.join(places)})")
     lines += ["  %failed = load i64, ptr %record, align 8", "  %fails = icmp ne i64 %failed, 0"]
     lines += [
@@ -163,8 +163,7 @@ def _for_python(name: str, inner: str, prototype: Prototype) -> str:
             lines.append(
                 f"  call void @{_COPY}(ptr align {align} {value}, ptr align 1 {value}.from, i64 {size}, i1 false)"
             )
-    given = ["ptr %record", *(f"ptr {value}" for value, _, place in values if place < 0)]
-    given += [f"ptr {value}" for value, _, place in values if place >= 0]
+    given = ["ptr %record", *(f"ptr {value}" for value, _, _ in values)]
     lines.append(f"  call void @{inner}({', '.join(given)})")
     if prototype.result != model.NONE:
         lines.append(f"  call void @{_COPY}(ptr align 1 %result, ptr align {align} %value, i64 {size}, i1 false)")

@@ -617,6 +617,7 @@ def compile(
     output: str = "cubin",
     link: Any = (),
     launch_facts: bool = False,
+    by_address: bool = False,
     **options: Any,
 ) -> Any:
     """Compiles a kernel or function; needs no GPU and no driver.
@@ -634,7 +635,8 @@ def compile(
     The options are those of `@kernel`. With `launch_facts=True` the code relies on what `launch` checks: every array has at
     most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if it is written, shares no memory with another.
     Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be compiled in
-    this way.
+    this way. With `by_address=True` an interoperable function is `void f(void* a, void* b, void* result)` in C++: it gets the
+    addresses of its arguments and last of where its result goes, as operators of `cuda.compute` do.
     """
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
     if output not in outputs:
@@ -648,13 +650,15 @@ def compile(
     if not isinstance(target, str) and isinstance(target, Sequence):
         raise ValueError(f"output={output!r} is for one target: several are for 'fatbin'")
     job = job_of(f, args, target, options, links_of(link, "compile"))
+    is_host = job.target.is_host
     if launch_facts and job.interop:
         raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
-    job = replace(job, options=replace(job.options, launch_facts=launch_facts))
+    if by_address and (job.kernel or not job.interop):
+        raise TypeError(f"by_address=True is for functions with @func(interop=True), not {f!r}")
+    job = replace(job, options=replace(job.options, launch_facts=launch_facts), by_address=by_address or is_host)
     stage = {"ir": "typed", "callable": "object"}.get(output, output)
     work = compiler.run(job, stage)
     shown = next(s for s in compiler.stages_of(job, stage) if s.name == stage).show(work[stage])
-    is_host = job.target.is_host
     symbol = work["typed"].main.name if stage == "typed" or is_host else work.outline.symbol
     record = record_of(work, defaults_of(f.underlying), has_program=stage != "typed" and not is_host)
     made = Compiled(
