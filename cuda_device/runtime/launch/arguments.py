@@ -431,7 +431,7 @@ def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) 
             value = constant_as(value, constants[name])
         except TypeError:
             wanted = constants[name].__name__
-            raise LaunchError(
+            raise CallError(
                 f"the argument {name!r} is a constant {wanted}, not {value!r}", f"pass {wanted}(…)"
             ) from None
     return read(value, name, stream, is_constant=name in constants)
@@ -468,16 +468,17 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
         raise CallError(f"the argument {name!r} is {value!r}, {says}", f"write {wanted}(…)") from None
 
 
-def type_as(given: model.Type, wanted: model.Number, name: str) -> model.Type:
-    """The type of what `number_as` makes of a number of the type `given`. Raises `CallError` if it takes none."""
-    if given == model.NONE:
+def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) -> model.Type:
+    """The type of an argument of the type `given` where a hint says `wanted`. Raises `CallError` for one that does not fit."""
+    if given == wanted:
         return given
-    if isinstance(given, model.Number) and _is_one(given, wanted):
-        return given
-    fits = isinstance(given, model.Number) and given.builtin and becomes(given, wanted)
-    if not fits and given not in (wanted, machine(wanted)):
-        raise CallError(f"the argument {name!r} is of type {given}, but the hint of the parameter says {wanted}", _HINT)
-    return wanted
+    if isinstance(wanted, model.Number):
+        if given == model.NONE or (isinstance(given, model.Number) and _is_one(given, wanted)):
+            return given
+        if given == machine(wanted) or (isinstance(given, model.Number) and given.builtin and becomes(given, wanted)):
+            return wanted
+    text = f"the argument {name!r} is of type {given}, but the hint of the parameter says {wanted}"
+    raise CallError(text, _HINT if isinstance(wanted, model.Number) else "pass that type, or correct the hint")
 
 
 def _is_one(given: model.Number, wanted: model.Number) -> bool:

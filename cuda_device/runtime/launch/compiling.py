@@ -30,7 +30,6 @@ from cuda_device import compiler
 from cuda_device.cache import programs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.cubin import Cubin
-from cuda_device.device.expressions import constant_as
 from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import Options, with_options
 from cuda_device.device.parameters import defaults_of
@@ -41,6 +40,7 @@ from cuda_device.runtime.gpu.grid import shape_of
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
+    argument_of,
     bind,
     boundary_packing,
     check_arrays,
@@ -726,17 +726,13 @@ def job_of(
     architecture = parse("sm_90" if is_host else target) if isinstance(target, str) else _not_a_target(target)
     settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel))
     settings = replace(settings, checked=settings.is_checked(on_cpu=False))
-    names, _, constants, numbers = parameters_of(f.underlying)
+    names = parameters_of(f.underlying).names
     defaults = defaults_of(f.underlying) | hints_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
         raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
     values = [*args, *(defaults[name] for name in names[len(args) :])]
-    for i, name in enumerate(names):
-        if name in constants:
-            values[i] = _constant(values[i], name, constants[name])
-    hinted = numbers if isinstance(f, Kernel) else {}
-    known = tuple(_example(v, n, n in constants, hinted.get(n)) for n, v in zip(names, values, strict=True))
+    known = tuple(_example(f, i, value) for i, value in enumerate(values))
     if isinstance(f, Kernel):
         check_arrays(f.underlying, known)
     if f.options.interop:
@@ -758,40 +754,22 @@ def _not_a_target(target: object) -> Architecture:
     raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
 
 
-def _constant(value: Any, name: str, type: Any) -> Any:
-    try:
-        return constant_as(value, type)
-    except TypeError:
-        raise TypeError(f"the argument {name!r} is a constant {type.__name__}, not {value!r}") from None
-
-
-def _example(value: Any, name: str, is_constant: bool, wanted: model.Number | model.Pointer | None) -> Known:
-    """What is known of an argument from its type, or from an example of it; `wanted` is the number or pointer of its hint."""
-    if not is_constant:
-        found = type_named(value)
+def _example(f: Kernel | Func, index: int, value: Any) -> Known:
+    """What is known of an argument from its type, or from an example of it; hints of numbers and pointers are a kernel's."""
+    names, _, constants, numbers = parameters_of(f.underlying)
+    name = names[index]
+    if name not in constants:
+        found, wanted = type_named(value), numbers.get(name) if isinstance(f, Kernel) else None
         if found is not None and has_identity(found):
             raise CompileError(
                 f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
                 help="pass an array: ArrayType(T, 1)",
             )
-        if isinstance(wanted, model.Pointer):
-            return (
-                pointer_to(value, wanted, name, CpuStream()).known
-                if found is None
-                else _is_pointer(found, wanted, name)
-            )
         if found is not None:
             return of_type(found if wanted is None else type_as(found, wanted, name))
-    if isinstance(wanted, model.Number):
-        value = number_as(value, wanted, name)
-    return read(value, name, CpuStream(), is_constant=is_constant).known
-
-
-def _is_pointer(given: model.Type, wanted: model.Pointer, name: str) -> Known:
-    if given != wanted:
-        text = f"the argument {name!r} is of type {given}, but the hint of the parameter says {wanted}"
-        raise CallError(text, "pass that type, or correct the hint")
-    return of_type(given)
+        if wanted is None:
+            return read(value, name, CpuStream()).known
+    return argument_of(f.underlying, index, value, CpuStream()).known
 
 
 __all__ = ["Compiled", "LoadedKernel", "Parameter", "compile", "load"]
