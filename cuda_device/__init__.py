@@ -56,6 +56,7 @@ _MODULES = {
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",
+    "library.grid_barrier": "grid_sync",
     "library.groups": "group_barrier signal wait_until",
     "runtime.launch.compiling": "Compiled LoadedKernel Parameter compile load",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",

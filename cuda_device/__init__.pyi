@@ -128,6 +128,7 @@ from cuda_device.groups.symmetric_array import SymmetricArray as SymmetricArray
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include
+from cuda_device.library.grid_barrier import grid_sync as grid_sync
 from cuda_device.library.groups import group_barrier as group_barrier
 from cuda_device.library.groups import signal as signal
 from cuda_device.library.groups import wait_until as wait_until

@@ -12,7 +12,7 @@
 
 Scalars become int64, float64 and complex128, or what a signature says; positions are int64; atomic operations are relaxed. A
 literal has the type of what it meets, as in all device code here: `x * 0.5` of a float32 is a float32, and numba's a float64.
-Streams are all the default one. There is no `random`, no `cg`, no dynamic shared memory by `shared.array(0, …)` (use
+Streams are all the default one. There is no `random`, no dynamic shared memory by `shared.array(0, …)` (use
 `cuda_device.dynamic_shared_array`), and no slicing of device arrays on the host.
 """
 
@@ -34,6 +34,7 @@ from cuda_device.device.atomics import threadfence as fence
 from cuda_device.device.functions import func
 from cuda_device.device.functions import kernel as make_kernel
 from cuda_device.device.memory import local_array, shared_array
+from cuda_device.library.grid_barrier import grid_sync
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, Stream, as_stream
@@ -51,6 +52,10 @@ shfl_down_sync, shfl_xor_sync = sync.shfl_down_sync, sync.shfl_xor_sync
 match_any_sync, match_all_sync = sync.match_any_sync, sync.match_all_sync
 activemask, lanemask_lt, nanosleep = sync.activemask, sync.lanemask_lt, machine_functions.nanosleep
 popc, brev, clz, ffs, cbrt, fma = numeric.popc, numeric.brev, numeric.clz, numeric.ffs, numeric.cbrt, numeric.fma
+
+_GRID = SimpleNamespace(sync=grid_sync)
+cg = SimpleNamespace(this_grid=func(lambda: _GRID))
+"""Cooperative groups: `cg.this_grid().sync()`, which makes the launch cooperative."""
 
 
 @func

@@ -89,6 +89,7 @@ class FakeDriver:
         self.peers: set[tuple[int, int]] = set()  # pairs of contexts
         self.host_functions: list[Any] = []  # which run at once, or when a test says so
         self.total_memory = 16 << 30
+        self.blocks_at_once = 4  # on a multiprocessor
         self.pools: dict[tuple[int, str], int] = {}
         self.limits: dict[tuple[str, int], int] = {}
         self.most_stack = 1 << 19
@@ -273,6 +274,12 @@ class FakeDriver:
         )
         self.words.append([ctypes.c_uint64.from_address(address).value for address in self.launched[-1]])
         return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
+
+    def cuLaunchCooperativeKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, params):
+        return self._answer("cuLaunchCooperativeKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, kernel, threads, shared):
+        return 0, self.blocks_at_once
 
     def cuLaunchHostFunc(self, stream, function, data):
         if not self.failing.get("cuLaunchHostFunc"):

@@ -329,6 +329,7 @@ PROGRAM = ProgramSummary.of(
         True,
         True,
         True,
+        True,
         {1: HERE},
         {2: ReportPlace(HERE, "{0} < \u20ac", "help\n", True)},
         {3: Print("%d %s", ("q", ("a", "b")))},
@@ -339,7 +340,7 @@ PROGRAM = ProgramSummary.of(
     16,
 )
 NOTHING = ProgramSummary.of(
-    Outline("k", frozenset(), frozenset(), False, False, False, {}, {}, {}), (), "", frozenset(), 0
+    Outline("k", frozenset(), frozenset(), False, False, False, False, {}, {}, {}), (), "", frozenset(), 0
 )
 
 

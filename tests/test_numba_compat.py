@@ -346,6 +346,21 @@ def test_host_arrays_are_copied_to_a_gpu_and_back():
         assert "cuMemcpyAsync" in names[started:]
 
 
+def test_a_barrier_of_the_grid():
+    @cuda.jit
+    def reverse(x):
+        g = cuda.cg.this_grid()
+        i = cuda.grid(1)
+        value = x[x.size - 1 - i]
+        g.sync()
+        x[i] = value
+        cuda.cg.this_grid().sync()
+
+    x = np.arange(64.0)
+    reverse[2, 32](x)
+    assert (x == np.arange(64.0)[::-1]).all()
+
+
 def test_arrays_of_the_device():
     d = cuda.to_device(np.arange(6.0).reshape(2, 3))
     assert (d.shape, d.dtype, d.ndim, d.size, len(d)) == ((2, 3), np.float64, 2, 6, 2)

@@ -363,6 +363,7 @@ def test_each_device_entity_is_public_and_documented(row):
         memory.array_at,
         memory.constant_array,
         memory.displaced,
+        memory.grid_word,
         copying.address,
         copying.distance,
     ]

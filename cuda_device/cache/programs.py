@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
 def unpacked(data: bytes) -> ProgramSummary:
     """The program that `packed` wrote. Raises anything for what it did not write."""
     outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
-    symbol, written, aligned, may_run_long, recursive, positions, waits, reports, prints = outline
+    symbol, written, aligned, may_run_long, recursive, positions, cooperative, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):
         raise ValueError("no program")
     return ProgramSummary(
@@ -196,6 +196,7 @@ def unpacked(data: bytes) -> ProgramSummary:
             may_run_long,
             recursive,
             positions,
+            cooperative,
             {number: Location(*place) for number, place in waits.items()},
             {number: ReportPlace(Location(*place), *rest) for number, (place, *rest) in reports.items()},
             {number: Print(*parts) for number, parts in prints.items()},

@@ -181,6 +181,19 @@ def _lower_at(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     return ArrayTree(data, (build.const(INT64, INT64.high),))
 
 
+def grid_word() -> Any:
+    """An array of one uint32 that all threads of a cooperative launch share; it begins as 0, but for the highest bit."""
+    raise DeviceOnlyError.of("grid_word")
+
+
+def _infer_word(_: Sequence[Known]) -> Typed:
+    return Typed(Known(Array(UINT32, 1)))
+
+
+def _lower_word(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+    return ArrayTree(build.op(ops.GRID_WORD, Ref(Space.GLOBAL, UINT32)), (build.const(INT64, 1),))
+
+
 def displaced(array: Any, offset: Any) -> Any:
     """An array like `array`, in memory so many bytes behind its own: that of another one, which has the same shape."""
     raise DeviceOnlyError.of("displaced")
@@ -203,6 +216,7 @@ CONSTANT_ARRAY = Intrinsic(constant_array, "constant_array", _infer_constant, _l
 ROWS = (
     CONSTANT_ARRAY,
     Intrinsic(array_at, "array_at", _infer_at, _lower_at),
+    Intrinsic(grid_word, "grid_word", _infer_word, _lower_word),
     Intrinsic(displaced, "displaced", _infer_displaced, _lower_displaced),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),

@@ -50,7 +50,8 @@ class Outline:
     `written` are the numbers of the arrays that it may write, `aligned` of those whose memory begins at a multiple of 16 bytes;
     `may_run_long` is false if each thread is sure to end soon: there are no loops, and no recursion. In `recursive` kernels
     functions call themselves. Threads may wait for each other at `waits`. Where `positions`, the kernel computes the place of
-    a thread along x, or the number of threads there, as an int32 (`tid`, `grid_size`).
+    a thread along x, or the number of threads there, as an int32 (`tid`, `grid_size`). All blocks of a `cooperative` one have
+    to run at once (`grid_sync`).
     """
 
     symbol: str
@@ -59,6 +60,7 @@ class Outline:
     may_run_long: bool
     recursive: bool
     positions: bool
+    cooperative: bool
     waits: Mapping[int, Location]
     reports: Mapping[int, ReportPlace]
     prints: Mapping[int, Print]
@@ -84,6 +86,7 @@ class Outline:
                 op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x" and op.result.type == INT32
                 for op in found
             ),
+            cooperative=module.has(ops.GRID_WORD),
             waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},
             reports={place: _place(op) for place, op in placed if op.code is ops.REPORT},
             prints={place: _print(op) for place, op in placed if op.code is ops.PRINT},

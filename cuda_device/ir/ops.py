@@ -329,6 +329,9 @@ ROOM = OpDef(
     Effect.READS,
 )
 DYNAMIC_SHARED = OpDef("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
+GRID_WORD = OpDef(
+    "grid_word", D, 0, 1, "A uint32 for the barriers of a cooperative launch; all but its highest bit is 0 then."
+)
 CONSTANT = OpDef("constant", D, 0, 1, "Memory that nobody writes; `data` is hexadecimal.", ("data", "align"))
 VARIABLE = OpDef(
     "variable",

@@ -338,6 +338,8 @@ class _Attempt:
 
 def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> Plan:
     job = variant.work.job
+    if variant.work.outline.cooperative:
+        raise UnsupportedSignature("a cooperative launch")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [guard_writer.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []

@@ -500,6 +500,12 @@ class Cpu(Dialect):
         offset = self.offsets[number]
         return base + f"  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
 
+    def grid_word(self, result: str) -> str:
+        """A field of the launch's record."""
+        block, control = f"{result}.block", f"{result}.control"
+        found = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
+        return found + CONTROL.address(result, control, "grid.word")
+
     def update(self, update: Update, result: str) -> str:
         """LLVM's instruction."""
         operation = {"exch": "xchg"}.get(update.operation, update.operation)

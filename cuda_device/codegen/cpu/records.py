@@ -188,6 +188,7 @@ CONTROL = Record(
         ("dynamic_bytes", "i32"),
         ("checked", "i32"),
         ("stop", "i32"),
+        ("grid.word", "i32"),
         ("status", "i32"),
         ("place", "i32"),
         *_three("report.block"),
@@ -210,6 +211,9 @@ LOG = Record("%Log", (("count", "i64"), ("capacity", "i64"), ("events", "ptr"), 
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
 RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
+
+INTERLEAVED = 256
+"""So many blocks of a worker may wait at a time."""
 
 # The names of functions: what surrounds each kernel, and what is the same for all.
 

@@ -41,15 +41,13 @@ from cuda_device.codegen.cpu.meetings import (
     row,
     stopped,
 )
-from cuda_device.codegen.cpu.records import CONTROL, FUEL, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
+from cuda_device.codegen.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
 from cuda_device.codegen.emit.dialect import Status
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import popc
 from cuda_device.types.model import INT64, UINT32, Type
 
-INTERLEAVED = 256
-"""So many blocks of a worker may wait at a time."""
 _PATIENCE = 4
 """So many rounds in which the same number of threads yield, and nothing else happens, make room for another block."""
 _ALIGNMENT = 128

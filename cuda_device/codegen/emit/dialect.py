@@ -207,6 +207,10 @@ class Dialect(ABC):
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
         """Text, and the operand, that give the address of a shared array, or (None) of the launch's shared memory."""
 
+    @abstractmethod
+    def grid_word(self, result: str) -> str:
+        """The address of the number that the barriers of a cooperative launch count in."""
+
     def sync_scope(self, scope: Scope) -> str:
         """What an atomic instruction says of its scope."""
         return ""

@@ -556,6 +556,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.LOCAL: _local,
     ops.CONSTANT: lambda to, op: to.names.__setitem__(op.result, f"@{llvm_writer.constant_name(op)}"),
     ops.REGISTER: lambda to, op: to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result))),
+    ops.GRID_WORD: lambda to, op: to.lines.append(to.dialect.grid_word(to.name(op.result))),
     ops.TIMER: lambda to, op: to.lines.append(to.dialect.timer(str(op.attributes["name"]), to.name(op.result))),
     **dict.fromkeys(
         (

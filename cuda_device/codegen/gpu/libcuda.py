@@ -61,6 +61,7 @@ FUNCTIONS = {
     "cuLibraryUnload": "p",
     "cuKernelGetAttribute": ">i i p i",
     "cuKernelSetAttribute": "i i p i",
+    "cuLaunchCooperativeKernel": "p u u u u u u u p p",
     "cuLaunchHostFunc": "p p p",
     "cuLaunchKernel": "p u u u u u u u p p p",
     "cuLinkCreate_v2": "u p p >p",
@@ -81,6 +82,7 @@ FUNCTIONS = {
     "cuMemcpyHtoD_v2": "p p z",
     "cuMemsetD8_v2": "p b z",
     "cuMemsetD8Async": "p b z p",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": ">i p i z",
     "cuOccupancyMaxPotentialBlockSize": ">i >i p p z i",
     "cuPointerGetAttribute": ">i i p",  # of those attributes that are an int
     "cuStreamCreate": ">p u",

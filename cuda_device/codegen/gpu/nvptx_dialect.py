@@ -213,6 +213,12 @@ class Nvptx(Dialect):
         """A global variable of the shared space; one without a size begins where the static arrays end."""
         return "", "@dynamic_shared" if number is None else f"@shared_{number}"
 
+    def grid_word(self, result: str) -> str:
+        """Where cooperative groups of CUDA have it: behind the first word of what the driver gives to such a launch."""
+        code = "{ .reg .b32 %low, %high; mov.b32 %high, %envreg1; mov.b32 %low, %envreg2; mov.b64 $0, {%low, %high}; }"
+        address = f'  {result}.given = call i64 asm "{code}", "=l"()\n  {result}.at = add i64 {result}.given, 4\n'
+        return address + f"  {result} = inttoptr i64 {result}.at to ptr addrspace(1)\n"
+
     def sync_scope(self, scope: Scope) -> str:
         """LLVM's words for a scope on a GPU. A scope of one thread never comes here: LLVM has no fence for it."""
         return {Scope.SYSTEM: "", Scope.DEVICE: ' syncscope("device")', Scope.BLOCK: ' syncscope("block")'}[scope]

@@ -541,11 +541,28 @@ def write_global(library: int, symbol: str, source: int, nbytes: int) -> None:
     check(api.cuMemcpyHtoD(address, source, nbytes), f"writing the variable {symbol!r}")
 
 
+def resident_blocks(kernel: int, threads: int, dynamic_shared: int) -> int:
+    """The number of blocks of so many threads that a multiprocessor of the current device runs at once."""
+    api = bindings()
+    asked = api.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, dynamic_shared)
+    return int(check(asked, "asking for the number of blocks that run at once"))
+
+
 def launch(
-    kernel: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int, params: int
+    kernel: int,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared: int,
+    stream: int,
+    params: int,
+    cooperative: bool = False,
 ) -> None:
     """Starts `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
-    (status,) = bindings().cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
+    api = bindings()
+    if cooperative:
+        (status,) = api.cuLaunchCooperativeKernel(kernel, *grid, *block, shared, stream, params)
+    else:
+        (status,) = api.cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
     if status != SUCCESS:
         raise error_of(int(status), f"launching a grid of {grid} blocks of {block} threads")
 

@@ -480,6 +480,7 @@ def _start_on_cpu(
     arguments: Sequence[Argument],
     stopped: Callable[[], bool] | None,
 ) -> None:
+    from cuda_device.codegen.cpu.records import INTERLEAVED
     from cuda_device.runtime.cpu_executor import Output, execute
 
     for view in (view for argument in arguments for view in argument.views):
@@ -489,6 +490,8 @@ def _start_on_cpu(
     work = variant.work
     check_positions(variant, shape)
     _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    if work.outline.cooperative:
+        _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
     detector = _race_detector(work, shape, arguments)
     with Output(work.outline.prints) as output:
         execute(
@@ -535,6 +538,19 @@ def check_positions(variant: CompiledKernel, shape: Shape) -> None:
         )
 
 
+def _check_resident(variant: CompiledKernel, shape: Shape, most: int, where: str) -> None:
+    """Raises `LaunchError` for a cooperative launch whose blocks cannot all run at once."""
+    x, y, z = shape.grid
+    if x * y * z > most:
+        raise LaunchError(
+            f"grid={shape.grid}: {variant.work.job.name} calls grid_sync, for which all blocks run at once, and {where} runs "
+            f"{most} of block={shape.block}",
+            f"launch {most} blocks at most, and let each thread loop in steps of grid_size(1)"
+            if most
+            else "launch smaller blocks",
+        )
+
+
 def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
     if static + dynamic > max(default, most):
         raise LaunchError(
@@ -573,9 +589,14 @@ def _start_on_gpu(
             f"{kernel.most_threads} threads at most",
             f"launch smaller blocks, or compile it for such: @kernel(max_threads={x * y * z})",
         )
+    cooperative = variant.work.outline.cooperative
+    if cooperative:
+        at_once = driver.resident_blocks(kernel.handle, x * y * z, shape.dynamic)
+        _check_resident(variant, shape, at_once * driver.properties(stream.ordinal).multiprocessors, "this GPU")
     foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
+    place = ctypes.addressof(addresses)
     driver.order(foreign, (stream.handle,))
-    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
+    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, place, cooperative)
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
 
