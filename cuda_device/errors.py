@@ -198,7 +198,7 @@ class UnalignedError(CompileError, LaunchError):
 
 
 class KernelError(Error):
-    """What a running kernel reported: a failed assertion, an exception, a deadlock, or an error of checked mode.
+    """An error that a running kernel reported: a failed assertion, an exception, a deadlock, or an error of checked mode.
 
     `block`, `thread` and `location` identify the thread and the place. They are None and `NOWHERE` if no single thread or
     place reported.
@@ -212,7 +212,7 @@ class KernelError(Error):
 
 
 class GroupError(Error, ExceptionGroup[Exception]):
-    """What went wrong on the devices of a group: an `ExceptionGroup`, whose exceptions each have a note of the rank and device.
+    """The errors of the devices of a group: an `ExceptionGroup` whose exceptions each have a note of the rank and device.
 
     `ranks` are the ranks of the exceptions, in their order: a `TimeoutError` is that of a device that did not come back.
     """

@@ -139,7 +139,7 @@ def summary(name):
 
 
 def chapter_of(name):
-    if device._HOMES[name][0] == "device.machine_functions":
+    if device._HOMES[name][0] == "device.machine_functions" and not re.fullmatch(CHAPTERS["Time"], name):
         return "Numeric intrinsics"
     return next(chapter for chapter, pattern in CHAPTERS.items() if re.fullmatch(pattern, name))
 

@@ -258,7 +258,7 @@ _OFF = ("", "0")
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What this process found in the cache of compiled kernels, and what the cache holds.
+    """Statistics of the cache of compiled kernels: what this process found in it, and what it holds.
 
     `folder` is None if the cache is off. `hits` and `misses` count kernels. `direct` counts the hits for which nothing had to
     be compiled, not even to identify them. `nbytes` is the size of all `entries`, which other processes share.

@@ -31,7 +31,7 @@ _WIDTHS = (16, 32, 64)
 def ptx(
     template: str, *operands: Any, result: Any = None, host: Callable[..., Any] | None = None, volatile: bool = True
 ) -> Any:
-    """Instructions of PTX, as CUDA C++'s `asm`; returns `result`: None, a number type, or a tuple of number types.
+    """Executes PTX instructions, like `asm` in CUDA C++. Returns `result`: None, a number type, or a tuple of number types.
 
     In `template`, a constant string, `$0`, `$1`, … are the results and then the operands; `$$` is a dollar sign. An operand is a
     number of 16, 32 or 64 bits (the registers of CUDA C++'s constraints h, r, l, f, d; a Python number has 32 bits), or an array,

@@ -196,12 +196,12 @@ def reduce_max_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
 
 
 def reduce_and_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The bits that the `value` of all lanes of `mask` has: CUDA's `__reduce_and_sync`. Otherwise as `reduce_add_sync`."""
+    """The bitwise and of the `value` of all lanes of `mask`: CUDA's `__reduce_and_sync`. Otherwise as `reduce_add_sync`."""
     raise DeviceOnlyError.of("reduce_and_sync")
 
 
 def reduce_or_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The bits that the `value` of any lane of `mask` has: CUDA's `__reduce_or_sync`. Otherwise as `reduce_add_sync`."""
+    """The bitwise or of the `value` of all lanes of `mask`: CUDA's `__reduce_or_sync`. Otherwise as `reduce_add_sync`."""
     raise DeviceOnlyError.of("reduce_or_sync")
 
 

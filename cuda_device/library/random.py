@@ -80,7 +80,7 @@ def _plus(a: Any, b: Any) -> Any:
 
 @struct
 class Philox:
-    """A sequence of random numbers, of which any can be had at once: what `philox` makes."""
+    """A sequence of random numbers with random access, made by `philox`."""
 
     seed: uint64
     subsequence: uint64

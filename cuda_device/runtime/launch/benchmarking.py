@@ -24,7 +24,7 @@ _UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What `benchmark` measured, in seconds: the median of `count` calls, and the 20th and 80th percentiles."""
+    """The result of `benchmark` in seconds: the median of `count` calls, and the 20th and 80th percentiles."""
 
     median: float
     low: float

@@ -81,7 +81,7 @@ _CONSTANTS = ".nv.constant3"
 
 
 class Parameter(NamedTuple):
-    """A parameter of what was compiled.
+    """A parameter of a compiled kernel or function.
 
     `offset` and `size` are its bytes among those of a kernel's parameters; 0 and 0 of one that is a constant, whose value
     `constant` says, or of a function. `default` is the value of one that calls may leave out. Values are as Python writes them.
@@ -288,7 +288,7 @@ def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Loads what `Compiled.save` wrote, as a `Compiled`, or the kernels in a folder of `python -m cuda_device build`, by name.
+    """Loads a file that `Compiled.save` wrote, or a folder that `python -m cuda_device build` wrote.
 
     Those are a dict of `LoadedKernel`. Neither loads the compiler or LLVM. Raises `LaunchError` for what was
     not written so, or by another version of the format.
@@ -334,7 +334,7 @@ _LOADABLE = ("cubin", "fatbin", "ptx")
 
 
 class LoadedKernel:
-    """A kernel that was compiled before, for one or several architectures and types of arguments: `variants`."""
+    """A kernel compiled ahead of time; `variants` are its architectures and types of arguments."""
 
     def __init__(self, name: str, variants: tuple[Compiled, ...]) -> None:
         self.name, self.variants = name, variants

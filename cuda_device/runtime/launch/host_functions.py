@@ -34,7 +34,7 @@ Call = tuple["Future[Any]", Callable[[], Any]]
 
 
 class HostFunction:
-    """What `host_function` makes of a function, which is `underlying`.
+    """The result of `host_function`; `underlying` is the decorated function.
 
     Called, it runs at once and returns what the function returns. With `stream=` it runs after what the stream has so far, and
     before what is put there later; that returns a `concurrent.futures.Future` of the result. On a CPU stream, whose launches have
@@ -78,7 +78,7 @@ class HostFunction:
 
 
 def host_function(function: Callable[..., Any], /) -> HostFunction:
-    """Makes a function take on the host what a kernel takes: its hints say what becomes of the arguments.
+    """Makes a host function accept the arguments of a kernel, converted as its type hints say.
 
     A parameter whose hint is a struct takes one, or a tuple or dict that `T.of` makes one of; with `ArrayType(…)` an array of any
     library, as `as_array` does; a number what a member of a struct takes. Others take anything. Raises `TypeError` for what is no

@@ -72,7 +72,7 @@ def prepare(
 
 
 class PreparedLaunch(partial[None]):
-    """The result of `prepare`: called, it starts the kernel. It is immutable, so several threads may start it at once.
+    """The result of `prepare`; calling it starts the kernel. It is immutable, so several threads may start it at once.
 
     Arguments of the call, by position or by name, replace its own for this start. `replace` makes another prepared launch in
     the same way. A call raises what `launch` raises.
@@ -170,7 +170,7 @@ def _exchanged(kernel: Kernel, prepared: Sequence[Any], args: Sequence[Any], kwa
 
 
 class BoundKernel:
-    """The result of `kernel.bind`: called with the kernel's arguments, it launches the kernel.
+    """The result of `kernel.bind`; calling it with the kernel's arguments launches the kernel.
 
     `sizes` has the `grid`, `block`, `shared` and `threads` that were given: what `launch` takes, or functions that return it.
     Such a function is called with all arguments of the kernel, including defaults, by position; a method of a struct can serve
