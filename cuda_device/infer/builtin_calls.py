@@ -181,7 +181,6 @@ _OF_INTEGERS = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.i
 
 def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`min` and `max` of what one argument holds, or with a `key`."""
-    _check_keywords(name, named)
     if len(positional) != 1 and "default" in named:
         raise CompileError(f"{name} takes a default with one argument only", help=f"write {name}((a, b, …), default=c)")
     items = positional[0] if len(positional) == 1 else frame.tuple(positional)
@@ -193,12 +192,6 @@ def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell
     if isinstance(items.known.type, Tuple) and not items.known.items and "default" not in named:
         raise CompileError(f"{name}() of nothing has no value", help=f"write {name}(…, default=0)")
     return frame.program.call(frame, standard.ONE_ARGUMENT[function], [items], named)
-
-
-def _check_keywords(name: str, named: Mapping[str, Cell]) -> None:
-    for word in named:
-        if word not in ("key", "default"):
-            raise CompileError(f"{name} has no keyword parameter {word!r}", help="its keywords are key and default")
 
 
 def _next(frame: Frame, items: Cell, *default: Cell) -> Cell:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType
 
@@ -41,7 +41,7 @@ from cuda_device.infer.block_versions import PLAIN, CallContext
 from cuda_device.infer.body import Body
 from cuda_device.infer.calls import as_constant, bind, defaults_in
 from cuda_device.infer.dependencies import Dependency
-from cuda_device.infer.frame import Cell, Frame, NeverReturns, Waits, is_static
+from cuda_device.infer.frame import Cell, Frame, NeverReturns, Program, Waits, is_static
 from cuda_device.infer.meanings import NestedFunction, Origin
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import dominance, ops
@@ -57,7 +57,6 @@ from cuda_device.types.known import (
     constant,
     describe,
     identities,
-    literal,
     renamed,
     state_of,
 )
@@ -182,47 +181,21 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
     return [function for function in functions if function.name in found]
 
 
-class Inference:
-    """The inference of a whole program: its specialisations, and what it read of the world."""
+class Inference(Program):
+    """The inference of a whole program: its specialisations."""
 
     def __init__(
         self, target: SMSelector | None, checked: bool = False, on_cpu: bool = False, debug: bool = False
     ) -> None:
-        self.target, self.checked, self.on_cpu, self.debug = target, checked, on_cpu, debug
-        self.row = find
+        super().__init__(target, find, checked, on_cpu, debug)
         self.links: list[object] = []
-        self.adopted: set[Value] = set()
-        self.given: set[Value] = set()
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}
         self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
         self.order: list[Specialisation] = []
-        self.dependencies: dict[tuple[int, str], Dependency] = {}
         self.variants: dict[tuple[object, ...], int] = {}
         self.families: dict[tuple[object, ...], str] = {}
         self.active: list[Specialisation] = []
-        self.made: dict[tuple[int, str, Known], tuple[object, object]] = {}
-
-    def literal(self, value: object, where: Location) -> Known:
-        """What is known of a Python object."""
-        try:
-            return literal(value, where)
-        except TypeError as error:
-            raise CompileError(
-                str(error), help="use what device code can hold: numbers, tuples, structs, functions"
-            ) from None
-
-    def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
-        """What `make` makes, at the first time; an array, for example, is equal to itself and to no other."""
-        plain = tuple((slice, a.start, a.stop, a.step) if isinstance(a, slice) else a for a in arguments)
-        key = (id(owner), name, constant(plain))
-        if key not in self.made:
-            self.made[key] = (owner, make())
-        return self.made[key][1]
-
-    def depend(self, owner: object, name: str, value: object) -> None:
-        """Remembers a read of the world."""
-        self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
 
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         """Calls a Python function, or one of CUDA C++, from a frame."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, auto
 from types import FunctionType, MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import CompileError, Location
+from cuda_device.infer.dependencies import Dependency
 from cuda_device.infer.joins import REAL_REMEDY, fit, join
 from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
 from cuda_device.ir import ops
@@ -31,6 +33,7 @@ from cuda_device.types.known import (
     has_bounds_within,
     identities,
     iterator_of,
+    literal,
     nameless,
     nonneg_as,
     of_type,
@@ -164,41 +167,53 @@ class Kind:
     """`x < y` and its like, of numbers."""
 
 
-class Program(Protocol):
-    """What a frame asks of the inference of the whole program."""
+class Program(ABC):
+    """What a frame asks of the inference of the whole program, and what the program read of the world.
 
-    target: Any
-    """The architecture that the program is compiled for, an `SMSelector`."""
-    checked: bool
-    """Whether the program checks what it does."""
+    `target` is an `SMSelector`, `row` finds the row of the device tables for an entity, if there is one.
+    """
 
-    on_cpu: bool
-    """Whether it is for the CPU, where there is no CUDA C++."""
-    debug: bool
-    """Whether debuggers are told of variables."""
-    adopted: set[Value]
-    """Parameters of blocks that took their type from what a constant int of Python has met there."""
-    given: set[Value]
-    """Constants with a type of their own, as `float32(0.5)`."""
-
-    def link(self, function: Any) -> None:
-        """Records a call of a function of CUDA C++."""
-
-    def row(self, entity: object) -> Intrinsic | None:
-        """The row of the device tables for an entity, if there is one."""
+    def __init__(
+        self, target: Any, row: Callable[[object], Intrinsic | None], checked: bool, on_cpu: bool, debug: bool
+    ) -> None:
+        self.target, self.row, self.checked, self.on_cpu, self.debug = target, row, checked, on_cpu, debug
+        self.adopted: set[Value] = set()
+        """Parameters of blocks that took their type from what a constant int of Python has met there."""
+        self.given: set[Value] = set()
+        """Constants with a type of their own, as `float32(0.5)`."""
+        self.dependencies: dict[tuple[int, str], Dependency] = {}
+        self.made: dict[tuple[int, str, Known], tuple[object, object]] = {}
 
     def literal(self, value: object, where: Location) -> Known:
         """What is known of a Python object that exists while compiling."""
+        try:
+            return literal(value, where)
+        except TypeError as error:
+            raise CompileError(
+                str(error), help="use what device code can hold: numbers, tuples, structs, functions"
+            ) from None
 
     def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
         """What `make` makes of an object of the host, for constant arguments: the same object whenever it is asked for."""
+        plain = tuple((slice, a.start, a.stop, a.step) if isinstance(a, slice) else a for a in arguments)
+        key = (id(owner), name, constant(plain))
+        if key not in self.made:
+            self.made[key] = (owner, make())
+        return self.made[key][1]
 
     def depend(self, owner: object, name: str, value: object) -> None:
         """Records that the program read `name` of `owner`: a later launch checks that it is still `value`."""
+        self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
 
+    @abstractmethod
+    def link(self, function: Any) -> None:
+        """Records a call of a function of CUDA C++."""
+
+    @abstractmethod
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         """Calls a Python function. Raises `NeverReturns` if it does not return, as far as is known by now (recursion)."""
 
+    @abstractmethod
     def enter(
         self,
         frame: Frame,

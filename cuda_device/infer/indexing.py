@@ -111,6 +111,17 @@ def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> N
         )
 
 
+def dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """The argument of `x.view(T)` and `x.astype(T, copy=False)`."""
+    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
+    others = ("dtype", "copy") if name == "astype" else ("dtype",)
+    if len(given) != 1 or any(key not in others for key in named):
+        raise CompileError(
+            f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
+        )
+    return given[0]
+
+
 # Repetition
 
 MOST_ITEMS = 1024

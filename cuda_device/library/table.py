@@ -69,7 +69,7 @@ REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMEN
 """By a function of Python, the one that device code runs instead."""
 
 
-_SHOWN = {function: entity for entity, function in reversed(REPLACEMENTS.items())}
+_SHOWN = {function: entity for entity, function in reversed((REPLACEMENTS | standard.ONE_ARGUMENT).items())}
 
 
 def shown(function: FunctionType) -> str:

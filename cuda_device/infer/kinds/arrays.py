@@ -78,7 +78,7 @@ def is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
 
 def select(frame: Frame, owner: Cell, array: model.Array, parts: Sequence[Cell]) -> Cell:
     """`x[i]`, `x[a:b, ..., None]`: an array with the axes that are left."""
-    parts = _without_ellipsis(array, parts)
+    parts = _without_ellipsis(frame, array, parts)
     lengths, steps = extents(frame, owner), strides(frame, owner)
     offset, shape, jumps = Cell(constant(0)), list[Cell](), list[Cell]()
     axis = 0
@@ -99,7 +99,7 @@ def select(frame: Frame, owner: Cell, array: model.Array, parts: Sequence[Cell])
     return window(frame, owner, type, offset, shape, jumps)
 
 
-def _without_ellipsis(array: model.Array, parts: Sequence[Cell]) -> list[Cell]:
+def _without_ellipsis(frame: Frame, array: model.Array, parts: Sequence[Cell]) -> list[Cell]:
     """The indices with `...` written out as full slices."""
     dots = [i for i, part in enumerate(parts) if part.known.value is Ellipsis]
     real = sum(part.known.type != model.NONE for part in parts) - len(dots)
@@ -113,24 +113,13 @@ def _without_ellipsis(array: model.Array, parts: Sequence[Cell]) -> list[Cell]:
         )
     if not dots:
         return list(parts)
-    full = [Cell(constant(None))] * 3
-    middle = [_Full(full) for _ in range(array.ndim - real)]
-    return [*parts[: dots[0]], *middle, *parts[dots[0] + 1 :]]
-
-
-class _Full(Cell):
-    """The slice `:`."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: list[Cell]) -> None:
-        super().__init__(constant(slice(None)))
-        self.parts = parts
+    full = frame.bundle(slice, [Cell(constant(None))] * 3)
+    return [*parts[: dots[0]], *[full] * (array.ndim - real), *parts[dots[0] + 1 :]]
 
 
 def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cell, Cell | None, Cell]:
     """Where an index begins on its axis, how many it selects (None: it is an integer), and its step."""
-    pieces = part.parts if isinstance(part, _Full) else indexing.slice_parts(frame, part)
+    pieces = indexing.slice_parts(frame, part)
     if pieces is None:
         type = part.known.type
         if not model.is_index(type):
@@ -164,18 +153,20 @@ def _keeps_rows(parts: Sequence[Cell]) -> bool:
     leading = list(parts[: len(parts) - len(kinds)])
     if any(not isinstance(part.known.type, model.Number) for part in leading):
         return False
-    return all(isinstance(part, _Full) for part in kinds[1:]) and (not kinds or _has_unit_step(kinds[0]))
+    return all(map(_is_full, kinds[1:])) and (not kinds or _has_unit_step(kinds[0]))
+
+
+def _is_full(part: Cell) -> bool:
+    """Whether it is the slice `:`, perhaps with the step 1."""
+    bounds = part.known.items[:2] if means(part.known, slice) else ()
+    return bool(bounds) and all(bound.type == model.NONE for bound in bounds) and _has_unit_step(part)
 
 
 def _has_unit_step(part: Cell) -> bool:
-    if isinstance(part, _Full):
-        return True
     known = part.known
     if isinstance(known.type, model.Static) and isinstance(known.value, slice):
         return known.value.step in (None, 1)
-    if means(known, slice):
-        return len(known.items) < 3 or known.items[2].value in (None, 1)
-    return False
+    return means(known, slice) and (len(known.items) < 3 or known.items[2].value in (None, 1))
 
 
 def transpose(frame: Frame, owner: Cell, array: model.Array) -> Cell:
@@ -198,7 +189,7 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         return _pointer(frame, owner, array, positional, named)
     if name == "reshape":
         return reshape(frame, owner, array, positional, named)
-    dtype = _dtype_argument(frame, name, positional, named)
+    dtype = frame.type_argument(indexing.dtype_argument(name, positional, named).known, f"the dtype of {name}")
     if name == "astype":
         return _astype(owner, array, dtype, named)
     return _view(frame, owner, array, dtype)
@@ -223,15 +214,6 @@ def _pointer(
     assert owner.value is not None
     known = of_type(model.Pointer(array.dtype, array.readonly))
     return frame.emit(ops.WINDOW, known, owner.value, frame.build.const(model.INDEX, 0))
-
-
-def _dtype_argument(frame: Frame, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> model.Type:
-    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
-    if len(given) != 1 or any(key not in ("dtype", "copy") for key in named):
-        raise CompileError(
-            f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
-        )
-    return frame.type_argument(given[0].known, f"the dtype of {name}")
 
 
 def _astype(owner: Cell, array: model.Array, dtype: model.Type, named: Mapping[str, Cell]) -> Cell:

@@ -18,6 +18,7 @@ from cuda_device.device.packing import reinterpret, type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.indexing import dtype_argument
 from cuda_device.infer.intervals import combine
 from cuda_device.infer.joins import FOLDS, only_integers, operation_type
 from cuda_device.infer.meanings import Method
@@ -95,15 +96,8 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
     return frame.composite(model.Subarray(number, (1,) * len(axes)), [owner]) if axes else owner
 
 
-def _dtype(name: str, positional: Sequence[Cell], named: Mapping[str, Cell], others: Sequence[str] = ()) -> Cell:
-    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
-    if len(given) != 1 or any(key not in ("dtype", *others) for key in named):
-        raise CompileError(f"{name} takes a dtype", help=f"write x.{name}(T)")
-    return given[0]
-
-
 def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    target = type_argument(_dtype("astype", positional, named, ["copy"]).known, "the dtype of astype")
+    target = type_argument(dtype_argument("astype", positional, named).known, "the dtype of astype")
     if not isinstance(target, model.Number):
         vector = host_vector(target) if isinstance(target, model.Vector) else None
         name = vector.__name__ if vector else getattr(target, "name", str(target))
@@ -112,7 +106,7 @@ def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mappin
 
 
 def _view(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    return frame.call(frame.literal(reinterpret), [owner, _dtype("view", positional, named)], {})
+    return frame.call(frame.literal(reinterpret), [owner, dtype_argument("view", positional, named)], {})
 
 
 def _reshape(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
