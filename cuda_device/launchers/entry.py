@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 
 from cuda_device.device.functions import Kernel
-from cuda_device.launchers.guard_writer import GuardWriter, Operand
+from cuda_device.launchers.guard_writer import GuardWriter, Operand, shared
 from cuda_device.launchers.memory_layout import (
     CALL,
     LAUNCH,
@@ -39,16 +39,15 @@ _WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _COUNT = (1 << 63) - 1
 
 
-def place_of() -> GuardWriter:
+@shared("i64", "ptr %names", "i64 %count", "ptr %name")
+def place_of(code: GuardWriter) -> None:
     """Where a name stands among the parameters, or -1. Names are almost always the same objects, and else compared as text."""
-    code = GuardWriter("place_of", "i64", "ptr %names", "i64 %count", "ptr %name")
     for same in (_is_same, _is_equal):
         with code.repeat("%count") as i:
             here = code.load("ptr", code.at("%names", i, _POINTER))
             with code.when(code.compare("ne", "ptr", here, "null")):
                 code.leave_when(same(code, here), i)
     code.finish(-1)
-    return code
 
 
 def _is_same(code: GuardWriter, here: str) -> str:
@@ -59,9 +58,9 @@ def _is_equal(code: GuardWriter, here: str) -> str:
     return code.equal("i32", code.call("PyObject_RichCompareBool", here, "%name", EQ), 1)
 
 
-def bind() -> GuardWriter:
+@shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "ptr %values", "ptr %sizes")
+def bind(code: GuardWriter) -> None:
     """An object for each parameter in `%values`, if not all are `%args`; those of `launch`'s keywords in `%sizes`, or null."""
-    code = GuardWriter("bind", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "ptr %values", "ptr %sizes")
     parameters = code.get(CALL, "%call", "parameters")
     function = code.get(CALL, "%call", "function")
     for name, offset in function_words().items():
@@ -94,12 +93,11 @@ def bind() -> GuardWriter:
             code.store("ptr", value, code.at("%values", at, _POINTER))
     with code.when(missing), code.repeat(parameters) as i:
         code.require(code.compare("ne", "ptr", code.load("ptr", code.at("%values", i, _POINTER)), "null"))
-    return code
 
 
-def unchanged() -> GuardWriter:
+@shared("i1", "ptr %names", "i64 %count")
+def unchanged(code: GuardWriter) -> None:
     """Whether the names that a kernel read still mean the same."""
-    code = GuardWriter("unchanged", "i1", "ptr %names", "i64 %count")
     with code.repeat("%count") as i:
         here = code.at("%names", i, 8 * len(NAME.fields))
         kind = code.get(NAME, here, "kind")
@@ -116,7 +114,6 @@ def unchanged() -> GuardWriter:
         with code.when(code.equal("ptr", value, "null")):
             # There is no such name, or to look for it went wrong.
             code.require(code.equal("ptr", code.call("PyErr_Occurred"), "null"))
-    return code
 
 
 def _compare_later(code: GuardWriter, found: str, place: str) -> None:
@@ -126,9 +123,9 @@ def _compare_later(code: GuardWriter, found: str, place: str) -> None:
         code.release(found)
 
 
-def fits() -> GuardWriter:
+@shared("i1", "ptr %launch", "ptr %start", exported=True)
+def fits(code: GuardWriter) -> None:
     """Whether a compiled kernel can start so: here, of that size, with the names that it read, and nothing reported."""
-    code = GuardWriter("fits", "i1", "ptr %launch", "ptr %start", exported=True)
     context = code.get(LAUNCH, "%launch", "context")
     code.require(code.equal("i64", context, code.get(START, "%start", "context")))
     device = code.get(LAUNCH, "%launch", "device")
@@ -141,17 +138,16 @@ def fits() -> GuardWriter:
     code.require(code.equal("i32", code.load("i32", mailbox), 0))
     names, count = code.get(START, "%start", "names"), code.get(START, "%start", "count")
     code.require(code.call("unchanged", names, count))
-    return code
 
 
-def start() -> GuardWriter:
+@shared("i1", "ptr %launch", "ptr %start", "ptr %parameters", exported=True)
+def start(code: GuardWriter) -> None:
     """Calls the driver, without the interpreter's lock, and notes the launch.
 
     An ordered launch comes behind the present work of the streams on which its arrays are made, and before their later work. So
     whoever frees an array in the order of such a stream frees it late enough. A launch that is not ordered keeps its arguments
     alive until it has ended, and one that is captured keeps them for good.
     """
-    code = GuardWriter("start", "i1", "ptr %launch", "ptr %start", "ptr %parameters", exported=True)
     sizes = [(axis, code.get(LAUNCH, "%launch", axis)) for axis in _SIZES]
     stream = code.get(LAUNCH, "%launch", "stream")
     shared = code.get(LAUNCH, "%launch", "shared")
@@ -208,12 +204,11 @@ def start() -> GuardWriter:
     for i, (_, value) in enumerate(sizes):
         code.store("i32", value, record, 8 * len(words) + 4 * i)
     code.store("i64", code.value(f"add i64 {count}, 1"), ring)
-    return code
 
 
-def take_event() -> GuardWriter:
+@shared("i1", "ptr %launch", "ptr %start", "ptr %event")
+def take_event(code: GuardWriter) -> None:
     """An event, and the Python int that it comes from: a spare one, or, where it goes into a graph, a new one."""
-    code = GuardWriter("take_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
     with code.when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)):
         code.store("ptr", "null", "%event", _POINTER)
         create = code.word(Word.CREATE_EVENT)
@@ -225,24 +220,22 @@ def take_event() -> GuardWriter:
     code.require(code.compare("ne", "ptr", found, "null"))
     code.store("ptr", found, "%event", _POINTER)
     code.store("i64", code.call("PyLong_AsUnsignedLongLong", found), "%event")
-    return code
 
 
-def give_event() -> GuardWriter:
+@shared("i1", "ptr %launch", "ptr %start", "ptr %event")
+def give_event(code: GuardWriter) -> None:
     """Gives back what `take_event` gave."""
-    code = GuardWriter("give_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
     number = code.load("ptr", "%event", _POINTER)
     with code.when(code.equal("ptr", number, "null")):
         code.call_pointer("i32", code.word(Word.DESTROY_EVENT), ("i64", code.load("i64", "%event")))
         code.leave_when("true", "true")
     code.call("PyList_Append", code.get(START, "%start", "events"), number)
     code.release(number)
-    return code
 
 
-def keep_until() -> GuardWriter:
+@shared("i1", "ptr %launch", "ptr %event")
+def keep_until(code: GuardWriter) -> None:
     """Keeps the arguments of a launch until an event, which is the queue's from now on (see `streams.Retained`)."""
-    code = GuardWriter("keep_until", "i1", "ptr %launch", "ptr %event")
     values = code.call("tuple_of", code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count"))
     code.require(code.compare("ne", "ptr", values, "null"))
     pair = code.memory(2 * _POINTER)
@@ -259,29 +252,26 @@ def keep_until() -> GuardWriter:
     code.release(item)
     code.require(code.compare("ne", "ptr", answer, "null"))
     code.release(answer)
-    return code
 
 
-def wait_for_producers() -> GuardWriter:
+@shared("i1", "ptr %launch", "i64 %event")
+def wait_for_producers(code: GuardWriter) -> None:
     """Lets the stream of the launch wait for the present work of the others."""
-    code = GuardWriter("wait_for_producers", "i1", "ptr %launch", "i64 %event")
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
         producer = code.load("i64", code.at(others, i, 8))
         code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", producer)))
         code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", stream), ("i64", "%event"), ("i32", 0)))
-    return code
 
 
-def hold_producers_back() -> GuardWriter:
+@shared("i1", "ptr %launch", "i64 %event")
+def hold_producers_back(code: GuardWriter) -> None:
     """Lets the others wait for the present work of the stream of the launch: one event serves them all."""
-    code = GuardWriter("hold_producers_back", "i1", "ptr %launch", "i64 %event")
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
     code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", stream)))
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
         producer = code.load("i64", code.at(others, i, 8))
         code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", producer), ("i64", "%event"), ("i32", 0)))
-    return code
 
 
 def _succeeds(code: GuardWriter, function: Word, *arguments: tuple[str, Operand]) -> str:
@@ -291,9 +281,9 @@ def _succeeds(code: GuardWriter, function: Word, *arguments: tuple[str, Operand]
 _SIZES = tuple(f"{name}.{axis}" for name in ("grid", "block") for axis in "xyz")
 
 
-def tuple_of() -> GuardWriter:
+@shared("ptr", "ptr %values", "i64 %count")
+def tuple_of(code: GuardWriter) -> None:
     """A new tuple of objects, or null."""
-    code = GuardWriter("tuple_of", "ptr", "ptr %values", "i64 %count")
     made = code.call("PyTuple_New", "%count")
     code.leave_when(code.equal("ptr", made, "null"), "null")
     with code.repeat("%count") as i:
@@ -301,12 +291,11 @@ def tuple_of() -> GuardWriter:
         code.call("Py_IncRef", value)
         code.call("PyTuple_SetItem", made, i, value)
     code.finish(made)
-    return code
 
 
-def try_plans() -> GuardWriter:
+@shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names")
+def try_plans(code: GuardWriter) -> None:
     """A launch of the kernel whose record `%call` is: its launchers in turn."""
-    code = GuardWriter("try_plans", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names")
     values = code.memory(_POINTER * MOST_PARAMETERS)
     sizes = code.memory(_POINTER * len(KEYWORDS))
     launch = code.memory(LAUNCH_BYTES)
@@ -324,27 +313,25 @@ def try_plans() -> GuardWriter:
         code.leave_when(code.call_pointer("i1", code.get(PLAN, plan, "function"), *operands), "true")
         code.call("PyErr_Clear")
     code.finish("false")
-    return code
 
 
-def record_of() -> GuardWriter:
+@shared("ptr", "ptr %native", "i64 %nbytes")
+def record_of(code: GuardWriter) -> None:
     """The record of a kernel: so many bytes that come first in its tuple `native`; null if there is none.
 
     The tuple owns whatever the record speaks of. Who holds it may use all that.
     """
-    code = GuardWriter("record_of", "ptr", "ptr %native", "i64 %nbytes")
     code.leave_when(code.opposite(code.has_type("%native", Word.TUPLE)), "null")
     code.leave_when(code.equal("i64", code.size_of("%native"), 0), "null")
     record = code.item("%native", 0)
     code.leave_when(code.opposite(code.has_type(record, Word.BYTES)), "null")
     code.leave_when(code.compare("ne", "i64", code.size_of(record), "%nbytes"), "null")
     code.finish(code.octets(record))
-    return code
 
 
-def try_launch() -> GuardWriter:
+@shared("i1", "ptr %args", "i64 %count", "ptr %names")
+def try_launch(code: GuardWriter) -> None:
     """A launch, by the arguments of a call of `launch`."""
-    code = GuardWriter("try_launch", "i1", "ptr %args", "i64 %count", "ptr %names")
     code.require(code.compare("sge", "i64", "%count", 1))
     kernel = code.load("ptr", "%args")
     code.require(code.has_type(kernel, Word.KERNEL))
@@ -358,38 +345,33 @@ def try_launch() -> GuardWriter:
         code.store("i1", code.call("try_plans", record, rest, fewer, "%names"), done)
     code.release(native)
     code.require(code.load("i1", done))
-    return code
 
 
-def launch_in_place() -> GuardWriter:
+@shared("ptr", "ptr %callable", "ptr %args", "i64 %flags", "ptr %names", exported=True)
+def launch_in_place(code: GuardWriter) -> None:
     """What a call of `launch` does, in the form of Python's vector calls: it takes the place of that of the Python function."""
-    code = GuardWriter(
-        "launch_in_place", "ptr", "ptr %callable", "ptr %args", "i64 %flags", "ptr %names", exported=True
-    )
     count = code.value(f"and i64 %flags, {_COUNT}")
     # None, which no Python that has this counts references of.
     code.leave_when(code.call("try_launch", "%args", count, "%names"), code.word(Word.NONE))
     code.call("PyErr_Clear")
     arguments = ("ptr", "%callable"), ("ptr", "%args"), ("i64", "%flags"), ("ptr", "%names")
     code.finish(code.call_pointer("ptr", code.word(Word.LAUNCH), *arguments))
-    return code
 
 
-def launch_method() -> GuardWriter:
+@shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
+def launch_method(code: GuardWriter) -> None:
     """A built-in function that tells whether the launch was made, for Pythons whose functions cannot be replaced."""
-    code = GuardWriter("launch_method", "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
     done = code.call("try_launch", "%args", "%count", "%names")
     code.call("PyErr_Clear")
     yes, no = code.word(Word.TRUE), code.word(Word.FALSE)
     answer = code.value(f"select i1 {done}, ptr {yes}, ptr {no}")
     code.call("Py_IncRef", answer)
     code.finish(answer)
-    return code
 
 
-def try_prepared() -> GuardWriter:
+@shared("i1", "ptr %self", "ptr %args", "i64 %count", "ptr %names")
+def try_prepared(code: GuardWriter) -> None:
     """A prepared launch, with arguments that take the places of its own: it becomes a call of `launch`."""
-    code = GuardWriter("try_prepared", "i1", "ptr %self", "ptr %args", "i64 %count", "ptr %names")
     record = code.call("record_of", "%self", 8 * len(PREPARED.fields))
     code.require(code.compare("ne", "ptr", record, "null"))
     parameters = code.get(PREPARED, record, "parameters")
@@ -406,41 +388,17 @@ def try_prepared() -> GuardWriter:
         value = code.load("ptr", code.at("%args", code.value(f"add i64 %count, {i}"), _POINTER))
         code.store("ptr", value, code.at(values, at, _POINTER))
     code.require(code.call("try_launch", objects, given, code.get(PREPARED, record, "keywords")))
-    return code
 
 
-def start_prepared() -> GuardWriter:
+@shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
+def start_prepared(code: GuardWriter) -> None:
     """A built-in function that makes a prepared launch; the second item of its tuple is Python's function for the same."""
-    code = GuardWriter("start_prepared", "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
     with code.when(code.call("try_prepared", "%self", "%args", "%count", "%names")):
         none = code.word(Word.NONE)
         code.call("Py_IncRef", none)
         code.leave_when("true", none)
     code.call("PyErr_Clear")
     code.finish(code.call("PyObject_Vectorcall", code.item("%self", 1), "%args", "%count", "%names"))
-    return code
-
-
-ALL = (
-    place_of,
-    bind,
-    unchanged,
-    fits,
-    start,
-    take_event,
-    give_event,
-    keep_until,
-    wait_for_producers,
-    hold_producers_back,
-    tuple_of,
-    try_plans,
-    record_of,
-    try_launch,
-    launch_in_place,
-    launch_method,
-    try_prepared,
-    start_prepared,
-)
 
 
 # What a launcher has read, in the form in which a kernel takes it: packed as `types/abi` packs it.

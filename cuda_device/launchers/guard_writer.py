@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import CellType, ModuleType
 from typing import Any
 
@@ -64,58 +64,31 @@ PYTHON = {
     "Py_IncRef": ("void", "ptr"),
 }
 
-SHARED = {
-    "fits": ("i1", "ptr", "ptr"),
-    "start": ("i1", "ptr", "ptr", "ptr"),
-    "same_attribute": ("i1", "ptr", "ptr", "ptr"),
-    "denies": ("i1", "ptr", "ptr"),
-    "same_constant": ("i1", "ptr", "ptr"),
-    "int_of": ("i1", "ptr", "i64", "i64", "ptr"),
-    "integer": ("i1", "ptr", "ptr"),
-    "scalar": ("i1", "ptr", "ptr", "i64"),
-    "works_on": ("i1", "ptr", "i64", "ptr"),
-    "own_array": ("i1", "ptr", "ptr", "i64", "ptr", "ptr"),
-    "cupy_array": ("i1", "ptr", "ptr", "i64", "i64", "ptr", "ptr"),
-    "cupy_strides": ("i1", "ptr", "i64", "ptr", "ptr"),
-    "cupy_works_on": ("i1", "ptr", "ptr", "ptr"),
-}
-"""Those that a launcher of a signature calls: `support` says what they do."""
 
-WITHIN = {
-    "integers": ("i1", "ptr", "i64", "ptr"),
-    "octets": ("i1", "ptr", "i64", "ptr"),
-    "integer_attribute": ("i1", "ptr", "ptr", "ptr"),
-    "int_attribute": ("i1", "ptr", "ptr", "ptr"),
-    "cupy_memory": ("i1", "ptr", "i64", "ptr", "ptr"),
-    "unchanged": ("i1", "ptr", "i64"),
-    "place_of": ("i64", "ptr", "i64", "ptr"),
-    "bind": ("i1", "ptr", "ptr", "i64", "ptr", "ptr", "ptr"),
-    "size": ("i1", "ptr", "i64", "ptr"),
-    "sizes": ("i1", "ptr", "i64", "i64", "i64", "ptr"),
-    "find_stream": ("i1", "ptr", "ptr"),
-    "foreign_stream": ("i1", "ptr", "ptr"),
-    "tuple_of": ("ptr", "ptr", "i64"),
-    "stream_pair": ("i1", "ptr", "ptr"),
-    "numbered_stream": ("i1", "i64", "ptr"),
-    "device_of": ("i1", "ptr", "ptr"),
-    "read_launch": ("i1", "ptr", "ptr"),
-    "current_context": ("i1", "ptr"),
-    "is_here": ("i1", "ptr"),
-    "capture_state": ("i1", "i64", "ptr"),
-    "read_capture": ("i1", "ptr"),
-    "made_on": ("i1", "i64", "ptr"),
-    "take_event": ("i1", "ptr", "ptr", "ptr"),
-    "give_event": ("i1", "ptr", "ptr", "ptr"),
-    "keep_until": ("i1", "ptr", "ptr"),
-    "wait_for_producers": ("i1", "ptr", "i64"),
-    "hold_producers_back": ("i1", "ptr", "i64"),
-    "record_of": ("ptr", "ptr", "i64"),
-    "try_plans": ("i1", "ptr", "ptr", "i64", "ptr"),
-    "try_launch": ("i1", "ptr", "i64", "ptr"),
-    "try_prepared": ("i1", "ptr", "ptr", "i64", "ptr"),
-}
+@dataclass(frozen=True)
+class SharedFunction:
+    """A function of ours in machine code: its LLVM type, whether others than these functions call it, and what writes it."""
 
-CALLED = SHARED | WITHIN
+    result: str
+    parameters: tuple[str, ...]
+    exported: bool
+    write: Callable[[GuardWriter], None]
+
+
+FUNCTIONS: dict[str, SharedFunction] = {}
+"""Those of `entry` and `object_reading`, which all launchers share."""
+
+
+def shared(
+    result: str, *parameters: str, exported: bool = False
+) -> Callable[[Callable[[GuardWriter], None]], Callable[[GuardWriter], None]]:
+    """Declares a function by what writes it, whose name it has."""
+
+    def declare(write: Callable[[GuardWriter], None]) -> Callable[[GuardWriter], None]:
+        FUNCTIONS[write.__name__] = SharedFunction(result, parameters, exported, write)
+        return write
+
+    return declare
 
 
 def symbol_of(name: str) -> str:
@@ -128,10 +101,27 @@ def declarations() -> str:
     return "".join(f"declare {result} @{name}({', '.join(types)})\n" for name, (result, *types) in PYTHON.items())
 
 
+def exported() -> list[str]:
+    """The names of those that launchers and the process call."""
+    return [name for name, function in FUNCTIONS.items() if function.exported]
+
+
 def shared_declarations() -> str:
-    """The text that declares those of ours that all launchers share."""
-    rows = SHARED.items()
-    return "".join(f"declare {result} @{symbol_of(name)}({', '.join(types)})\n" for name, (result, *types) in rows)
+    """The text that declares them."""
+    rows = ((name, FUNCTIONS[name]) for name in exported())
+    return "".join(
+        f"declare {function.result} @{symbol_of(name)}({', '.join(function.parameters)})\n" for name, function in rows
+    )
+
+
+def shared_text() -> str:
+    """The text that defines all that launchers share."""
+    texts = []
+    for name, function in FUNCTIONS.items():
+        code = GuardWriter(name, function.result, *function.parameters, exported=function.exported)
+        function.write(code)
+        texts.append(code.text())
+    return "".join(texts)
 
 
 Operand = str | int
@@ -240,8 +230,11 @@ class GuardWriter:
 
     def call(self, name: str, *arguments: Operand) -> str:
         """A call of one of Python's functions, or of ours."""
-        result, *types = PYTHON.get(name) or CALLED[name]
-        symbol = name if name in PYTHON else symbol_of(name)
+        if name in PYTHON:
+            symbol, (result, *types) = name, PYTHON[name]
+        else:
+            symbol, function = symbol_of(name), FUNCTIONS[name]
+            result, types = function.result, [each.split()[0] for each in function.parameters]
         return self.call_pointer(result, f"@{symbol}", *zip(types, arguments, strict=True))
 
     def call_pointer(self, result: str, function: str, *arguments: tuple[str, Operand]) -> str:

@@ -6,7 +6,7 @@ whose type it has not compared, or which Python's own functions do not check.
 
 from __future__ import annotations
 
-from cuda_device.launchers.guard_writer import GuardWriter, Operand
+from cuda_device.launchers.guard_writer import GuardWriter, Operand, shared
 from cuda_device.launchers.memory_layout import (
     GETTER_WORDS,
     LAUNCH,
@@ -28,46 +28,43 @@ _SIMPLE = 0  # a buffer of plain bytes
 _BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # Py_buffer, and where its length is
 
 
-def same_attribute() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %name", "ptr %expected", exported=True)
+def same_attribute(code: GuardWriter) -> None:
     """Whether the attribute `name` of an object is that very object."""
-    code = GuardWriter("same_attribute", "i1", "ptr %object", "ptr %name", "ptr %expected", exported=True)
     found = code.call("PyObject_GetAttr", "%object", "%name")
     code.require(code.compare("ne", "ptr", found, "null"))
     code.release(found)  # its address only is compared
     code.require(code.equal("ptr", found, "%expected"))
-    return code
 
 
-def denies() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %name", exported=True)
+def denies(code: GuardWriter) -> None:
     """Whether the method `name` of an object, called without arguments, gives False."""
-    code = GuardWriter("denies", "i1", "ptr %object", "ptr %name", exported=True)
     arguments = code.memory(8)
     code.store("ptr", "%object", arguments)
     found = code.call("PyObject_VectorcallMethod", "%name", arguments, 1, "null")
     code.require(code.compare("ne", "ptr", found, "null"))
     code.release(found)
     code.require(code.is_word(found, Word.FALSE))
-    return code
 
 
-def same_constant() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %expected", exported=True)
+def same_constant(code: GuardWriter) -> None:
     """Whether a value is a constant: the very object, or an equal int, str or float.
 
     Zeros and NaN are for the caller.
     """
-    code = GuardWriter("same_constant", "i1", "ptr %object", "ptr %expected", exported=True)
     code.leave_when(code.equal("ptr", "%object", "%expected"), "true")
     kind = code.type_of("%object")
     code.require(code.equal("ptr", kind, code.type_of("%expected")))
     plain = code.either(code.is_word(kind, Word.INT), code.is_word(kind, Word.STR))
     code.require(code.either(plain, code.is_word(kind, Word.FLOAT)))
     code.require(code.equal("i32", code.call("PyObject_RichCompareBool", "%object", "%expected", EQ), 1))
-    return code
 
 
-def int_of() -> GuardWriter:
+@shared("i1", "ptr %object", "i64 %low", "i64 %high", "ptr %out", exported=True)
+def int_of(code: GuardWriter) -> None:
     """An int, no bool, between two bounds."""
-    code = GuardWriter("int_of", "i1", "ptr %object", "i64 %low", "i64 %high", "ptr %out", exported=True)
     code.require(code.has_type("%object", Word.INT))
     overflow = code.memory(4)
     number = code.call("PyLong_AsLongLongAndOverflow", "%object", overflow)
@@ -75,12 +72,11 @@ def int_of() -> GuardWriter:
     code.require(code.compare("sge", "i64", number, "%low"))
     code.require(code.compare("sle", "i64", number, "%high"))
     code.store("i64", number, "%out")
-    return code
 
 
-def scalar() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %out", "i64 %nbytes", exported=True)
+def scalar(code: GuardWriter) -> None:
     """The bytes of a NumPy scalar, whose type the caller has compared."""
-    code = GuardWriter("scalar", "i1", "ptr %object", "ptr %out", "i64 %nbytes", exported=True)
     view = code.memory(_BUFFER_BYTES)
     code.require(code.equal("i32", code.call("PyObject_GetBuffer", "%object", view, _SIMPLE), 0))
     length = code.load("i64", view, _BUFFER_LENGTH)
@@ -89,51 +85,45 @@ def scalar() -> GuardWriter:
         code.copy("%out", code.load("ptr", view), "%nbytes")
     code.call("PyBuffer_Release", view)
     code.require(right)
-    return code
 
 
-def integer() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %out", exported=True)
+def integer(code: GuardWriter) -> None:
     """An int of 64 bits without a sign."""
-    code = GuardWriter("integer", "i1", "ptr %object", "ptr %out", exported=True)
     number = code.call("PyLong_AsUnsignedLongLong", "%object")
     with code.when(code.equal("i64", number, -1)):
         code.leave_when(code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null"), "false")
     code.store("i64", number, "%out")
-    return code
 
 
-def integers() -> GuardWriter:
+@shared("i1", "ptr %object", "i64 %count", "ptr %out")
+def integers(code: GuardWriter) -> None:
     """A tuple of so many ints of 64 bits."""
-    code = GuardWriter("integers", "i1", "ptr %object", "i64 %count", "ptr %out")
     code.require(code.has_type("%object", Word.TUPLE))
     code.require(code.equal("i64", code.size_of("%object"), "%count"))
     with code.repeat("%count") as i:
         item = code.item("%object", i)
         code.require(code.call("int_of", item, -(1 << 63), (1 << 63) - 1, code.at("%out", i, 8)))
-    return code
 
 
-def octets() -> GuardWriter:
+@shared("i1", "ptr %object", "i64 %count", "ptr %out")
+def octets(code: GuardWriter) -> None:
     """A bytes object of so many bytes."""
-    code = GuardWriter("octets", "i1", "ptr %object", "i64 %count", "ptr %out")
     code.require(code.has_type("%object", Word.BYTES))
     code.require(code.equal("i64", code.size_of("%object"), "%count"))
     code.copy("%out", code.octets("%object"), "%count")
-    return code
 
 
-def integer_attribute() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %name", "ptr %out")
+def integer_attribute(code: GuardWriter) -> None:
     """An attribute that is an int of 64 bits without a sign."""
-    code = GuardWriter("integer_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
     _read_attribute(code, "integer", "%out")
-    return code
 
 
-def int_attribute() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %name", "ptr %out")
+def int_attribute(code: GuardWriter) -> None:
     """An attribute that is an int of 32 bits with a sign."""
-    code = GuardWriter("int_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
     _read_attribute(code, "int_of", -(1 << 31), (1 << 31) - 1, "%out")
-    return code
 
 
 def _read_attribute(code: GuardWriter, function: str, *arguments: Operand) -> None:
@@ -144,24 +134,23 @@ def _read_attribute(code: GuardWriter, function: str, *arguments: Operand) -> No
     code.require(right)
 
 
-def works_on() -> GuardWriter:
+@shared("i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
+def works_on(code: GuardWriter) -> None:
     """Notes the stream that a framework with DLPack's C exchange API works on, by its function that tells."""
-    code = GuardWriter("works_on", "i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
     found = code.memory(8)
     code.store("i64", 0, found)
     device = code.value("trunc i64 %device to i32")
     status = code.call_pointer("i32", "%function", ("i32", 2), ("i32", device), ("ptr", found))
     code.require(code.equal("i32", status, 0))
     code.require(code.call("made_on", code.load("i64", found), "%launch"))
-    return code
 
 
-def made_on() -> GuardWriter:
+@shared("i1", "i64 %handle", "ptr %launch")
+def made_on(code: GuardWriter) -> None:
     """Notes that an array is made on a stream, where 0 is the legacy one: a launch on another stream is put in order with it.
 
     In a capture that is done with streams of the same graph only; what others have to wait for is up to who starts the graph.
     """
-    code = GuardWriter("made_on", "i1", "i64 %handle", "ptr %launch")
     legacy = code.equal("i64", "%handle", 0)
     producer = code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle")
     code.leave_when(code.equal("i64", producer, code.get(LAUNCH, "%launch", "stream")), "true")
@@ -184,21 +173,17 @@ def made_on() -> GuardWriter:
     code.require(code.compare("ult", "i64", count, MOST_PRODUCERS))
     code.store("i64", producer, code.at(known, count, 8))
     code.set(LAUNCH, "%launch", "producers", code.value(f"add i64 {count}, 1"))
-    return code
 
 
-def own_array() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True)
+def own_array(code: GuardWriter) -> None:
     """What one of our arrays says of itself, in `%out`, if it belongs to the context of the launch; its stream is noted."""
-    code = GuardWriter(
-        "own_array", "i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True
-    )
     nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
     code.require(code.call("octets", code.slot("%object", DeviceArray, "_words"), nbytes, "%out"))
     context, stream = (code.load("i64", "%out", 8 * OWN_ARRAY.index(name)) for name in ("context", "stream"))
     code.require(code.equal("i64", context, code.get(LAUNCH, "%launch", "context")))
     code.require(code.call("made_on", stream, "%launch"))
     code.require(code.equal("ptr", code.load("ptr", "%out", 8 * OWN_ARRAY.index("element")), "%element"))
-    return code
 
 
 CUPY_ATTRIBUTES = (Word.DTYPE, Word.DATA, Word.SHAPE, Word.STRIDES, Word.SIZE, Word.NDIM)
@@ -223,20 +208,18 @@ def _read_cupy(code: GuardWriter, obj: str, name: Word, function: str, *argument
     code.require(right)
 
 
-def cupy_memory() -> GuardWriter:
+@shared("i1", "ptr %object", "i64 %device", "ptr %getters", "ptr %out")
+def cupy_memory(code: GuardWriter) -> None:
     """The address in a CuPy pointer to memory of a device."""
-    code = GuardWriter("cupy_memory", "i1", "ptr %object", "i64 %device", "ptr %getters", "ptr %out")
     device = code.memory(8)
     _read_cupy(code, "%object", Word.DEVICE_ID, "integer", device)
     code.require(code.equal("i64", code.load("i64", device), "%device"))
     _read_cupy(code, "%object", Word.PTR, "integer", "%out")
-    return code
 
 
-def cupy_array() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %getters", "ptr %out", exported=True)
+def cupy_array(code: GuardWriter) -> None:
     """The address and the lengths of a CuPy array, in `%out`."""
-    parameters = "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %getters", "ptr %out"
-    code = GuardWriter("cupy_array", "i1", *parameters, exported=True)
     dtype = _cupy_attribute(code, "%object", Word.DTYPE)
     code.release(dtype)  # its address only is compared
     code.require(code.equal("ptr", dtype, "%dtype"))
@@ -250,20 +233,17 @@ def cupy_array() -> GuardWriter:
         _read_cupy(code, "%object", Word.SIZE, "integer", shape)
     with code.when(code.opposite(line)):
         _read_cupy(code, "%object", Word.SHAPE, "integers", "%count", shape)
-    return code
 
 
-def cupy_strides() -> GuardWriter:
+@shared("i1", "ptr %object", "i64 %count", "ptr %getters", "ptr %out", exported=True)
+def cupy_strides(code: GuardWriter) -> None:
     """The strides of a CuPy array in bytes, in `%out`."""
-    parameters = "ptr %object", "i64 %count", "ptr %getters", "ptr %out"
-    code = GuardWriter("cupy_strides", "i1", *parameters, exported=True)
     _read_cupy(code, "%object", Word.STRIDES, "integers", "%count", "%out")
-    return code
 
 
-def cupy_works_on() -> GuardWriter:
+@shared("i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
+def cupy_works_on(code: GuardWriter) -> None:
     """Notes the stream that CuPy works on, by its function that tells, and the device's number as an object."""
-    code = GuardWriter("cupy_works_on", "i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
     found = code.memory(8)
     stream = code.call("PyObject_CallOneArg", "%function", "%device")
     code.require(code.compare("ne", "ptr", stream, "null"))
@@ -271,7 +251,6 @@ def cupy_works_on() -> GuardWriter:
     code.release(stream)
     code.require(right)
     code.require(code.call("made_on", code.load("i64", found), "%launch"))
-    return code
 
 
 # Where and how large a launch is: machine code for what users write as `grid`, `block`, `stream` and `shared`.
@@ -287,18 +266,17 @@ KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
 _INT_MAX = (1 << 31) - 1
 
 
-def size() -> GuardWriter:
+@shared("i1", "ptr %object", "i64 %most", "ptr %out")
+def size(code: GuardWriter) -> None:
     """The size of a grid or a block along one axis."""
-    code = GuardWriter("size", "i1", "ptr %object", "i64 %most", "ptr %out")
     found = code.memory(8)
     code.require(code.call("int_of", "%object", 1, "%most", found))
     code.store("i32", code.value(f"trunc i64 {code.load('i64', found)} to i32"), "%out")
-    return code
 
 
-def sizes() -> GuardWriter:
+@shared("i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
+def sizes(code: GuardWriter) -> None:
     """The size of a grid or a block: an int, or a tuple of one to three."""
-    code = GuardWriter("sizes", "i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
     code.require(code.compare("ne", "ptr", "%object", "null"))
     for i in range(3):
         code.store("i32", 1, "%out", 4 * i)
@@ -312,12 +290,11 @@ def sizes() -> GuardWriter:
             with code.when(code.compare("sgt", "i64", count, axis)):
                 item = code.item("%object", axis)
                 code.require(code.call("size", item, most, code.at("%out", 4 * axis)))
-    return code
 
 
-def find_stream() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %launch")
+def find_stream(code: GuardWriter) -> None:
     """The stream of a launch, as `as_stream` finds it: None, one of ours, a handle, or an object with `__cuda_stream__`."""
-    code = GuardWriter("find_stream", "i1", "ptr %object", "ptr %launch")
     for name, value in (("device", -1), ("ordered", 1), ("pending", "null"), ("producers", 0)):
         code.set(LAUNCH, "%launch", name, value)
     none = code.equal("ptr", "%object", "null")
@@ -342,12 +319,11 @@ def find_stream() -> GuardWriter:
         code.require(code.call("numbered_stream", code.load("i64", number), "%launch"))
         code.leave_when("true", "true")
     code.require(code.call("foreign_stream", "%object", "%launch"))
-    return code
 
 
-def numbered_stream() -> GuardWriter:
+@shared("i1", "i64 %handle", "ptr %launch")
+def numbered_stream(code: GuardWriter) -> None:
     """A stream by its handle, and its context: that of the legacy stream is the current one."""
-    code = GuardWriter("numbered_stream", "i1", "i64 %handle", "ptr %launch")
     code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
     code.require(code.compare("ne", "ptr", code.word(Word.CONTEXT_OF_STREAM), "null"))
     context = code.memory(8)
@@ -363,12 +339,11 @@ def numbered_stream() -> GuardWriter:
     found = code.load("i64", context)
     code.require(code.compare("ne", "i64", found, 0))
     code.set(LAUNCH, "%launch", "context", found)
-    return code
 
 
-def foreign_stream() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %launch")
+def foreign_stream(code: GuardWriter) -> None:
     """A stream of a framework, and its device: by an attribute of types that we know, else by its protocol, which is slower."""
-    code = GuardWriter("foreign_stream", "i1", "ptr %object", "ptr %launch")
     pair, known, kind = code.memory(16), code.memory(1), code.type_of("%object")
     code.store("i1", "false", known)
     with code.repeat(MOST_STREAM_TYPES) as i:
@@ -389,12 +364,11 @@ def foreign_stream() -> GuardWriter:
     several = code.compare("ne", "ptr", code.word(Word.SEVERAL_DEVICES), "null")
     with code.when(code.both(several, code.compare("ule", "i64", handle, LEGACY_STREAM))):
         code.require(code.call("device_of", "%object", "%launch"))
-    return code
 
 
-def stream_pair() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %out")
+def stream_pair(code: GuardWriter) -> None:
     """What `__cuda_stream__` of an object gives: version 0 and a handle."""
-    code = GuardWriter("stream_pair", "i1", "ptr %object", "ptr %out")
     arguments = code.memory(8)
     code.store("ptr", "%object", arguments)
     found = code.call("PyObject_VectorcallMethod", code.word(Word.CUDA_STREAM), arguments, 1, "null")
@@ -403,23 +377,21 @@ def stream_pair() -> GuardWriter:
     code.release(found)
     code.require(right)
     code.require(code.equal("i64", code.load("i64", "%out"), 0))
-    return code
 
 
-def device_of() -> GuardWriter:
+@shared("i1", "ptr %object", "ptr %launch")
+def device_of(code: GuardWriter) -> None:
     """The device that a framework's stream says it is on; one that says none, or a negative one, is on the current one."""
-    code = GuardWriter("device_of", "i1", "ptr %object", "ptr %launch")
     found = code.field(LAUNCH, "%launch", "device")
     for name in (Word.DEVICE_INDEX, Word.DEVICE_ID):
         code.leave_when(code.call("int_attribute", "%object", code.word(name), found), "true")
         code.call("PyErr_Clear")
     code.store("i64", -1, found)
-    return code
 
 
-def read_launch() -> GuardWriter:
+@shared("i1", "ptr %sizes", "ptr %launch")
+def read_launch(code: GuardWriter) -> None:
     """Where and how large a launch is, from the objects of the keywords."""
-    code = GuardWriter("read_launch", "i1", "ptr %sizes", "ptr %launch")
     grid, block, stream, shared = (code.load("ptr", "%sizes", _POINTER * i) for i in range(len(KEYWORDS)))
     code.require(code.call("sizes", grid, *MOST_BLOCKS, code.field(LAUNCH, "%launch", "grid.x")))
     code.require(code.call("sizes", block, *MOST_THREADS, code.field(LAUNCH, "%launch", "block.x")))
@@ -438,77 +410,39 @@ def read_launch() -> GuardWriter:
         code.require(code.call("int_of", shared, 0, _INT_MAX, nbytes))
     code.set(LAUNCH, "%launch", "shared", code.value(f"trunc i64 {code.load('i64', nbytes)} to i32"))
     code.require(code.call("find_stream", stream, "%launch"))
-    return code
 
 
-def current_context() -> GuardWriter:
+@shared("i1", "ptr %out")
+def current_context(code: GuardWriter) -> None:
     """The current context, where there is a driver to ask."""
-    code = GuardWriter("current_context", "i1", "ptr %out")
     code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
     code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", "%out")), 0))
-    return code
 
 
-def is_here() -> GuardWriter:
+@shared("i1", "ptr %launch")
+def is_here(code: GuardWriter) -> None:
     """Whether the driver will launch in the stream's context: a stream names it, the legacy stream stands for the current one."""
-    code = GuardWriter("is_here", "i1", "ptr %launch")
     legacy = code.equal("i64", code.get(LAUNCH, "%launch", "stream"), LEGACY_STREAM)
     code.leave_when(code.opposite(legacy), "true")
     context = code.memory(8)
     code.require(code.call("current_context", context))
     code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
-    return code
 
 
-def capture_state() -> GuardWriter:
+@shared("i1", "i64 %stream", "ptr %out")
+def capture_state(code: GuardWriter) -> None:
     """Whether a stream is being captured into a graph: 0 or 1. It gives up where a capture was spoilt, or would be."""
-    code = GuardWriter("capture_state", "i1", "i64 %stream", "ptr %out")
     code.require(code.compare("ne", "ptr", code.word(Word.CAPTURE_STATE), "null"))
     code.store("i64", 0, "%out")
     status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", "%out"))
     code.require(code.equal("i32", status, 0))
     code.require(code.compare("ule", "i64", code.load("i64", "%out"), 1))
-    return code
 
 
-def read_capture() -> GuardWriter:
+@shared("i1", "ptr %launch")
+def read_capture(code: GuardWriter) -> None:
     """Whether the launch goes into a graph. On the legacy stream it never does: the driver refuses such launches."""
-    code = GuardWriter("read_capture", "i1", "ptr %launch")
     code.set(LAUNCH, "%launch", "capturing", 0)
     stream = code.get(LAUNCH, "%launch", "stream")
     code.leave_when(code.compare("ule", "i64", stream, LEGACY_STREAM), "true")
     code.require(code.call("capture_state", stream, code.field(LAUNCH, "%launch", "capturing")))
-    return code
-
-
-ALL = (
-    same_attribute,
-    denies,
-    same_constant,
-    int_of,
-    scalar,
-    integer,
-    integers,
-    octets,
-    integer_attribute,
-    int_attribute,
-    works_on,
-    made_on,
-    own_array,
-    cupy_memory,
-    cupy_array,
-    cupy_strides,
-    cupy_works_on,
-    size,
-    sizes,
-    find_stream,
-    numbered_stream,
-    foreign_stream,
-    stream_pair,
-    device_of,
-    read_launch,
-    current_context,
-    is_here,
-    capture_state,
-    read_capture,
-)

@@ -24,8 +24,8 @@ from cuda_device.codegen.cpu import machine_code
 from cuda_device.device.functions import Kernel
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.launchers import entry, guard_writer, memory_layout, object_reading
-from cuda_device.launchers.guard_writer import PYTHON, SHARED, declarations, symbol_of
+from cuda_device.launchers import guard_writer, memory_layout
+from cuda_device.launchers.guard_writer import PYTHON, declarations, symbol_of
 from cuda_device.launchers.memory_layout import (
     CALL,
     MOST_PARAMETERS,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 # function itself where it gives up. On others `launch` asks machine code first.
 
 
-WAYS_IN = ("launch_in_place", "launch_method", "start_prepared")
 _TABLE = "table"
 
 
@@ -66,8 +65,7 @@ def text() -> str:
     table = f"@{symbol_of(TABLE)} = internal global [{8 * len(Word)} x i8] zeroinitializer, align 8\n"
     getter = f"define ptr @{symbol_of(_TABLE)}() {{\n  ret ptr @{symbol_of(TABLE)}\n}}\n"
     copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
-    functions = "".join(make().text() for make in (*object_reading.ALL, *entry.ALL))
-    return types + table + declarations() + copy + functions + getter
+    return types + table + declarations() + copy + guard_writer.shared_text() + getter
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Support:
 @functools.cache
 def support() -> Support:
     """The shared code, compiled or from the cache. The words are zero as yet."""
-    exports = [symbol_of(name) for name in (*SHARED, *WAYS_IN, _TABLE)]
+    exports = [symbol_of(name) for name in (*guard_writer.exported(), _TABLE)]
     written = text()
     addresses = machine_code.shared(written, lambda: written, exports, python_functions(), level=2)
     table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[symbol_of(_TABLE)])()
@@ -365,7 +363,7 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
 @functools.lru_cache(maxsize=256)
 def _machine_code(text: str) -> machine_code.Linked:
     """The machine code of a launcher, which may serve several kernels."""
-    symbols = {symbol_of(name): support().address(name) for name in SHARED}
+    symbols = {symbol_of(name): support().address(name) for name in guard_writer.exported()}
     return machine_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), quick=True)
 
 
