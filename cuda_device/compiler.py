@@ -248,17 +248,16 @@ def _cubin(work: Work) -> cubin.Cubin:
     job = work.job
     # A function alone is of use to a linker only.
     options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel, "debug": job.options.debug}
-    if job.kernel and not (job.options.lineinfo or job.options.debug) and any(item.is_lto for item in work.inputs):
-        try:
-            return _optimised_with_links(work)
-        except (CompileError, CompilerBug) as error:  # what is wrong with the program will be said below
-            logs.say(logs.INFO, "%s calls what it is linked to, and inlines none of it: %s", job.name, error)
-    text = work["ptx"].text
     try:
-        return cubin.assemble(text, job.target.architecture, work.inputs, **options)
+        if job.kernel and not (job.options.lineinfo or job.options.debug) and any(each.is_lto for each in work.inputs):
+            try:
+                return _optimised_with_links(work)
+            except (CompileError, CompilerBug) as error:  # what is wrong with the program will be said below
+                logs.say(logs.INFO, "%s calls what it is linked to, and inlines none of it: %s", job.name, error)
+        return cubin.assemble(work["ptx"].text, job.target.architecture, work.inputs, **options)
     except CompileError as error:
         if error.location is NOWHERE:
-            error.location = _inline_ptx(work["device"], error.reason)
+            error.location = _culprit(work["device"], error.reason, bool(job.link or work["typed"].links))
         raise
 
 
@@ -276,16 +275,19 @@ def _optimised_with_links(work: Work) -> cubin.Cubin:
     return cubin.assemble(peephole.avoid_faults(text), job.target.architecture, others)
 
 
-def _inline_ptx(module: Module, reason: str) -> Location:
-    """Where the program's own PTX is that an assembler refuses: the first whose instruction the reason names."""
+def _culprit(module: Module, reason: str, links: bool) -> Location:
+    """Where the program's own PTX is that an assembler refuses, or the call of C++ that a linker or NVRTC does."""
     from cuda_device.ir import ops
 
-    found = (op for function in module.functions for op in function.ops() if op.code in (ops.PTX, ops.MACHINE))
+    found = [op for function in module.functions for op in function.ops()]
     for op in found:
-        words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", str(op.attributes["instruction"]))
-        if any(f" '{word} " in reason for word in words):
-            return op.location
-    return NOWHERE
+        if op.code in (ops.PTX, ops.MACHINE):
+            words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", str(op.attributes["instruction"]))
+            if any(f" '{word} " in reason for word in words):
+                return op.location
+    calls = [op for op in found if op.code is ops.EXTERN and (links or str(op.attributes["symbol"]) in reason)]
+    named = [op for op in calls if re.search(rf"(?<!\w){re.escape(str(op.attributes['symbol']))}(?!\w)", reason)]
+    return next((op.location for op in (*named, *calls)), NOWHERE)
 
 
 def _inlined_host(work: Work) -> Module:
