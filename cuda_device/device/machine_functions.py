@@ -53,7 +53,7 @@ def byte_perm(x: Integer, y: Integer, selector: Integer) -> uint32:
 
     Bytes 0 to 3 are those of `x`, the lowest first, 4 to 7 those of `y`. The lowest digit chooses the lowest byte of the result,
     a uint32. A digit of 8 or more gives eight copies of the sign of byte `digit - 8`. Works on host and device. Arguments
-    become uint32. Raises `TypeError` (in device code `CompileError`) for what is no integer.
+    become uint32. Raises `TypeError` (in device code `CompileError`) if an argument is not an integer.
     """
     return _on_host(byte_perm, x, y, selector)
 
@@ -92,8 +92,8 @@ def _dp4a(a: Any, b: Any, c: Any) -> Any:
 def funnelshift_l(lo: Integer, hi: Integer, shift: Integer) -> uint32:
     """The upper 32 bits of `hi` and `lo`, side by side, shifted to the left by `shift & 31`: CUDA's `__funnelshift_l`.
 
-    With `lo` and `hi` the same it rotates. Works on host and device. Arguments and result are uint32. Raises `TypeError`
-    (in device code `CompileError`) for what is no integer.
+    If `lo` and `hi` are equal, this is a rotation. Works on host and device. Arguments and result are uint32. Raises `TypeError`
+    (in device code `CompileError`) if an argument is not an integer.
     """
     return _on_host(funnelshift_l, lo, hi, shift)
 
@@ -139,9 +139,9 @@ def _funnelshift_rc(lo: Any, hi: Any, shift: Any) -> Any:
 def mulhi(x: Integer, y: Integer) -> int32 | uint32 | int64 | uint64:
     """The upper half of the exact product `x * y`: CUDA's `__mulhi`, `__umulhi`, `__mul64hi` and `__umul64hi`.
 
-    Both become the int32, uint32, int64 or uint64 that has room for the type to which they promote; the result has that type.
-    Works on host and device. Raises `TypeError` (in device code `CompileError`) for what is no integer, and for a uint64 beside
-    a signed integer.
+    Both are converted to int32, uint32, int64 or uint64, the narrowest that holds their promoted type, which is the result's.
+    Works on host and device. Raises `TypeError` (in device code `CompileError`) if an argument is not an integer, and
+    for a uint64 beside a signed integer.
     """
     return _on_host(mulhi, x, y)
 
@@ -277,8 +277,8 @@ VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*FAMILIES.items(), 
 def clock64() -> np.int64:
     """A counter of clock cycles of the multiprocessor, an int64: CUDA's `clock64`.
 
-    Differences within a thread say how long something took. Accesses to memory stay before or after it. On the CPU stream and on
-    the host it counts the nanoseconds of a clock that never goes back.
+    The difference of two values in one thread is the time between them. Memory accesses are not moved across a call. On the CPU
+    stream and on the host it counts the nanoseconds of a monotonic clock.
     """
     return np.int64(time.monotonic_ns())
 

@@ -241,10 +241,10 @@ def cbrt(a: Any) -> Any:
 
 
 def rsqrt(a: Any) -> Any:
-    """`1 / sqrt(a)` of a floating point number, in its precision: CUDA's `rsqrt`. It is off by 2 units of the last place at most.
+    """`1 / sqrt(a)` of a floating point number, in its precision: CUDA's `rsqrt`. The error is at most 2 units in the last place.
 
     Of 0 it is infinity, of a negative number NaN. Works on host and device. Raises `TypeError` (in device code `CompileError`)
-    for what is no float.
+    if an argument is not a float.
     """
     _check_floats("rsqrt", a)
     with np.errstate(all="ignore"):

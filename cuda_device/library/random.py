@@ -156,7 +156,7 @@ def philox(seed: Any, subsequence: Any = 0, offset: Any = 0) -> Philox:
     """A sequence of random numbers, as cuRAND's `curand_init(seed, subsequence, offset)` of `curandStatePhilox4_32_10_t`.
 
     The three become uint64; sequences of one seed and different `subsequence`, such as the index of a thread, are independent.
-    Its methods take the position of a number, so that there is no state to store: `bits(i)`, `uniform(i)`, `normal(i)`, and four
+    Its methods take the position of a number, so there is no state to store: `bits(i)`, `uniform(i)`, `normal(i)`, and four
     at the price of one with `bits4(i)`, `uniform4(i)`, `normal4(i)`. Number i is `philox4x32` of a counter with the lower 64 bits
     (offset + i) // 4 and the upper ones `subsequence`, with `seed` as the key. Works on host and device.
     """

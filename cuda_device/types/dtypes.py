@@ -103,11 +103,11 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
 def pointer(T: Any = None, *, readonly: bool = False) -> Pointer:  # noqa: N803
     """The type of a pointer to values of `T`, C++'s `T*`; without `T` that of `void*`, with `readonly` of `T const*`.
 
-    It is a type hint of parameters and of members of structs, and a type for `compile` and `extern`. At a launch such a parameter
-    takes an address, an int, or a contiguous array, to whose first element it points. In device code there are `p[i]`, `p + n`,
-    `p - n`, `p - q`, comparisons, `p.cast(T)`, `p.array(shape, strides=None)`, `p.address`, and `atomic_ref(p, i)`. Indices count
-    elements, and negative ones lie before `p`. No bounds are known, so that checked mode checks none. Raises `TypeError` for what
-    has no counterpart in CUDA C++.
+    It is a type hint for parameters and members of structs, and a type for `compile` and `extern`. At a launch such a parameter
+    takes an address (an int) or a contiguous array, and then points to its first element. In device code there are `p[i]`,
+    `p + n`, `p - n`, `p - q`, comparisons, `p.cast(T)`, `p.array(shape, strides=None)`, `p.address`, and `atomic_ref(p, i)`.
+    Indices count elements, and negative ones lie before `p`. Bounds are unknown and not checked. Raises `TypeError` if
+    `T` has no counterpart in CUDA C++.
     """
     if not isinstance(readonly, (bool, np.bool_)):
         raise ArgumentError(f"readonly={readonly!r}: give True or False")

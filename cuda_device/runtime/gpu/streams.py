@@ -272,7 +272,7 @@ def unordered(stream: Any = None) -> Stream:
 def default_stream() -> Stream:
     """Returns the legacy default stream of the current device if a GPU is usable, and otherwise `cpu_stream()`.
 
-    Which of the two it is gets logged once to the logger "cuda_device", at level INFO.
+    The choice is logged once to the logger "cuda_device", at level INFO.
     """
     if not driver.available():
         _log_once(f"no GPU is usable ({driver.unavailable_reason()}): the default stream is the CPU's")

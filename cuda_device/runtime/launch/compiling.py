@@ -83,8 +83,8 @@ _CONSTANTS = ".nv.constant3"
 class Parameter(NamedTuple):
     """A parameter of a compiled kernel or function.
 
-    `offset` and `size` are its bytes among those of a kernel's parameters; 0 and 0 of one that is a constant, whose value
-    `constant` says, or of a function. `default` is the value of one that calls may leave out. Values are as Python writes them.
+    `offset` and `size` are its position and size in bytes in the kernel's parameter memory. Both are 0 for the parameters of a
+    function, and for a constant, whose value is `constant`. `default` is the default value. Values are in Python's notation.
     """
 
     name: str
@@ -290,8 +290,8 @@ def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Loads a file that `Compiled.save` wrote, or a folder that `python -m cuda_device build` wrote.
 
-    Those are a dict of `LoadedKernel`. Neither loads the compiler or LLVM. Raises `LaunchError` for what was
-    not written so, or by another version of the format.
+    A file gives a `Compiled`, a folder a dict of `LoadedKernel` by name. Neither loads the compiler or LLVM. Raises
+    `LaunchError` for anything else, and for files of another version of the format.
     """
     path = os.fspath(path)
     is_folder = os.path.isdir(path)

@@ -36,13 +36,14 @@ Call = tuple["Future[Any]", Callable[[], Any]]
 class HostFunction:
     """The result of `host_function`; `underlying` is the decorated function.
 
-    Called, it runs at once and returns what the function returns. With `stream=` it runs after what the stream has so far, and
-    before what is put there later; that returns a `concurrent.futures.Future` of the result. On a CPU stream, whose launches have
-    ended, it is done on return. On a GPU's, a thread of the driver calls the function, in which CUDA cannot be used: it may not
-    launch, copy from the GPU (as `numpy()` of an array there does) or wait for it. An exception is raised by the Future's
-    `result()`, and logged. If the context breaks before, the driver never calls the function: give `result` a timeout.
+    A call runs the function and returns its result. With `stream=`, the function runs in the order of the stream: after the work
+    that is already queued, and before later work. The call then returns a `concurrent.futures.Future`. On a CPU stream the
+    function has ended on return. On a GPU stream, a thread of the driver calls it. In that thread CUDA cannot be used: the
+    function must not launch kernels, copy from the GPU (as `numpy()` does) or wait for the GPU. The Future's `result()` raises an
+    exception of the function, which is also logged. If the context breaks first, the driver never calls the function, so
+    give `result` a timeout.
 
-    Raises `TypeError` and `LaunchError` for arguments that do not fit, and `LaunchError` while a graph is made of the stream.
+    Raises `TypeError` and `LaunchError` for arguments that do not fit, and `LaunchError` while the stream is being captured.
     """
 
     def __init__(self, underlying: FunctionType) -> None:
@@ -80,9 +81,9 @@ class HostFunction:
 def host_function(function: Callable[..., Any], /) -> HostFunction:
     """Makes a host function accept the arguments of a kernel, converted as its type hints say.
 
-    A parameter whose hint is a struct takes one, or a tuple or dict that `T.of` makes one of; with `ArrayType(…)` an array of any
-    library, as `as_array` does; a number what a member of a struct takes. Others take anything. Raises `TypeError` for what is no
-    plain function, and for a parameter called stream.
+    A parameter with the hint of a struct `T` takes a `T`, or a tuple or dict, of which `T.of` makes one. With `ArrayType(…)` it
+    takes an array of any library, as `as_array` does; with a number type, what a struct's member of that type takes. Parameters
+    without such hints take anything. Raises `TypeError` if `function` is not a plain function, and for a parameter called stream.
     """
     if isinstance(function, (Func, Kernel)) or not isinstance(function, FunctionType):
         raise TypeError(f"@host_function decorates a Python function, not {function!r}")
