@@ -30,7 +30,6 @@ from cuda_device.types.model import (
     Struct,
     Subarray,
     Tuple,
-    TupleIterator,
     Type,
     Vector,
 )
@@ -128,8 +127,6 @@ def _build(name: str, arguments: list[Type | str]) -> Type:
             return Range(item)
         case "range_iterator", [Number() as item, *counter], [] if len(counter) < 2:
             return RangeIterator(item, *(each for each in counter if isinstance(each, Number)))
-        case "tuple_iterator", [Tuple() as items], [position]:
-            return TupleIterator(items, int(position))
     raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
 
 

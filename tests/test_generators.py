@@ -627,7 +627,7 @@ def loops_over_two_kinds(n):
         (keeps_two, "on one way here"),
         (
             parts_at_run_time,
-            "(?s)an iterator of a tuple on one way here.*the position of a tuple's iterator must be known",
+            "(?s)an iterator of a tuple or list on one way here.*the position of a tuple's iterator must be known",
         ),
     ],
 )

@@ -44,7 +44,6 @@ from cuda_device.types.model import (
     Space,
     Struct,
     Tuple,
-    TupleIterator,
     Type,
     Vector,
 )
@@ -57,7 +56,6 @@ def _grow(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
     tuples = st.builds(Tuple, st.lists(inner, max_size=3).map(tuple))
     return st.one_of(
         tuples,
-        st.builds(TupleIterator, tuples, st.integers(0, 12)),
         st.builds(
             Array,
             inner,
@@ -116,7 +114,6 @@ def test_different_types_have_different_texts(a: Type, b: Type) -> None:
         ),
         (Tuple(()), "tuple<>"),
         (Tuple((INT, Tuple((NONE,)))), "tuple<int, tuple<none>>"),
-        (TupleIterator(Tuple((INT,)), 1), "tuple_iterator<tuple<int>, 1>"),
         (Ref(Space.GLOBAL, Vector(FLOAT64, 2)), "ref<global, vector<float64, 2>>"),
         (Tuple((Struct("nothing", ()), Struct("few", (), 8))), "tuple<struct<nothing>, struct<few align 8>>"),
     ],
@@ -133,8 +130,8 @@ def test_text(type: Type, text: str) -> None:
         "tuple<1>", "tuple<int,, int>", "tuple<, int>", "array<float32>", "array<float32, 1>", "array<float32, one, C>",
         "array<float32, 1, K>", "array<float32, 1, C, fast>", "array<float32, 1, C, shared, local>", "array<1, 1, C>",
         "array<float32, -1, C>", "ref<float32>", "ref<nowhere, float32>", "ref<global, nothing>", "vector<float32>",
-        "vector<float32, x>", "vector<none, 2>", "range<none>", "range<int, int>", "range_iterator<2>", "tuple_iterator<int, 0>",
-        "tuple_iterator<tuple<int>>", "int<3>", "none<>",
+        "vector<float32, x>", "vector<none, 2>", "range<none>", "range<int, int>", "range_iterator<2>",
+        "int<3>", "none<>",
         "struct<s, ,: int>", "struct<s, >: int>", "struct<s,>", "struct<s, ': int>",
     ],
 )  # fmt: skip

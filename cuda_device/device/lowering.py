@@ -106,7 +106,7 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
             extents = tuple(next(values) for _ in range(ndim))
             strides = tuple(next(values) for _ in range(ndim)) if layout is model.Layout.STRIDED else ()
             return ArrayTree(data, extents, strides)
-        case model.Tuple(elements) | model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
+        case model.Tuple(elements) | model.Bundle(elements):
             return tuple(grow(element, values) for element in elements)
         case model.Struct(_, fields):
             return tuple(grow(field.type, values) for field in fields)

@@ -31,7 +31,7 @@ from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.known import FAILED, UNKNOWN, UNSET, Conflict, Identity, Known, Undefined, constant
-from cuda_device.types.model import Bundle, Tuple, TupleIterator
+from cuda_device.types.model import Bundle, Tuple
 
 # The code objects are kept with their functions, so that no other gets their addresses.
 _TEMPLATES: dict[tuple[int, int], FunctionType] = {}
@@ -70,7 +70,7 @@ def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
 
 def close(frame: Frame, cell: Cell) -> Cell:
     """The same value, with every nested function in it closed over the variables that it reads as they are now."""
-    may_hold = isinstance(cell.known.type, (Tuple, TupleIterator, Bundle))
+    may_hold = isinstance(cell.known.type, (Tuple, Bundle))
     return _closed(frame, cell, _Scope(frame)) if may_hold and has_open(cell.known) else cell
 
 
@@ -132,7 +132,7 @@ def _visible(known: Known) -> tuple[Known, ...]:
     code = code_of(known)
     if code is not None and not code.open:
         return known.items[: len(code.defaults)]
-    return known.items if isinstance(known.type, (Tuple, TupleIterator, Bundle)) else ()
+    return known.items if isinstance(known.type, (Tuple, Bundle)) else ()
 
 
 def _functions(known: Known) -> Iterator[NestedFunction]:

@@ -32,7 +32,6 @@ from cuda_device.types.known import (
     constant,
     has_bounds_within,
     identities,
-    iterator_of,
     literal,
     nameless,
     nonneg_as,
@@ -53,7 +52,6 @@ from cuda_device.types.model import (
     Struct,
     Subarray,
     Tuple,
-    TupleIterator,
     Type,
     Vector,
 )
@@ -373,12 +371,8 @@ class Frame:
         return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
 
     def rebuilt(self, known: Known, parts: Sequence[Cell]) -> Cell:
-        """The same tuple, bundle or iterator of a tuple, of other parts."""
+        """The same tuple or bundle, of other parts."""
         cell = self.bundle(known.value, parts) if isinstance(known.type, Bundle) else self.tuple(parts)
-        if isinstance(known.type, TupleIterator):
-            iterator = iterator_of(cell.known, known.type.position)
-            carried = (self.carry(part, part.known) for part in parts)
-            cell = Cell(iterator, None if cell.value is None else self.build.op(ops.MAKE, iterator.type, *carried))
         return cell if known.identity is None else self.as_object(cell, known.identity)
 
     def literal(self, value: object) -> Cell:
@@ -492,7 +486,7 @@ class Frame:
             return _value_of_nothing(self, known, objects or {})
         if objects is None and isinstance(known.value, Gaps):
             objects = objects_in(self, cell, known)
-        if not isinstance(known.type, (Tuple, TupleIterator, Bundle)):
+        if not isinstance(known.type, (Tuple, Bundle)):
             return self.materialise(cell, known.type)
         if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
             return cell.value
@@ -506,7 +500,7 @@ class Frame:
         match type:
             case Number():
                 return self._number(cell, type)
-            case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
+            case Tuple(elements) | Bundle(elements):
                 if cell.value is not None and cell.value.type == type and not _forgets(known, known.forget()):
                     return cell.value
                 items = [self.materialise(self.field(cell, i), element) for i, element in enumerate(elements)]

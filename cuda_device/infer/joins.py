@@ -27,7 +27,6 @@ from cuda_device.types.known import (
     Undefined,
     between,
     bundle_of,
-    iterator_of,
     known_as,
     objects,
     of_type,
@@ -95,8 +94,6 @@ def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
         whole = state  # it is of another type here
     items = tuple(_as_said(item, said) for item in whole.items)
     match whole.type:
-        case model.TupleIterator(position=position):
-            return replace(whole, type=iterator_of(tuple_of(items), position).type, items=items)
         case model.Tuple():
             return replace(whole, type=tuple_of(items).type, items=items)
         case model.Bundle():
@@ -141,13 +138,6 @@ def _join_same(a: Known, b: Known) -> Known | None:
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         known = tuple(item for item in items if item is not None)
         return tuple_of(known) if len(known) == len(items) else None
-    if (
-        isinstance(a.type, model.TupleIterator)
-        and isinstance(b.type, model.TupleIterator)
-        and a.type.position == b.type.position
-    ):
-        joined = _join_known(tuple_of(a.items), tuple_of(b.items))
-        return joined and iterator_of(joined, a.type.position)
     if isinstance(a.type, model.Bundle) and isinstance(b.type, model.Bundle):
         return _join_bundles(a, b)
     if isinstance(a.type, (model.Range, model.RangeIterator)) and type(a.type) is type(b.type):

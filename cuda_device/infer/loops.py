@@ -3,7 +3,7 @@
 A `for` over a tuple has an iterator for each position, so its loop is unrolled; over a range or an array it is a loop.
 `enumerate`, `zip` and `reversed` are made of the iterators of what they run over:
 
-    for i, v in enumerate(t)      bundle(ENUMERATE, 0, tuple_iterator<…, 0>)
+    for i, v in enumerate(t)      bundle(ENUMERATE, 0, bundle(ListIterator(0), t))
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, hosted, references
-from cuda_device.infer.frame import Cell, Frame, is_static
+from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.intervals import has_room
 from cuda_device.infer.joins import join, join_all
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
@@ -29,7 +29,6 @@ from cuda_device.types.known import (
     constant,
     identities,
     is_narrow,
-    iterator_of,
     nameless,
     of_type,
     state_of,
@@ -74,8 +73,6 @@ def _step(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iter
 
 
 def _rule(known: Known) -> IterationRule:
-    if isinstance(known.type, model.TupleIterator):
-        return _next_of_tuple
     if isinstance(known.type, model.RangeIterator):
         return _next_of_range
     if isinstance(known.value, Generator):
@@ -119,19 +116,6 @@ def _rest_of_range(item: model.Number, start: Known, stop: Known, step: Known) -
 def _end(cell: Cell) -> Iteration:
     """The step of an iterator that has no more items."""
     return Iteration(Cell(constant(False)), Cell(constant(None)), cell, cell)
-
-
-def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
-    type = cell.known.type
-    assert isinstance(type, model.TupleIterator)
-    if type.position == len(type.items.elements):
-        return _end(cell)
-    after = Known(model.TupleIterator(type.items, type.position + 1), items=cell.known.items)
-    if is_static(after):
-        return Iteration(Cell(constant(True)), frame.field(cell, type.position), Cell(after), cell)
-    parts = frame.fields(cell)
-    value = frame.build.op(ops.MAKE, after.type, *(frame.carry(part, part.known) for part in parts))
-    return Iteration(Cell(constant(True)), parts[type.position], Cell(after, value), cell)
 
 
 def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
@@ -254,7 +238,7 @@ def _stands(known: Known) -> bool:
     """Whether it is an iterator of a tuple or list, which is known to stand at one of the items."""
     if isinstance(known.value, Generator):
         return known.value.unrolled
-    return isinstance(known.type, model.TupleIterator) or isinstance(known.value, ListIterator)
+    return isinstance(known.value, ListIterator)
 
 
 def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
@@ -310,14 +294,14 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             type = model.RangeIterator(item, _counter(item, *known.items))
             return frame.emit(ops.PY_ITER, Known(type, items=known.items), cell.value)
         case model.Tuple():
-            return _iterator_over_tuple(frame, cell)
+            return frame.bundle(ListIterator(0), [cell])
         case model.Struct() as struct if (method := frame.method_of(struct, "__iter__")) is not None:
             return iterator_over(frame, frame.run(method, cell))
         case model.Vector() | model.Subarray():
-            return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "iter")))
+            return frame.bundle(ListIterator(0), [frame.tuple(frame.items_of(cell, "iter"))])
         case model.Array(_, ndim) if ndim > 0:
             return _counting(frame, cell)
-        case model.RangeIterator() | model.TupleIterator():
+        case model.RangeIterator():
             return cell
         case model.Bundle() if _is_stepped(known):
             return cell
@@ -340,14 +324,6 @@ def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> mode
     return model.UINT32 if short else model.UINT64
 
 
-def _iterator_over_tuple(frame: Frame, cell: Cell) -> Cell:
-    known = iterator_of(cell.known)
-    if is_static(known):
-        return Cell(known)
-    parts = [frame.carry(frame.field(cell, i), item) for i, item in enumerate(cell.known.items)]
-    return frame.emit(ops.MAKE, known, *parts)
-
-
 def _counting(frame: Frame, array: Cell) -> Cell:
     """An iterator of an array."""
     assert isinstance(array.known.type, model.Array)
@@ -367,7 +343,7 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
     cell = hosted.as_array(frame, frame.as_iterable(cell))
     match cell.known.type:
         case model.Tuple() | model.Vector():
-            return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "reversed")[::-1]))
+            return frame.bundle(ListIterator(0), [frame.tuple(frame.items_of(cell, "reversed")[::-1])])
         case model.Range():
             parts = [frame.field(cell, i) for i in range(3)]
             return iterator_over(frame, frame.run(standard.reversed_range, *parts))
@@ -393,12 +369,10 @@ def _same(frame: Frame, iterator: Cell, other: Cell) -> Cell:
 def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
     known = iterator.known
     match known.type:
-        case model.TupleIterator():
-            return iterator
         case model.Bundle() if isinstance(known.value, ListIterator):
             return iterator
         case model.RangeIterator(item):
-            return Cell(iterator_of(constants_of(known, item)))
+            return frame.bundle(ListIterator(0), [Cell(constants_of(known, item))])
         case model.Bundle() if known.value is Thing.ENUMERATE:
             first, rest = frame.fields(iterator)
             return frame.bundle(Thing.ENUMERATE, [first, _unrolled(frame, rest)])
@@ -412,7 +386,7 @@ def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
 
 
 def _is_iterator(known: Known) -> bool:
-    return isinstance(known.type, (model.TupleIterator, model.RangeIterator)) or _is_stepped(known)
+    return isinstance(known.type, model.RangeIterator) or _is_stepped(known)
 
 
 def _is_stepped(known: Known) -> bool:
@@ -428,8 +402,6 @@ def _indexed(frame: Frame, iterator: Cell) -> Cell:
 def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
     known = iterator.known
     match known.type:
-        case model.TupleIterator(position=position):
-            return _by_index(frame, iterator, frame.tuple(frame.fields(iterator)), position)
         case model.Bundle() if isinstance(known.value, ListIterator):
             return _by_index(frame, iterator, frame.field(iterator, 0), known.value.position)
         case model.Bundle() if known.value is Thing.ENUMERATE:

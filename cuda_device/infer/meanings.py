@@ -16,7 +16,7 @@ from typing import Any
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Gaps, Identity, Known, identities
-from cuda_device.types.model import Bundle, RangeIterator, Static, TupleIterator
+from cuda_device.types.model import Bundle, RangeIterator, Static
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +182,12 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class ListIterator:
-    """An iterator of a list or dict that is known to stand at a position. Part: what it runs over."""
+    """An iterator that is known to stand at a position of a tuple, list or dict, its part: such loops are unrolled."""
 
     position: int
 
     def __str__(self) -> str:
-        return "an iterator of a list"
+        return "an iterator of a tuple or list"
 
 
 class Thing(enum.Enum):
@@ -209,7 +209,7 @@ def use_of(known: Known) -> str:
     if isinstance(value, (NestedFunction, Partial, FunctionType, BuiltinFunctionType)):
         return "call it"
     gives = isinstance(value, (Thing, Generator, DictView, ListIterator)) and value is not Thing.LIST
-    if gives or isinstance(known.type, (RangeIterator, TupleIterator)):
+    if gives or isinstance(known.type, RangeIterator):
         return "loop over it, or make a list of it: [*x]"
     return ""
 

@@ -37,7 +37,7 @@ from cuda_device.types.known import (
     renamed,
     state_of,
 )
-from cuda_device.types.model import Array, Bundle, Number, TupleIterator
+from cuda_device.types.model import Array, Bundle, Number
 
 Found = dict[Identity, Cell] | None
 """Objects by their names."""
@@ -228,14 +228,12 @@ _ANYWHERE = -2
 
 def positions(states: Sequence[State]) -> list[int]:
     """Where the iterators in variables stand that unroll their loops, and where generators do."""
-    held = [each for each in states if isinstance(each, Known) and isinstance(each.type, (TupleIterator, Bundle))]
+    held = [each for each in states if isinstance(each, Known) and isinstance(each.type, Bundle)]
     return [position for each in held for position in _positions(each)]
 
 
 def _positions(known: Known) -> Iterator[int]:
-    if isinstance(known.type, TupleIterator):
-        yield known.type.position
-    elif isinstance(known.type, Bundle):
+    if isinstance(known.type, Bundle):
         if isinstance(known.value, ListIterator):
             yield known.value.position
         if isinstance(known.value, Generator):

@@ -16,7 +16,7 @@ import numpy as np
 from cuda_device.errors import CompileError
 from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
-from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, TupleIterator, Vector
+from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector
 
 _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
@@ -171,8 +171,7 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         return "how many items a tuple has must be known at each place: loop over a tuple, or write to a local_array and count"
     if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
         return "call a function on each path: y = f(x) if c else g(x)"
-    has_iterators = isinstance(first.type, TupleIterator) or isinstance(first.value, ListIterator)
-    if has_iterators or first.identity is not None or second.identity is not None:
+    if isinstance(first.value, ListIterator) or first.identity is not None or second.identity is not None:
         return (
             "make tuples of them, or separate loops: the position of a tuple's iterator must be known at compile time"
         )

@@ -32,7 +32,7 @@ from cuda_device.infer.remedies import CONSTRUCTS
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import INDEX, Array, Bundle, Range, RangeIterator, Static, Struct, TupleIterator
+from cuda_device.types.model import INDEX, Array, Bundle, Range, RangeIterator, Static, Struct
 
 
 def _copy(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -114,7 +114,7 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         length = frame.field(frame.member(cell, "shape"), 0)
         conditions.unpacked(frame, length, count)
         return [frame.item(cell, Cell(constant(i))) for i in range(count)]
-    if isinstance(cell.known.type, (Range, RangeIterator, TupleIterator, Static, Struct, Bundle)) and not isinstance(
+    if isinstance(cell.known.type, (Range, RangeIterator, Static, Struct, Bundle)) and not isinstance(
         cell.known.value, Raised
     ):
         cell = frame.tuple(frame.items_of(cell, "unpacking"))

@@ -37,9 +37,7 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     if found is not None:
         return found
     match cell.known.type:
-        case model.Range() | model.RangeIterator() | model.Bundle() | model.Struct() | model.TupleIterator() if (
-            what != "in"
-        ):
+        case model.Range() | model.RangeIterator() | model.Bundle() | model.Struct() if what != "in":
             return frame.items_of_iterator(cell)
     if isinstance(cell.known.type, model.Number) or cell.known.type == model.NONE:
         raise CompileError(f"{what} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array")

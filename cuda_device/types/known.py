@@ -111,9 +111,7 @@ class Known:
     @property
     def constant(self) -> bool:
         """Whether the whole value is known."""
-        if not isinstance(self.type, model.Number) and isinstance(
-            self.type, (model.Tuple, model.TupleIterator, model.Bundle)
-        ):
+        if not isinstance(self.type, model.Number) and isinstance(self.type, (model.Tuple, model.Bundle)):
             # Of long tuples most items are numbers, of which this needs no call.
             return not any((item.value is UNKNOWN or item.items) and not item.constant for item in self.items)
         return self.value is not UNKNOWN
@@ -182,8 +180,8 @@ class Known:
             return describe(self.value)
         if isinstance(self.type, model.NoneType):
             return "None"
-        if isinstance(self.type, model.RangeIterator | model.TupleIterator):
-            return f"an iterator of a {'range' if isinstance(self.type, model.RangeIterator) else 'tuple'}"
+        if isinstance(self.type, model.RangeIterator):
+            return "an iterator of a range"
         if isinstance(self.type, model.Ref) and isinstance(self.type.pointee, model.Struct):
             return f"a reference to {self.type.pointee.name} in {self.type.space.value} memory"
         if isinstance(self.type, model.Ref) and isinstance(self.type.pointee, model.AtomicCell):
@@ -394,18 +392,10 @@ def between(number: model.Number, low: int, high: int, where: Location = NOWHERE
     return Known(number, low=low if low > least else None, high=high if high < most else None, where=where)
 
 
-def iterator_of(known: Known, position: int = 0) -> Known:
-    """What is known of an iterator over a tuple that has reached `position`."""
-    assert isinstance(known.type, model.Tuple)
-    return Known(model.TupleIterator(known.type, position), items=known.items)
-
-
 def of_type(type: model.Type, nonneg: bool = False, high: int | None = None) -> Known:
     """A value of which only the type is known, and perhaps that it is never below zero, and its greatest value."""
     if isinstance(type, model.Tuple):
         return Known(type, items=tuple(map(of_type, type.elements)))
-    if isinstance(type, model.TupleIterator):
-        return Known(type, items=tuple(map(of_type, type.items.elements)))
     if isinstance(type, (model.Range, model.RangeIterator)):
         return Known(type, items=(of_type(type.counts_in),) * 3)
     if isinstance(type, model.NoneType):

@@ -57,7 +57,7 @@ def leaves(type: model.Type) -> tuple[model.Type, ...]:
         case model.Pointer(dtype, readonly):
             least = shortfall(dtype, align_of(dtype))
             return (model.Ref(model.Space.GENERIC, pointee_of(dtype), readonly, least),)
-        case model.Tuple(elements) | model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
+        case model.Tuple(elements) | model.Bundle(elements):
             return tuple(leaf for element in elements for leaf in leaves(element))
         case model.Struct(_, fields):
             return tuple(leaf for field in fields for leaf in leaves(field.type))
@@ -83,7 +83,7 @@ def has_leaves(type: model.Type) -> bool:
     match type:
         case model.Number() | model.Ref() | model.Pointer() | model.Array():
             return True
-        case model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
+        case model.Bundle(elements):
             return any(map(has_leaves, elements))
         case model.Tuple() | model.Struct():
             return any(map(has_leaves, parts(type)))

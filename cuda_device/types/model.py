@@ -299,17 +299,6 @@ class RangeIterator:
 
 
 @dataclass(frozen=True, slots=True)
-class TupleIterator:
-    """What is left of a tuple while a `for` runs over it: `position` is the next element's. Such loops are unrolled."""
-
-    items: Tuple
-    position: int
-
-    def __str__(self) -> str:
-        return f"tuple_iterator<{self.items}, {self.position}>"
-
-
-@dataclass(frozen=True, slots=True)
 class Static:
     """The type of what exists only while compiling: functions, modules, types, strings. No machine representation."""
 
@@ -342,7 +331,6 @@ Type = (
     | Pointer
     | Range
     | RangeIterator
-    | TupleIterator
     | Static
     | Bundle
     | AtomicCell
