@@ -21,6 +21,7 @@ import re
 import stat
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
@@ -272,23 +273,14 @@ class CacheInfo:
     direct: int = 0
 
 
-class _Counts:
-    """How many kernels were found, and how many were not."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.hits = self.misses = self.direct = 0
+_counts = Counter[str]()
+_counts_lock = threading.Lock()
 
 
-_counts = _Counts()
-
-
-def count(*, hits: int = 0, misses: int = 0, direct: int = 0) -> None:
-    """Counts a kernel that was looked for."""
-    with _counts.lock:
-        _counts.hits += hits
-        _counts.misses += misses
-        _counts.direct += direct
+def count(**changes: int) -> None:
+    """Counts `hits`, `misses`, or `direct` hits of kernels that were looked for."""
+    with _counts_lock:
+        _counts.update(changes)
 
 
 def cache_info() -> CacheInfo:
@@ -301,7 +293,7 @@ def cache_info() -> CacheInfo:
     found = current()
     entries, nbytes = found.usage() if found else (0, 0)
     return CacheInfo(
-        Path(found.folder) if found else None, _counts.hits, _counts.misses, entries, nbytes, _counts.direct
+        Path(found.folder) if found else None, _counts["hits"], _counts["misses"], entries, nbytes, _counts["direct"]
     )
 
 

@@ -274,23 +274,20 @@ def state_of(known: Known) -> State:
     return known.value.state if isinstance(known.value, Unset) else known
 
 
+_BUILTIN: dict[type, model.Type] = {
+    bool: model.BOOL,
+    int: model.INT,
+    float: model.FLOAT,
+    complex: model.COMPLEX,
+    type(None): model.NONE,
+}
+
+
 def constant(value: object, where: Location = NOWHERE) -> Known:
     """What is known of a literal or another object that exists while compiling."""
-    match value:
-        case bool():
-            return Known(model.BOOL, value, where=where)
-        case int() if type(value) is int:
-            return Known(model.INT, value, where=where)
-        case float() if type(value) is float:
-            return Known(model.FLOAT, value, where=where)
-        case complex() if type(value) is complex:
-            return Known(model.COMPLEX, value, where=where)
-        case None:
-            return Known(model.NONE, None, where=where)
-        case tuple() if type(value) is tuple:
-            return replace(tuple_of(tuple(constant(item, where) for item in value)), where=where)
-        case _:
-            return Known(model.STATIC, value, where=where)
+    if type(value) is tuple:
+        return replace(tuple_of(tuple(constant(item, where) for item in value)), where=where)
+    return Known(_BUILTIN.get(type(value), model.STATIC), value, where=where)
 
 
 def literal(value: object, where: Location = NOWHERE) -> Known:
