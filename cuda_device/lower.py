@@ -227,9 +227,6 @@ def local(build: Lowering, form: model.Type) -> Value:
     return build.op(ops.LOCAL, model.Ref(model.Space.LOCAL, form), count=1, align=usual_alignment(form))
 
 
-# Lowering: typed IR → device IR, where values are numbers and addresses and operations are a machine's.
-
-
 class Lowerer:
     """Lowers one function: `trees` maps typed values to what they have become."""
 
@@ -273,9 +270,6 @@ class Lowerer:
         if isinstance(tree, Value) and result.nonneg and not tree.nonneg:
             tree.nonneg = True
         self.trees[result] = tree
-
-
-# Lowering: typed IR → device IR, where values are numbers and addresses and operations are a machine's.
 
 
 def iterate(lowerer: Lowerer, op: Op) -> None:
@@ -367,9 +361,6 @@ def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: Ran
         lambda: left(item, stop, build.sum(ops.SUB, build.number(_number(step), 0), step)),
     )
     return build.select(room, build.sum(ops.ADD, item, step), stop)
-
-
-# Lowering: typed IR → device IR, where values are numbers and addresses and operations are a machine's.
 
 
 Rule = Callable[[Lowerer, Op], None]

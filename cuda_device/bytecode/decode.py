@@ -208,11 +208,12 @@ def _assemble(raws: list[Raw], steps_of: Mapping[int, Steps]) -> tuple[Instructi
     for index in range(len(raws)):
         start_of.append(length)
         length += len(steps_of.get(index, ()))
-    return tuple(
+    assembled = [
         Instruction(step.opcode, step.argument, start_of[step.target] if step.target >= 0 else None, raw.location)
         for index, raw in enumerate(raws)
         for step in steps_of.get(index, ())
-    )
+    ]
+    return tuple(assembled)
 
 
 # What pytest made of `assert`, undone: a program should say the same wherever it runs.

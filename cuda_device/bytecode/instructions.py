@@ -315,7 +315,7 @@ class Cursor:
         reached = self.slots[-raw_position:]
         if len(reached) < raw_position or not reached[0].is_value:
             raise CompilerBug(f"{self.raw.name} at offset {self.raw.location.offset} does not reach a value")
-        return sum(slot.is_value for slot in reached)
+        return len(reached) - reached.count(Slot.NULL) - reached.count(Slot.ASSERTION)
 
 
 Steps = tuple[Step, ...]

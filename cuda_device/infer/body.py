@@ -333,17 +333,18 @@ class Body:
 
     def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> list[Cell]:
         """What an operation gets: variables as they are now, which have to have a value; references but for owners are read."""
-        now = [objects.now(frame, cells[value]) for value in op.operands]
-        if op.code in _OF_VARIABLES:
-            operands = [objects.as_cell(cell) for cell in now]
-        else:
-            pairs = zip(now, op.operands, strict=True)
-            operands = [cell if isinstance(cell, Cell) else closures.settle(cell, value.hint) for cell, value in pairs]
-        for i, cell in enumerate(operands):
-            if isinstance(cell.known.type, Static) and op.code not in _OF_VARIABLES:
-                operands[i] = hosted.as_value(frame, cell)
-            elif isinstance(cell.known.type, Ref) and not (i == 0 and op.code in _OF_OWNERS):
-                operands[i] = references.value_of(frame, cell)
+        operands: list[Cell] = []
+        for number, value in enumerate(op.operands):
+            cell = objects.now(frame, cells[value])
+            if op.code in _OF_VARIABLES:
+                operands.append(objects.as_cell(cell))
+                continue
+            known = cell if isinstance(cell, Cell) else closures.settle(cell, value.hint)
+            if isinstance(known.known.type, Static):
+                known = hosted.as_value(frame, known)
+            elif isinstance(known.known.type, Ref) and not (number == 0 and op.code in _OF_OWNERS):
+                known = references.value_of(frame, known)
+            operands.append(known)
         return operands
 
     def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:

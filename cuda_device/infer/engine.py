@@ -108,9 +108,6 @@ def name_functions(module: Module, symbols: set[str]) -> None:
                 op.attributes["callee"] = names[str(op.attributes["callee"])]
 
 
-# Type inference: python-level IR and what is known of the arguments → typed IR of a function and of all that it calls.
-
-
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
 _DEPTH = 2_000
 _RECURSION = 64

@@ -88,9 +88,6 @@ def digits_of(number: model.Number) -> int:
     return {8: 3, 32: 7, 64: 15}[number.bits]
 
 
-# `print` and texts in device code: what is known while compiling becomes text, the rest conversions of C's printf.
-
-
 # CUDA's printf takes no more.
 _MOST = 32
 

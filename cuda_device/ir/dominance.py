@@ -241,7 +241,7 @@ class Definitions:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.makers = {op.result: op for op in function.ops() if len(op.results) == 1}
+        self.makers = {op.results[0]: op for op in function.ops() if len(op.results) == 1}
 
     @cached_property
     def homes(self) -> dict[Value, Block]:

@@ -12,7 +12,7 @@ import math
 
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Definitions, keeps
-from cuda_device.ir.nodes import Function, Module, Op, Value
+from cuda_device.ir.nodes import Function, Module, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of
 from cuda_device.types.model import Number, Ref, Space
@@ -24,14 +24,11 @@ _NONE: Roots = frozenset()
 def written(module: Module) -> Roots:
     """The numbers of the main function's references through which the kernel may write, counted among its references."""
     roots = of_launch(module)
-    changing = [op for f in module.functions for op in f.ops() if _is_write(op)]
+    found = [op for f in module.functions for op in f.ops() if op.code is not ops.CALL]
+    changing = [op for op in found if Effect.WRITES in op.code.effects]
     writes = _NONE.union(*(roots.get(operand, _NONE) for op in changing for operand in op.operands))
     references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
     return frozenset(number for number, i in enumerate(references) if i in writes)
-
-
-def _is_write(op: Op) -> bool:
-    return Effect.WRITES in op.code.effects and op.code is not ops.CALL
 
 
 def of(function: Function) -> dict[Value, Roots]:
