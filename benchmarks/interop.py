@@ -23,7 +23,7 @@ from cuda_device.codegen.gpu import assemblers, cubin, elf, linking
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.architectures import of_capability, parse
 
-COUNT, TIMES, BLOCK, REPEATS = 1 << 20, 256, 256, 9
+COUNT, TIMES, BLOCK, REPEATS = 1 << 20, 256, 256, 40
 CALLS = (0x343, 0x344, 0x943, 0x944)
 """The last twelve bits of CALL, since sm_70."""
 

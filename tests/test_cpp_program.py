@@ -115,7 +115,7 @@ def test_a_program_launches_the_kernel(program):
     cubin = build("sm_90")
     (program / "driver.cpp").write_text(DRIVER)
     compiled(program / "driver.cpp", program / "libcuda.so", "-shared", "-fPIC")
-    compiled("main.cpp", "main", "-I.", f"-L{program}", "-lcuda", f"-Wl,-rpath,{program}")
+    compiled("main.cpp", "main", "-I.", f"-L{program}", "-lcuda", f"-Wl,--disable-new-dtags,-rpath,{program}")
     done = subprocess.run(["./main", cubin], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "1000 particles moved; the last is at (999.5, 499.5)\n"), done.stderr
     done = subprocess.run(["./main", "main.cpp"], capture_output=True, text=True)

@@ -317,6 +317,32 @@ def test_an_interoperable_kernel_gets_descriptors(gpu):
         assert gpu.driver.bytes[-1] == [*expected, struct.pack("Qqqqq", MEMORY + 4096, 2, 3, 3, 1), bytes(8)]
 
 
+@pytest.mark.parametrize("interop", [False, True])
+@pytest.mark.parametrize("what", ["addresses", "our own arrays", "tensors"])
+def test_pointers(gpu, interop, what):
+    """Addresses and the beginnings of arrays: those that Python refuses or knows to be others are left to it."""
+    names = {"device": device, "P": device.pointer(device.float32), "V": device.pointer()}
+    exec(f"@device.kernel(interop={interop})\ndef k(p: P, v: V, n):\n    p[n] = v.cast(device.float32)[n]", names)
+    kernel, (tensor, other) = names["k"], tensors(2)
+    own, longs = (device.zeros(8, dtype, stream=gpu.stream) for dtype in (np.float32, np.int64))
+    p, v, p_at, v_at = {
+        "addresses": (MEMORY, MEMORY + 1, MEMORY, MEMORY + 1),
+        "our own arrays": (own, longs, own._memory.address, longs._memory.address),
+        "tensors": (tensor, own, MEMORY, own._memory.address),
+    }[what]
+    gpu.driver.sizes = [8, 8, 4]
+    gpu.warm(kernel, p, v, 3)
+    assert gpu.by_machine_code(kernel, p, v, 3)
+    assert gpu.driver.bytes[-1] == [struct.pack("Q", p_at), struct.pack("Q", v_at), struct.pack("i", 3)]
+    near = {"addresses": (0, 7), "our own arrays": (device.zeros(3, stream=gpu.stream), longs), "tensors": (other, own)}
+    assert gpu.by_machine_code(kernel, *near[what], 3)
+    assert not gpu.by_machine_code(kernel, (1 << 63) + 4, 0, 3)
+    for wrong in (MEMORY + 2, -4, True, None, longs, Torch().tensor(MEMORY, (16,), strides=(2,))):
+        with pytest.raises(LaunchError, match="'p'"):
+            gpu.launch(kernel, wrong, v, 3)
+    assert gpu.by_machine_code(kernel, p, v, 3)
+
+
 # How a launch is written
 
 

@@ -34,8 +34,8 @@ from cuda_device.runtime.arrays.dlpack import exchange_of
 from cuda_device.types.abi import Packing, code_of
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
-from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
-from cuda_device.types.model import BOOL, INT, Array, Layout, NoneType, Number, NumberKind, Tuple
+from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves, size_of, usual_alignment
+from cuda_device.types.model import BOOL, INT, Array, Layout, NoneType, Number, NumberKind, Pointer, Tuple
 
 NAME = "launcher"
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
@@ -152,6 +152,8 @@ class _LauncherWriter:
         elif isinstance(known.type, Number):
             self.require_type(operand, type(value))
             self.number(known.type, value, operand)
+        elif isinstance(known.type, Pointer):
+            self.pointer(known.type, value, operand)
         else:
             raise UnsupportedSignature(f"a value of type {known.type}")
 
@@ -225,25 +227,48 @@ class _LauncherWriter:
             self.leaves.append((bits, self.code.load(bits, place, offset)))
             offset += struct.calcsize(each)
 
-    # Arrays
+    # Pointers and arrays
 
-    def array(self, type_: Array, value: Any, operand: str) -> None:
-        """An array: its memory, its layout, and what it contributes to the facts."""
-        if type_.align:
-            raise UnsupportedSignature("an array of unusual alignment")
+    def pointer(self, type_: Pointer, value: Any, operand: str) -> None:
+        """An address, or the beginning of an array in C order; of the latter nobody knows here whether it may be written."""
+        void = isinstance(type_.dtype, NoneType)
+        align = 1 if void else align_of(type_.dtype)
+        if type(value) is int:
+            self.require_type(operand, int)
+            address = self.integer(0, (1 << 63) - 1, operand)
+            self.require_multiple(address, align)
+            self.spans.append((address, address))
+        else:
+            own = type(value) is DeviceArray
+            if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
+                raise UnsupportedSignature(f"a pointer to an object of type {type(value)}")
+            array = Array(value._view.element if own else type_.dtype, len(value.shape), Layout.C)
+            address = self.memory(array, value, operand, align).data
+        self.leaves.append(("i64", address))
+
+    def require_multiple(self, number: str, factor: int) -> None:
+        self.code.require(self.code.equal("i64", self.code.value(f"and i64 {number}, {factor - 1}"), 0))
+
+    def memory(self, type_: Array, value: Any, operand: str, align: int) -> _Axes:
+        """Where an array is, its layout, and what it contributes to the facts."""
         self.require_type(operand, type(value))
         axes = self.axes(type_, value, operand)
         self.check_layout(type_, axes)
-        align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
-        rest = self.code.value(f"and i64 {axes.data}, {align - 1}")
-        self.code.require(self.code.equal("i64", rest, 0))
-        if type_.layout is Layout.STRIDED and axes.unit < align:
-            for stride in axes.strides:
-                self.code.require(self.code.equal("i64", self.code.value(f"and i64 {stride}, {align - 1}"), 0))
+        self.require_multiple(axes.data, align)
         if len(self.spans) in self.signature.aligned:
             self.facts.append(self.code.equal("i64", self.code.value(f"and i64 {axes.data}, {WIDEST_ACCESS - 1}"), 0))
-        size = self.size(axes)
-        self.spans.append(self.span(type_, axes, size))
+        self.spans.append(self.span(type_, axes, self.size(axes)))
+        return axes
+
+    def array(self, type_: Array, value: Any, operand: str) -> None:
+        """An array."""
+        if type_.align:
+            raise UnsupportedSignature("an array of unusual alignment")
+        align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
+        axes = self.memory(type_, value, operand, align)
+        if type_.layout is Layout.STRIDED and axes.unit < align:
+            for stride in axes.strides:
+                self.require_multiple(stride, align)
         self.leaves += [("i64", axes.data), *(("i64", length) for length in axes.lengths)]
         if self.signature.described:
             self.leaves += [("i64", self.scaled(stride, axes.unit, size_of(type_.dtype))) for stride in axes.strides]
