@@ -54,7 +54,6 @@ class Checkpoint:
     fresh: set[Value]
     changed: set[Value]
     error: CompileError | None
-    follows: CompileError | None
 
     def restore(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
         """Everything as it was; returns the cells."""
@@ -64,7 +63,7 @@ class Checkpoint:
         version.block.ops[:] = self.ops
         version.end, version.outgoing, version.returned = None, [], None
         version.fresh, version.changed = set(self.fresh), set(self.changed)
-        version.error, version.follows = self.error, self.follows
+        version.error = self.error
         return dict(self.cells)
 
 
@@ -102,7 +101,6 @@ class BlockVersion:
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
-    follows: CompileError | None = None
     changed: set[Value] = field(default_factory=set)
     """What an assignment to a part of it has given a new value."""
     fresh: set[Value] = field(default_factory=set)
@@ -120,8 +118,7 @@ class BlockVersion:
         assert self.frame is not None
         frame, states = _copied(vars(self.frame)), self.states
         sets = set(self.fresh), set(self.changed)
-        ops, errors = list(self.block.ops), (self.error, self.follows)
-        self.point = Checkpoint(place, states, dict(cells), frame, ops, *sets, *errors)
+        self.point = Checkpoint(place, states, dict(cells), frame, list(self.block.ops), *sets, self.error)
 
     def receive(self, edge: EdgeKey, states: list[State]) -> bool:
         """Notes the state at an edge. Returns whether what was found behind this block has to be forgotten: see above."""

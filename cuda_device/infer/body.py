@@ -127,10 +127,9 @@ class Body:
                 heapq.heappush(self.worklist, key)
                 yield
         ordered = [self.versions[key] for key in sorted(self.versions) if self.versions[key].incoming]
-        for errors in ([each.error for each in ordered], [each.follows for each in ordered]):
-            found = [error for error in errors if error is not None]
-            if found:
-                raise min(found, key=_line)
+        errors = [version.error for version in ordered if version.error is not None]
+        if errors:
+            raise min([error for error in errors if not isinstance(error, Follows)] or errors, key=_line)
         result = self.result(ordered)
         if self.interop and isinstance(result, Known):
             result = result.forget()  # to C++, a constant is a result like any other
@@ -225,10 +224,8 @@ class Body:
                 if error.location is NOWHERE:
                     error.location = frame.location
                 # The rest is looked at nevertheless: what it brings back to a loop may make this right.
-                if isinstance(error, Follows):
-                    version.follows = version.follows or error
-                else:
-                    version.error = version.error or error
+                if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
+                    version.error = error
                 cells.update((result, Pending(FAILED)) for result in op.results)
         version.waited, version.point = -1, None
         for edge, target in before.items():
@@ -241,7 +238,7 @@ class Body:
         frame = RuleFrame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
-        version.follows, version.changed, version.fresh = None, set(), set()
+        version.changed, version.fresh = set(), set()
         version.point, version.taken = None, set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
         frame.site, frame.where = version.key, self.where

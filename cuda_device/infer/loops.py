@@ -357,32 +357,48 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
 
 def _unrolled(frame: Frame, iterator: Cell) -> Cell:
     """The same iterator, as one that unrolls its loop."""
-    return _same(frame, iterator, _as_unrolled(frame, iterator))
+    return _another_form(frame, iterator, _as_unrolled)
 
 
-def _same(frame: Frame, iterator: Cell, other: Cell) -> Cell:
-    """Another form of an iterator, which is the same object."""
-    identity = iterator.known.identity
-    return other if identity is None or other.known == iterator.known else frame.change(identity, other)
+def _indexed(frame: Frame, iterator: Cell) -> Cell:
+    """The same iterator, as one whose loop is one at run time; where a tuple's items have several types, it stays as it is."""
+    return _another_form(frame, iterator, _as_indexed)
+
+
+def _another_form(frame: Frame, iterator: Cell, change: Callable[[Frame, Cell], Cell]) -> Cell:
+    """The same iterator, which stays the same object, with those that it is made of in another form."""
+    known = iterator.known
+    if known.value is Thing.ENUMERATE:
+        first, rest = frame.fields(iterator)
+        other = frame.bundle(Thing.ENUMERATE, [first, _another_form(frame, rest, change)])
+    elif known.value is Thing.ZIP:
+        other = frame.bundle(Thing.ZIP, [_another_form(frame, part, change) for part in frame.fields(iterator)])
+    else:
+        other = change(frame, iterator)
+    return other if known.identity is None or other.known == known else frame.change(known.identity, other)
 
 
 def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
     known = iterator.known
-    match known.type:
-        case model.Bundle() if isinstance(known.value, ListIterator):
-            return iterator
-        case model.RangeIterator(item):
-            return frame.bundle(ListIterator(0), [Cell(constants_of(known, item))])
-        case model.Bundle() if known.value is Thing.ENUMERATE:
-            first, rest = frame.fields(iterator)
-            return frame.bundle(Thing.ENUMERATE, [first, _unrolled(frame, rest)])
-        case model.Bundle() if known.value is Thing.ZIP:
-            return frame.bundle(Thing.ZIP, [_unrolled(frame, part) for part in frame.fields(iterator)])
-        case model.Bundle() if isinstance(known.value, Generator):
-            function, position, *kept = frame.fields(iterator)
-            kept = [_unrolled(frame, part) if _is_iterator(part.known) else part for part in kept]
-            return frame.bundle(replace(known.value, unrolled=True), [function, position, *kept])
+    if isinstance(known.value, ListIterator):
+        return iterator
+    if isinstance(known.type, model.RangeIterator):
+        return frame.bundle(ListIterator(0), [Cell(constants_of(known, known.type.item))])
+    if isinstance(known.value, Generator):
+        function, position, *kept = frame.fields(iterator)
+        kept = [_unrolled(frame, part) if _is_iterator(part.known) else part for part in kept]
+        return frame.bundle(replace(known.value, unrolled=True), [function, position, *kept])
     raise _length_error()
+
+
+def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
+    position = iterator.known.value
+    if not isinstance(position, ListIterator):
+        return iterator
+    owner = frame.field(iterator, 0)
+    if common_number(frame.as_iterable(owner).known.items) is None:
+        return iterator
+    return frame.bundle(Thing.INDEXED_ITERATOR, [owner, _index(frame, model.INT, position.position)])
 
 
 def _is_iterator(known: Known) -> bool:
@@ -392,30 +408,6 @@ def _is_iterator(known: Known) -> bool:
 def _is_stepped(known: Known) -> bool:
     is_one = isinstance(known.value, Generator | ListIterator) or known.value in tuple(STEPS)
     return isinstance(known.type, model.Bundle) and is_one
-
-
-def _indexed(frame: Frame, iterator: Cell) -> Cell:
-    """The same iterator, as one whose loop is one at run time; where a tuple's items have several types, it stays as it is."""
-    return _same(frame, iterator, _as_indexed(frame, iterator))
-
-
-def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
-    known = iterator.known
-    match known.type:
-        case model.Bundle() if isinstance(known.value, ListIterator):
-            return _by_index(frame, iterator, frame.field(iterator, 0), known.value.position)
-        case model.Bundle() if known.value is Thing.ENUMERATE:
-            first, rest = frame.fields(iterator)
-            return frame.bundle(Thing.ENUMERATE, [first, _indexed(frame, rest)])
-        case model.Bundle() if known.value is Thing.ZIP:
-            return frame.bundle(Thing.ZIP, [_indexed(frame, part) for part in frame.fields(iterator)])
-    return iterator
-
-
-def _by_index(frame: Frame, iterator: Cell, owner: Cell, position: int) -> Cell:
-    if common_number(frame.as_iterable(owner).known.items) is None:
-        return iterator
-    return frame.bundle(Thing.INDEXED_ITERATOR, [owner, _index(frame, model.INT, position)])
 
 
 def items_of(frame: Frame, cell: Cell) -> list[Cell]:
