@@ -31,7 +31,7 @@ from cuda_device.cache import disk, programs
 from cuda_device.cache.disk import sha256
 from cuda_device.cache.fingerprints import Fingerprint
 from cuda_device.cache.programs import CacheEntry, Kept
-from cuda_device.device.options import DEFAULTS, Options
+from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.instrument.outline import Outline

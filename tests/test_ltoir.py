@@ -16,7 +16,7 @@ import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import assemblers, cubin, linking
-from cuda_device.device.options import FASTMATH
+from cuda_device.device.functions import FASTMATH
 from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
 

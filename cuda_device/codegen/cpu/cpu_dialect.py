@@ -41,7 +41,7 @@ from cuda_device.codegen.cpu.records import (
 )
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
-from cuda_device.device.options import DEFAULTS, Options
+from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect

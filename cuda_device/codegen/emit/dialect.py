@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import ClassVar
 
-from cuda_device.device.options import DEFAULTS, Options
+from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op

@@ -8,7 +8,7 @@ from typing import ClassVar
 from cuda_device.codegen.emit import llvm_writer, to_llvm
 from cuda_device.codegen.emit.dialect import PAIR, Dialect, Meeting, Status, Update, Wide, shared_arrays, shared_size
 from cuda_device.codegen.gpu import report_text
-from cuda_device.device.options import DEFAULTS, Options
+from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import OpDef, Order, Scope

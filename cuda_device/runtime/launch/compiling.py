@@ -30,8 +30,7 @@ from cuda_device import compiler
 from cuda_device.cache import programs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.cubin import Cubin
-from cuda_device.device.functions import Func, Kernel, links_of
-from cuda_device.device.options import Options, with_options
+from cuda_device.device.functions import Func, Kernel, Options, links_of, with_options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
