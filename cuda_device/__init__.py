@@ -58,7 +58,7 @@ _MODULES = {
     "library.random": "Philox philox philox4x32 philox4x64",
     "library.grid_barrier": "grid_sync",
     "library.groups": "group_barrier signal wait_until",
-    "runtime.launch.compiling": "Compiled LoadedKernel Parameter compile load",
+    "runtime.launch.compiling": "Compiled LoadedKernel NativeFunction Parameter compile load",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",
     "runtime.launch.host_functions": "HostFunction host_function",
     "runtime.launch.launcher": "launch synchronize",

@@ -170,6 +170,7 @@ from cuda_device.runtime.launch.benchmarking import Timing as Timing
 from cuda_device.runtime.launch.benchmarking import benchmark as benchmark
 from cuda_device.runtime.launch.compiling import Compiled as Compiled
 from cuda_device.runtime.launch.compiling import LoadedKernel as LoadedKernel
+from cuda_device.runtime.launch.compiling import NativeFunction as NativeFunction
 from cuda_device.runtime.launch.compiling import Parameter as Parameter
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.compiling import load as load

@@ -96,7 +96,7 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The result of `compile`: `code` is text for "ir", "llvm" and "ptx", and bytes for "cubin", "fatbin" and "ltoir".
+    """The result of `compile`: `code` is text for "ir", "llvm" and "ptx", and bytes for all other outputs.
 
     `target` is the architecture, several with commas between for "fatbin".
     """
@@ -771,4 +771,4 @@ def _example(f: Kernel | Func, index: int, value: Any) -> Known:
     return argument_of(f.underlying, index, value, CpuStream()).known
 
 
-__all__ = ["Compiled", "LoadedKernel", "Parameter", "compile", "load"]
+__all__ = ["Compiled", "LoadedKernel", "NativeFunction", "Parameter", "compile", "load"]
