@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
+from cuda_device.ir.dominance import topological
 from cuda_device.lazy_dataclasses import dataclass, field
 
 _CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
@@ -58,19 +59,7 @@ def spans(
     `cells` are the function's own cell variables; to assign to one that is `boxed` takes its box.
     """
     cut = _cut(instructions)
-    order: list[int] = []
-    seen = {0}
-    stack = [(0, iter(cut[0].successors))]
-    while stack:
-        start, successors = stack[-1]
-        following = next((s for s in successors if s not in seen), None)
-        if following is None:
-            order.append(start)
-            stack.pop()
-        else:
-            seen.add(following)
-            stack.append((following, iter(cut[following].successors)))
-    reached = {start: cut[start] for start in reversed(order)}
+    reached = {start: cut[start] for start in topological(0, lambda start: cut[start].successors)}
     _find_live(instructions, reached, cells, boxed)
     return reached
 

@@ -7,7 +7,6 @@ the instruction and its span, and does to the reader's stack and variables what 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
 
 from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
@@ -26,8 +25,6 @@ def _load(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _constant(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.push(reader.build.op(ops.PY_CONST, None, value=instruction.argument))
     reader.constants[reader.stack[-1]] = instruction.argument
-    if isinstance(instruction.argument, CodeType):
-        reader.codes[reader.stack[-1]] = instruction.argument
 
 
 def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -88,7 +85,7 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     extras = instruction.argument
     assert isinstance(extras, tuple)
     *given, code_value = reader.pop(len(extras) + 1)
-    code = reader.codes[code_value]
+    code = reader.constants[code_value]
     found = dict(zip(extras, given, strict=True))
     operands: list[Value] = []
     keywords: tuple[object, ...] = ()

@@ -68,7 +68,6 @@ class Reader:
         self.references: dict[Value, tuple[str, ...]] = {}
         """The names of cells, of what CLOSURE pushed and of tuples of that."""
         self.constants: dict[Value, object] = {}
-        self.codes: dict[Value, CodeType] = {}
         self.dicts: dict[Value, tuple[tuple[object, ...], list[Value]]] = {}
         self.made: dict[Value, Op] = {}
         """The operations that gave items and attributes, those of global names left out."""

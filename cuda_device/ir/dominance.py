@@ -9,8 +9,9 @@ Blocks that cannot be reached are in none of these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import cached_property
+from typing import TypeVar
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
@@ -18,21 +19,28 @@ from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import Number
 
+T = TypeVar("T", bound=Hashable)
+
 
 def reverse_postorder(entry: Block) -> list[Block]:
     """The blocks that can be reached: each, but for loops, after those that lead to it, so after what dominates it."""
-    order: list[Block] = []
+    return topological(entry, lambda block: [edge.block for edge in block.successors])
+
+
+def topological(entry: T, following: Callable[[T], Iterable[T]]) -> list[T]:
+    """The nodes of a graph in reverse postorder."""
+    order: list[T] = []
     seen = {entry}
-    stack = [(entry, iter(entry.successors))]
+    stack = [(entry, iter(following(entry)))]
     while stack:
-        block, edges = stack[-1]
-        following = next((edge.block for edge in edges if edge.block not in seen), None)
-        if following is None:
-            order.append(block)
+        node, rest = stack[-1]
+        fresh = next((each for each in rest if each not in seen), None)
+        if fresh is None:
+            order.append(node)
             stack.pop()
         else:
-            seen.add(following)
-            stack.append((following, iter(following.successors)))
+            seen.add(fresh)
+            stack.append((fresh, iter(following(fresh))))
     return order[::-1]
 
 
