@@ -43,6 +43,9 @@ that the program has already imported.
 of a dict; the items may be run-time values. Lists can be appended to. Items of both can be assigned to, also through another
 name. A run-time index can read or set an item of a list, if the list has at most 64 items and all have the same type.
 
+**Ranges** can be looped over, tested with `in`, measured with `len` and reversed. They cannot be indexed, sliced or compared.
+A slice is written in the index, as in `x[a:b]`.
+
 **Strings** are constants. f-strings may contain run-time values in `print`, `assert` and `raise`.
 
 **Enumerations:** members are constants; those of `enum.IntEnum` and `enum.IntFlag` are numbers.
