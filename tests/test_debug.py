@@ -101,6 +101,43 @@ def test_dwarf_of_a_gpu():
     assert {".debug_info", ".debug_line", ".debug_abbrev"} <= {section.name for section in elf.sections(made.code)}
 
 
+@device.struct
+class Pair:
+    """A struct with members of two types."""
+
+    x: device.float32
+    n: device.int32
+
+
+@device.kernel(debug=True)
+def of_other_elements(vectors, pairs, numbers, halves, small, flags):
+    i = device.thread_idx.x
+    vector, pair, number, half, eighth, flag = vectors[i], pairs[i], numbers[i], halves[i], small[i], flags[i]
+    pairs[i] = Pair(vector.y + pair.x, pair.n + 1)
+    numbers[i] = number * 1j
+    halves[i] = half + half
+    small[i] = eighth
+    flags[i] = not flag
+
+
+def test_arrays_of_other_elements(stream):
+    """Pointers to what debuggers are not told of are pointers to void."""
+    arrays = [
+        stream.array(np.array([(1, 2)] * 4, device.numpy_dtype(device.float32x2))),
+        stream.array(np.array([(1, 2)] * 4, device.numpy_dtype(Pair))),
+        stream.array(np.ones(4, np.complex64)),
+        stream.array(np.ones(4, device.bfloat16)),
+        stream.array(np.ones(4, device.float8e4m3)),
+        stream.array(np.ones(4, bool)),
+    ]
+    stream.launch(of_other_elements, *arrays, grid=1, block=4)
+    shown = [stream.numpy(array)[0].tolist() for array in arrays[1:]]
+    assert shown == [(3, 3), 1j, 2, 1, False]
+    types = [device.ArrayType(t, 1) for t in (device.float32x2, Pair, device.complex64, device.bfloat16)]
+    types += [device.ArrayType(device.float8e4m3, 1), device.ArrayType(bool, 1)]
+    assert ".debug_info" in str(device.compile(of_other_elements, *types, output="ptx"))
+
+
 def test_without_it_nothing_is_said():
     optimised = device.kernel(scale.underlying)
     for output in ("ir", "llvm", "ptx"):

@@ -135,7 +135,7 @@ class Metadata:
             base = self._type(type.pointee)
             return self.node(f"!DIDerivedType(tag: DW_TAG_pointer_type, baseType: {base}, size: 64)")
         if not isinstance(type, model.Number):
-            return self.node("null")
+            return "null"  # void
         kind = (
             "boolean" if type == model.BOOL else "float" if type.is_float else "signed" if type.signed else "unsigned"
         )
