@@ -101,26 +101,33 @@ PLAIN = np.dtype([("s", np.int16, (2, 3)), ("w", np.int32)])
 PACKED = np.dtype({"names": ["a", "b"], "formats": [np.int8, np.int32], "offsets": [0, 2], "itemsize": 7})
 
 
+STRUCTURES = [wide, outer, PLAIN, PACKED, tuple[outer, device.float8e4m3x4], LARGE]
+
+
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("type", [wide, outer, PLAIN, PACKED, tuple[outer, device.float8e4m3x4], LARGE], ids=str)
-def test_structures_are_those_of_declarations(type, target, linked):
-    text = device.cpp_declaration(type)
-    name = re.findall(r"^struct .*?(\w+) \{$", text, re.M)[-1]
+def test_structures_are_those_of_declarations(target, linked):
+    """Each as `cpp_declaration` writes it, in a namespace of its own."""
+    scope, text, body = {}, "", ""
+    for i, type in enumerate(STRUCTURES):
+        declared = device.cpp_declaration(type)
+        name = re.findall(r"^struct .*?(\w+) \{$", declared, re.M)[-1]
+        text += f'namespace n{i} {{\n{declared}\nextern "C" __device__ {name} s{i}({name} x) {{ return x; }} }}\n'
+        stub = exchange.plain_function(f"s{i}", f"def s{i}(x): ...")
+        stub.__annotations__ = {"x": type, "return": type}
+        scope[f"s{i}"] = device.extern(stub)
+        body += f"    y{i}[0] = s{i}(x{i}[0])\n"
     includes = "".join(f"#include <{header}>\n" for header in cpp_names.headers_for(text))
-    source = device.cuda_source(f'{includes}{text}extern "C" __device__ {name} handed({name} x) {{ return x; }}')
-    stub = exchange.plain_function("handed", "def handed(x): ...")
-    stub.__annotations__ = {"x": type, "return": type}
-    handed = device.extern(link=source)(stub)
-
-    @device.kernel
-    def kernel(x, y):
-        y[0] = handed(x[0])
-
-    arrays = [device.ArrayType(type, 1)] * 2
+    names = ", ".join(f"x{i}, y{i}" for i in range(len(STRUCTURES)))
+    exec(f"def kernel({names}):\n{body}", scope)
+    kernel = device.kernel(link=device.cuda_source(includes + text))(scope["kernel"])
+    arrays = [device.ArrayType(type, 1) for type in STRUCTURES for _ in range(2)]
     assert cuda_cpp.calls(device.compile(kernel, *arrays, target=target).code) == 0
-    value, poisoned = exchange.sample(type)
-    _, found = run(Module(read(linked[0]), ARENA), "kernel", value, 1, poisoned, 1)
-    assert exchange.parts(found) == exchange.parts(value)
+    samples = [exchange.sample(type) for type in STRUCTURES]
+    found = run(
+        Module(read(linked[0]), ARENA), "kernel", *(word for pair in samples for each in pair for word in (each, 1))
+    )
+    for (value, _), result in zip(samples, found[1::2], strict=True):
+        assert exchange.parts(result) == exchange.parts(value)
 
 
 ARRAYS = """
