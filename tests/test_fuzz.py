@@ -78,6 +78,7 @@ UNREACHED_OPERATIONS = {
     "address": "what an address is differs from run to run",
     "extern": "it needs C++",
     "generic": "it is for calls of C++",
+    "grid_word": "of cooperative launches; see test_grid_sync",
     "machine": "one instruction of a GPU; see test_machine_functions",
     "pause": "it is for threads that wait; see test_atomics",
     "timer": "what it says differs from run to run; see test_timing",
@@ -87,6 +88,7 @@ UNREACHED_OPERATIONS = {
     "room": "checked mode; see test_checked",
     "trace": "the race detector; see test_races",
     "unreachable": "nothing comes there",
+    "variable": "for debuggers; see test_debug",
     "yield": "it is put into loops for the CPU, after lowering",
 }
 UNREACHED_ENTITIES = {
@@ -100,6 +102,7 @@ UNREACHED_ENTITIES = {
     "bool": "a truth of Python, which is an operation",
     "complex_of": "it is for functions of ours",
     **dict.fromkeys(("displaced", "distance"), "they are for functions of ours"),
+    "grid_word": "of cooperative launches; see test_grid_sync",
     "is_exactly": "it is decided while compiling",
     "nanosleep": "it is for threads that wait; see test_atomics",
     **dict.fromkeys(("clock64", "globaltimer"), "what they say differs from run to run; see test_timing"),

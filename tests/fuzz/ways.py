@@ -113,8 +113,8 @@ class Ways(Printing):
         return first_difference(printed(lambda: self.launch(stream, checked=not watching, level=1)), self.expected)
 
 
-_SEARCHES = re.compile(r"ndex|v\d+ = \{|\}\[")
-"""An index of an item, dicts that have a name, and dicts that are asked."""
+_SEARCHES = re.compile(r"ndex|v\d+ = \{|\}\[|pow\(.*, -")
+"""An index of an item, dicts that have a name, dicts that are asked, and numbers that have an inverse or not."""
 
 
 def facts(ptx: str, job: compiler.Job, options: dict[str, Any], file: str, *, searches: bool) -> str | None:
