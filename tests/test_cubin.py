@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+import cuda_device as device
 from cuda_device.codegen.gpu import assemblers, cubin, libcuda, nvptx
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Rejection, Request
 from cuda_device.codegen.gpu.cubin import assemble, identity
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.architectures import ARCHITECTURES, Architecture, parse
 
 SM_90 = parse("sm_90")
@@ -166,6 +168,23 @@ def test_too_old_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch, log: str
         with pytest.raises(CompileError, match="a cannot be used") as error:
             assemble(ptx(), SM_90)
         assert log in str(error.value)
+
+
+def test_what_any_assembler_makes_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not only that of the first: a division is for the last. What an assembler makes that the key does not name is not kept."""
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path))
+
+    @device.kernel
+    def divide(x: device.ArrayType(device.float32, 1), by: device.float32):  # type: ignore[valid-type]
+        x[0] = x[0] / by
+
+    for found, kept in ((True, 1), (False, 2)):
+        ran = stand_in(monkeypatch, a=True, b=True)
+        rows = [replace(each, installed=lambda: found) for each in cubin.ASSEMBLERS]
+        monkeypatch.setattr(cubin, "ASSEMBLERS", tuple(rows))
+        for _ in range(2):
+            device.compile(divide, output="cubin")
+        assert ran == ["b"] * kept
 
 
 DIVISION = "mov.b32 %r1, 2; \n\tdiv.rn.f32 \t%r2, %r1, %r1; st.global.b32 [%rd1], %r2;"

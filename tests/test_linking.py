@@ -360,7 +360,19 @@ def test_code_for_another_architecture_cannot_be_linked(pair):
 
 @pytest.mark.parametrize("pair", ["sm_80 sm_80", "sm_80 sm_89", "sm_86 sm_87", "sm_90 sm_90a", "sm_100 sm_103"])
 def test_code_for_an_older_architecture_of_a_generation_is_linked(pair):
-    assert linked_to(*pair.split()).code.startswith(b"\x7fELF")
+    try:
+        assert linked_to(*pair.split()).code.startswith(b"\x7fELF")
+    except device.CompileError as error:  # nvJitLink 13.0 takes fewer pairs than 13.1
+        assert pair in ("sm_86 sm_87", "sm_100 sm_103") and not links_newer_pairs()
+        assert "cannot link the kernel to doubled: " in str(error)
+        assert error.help == "give what was made for this architecture"
+
+
+def links_newer_pairs():
+    """Whether nvJitLink is 13.1 or newer: which cubins it takes for which architecture changed there."""
+    from cuda.bindings import nvjitlink
+
+    return nvjitlink.version() >= (13, 1)
 
 
 def test_what_tells_the_architecture_of_a_cubin():
@@ -375,6 +387,8 @@ def test_what_tells_the_architecture_of_a_cubin():
 
 def test_other_threads_link_after_one_that_cannot():
     """Where nvJitLink finds a cubin of another architecture, it keeps a lock."""
+    if not links_newer_pairs():
+        pytest.skip("nvJitLink 13.0 links the cubin that newer versions refuse")
     with pytest.raises(device.CompileError, match="cannot link the kernel to doubled: .*bad input") as caught:
         linked_to("sm_90a", "sm_90")
     assert caught.value.help == "give what was made for this architecture"

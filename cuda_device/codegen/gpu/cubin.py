@@ -235,9 +235,10 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
 
 
 def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
-    # The assembler that comes first may have turned out to be too old: the key does not name the one that did the work.
-    if key[0].partition(" ")[0] != cubin.assembler:
-        return None
+    if cubin.assembler not in (each.partition(" ")[0] for each in key[0].split(", ")):
+        return (
+            None  # its version would not be known: it is not easy to find, and those that are turned out to be too old
+        )
     return b"\0".join((cubin.assembler.encode(), cubin.code))
 
 
