@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -180,7 +181,7 @@ def test_what_any_assembler_makes_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     for found, kept in ((True, 1), (False, 2)):
         ran = stand_in(monkeypatch, a=True, b=True)
-        rows = [replace(each, installed=lambda: found) for each in cubin.ASSEMBLERS]
+        rows = [replace(each, installed=partial(bool, found)) for each in cubin.ASSEMBLERS]
         monkeypatch.setattr(cubin, "ASSEMBLERS", tuple(rows))
         for _ in range(2):
             device.compile(divide, output="cubin")
