@@ -53,6 +53,7 @@ _MODULES = {
     "groups.device_group": "DeviceArrayGroup DeviceGroup",
     "groups.symmetric_array": "SymmetricArray",
     "groups.group_launch": "launch_group",
+    "interop.bindings": "Bindings bindings",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",

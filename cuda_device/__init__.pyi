@@ -125,6 +125,8 @@ from cuda_device.groups.device_group import DeviceArrayGroup as DeviceArrayGroup
 from cuda_device.groups.device_group import DeviceGroup as DeviceGroup
 from cuda_device.groups.group_launch import launch_group as launch_group
 from cuda_device.groups.symmetric_array import SymmetricArray as SymmetricArray
+from cuda_device.interop.bindings import Bindings as Bindings
+from cuda_device.interop.bindings import bindings as bindings
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include

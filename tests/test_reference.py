@@ -23,7 +23,7 @@ CHAPTERS = {
     "Numbers": r"(u?int|float|complex|bfloat)\d+|float8e\dm\d",
     "Vectors": r"\w+x[1-4]|Dim3",
     "Structs, layout and arrays": r"struct|\w*align\w*|sizeof|replace|numpy_dtype|\w*Array\w*|(as_)?array|(empty|zeros|full)\w*",
-    "CUDA C++": r"machine_representation|pointer|ptx|extern|Extern|cuda_source|cpp_\w+|get_include",
+    "CUDA C++": r"machine_representation|pointer|ptx|extern|Extern|cuda_source|[bB]indings|cpp_\w+|get_include",
     "Target specialisation": r"(is_|any_|no_)?(target|host|device)|TargetDescription|SMSelector|sm\d\w+|is_exactly|provides",
     "Thread positioning": r"thread_idx|block_idx|block_dim|grid_dim|tid|grid_size|lane_id|warp_size",
     "Memory": r"local_array|shared_array|dynamic_shared_array",

@@ -1,0 +1,394 @@
+"""A header of CUDA C++ as Python: stubs of its functions, its structs and enumerations. libclang reads the header.
+
+    struct Point { float x, y; };                         norms = bindings("norms.h", link="norms.cu")
+    enum class Mode : int { FAST, EXACT };          →     norms.Point(3, 4)      @struct
+    namespace ns {                                        norms.Mode.EXACT       IntEnum
+    __device__ float norm(Point p, Mode mode);            norms.ns.norm(p, 1)    @extern
+    }
+
+The header is read as NVRTC would, for device code, with the types of CUDA's and our own headers in place of these headers: so
+neither a toolkit nor a C++ compiler is needed. Bodies of functions are not looked at.
+"""
+
+from __future__ import annotations
+
+import enum
+import keyword
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from cuda_device.codegen.gpu.linking import cuda_source
+from cuda_device.device.functions import Extern, links_of
+from cuda_device.errors import CompileError, Location
+from cuda_device.types.abi import DESCRIPTOR
+from cuda_device.types.cpp_names import HEADERS, NUMBERS, VECTORS
+from cuda_device.types.layout import Placement, placement
+from cuda_device.types.model import NONE, Array, Layout, Pointer, Tuple, Type, Vector
+from cuda_device.types.model import NUMBERS as OURS
+from cuda_device.types.struct_classes import struct, type_of_hint
+
+_LIBRARY = "libclang reads headers of C++, and it is not installed"
+_FOLDER = "/cuda_device_headers"  # of texts that libclang takes for files
+_PRELUDE = f"{_FOLDER}/cuda_device_prelude.h"
+_STANDARD_HEADERS = (
+    "cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector_functions.h", "vector_types.h",
+    "cmath", "cstddef", "cstdint", "math.h", "stddef.h", "stdint.h", "cuda/std/cmath", "cuda/std/cstddef",
+)  # fmt: skip
+_TYPES = """
+#define __CUDACC__
+#define __CUDACC_RTC__
+#define __CUDA_ARCH__ 900
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(...)
+typedef decltype(sizeof 0) size_t;
+typedef decltype((char*)0 - (char*)0) ptrdiff_t;
+typedef size_t uintptr_t;
+typedef ptrdiff_t intptr_t;
+namespace cuda {
+namespace std { using ::size_t; using ::ptrdiff_t; template <class T> struct complex { alignas(2 * sizeof(T)) T parts[2]; }; }
+template <class T, size_t N> struct interoperable_array_descriptor { T* data; size_t shape[N]; ptrdiff_t strides[N]; };
+}
+struct dim3 { unsigned x, y, z; };
+"""
+_BY_KIND = {
+    "BOOL": "bool", "CHAR_S": "int8", "CHAR_U": "uint8", "SCHAR": "int8", "UCHAR": "uint8", "SHORT": "int16",
+    "USHORT": "uint16", "INT": "int32", "UINT": "uint32", "LONG": "int64", "ULONG": "uint64", "LONGLONG": "int64",
+    "ULONGLONG": "uint64", "FLOAT": "float32", "DOUBLE": "float64",
+}  # fmt: skip
+
+
+class Bindings(ModuleType):
+    """What a header, or one of its namespaces, declares: an attribute for each name.
+
+    Functions that C++ overloads are items by their parameters: `norms["dot(float2, float2)"]`. What has no counterpart in
+    Python raises an `AttributeError` that says why.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"The bindings of {name}.")
+        self._functions: dict[str, Extern] = {}
+        self._missing: dict[str, str] = {}
+
+    def __getitem__(self, signature: str) -> Extern:
+        if signature not in self._functions:
+            raise KeyError(
+                f"{self.__name__} has no {signature!r}; its functions are {', '.join(self._functions) or 'none'}"
+            )
+        return self._functions[signature]
+
+    def __getattr__(self, name: str) -> Any:
+        reason = self.__dict__.get("_missing", {}).get(name, "it is not declared there")
+        raise AttributeError(f"{self.__name__} has no binding for {name!r}: {reason}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        return f"<bindings of {self.__name__}>"
+
+
+def bindings(
+    header: str | os.PathLike[str],
+    /,
+    *,
+    link: Any = (),
+    include: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    define: Mapping[str, object] | None = None,
+    std: str = "c++17",
+) -> Bindings:
+    """Reads a header of CUDA C++ (`pip install libclang`) and returns an object with what it declares for device code.
+
+    `__device__` functions become functions as of `extern`; `link` is what defines those that the header only declares. Structs
+    become classes as of `struct`, with the layout that C++ has, and arrays as members become tuples. Enumerations become
+    `IntEnum` classes. Namespaces become attributes. Parameters that are references to const take values; pointers are those of
+    `device.pointer`, and `cuda::interoperable_array_descriptor` is an array. Headers that this one includes are read, too, but
+    not bound. `include`, `define` and `std` are those of `cuda_source`.
+
+    What has no counterpart (templates, classes with bases, bit-fields, other references) raises an `AttributeError` with the
+    reason where it is used. Raises `CompileError` for a header that cannot be read or parsed, and without libclang.
+    """
+    path = os.path.abspath(header)
+    reader = _Reader(path, links_of(link, "bindings"), include, dict(define or {}), std)
+    return reader.read()
+
+
+class _Reader:
+    """Reads one header."""
+
+    def __init__(self, path: str, link: tuple[Any, ...], include: Any, define: dict[str, object], std: str) -> None:
+        self.path, self.link, self.std, self.define = path, link, std, define
+        others = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
+        self.folders = [os.path.dirname(path), *map(os.fspath, others)]
+        self.structs: dict[str, type] = {}
+        self.refused: dict[str, str] = {}
+        self.text = ""
+        self.inline: list[tuple[Bindings, str, FunctionType, str, str]] = []
+
+    def read(self) -> Bindings:
+        try:
+            from clang import cindex
+        except ImportError:
+            raise CompileError(_LIBRARY, help="pip install libclang") from None
+        try:
+            self.text = Path(self.path).read_bytes().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CompileError(f"bindings({self.path!r}) cannot be read: {error}", help="name a header") from None
+        index = cindex.Index.create()
+        macros = (f"-D{name}" if value is None else f"-D{name}={value}" for name, value in self.define.items())
+        options = [
+            *("-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", f"-std={self.std}"),
+            *("-Wno-unknown-cuda-version", "-Wno-pragma-once-outside-header", "-include", _PRELUDE),
+            *(f"-I{folder}" for folder in (_FOLDER, *self.folders)),
+        ]
+        unit = index.parse(
+            self.path,
+            [*options, *macros],
+            unsaved_files=list(_headers().items()),
+            options=cindex.TranslationUnit.PARSE_SKIP_FUNCTION_BODIES,
+        )
+        for message in unit.diagnostics:
+            if message.severity >= cindex.Diagnostic.Error:
+                where = message.location
+                raise CompileError(
+                    f"libclang cannot read {self.path}: {message.spelling}",
+                    Location(where.file.name if where.file else self.path, where.line),
+                    "correct the header; folders of others are include=…, macros define=…",
+                )
+        made = Bindings(os.path.basename(self.path))
+        self.scope(made, unit.cursor)
+        self.define_inline()
+        return made
+
+    def scope(self, made: Bindings, cursor: Any) -> None:
+        """Binds what a namespace declares."""
+        for each in cursor.get_children():
+            if each.location.file is None or each.location.file.name != self.path:
+                continue
+            name, kind = each.spelling, each.kind.name
+            if kind == "LINKAGE_SPEC":
+                self.scope(made, each)
+            elif kind == "NAMESPACE" and name:
+                if name not in vars(made):
+                    setattr(made, name, Bindings(f"{made.__name__}::{name}"))
+                self.scope(getattr(made, name), each)
+            elif kind == "ENUM_DECL" and each.is_definition():
+                self.enumeration(made, each)
+            elif kind in ("STRUCT_DECL", "CLASS_DECL", "FUNCTION_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL"):
+                try:
+                    self.declaration(made, name, each)
+                except _NoCounterpart as reason:
+                    made._missing.setdefault(name, str(reason))
+            elif kind.endswith("TEMPLATE"):
+                instance = f"@extern(cpp='{_qualified(each)}<…>', link=…)"
+                made._missing.setdefault(name, f"it is a template; declare an instance: {instance}")
+
+    def declaration(self, made: Bindings, name: str, cursor: Any) -> None:
+        """Binds a function, or a name of a type. Raises `_NoCounterpart` for what Python does not have."""
+        if cursor.kind.name == "FUNCTION_DECL":
+            if any(child.kind.name == "CUDADEVICE_ATTR" for child in cursor.get_children()):
+                self.function(made, name, cursor)
+            else:
+                made._missing.setdefault(name, "it is no __device__ function")
+            return
+        type = cursor.type.get_canonical()
+        if type.kind.name == "RECORD" and (cursor.is_definition() or cursor.kind.name.startswith("TYPE")):
+            self.type_of(type)
+            if found := self.structs.get(type.spelling):
+                setattr(made, name, found)
+
+    def enumeration(self, made: Bindings, cursor: Any) -> None:
+        members = {
+            each.spelling: each.enum_value for each in cursor.get_children() if each.kind.name == "ENUM_CONSTANT_DECL"
+        }
+        found = enum.IntEnum(cursor.spelling or "Anonymous", members, module=made.__name__)  # type: ignore[misc]
+        if cursor.spelling:
+            setattr(made, cursor.spelling, found)
+        if not cursor.is_scoped_enum():
+            for member in found:
+                setattr(made, member.name, member)
+
+    def function(self, made: Bindings, name: str, cursor: Any) -> None:
+        """Binds a function. One that the header defines is called by a function of ours beside it; the linker has the others."""
+        if cursor.type.is_function_variadic():
+            raise _NoCounterpart("it takes any number of arguments")
+        is_inline = self.text.encode()[cursor.extent.end.offset :].lstrip().startswith(b"{")
+        hints = {}
+        for number, parameter in enumerate(cursor.get_arguments()):
+            hint = self.type_of(parameter.type.get_canonical(), by_value=is_inline)
+            hints[_plain(parameter.spelling) or f"a{number}"] = hint
+        hints["return"] = self.type_of(cursor.result_type.get_canonical())
+        parameters = ", ".join([each for each in hints if each != "return"])
+        text = "\n" * (cursor.location.line - 1) + f"def {_plain(name)}({parameters}): ..."
+        names: dict[str, Any] = {"__name__": made.__name__}
+        exec(compile(text, self.path, "exec"), names)
+        stub = names[_plain(name)]
+        stub.__annotations__, stub.__doc__ = hints, cursor.brief_comment
+        if not is_inline:
+            _bind(made, cursor.displayname, Extern(stub, cursor.mangled_name, self.link))
+            return
+        types = [_value_type(each.type) for each in cursor.get_arguments()]
+        parameters = ", ".join(f"cuda_device_type<{type}> a{i}" for i, type in enumerate(types))
+        symbol = f"cuda_device_{cursor.mangled_name}"
+        head = f'extern "C" __device__ {_value_type(cursor.result_type)} {symbol}({parameters})'
+        call = f"{_qualified(cursor)}({', '.join(f'a{i}' for i in range(len(types)))})"
+        self.inline.append((made, cursor.displayname, stub, symbol, f"{head} {{ return {call}; }}"))
+
+    def define_inline(self) -> None:
+        """Binds the functions that the header defines: each is called by one with a symbol, in a source that includes it."""
+        lines = [f'#include "{self.path}"', "template <class T> using cuda_device_type = T;"]
+        text = "\n".join([*lines, *(text for *_, text in self.inline)])
+        name = f"{os.path.basename(self.path)}.cu"
+        source = cuda_source(text, name=name, include=self.folders, define=self.define, std=self.std)
+        for made, signature, stub, symbol, _ in self.inline:
+            _bind(made, signature, Extern(stub, symbol, (source, *self.link)))
+
+    def type_of(self, type: Any, by_value: bool = False) -> Type:
+        """Our type for one of C++, which is canonical. `by_value` makes a reference to const a value."""
+        kind, name = type.kind.name, re.sub(r"\bconst\b", "", type.spelling).strip()
+        if kind in _BY_KIND:
+            return OURS[_BY_KIND[kind]]
+        if name in _known():
+            return _known()[name]
+        match kind:
+            case "VOID":
+                return NONE
+            case "ENUM":
+                return self.type_of(type.get_declaration().enum_type.get_canonical())
+            case "POINTER" | "LVALUEREFERENCE":
+                pointee = type.get_pointee().get_canonical()
+                if kind == "LVALUEREFERENCE" and by_value:
+                    if not pointee.is_const_qualified():
+                        raise _NoCounterpart(f"{type.spelling} is a reference; write a function that takes a pointer")
+                    return self.type_of(pointee)
+                try:
+                    to = self.type_of(pointee)
+                except _NoCounterpart:
+                    to = NONE  # an address that is passed on
+                return Pointer(to, pointee.is_const_qualified())
+            case "CONSTANTARRAY":
+                return Tuple((self.type_of(type.element_type.get_canonical()),) * type.element_count)
+            case "RECORD" if found := re.fullmatch(rf"cuda::{DESCRIPTOR}<(.*), (\d+)>", name):
+                element = type.get_template_argument_type(0).get_canonical()
+                return Array(self.type_of(element), int(found[2]), Layout.STRIDED, element.is_const_qualified())
+            case "RECORD":
+                return type_of_hint(self.record(type))
+        raise _NoCounterpart(f"{type.spelling} has no counterpart in Python")
+
+    def record(self, type: Any) -> type:
+        """The class for a struct of C++. Raises `_NoCounterpart` if there is none."""
+        spelled = type.spelling.removeprefix("const ")
+        if spelled in self.refused:
+            raise _NoCounterpart(self.refused[spelled])
+        if spelled not in self.structs:
+            self.refused[spelled] = f"{spelled} refers to itself"  # while its members are looked at
+            try:
+                self.structs[spelled] = self.structure(type, spelled)
+            except _NoCounterpart as reason:
+                self.refused[spelled] = str(reason)
+                raise
+            del self.refused[spelled]
+        return self.structs[spelled]
+
+    def structure(self, found: Any, spelled: str) -> Any:
+        """Makes the class for a struct of C++, which has the same layout."""
+        cursor = found.get_declaration()
+        parts = [each.kind.name for each in cursor.get_children()]
+        if not cursor.is_definition() and cursor.get_definition() is None:
+            raise _NoCounterpart(f"{spelled} is not defined")
+        if not cursor.spelling or "(" in spelled:
+            raise _NoCounterpart("it has a struct without a name")
+        if "CXX_BASE_SPECIFIER" in parts or any(each.is_virtual_method() for each in cursor.get_children()):
+            raise _NoCounterpart(f"{spelled} has a base class or a virtual function")
+        fields = list(found.get_fields())
+        if any(field.is_bitfield() or not field.spelling for field in fields):
+            raise _NoCounterpart(f"{spelled} has a bit-field, or a member without a name")
+        hints = {_plain(field.spelling): self.type_of(field.type.get_canonical()) for field in fields}
+        plain: Any = type(cursor.spelling, (), {"__annotations__": hints})
+        made = struct(align=found.get_align())(plain)
+        offsets = tuple(found.get_offset(field.spelling) // 8 for field in fields)
+        if Placement(found.get_size(), found.get_align(), offsets) != placement(type_of_hint(made)):
+            raise _NoCounterpart(f"{spelled} has a layout that a struct of Python does not have")
+        return made
+
+
+class _NoCounterpart(Exception):
+    """What Python has no counterpart for."""
+
+
+def _bind(made: Bindings, signature: str, function: Extern) -> None:
+    """Binds a function by its name, unless there are several, and by its signature."""
+    name = _plain(signature.partition("(")[0])
+    others = [each for each in made._functions if each.partition("(")[0] == signature.partition("(")[0]]
+    made._functions[signature] = function
+    if others and others != [signature]:
+        vars(made).pop(name, None)
+        made._missing[name] = f"it is overloaded: choose one as an item, such as [{signature!r}]"
+    else:
+        setattr(made, name, function)
+
+
+def _value_type(type: Any) -> str:
+    """The C++ type of a parameter or result, which is a value where the function takes a reference to it."""
+    found = type.get_canonical()
+    if found.kind.name == "LVALUEREFERENCE":
+        found = found.get_pointee()
+    if "(unnamed" in found.spelling or "(anonymous" in found.spelling:
+        raise _NoCounterpart(f"{found.spelling} has no name")
+    return str(found.spelling)
+
+
+def _plain(name: str) -> str:
+    """A name that Python can have."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _qualified(cursor: Any) -> str:
+    """The name with its namespaces."""
+    names = [cursor.spelling]
+    parent = cursor.semantic_parent
+    while parent is not None and parent.kind.name in ("NAMESPACE", "LINKAGE_SPEC"):
+        if parent.kind.name == "NAMESPACE" and parent.spelling:
+            names.insert(0, parent.spelling)
+        parent = parent.semantic_parent
+    return "::".join(names)
+
+
+@cache
+def _known() -> dict[str, Type]:
+    """Our numbers and vectors by the names that C++ has for them; those without the width of an alignment, too."""
+    found: dict[str, Type] = {name: OURS[ours] for ours, name in NUMBERS.items()}
+    for family, names in VECTORS.items():
+        for size, name in enumerate(names, 1):
+            for each in (name, name.removesuffix("_16a")):
+                found.setdefault(each, Vector(OURS[family], size))
+    return found
+
+
+@cache
+def _headers() -> dict[str, str]:
+    """The texts of headers that stand for CUDA's and ours. One defines all types, the others are empty."""
+    lines = [_TYPES]
+    for name, type in _known().items():
+        *spaces, short = name.split("::")
+        if "<" not in name and not short.endswith("_t") and name not in ("bool", "float", "double"):
+            place = placement(type)
+            text = f"struct alignas({place.align}) {short} {{ char bytes[{place.size}]; }};"
+            lines.append(f"namespace {spaces[0]} {{ {text} }}" if spaces else text)
+    for bits, word in ((8, "char"), (16, "short"), (32, "int"), (64, "long long")):
+        for name in (f"int{bits}_t", f"uint{bits}_t"):
+            lines.append(f"typedef {'un' * (name[0] == 'u')}signed {word} {name};")
+            lines.append(f"namespace cuda {{ namespace std {{ using ::{name}; }} }}")
+    names = {*_STANDARD_HEADERS, *HEADERS.values()}
+    return {_PRELUDE: "\n".join(lines)} | {f"{_FOLDER}/{name}": "" for name in names}
+
+
+__all__ = ["Bindings", "bindings"]
