@@ -272,7 +272,7 @@ def _optimised_with_links(work: Work) -> cubin.Cubin:
     options = ltoir.floating_point(job.options)
     text = assemblers.optimised((mine, *theirs), job.target.architecture, *options)
     others = tuple(item for item in work.inputs if not item.is_lto)
-    return cubin.assemble(peephole.avoid_faults(text), job.target.architecture, others)
+    return cubin.assemble(peephole.align_shared(peephole.avoid_faults(text)), job.target.architecture, others)
 
 
 def _culprit(module: Module, reason: str, links: bool) -> Location:
@@ -541,6 +541,10 @@ def _entry(work: Work, last: str) -> CacheEntry:
         job, program = work.job, work.program or _program(work)
         links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
         linked = [item.digest for item in work.inputs] if links else []
+        if links and any(item.is_lto for item in work.inputs):  # the kernel becomes LTO-IR, too
+            from cuda_device.codegen import ltoir
+
+            linked.append(ltoir.identity())
         options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
         work.entry = CacheEntry.of(_kept(last), program, job.target.architecture, options)
     return work.entry

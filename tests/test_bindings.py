@@ -11,6 +11,8 @@ import cuda_device as device
 from cuda_device.types.layout import Placement, placement
 from cuda_device.types.struct_classes import type_of_hint
 
+pytest.importorskip("clang.cindex", reason="libclang is not installed")
+
 HEADER = """
 #pragma once
 #include <cuda/std/cstdint>

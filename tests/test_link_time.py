@@ -388,3 +388,35 @@ def test_who_gets_addresses():
     for f in (device.func(op.underlying), device.kernel(lambda x: None)):
         with pytest.raises(TypeError, match="by_address=True is for functions with @func"):
             device.compile(f, *[float] * f.underlying.__code__.co_argcount, by_address=True)
+
+
+def test_shared_memory_of_cpp_is_aligned_for_wide_loads(linked):
+    """nvJitLink loads the words of an array one by one where it is aligned to four bytes only; ptxas would align it."""
+    text = """
+    template <int N> __device__ float total(float x) {
+      __shared__ float all[N]; __shared__ float few[3];
+      all[threadIdx.x] = x; few[threadIdx.x % 3] = x;
+      __syncthreads();
+      return all[0] + all[1] + all[2] + all[3] + few[0] + few[1] + few[2];
+    }"""
+
+    @device.extern(cpp="total<32>", link=device.cuda_source(text))
+    def total(x: device.float32) -> device.float32: ...
+
+    @device.kernel
+    def kernel(x):
+        x[device.tid(1)] = total(x[device.tid(1)])
+
+    code = device.compile(kernel, FLOATS, target="sm_90").code
+    assert len(re.findall(r"\.shared \.align 4 \.b8 \S+\[(?:12|128)\];", linked[0])) == 2
+    words = [word & 0xFFF for word in machine_words(code)]
+    wide = [word for word in machine_words(code) if word & 0xFFF == 0x984 and word >> 72 & 0xF >= 0xC]
+    assert words.count(0x984) < 7 and wide
+
+
+def machine_words(code):
+    """The instructions, of 16 bytes."""
+    for each in elf.sections(code):
+        if each.name.startswith(".text."):
+            text = elf.content(code, each)
+            yield from (int.from_bytes(text[i : i + 16], "little") for i in range(0, len(text), 16))

@@ -687,20 +687,28 @@ def _plain(line: str) -> str:
 MAGIC = b"\xedCN\x7f"
 
 
+def identity() -> str:
+    """libNVVM's version, for cache keys; empty where it is missing."""
+    try:
+        from cuda.bindings import nvvm
+
+        return "libNVVM {}.{}".format(*nvvm.version())
+    except (ImportError, RuntimeError):
+        return ""
+
+
 def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Mapping[str, Prototype]) -> bytes:
     """The LTO-IR of a module; `functions` are those that C++ defines or calls.
 
     Raises `CompileError` where libNVVM is missing, or cannot say what the module says.
     """
-    try:
-        from cuda.bindings import nvvm
-
-        nvvm.version()
-    except (ImportError, RuntimeError) as error:
+    if not identity():
         raise CompileError(
             "LTO-IR is made by libNVVM, which is not on this machine",
             help="pip install cuda_device[cu13], or install a CUDA toolkit and set CUDA_HOME",
-        ) from error
+        )
+    from cuda.bindings import nvvm
+
     text = translate(cpp_signatures.run(llvm.text, functions))
     if architecture.number >= 100:  # where libNVVM wants the type of a copy said twice
         text = re.sub(r"(%cpp\.\d+)\* byval ", r"\1* byval(\1) ", text)

@@ -178,6 +178,17 @@ class Workaround:
     rewrite: Callable[[str], str]
 
 
+_SHARED = re.compile(r"^(\s*\.shared) \.align [1248] (?=\.b8 \S+\[(?:1[6-9]|[2-9]\d|\d{3,})\];)", re.M)
+
+
+def align_shared(ptx: str) -> str:
+    """The same program, whose shared arrays begin where the widest loads can, if they have room for any.
+
+    So does ptxas. nvJitLink, to which a program is a part of one, leaves them where they are, and loads word for word.
+    """
+    return _SHARED.sub(r"\1 .align 16 ", ptx)
+
+
 def avoid_faults(ptx: str) -> str:
     """The same program, as every assembler gets it right."""
     for row in WORKAROUNDS:
