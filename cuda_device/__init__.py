@@ -31,7 +31,7 @@ _MODULES = {
     "device.atomics": "atomic_ref threadfence",
     "device.functions": "Extern Func Kernel extern func kernel",
     "device.expressions": "ConstExpr",
-    "device.inline_ptx": "ptx",
+    "device.inline_ptx": "MachineInstruction intrinsic ptx",
     "device.machine_functions": (
         "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"
     ),
@@ -66,6 +66,7 @@ _MODULES = {
     "runtime.launch.prepared": "BoundKernel PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
     "types.dtypes": "ArrayType alignof machine_representation numpy_dtype pointer sizeof",
+    "types.extensions": "overload register",
     "types.struct_classes": "align replace struct",
     "types.vector_classes": (
         "Dim3 bfloat16x1 bfloat16x2 bfloat16x3 bfloat16x4 float8e4m3x1 float8e4m3x2 float8e4m3x3 float8e4m3x4 "

@@ -18,6 +18,8 @@ from cuda_device.device.functions import Kernel as Kernel
 from cuda_device.device.functions import extern as extern
 from cuda_device.device.functions import func as func
 from cuda_device.device.functions import kernel as kernel
+from cuda_device.device.inline_ptx import MachineInstruction as MachineInstruction
+from cuda_device.device.inline_ptx import intrinsic as intrinsic
 from cuda_device.device.inline_ptx import ptx as ptx
 from cuda_device.device.machine_functions import byte_perm as byte_perm
 from cuda_device.device.machine_functions import clock64 as clock64
@@ -189,6 +191,8 @@ from cuda_device.types.dtypes import machine_representation as machine_represent
 from cuda_device.types.dtypes import numpy_dtype as numpy_dtype
 from cuda_device.types.dtypes import pointer as pointer
 from cuda_device.types.dtypes import sizeof as sizeof
+from cuda_device.types.extensions import overload as overload
+from cuda_device.types.extensions import register as register
 from cuda_device.types.struct_classes import align as align
 from cuda_device.types.struct_classes import replace as replace
 from cuda_device.types.struct_classes import struct as struct

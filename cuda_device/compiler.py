@@ -228,7 +228,11 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
 def _optimised(work: Work) -> LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
-    module = nvptx.parse(work["llvm"].text)
+    try:
+        module = nvptx.parse(work["llvm"].text)
+    except CompilerBug as error:
+        _check_intrinsics(work, "\n".join(str(error).split("\n")[:3]))
+        raise
     nvptx.link_libdevice(module, work["llvm"].library)
     nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
     return module
@@ -239,7 +243,24 @@ def _ptx(work: Work) -> nvptx.Ptx:
     from cuda_device.optimise import loop_addresses
 
     reduce = loop_addresses.wants_strength_reduction(work["device"])
-    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
+    found = nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
+    for declared in re.findall(r"(?m)^\.extern \.func .*", found.text):
+        _check_intrinsics(work, declared)
+    return found
+
+
+def _check_intrinsics(work: Work, text: str) -> None:
+    """Raises `CompileError` if what LLVM says, or leaves undefined, is an intrinsic that the program has declared."""
+    from cuda_device.ir import ops
+
+    for op in (op for function in work["device"].functions for op in function.ops() if op.code is ops.MACHINE):
+        name = str(op.attributes["instruction"])
+        if name.startswith("llvm.") and re.search(rf"{re.escape(name)}(?![\w.])", text):
+            raise CompileError(
+                f"LLVM has no intrinsic {name} with parameters and a result of these types",
+                op.location,
+                "compare its declaration with LLVM's documentation of its intrinsics",
+            )
 
 
 def _cubin(work: Work) -> cubin.Cubin:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
+from cuda_device.device.functions import Extern
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.packing import from_bits
+from cuda_device.device.parameters import parameter_names
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
@@ -23,7 +26,7 @@ from cuda_device.types.host import host_type_of
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
 from cuda_device.types.layout import machine
-from cuda_device.types.model import UINT16, Array, Number, Type
+from cuda_device.types.model import BFLOAT16, FLOAT16, INT16, UINT16, Array, Number, Type
 
 _WIDTHS = (16, 32, 64)
 
@@ -60,13 +63,28 @@ def results_of(result: object) -> tuple[Number, ...]:
     kinds = result if isinstance(result, tuple) else () if result is None else (result,)
     found = tuple(host_number_of(kind) if isinstance(kind, type) else None for kind in kinds)
     for number, kind in zip(found, kinds, strict=True):
-        if number is None or not _fits(number):
+        if number is None or not is_register(number):
             raise TypeError(f"result of ptx is a number type of 16, 32 or 64 bits, or a tuple of such, not {kind!r}")
     return found  # type: ignore[return-value]
 
 
-def _fits(number: Number) -> bool:
-    return (number.is_integer or number.is_float) and number.bits in _WIDTHS
+def is_register(type: Type) -> bool:
+    """Whether values of a type lie in a register of PTX."""
+    return isinstance(type, Number) and (type.is_integer or type.is_float) and type.bits in _WIDTHS
+
+
+def wrong_operand(template: str, results: int, operands: int) -> str:
+    """What is wrong with the operands that a template names; empty if nothing is."""
+    named = re.findall(r"\$(\d+|\$|)", template)
+    for name in named:
+        if not name:
+            return "has a lone dollar sign"
+        if name != "$" and int(name) >= results + operands:
+            return f"has ${name}, but there are {results + operands} results and operands"
+    for i in range(results):
+        if str(i) not in named:
+            return f"does not set its result ${i}"
+    return ""
 
 
 def typed(template: str, operands: Sequence[Known], result: object, volatile: bool) -> Typed:
@@ -78,17 +96,10 @@ def typed(template: str, operands: Sequence[Known], result: object, volatile: bo
     if not volatile and not numbers:
         raise CompileError("ptx without a result does nothing if it is not volatile", help="leave volatile=False out")
     types = [_operand(i, known, volatile) for i, known in enumerate(operands)]
-    count = len(numbers) + len(types)
-    named = re.findall(r"\$(\d+|\$|)", template)
-    for name in named:
-        if not name or (name != "$" and int(name) >= count):
-            what = f"has ${name}, but there are {count} results and operands" if name else "has a lone dollar sign"
-            raise CompileError(
-                f"the template of ptx {what}", help="results come first, from $0; write $$ for a dollar sign"
-            )
-    for i in range(len(numbers)):
-        if str(i) not in named:
-            raise CompileError(f"the template of ptx does not set its result ${i}", help="results come first, from $0")
+    if reason := wrong_operand(template, len(numbers), len(types)):
+        raise CompileError(
+            f"the template of ptx {reason}", help="results come first, from $0; write $$ for a dollar sign"
+        )
     results = [of_type(machine(number)) for number in numbers]
     whole = tuple_of(tuple(results)) if isinstance(result, tuple) else results[0] if results else constant(None)
     return Typed(whole, tuple(enumerate(types)), (template, tuple(known.type for known in results), volatile))
@@ -100,7 +111,7 @@ def _operand(i: int, known: Known, volatile: bool) -> Type:
             return known.type
         reason, help = "an array, which is memory", "leave volatile=False out, or load the element first"
         raise CompileError(f"the operand {i} of ptx is {reason}", help=help)
-    if not isinstance(known.type, Number) or not _fits(machine(known.type)):
+    if not isinstance(known.type, Number) or not is_register(machine(known.type)):
         raise CompileError(
             f"the operand {i} of ptx is {known}: registers hold numbers of 16, 32 or 64 bits",
             help="convert it, as in int32(…), or pass its parts",
@@ -131,3 +142,48 @@ def _never(_: Sequence[Known]) -> Typed:
 
 
 ROW = Intrinsic(ptx, "ptx", _never, _lower, effects=ops.PTX.effects)
+
+
+class MachineInstruction(Extern):
+    """What `intrinsic` makes of a function, which is `underlying`: `instruction` is what a GPU executes for a call of it."""
+
+    def __init__(self, underlying: FunctionType, instruction: str) -> None:
+        super().__init__(underlying)
+        self.instruction = instruction
+        is_llvm, types = instruction.startswith("llvm."), (*self.parameters, self.result)
+        for name, type in zip((*parameter_names(underlying.__code__), "return"), types, strict=True):
+            if not is_register(type) or (is_llvm and type in (INT16, UINT16, FLOAT16, BFLOAT16)):
+                widths = "32 or 64" if is_llvm else "16, 32 or 64"
+                raise TypeError(f"{self.__qualname__}, {name}: {type} is no number of {widths} bits")
+        if not is_llvm and (reason := wrong_operand(instruction, 1, len(self.parameters))):
+            raise ValueError(f"the instruction of {self.__qualname__} {reason}")
+
+    @property
+    def typed(self) -> Typed:
+        """What a call comes to."""
+        number = self.result
+        return Typed(of_type(number), tuple(enumerate(self.parameters)), (self.instruction, (number,), False))
+
+    def __repr__(self) -> str:
+        return f"<instruction {self.instruction}>"
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.underlying, self.instruction
+
+
+def intrinsic(instruction: str, /) -> Callable[[Callable[..., Any]], MachineInstruction]:
+    """Declares a function that is one instruction of a GPU, or a few, whose result depends on the arguments alone.
+
+    `instruction` is the name of an intrinsic of LLVM, "llvm.nvvm.…", or text of PTX in which `$0` is the result, and `$1` and so
+    on are the arguments. The decorated function has a hint for each parameter and for the result, numbers of 32 or 64 bits
+    (in PTX also 16), and a body that computes the same for the host and the CPU stream, or `...`. Arguments become the
+    parameters' types as those of `extern` do. `device.ptx` is for instructions that access memory. Raises `TypeError` for
+    other types, `ValueError` for text that names no result, or more operands than there are.
+    """
+
+    def decorate(target: Callable[..., Any]) -> MachineInstruction:
+        if not isinstance(target, FunctionType):
+            raise TypeError(f"@intrinsic decorates a function, not {target!r}")
+        return MachineInstruction(target, instruction)
+
+    return decorate

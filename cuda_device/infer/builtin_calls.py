@@ -23,7 +23,7 @@ from cuda_device.device.atomic_types import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import host_calls, hosted, loops, printing, sequences
+from cuda_device.infer import composites, host_calls, hosted, loops, printing, sequences
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.indexing import check_count, no_keywords
@@ -644,7 +644,9 @@ def find(entity: object) -> Special | None:
 
 def special(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell | None:
     """Calls an entity that has a rule of its own, or a special method of its first argument; None for any other."""
-    method = method_for(frame, entity, positional)
+    method = method_for(frame, entity, positional) or composites.overload_of(
+        frame, entity, [*positional, *named.values()]
+    )
     if method is not None:
         return frame.program.call(frame, method, positional, named)
     rule = find(entity)

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from cuda_device.device import inline_ptx
 from cuda_device.device.expressions import constant_as
 from cuda_device.device.functions import Extern, Func, Kernel, fixed
 from cuda_device.device.parameters import defaults_of, parameter_names, takes_any_keyword, takes_any_number
@@ -246,6 +247,8 @@ def call_extern(frame: Frame, function: Extern, positional: Sequence[Cell], name
     ]
     if frame.program.on_cpu:
         return _call_body(frame, function, arguments)
+    if isinstance(function, inline_ptx.MachineInstruction):
+        return frame.intrinsic(inline_ptx.ROW, function.typed, arguments)
     frame.program.link(function)
     operands = [frame.materialise(cell, cell.known.type) for cell in arguments]
     result = Value(function.result)
@@ -257,8 +260,13 @@ def call_extern(frame: Frame, function: Extern, positional: Sequence[Cell], name
 def _call_body(frame: Frame, function: Extern, arguments: Sequence[Cell]) -> Cell:
     stub = function.underlying
     if not function.has_body:
+        what = (
+            "an instruction of GPUs"
+            if isinstance(function, inline_ptx.MachineInstruction)
+            else "a function of CUDA C++"
+        )
         raise CompileError(
-            f"{stub.__name__} is a function of CUDA C++, and its stub has no body that the CPU stream could run",
+            f"{stub.__name__} is {what}, and its stub has no body that the CPU stream could run",
             help="let the body do the same in Python",
         )
     result = frame.run(stub, *arguments)

@@ -17,6 +17,7 @@ from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace as with_fields
+from cuda_device.types.extensions import host_of, key_of
 from cuda_device.types.host import alike, host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
@@ -115,6 +116,36 @@ def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
     # What every struct is given (`__eq__`) is not the user's.
     is_own = isinstance(found, FunctionType) and not found.__module__.startswith("cuda_device.types.")
     return found if is_own else None
+
+
+def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> FunctionType | None:
+    """The function that a library has for `entity` and such arguments, among which is a struct; None if there is none."""
+    for host in {host_of(cell.known.type): None for cell in cells if isinstance(cell.known.type, Struct)}:
+        if host is None:
+            continue
+        name = key_of(entity)
+        found = vars(host).get(name, MISSING)
+        frame.program.depend(host, name, found)
+        for what, function, wanted in found if isinstance(found, tuple) else ():
+            if what is entity and len(wanted) >= len(cells) and all(map(_fits, cells, wanted)):
+                return function  # type: ignore[no-any-return]
+    return None
+
+
+def _fits(cell: Cell, wanted: Type | None) -> bool:
+    """Whether an overload takes an argument for a parameter of this type."""
+    given = cell.known.type
+    if wanted is None:
+        return True
+    if isinstance(wanted, Array):
+        return isinstance(given, Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)
+    if isinstance(wanted, Struct):
+        return host_of(given) is host_of(wanted)
+    try:
+        check_member(cell.known, wanted, "")
+    except CompileError:
+        return False
+    return True
 
 
 def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:

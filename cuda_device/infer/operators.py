@@ -152,7 +152,14 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
         reflected = _special_method(frame, b, _REFLECTED.get(method, f"r{method}"))
         if reflected is not None:
             return frame.run(reflected, b, a)
-    return None
+    return by_library(frame, method, [a, *others])
+
+
+def by_library(frame: Frame, method: str, cells: Sequence[Cell]) -> Cell | None:
+    """An operator as a library has it for these types: `operator.add`."""
+    entity = getattr(operator, f"__{method}__", None)
+    found = composites.overload_of(frame, entity, cells) if entity is not None else None
+    return None if found is None else frame.run(found, *cells)
 
 
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:

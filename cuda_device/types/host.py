@@ -20,7 +20,9 @@ overlapping, with gaps).
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import ml_dtypes
 import numpy as np
@@ -272,6 +274,10 @@ def element_of_dtype(dtype: np.dtype[Any]) -> model.Type:
 
 MODEL = "__cuda_device_struct__"
 """The attribute of a class in which `struct` leaves its model type."""
+
+
+REGISTERED: WeakKeyDictionary[type, tuple[Any, Callable[[Any], Any]]] = WeakKeyDictionary()
+"""By a class of the host that is registered: the class of structs that its objects become, and the function that makes them."""
 
 
 def is_struct(cls: type[Any]) -> bool:

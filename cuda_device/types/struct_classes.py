@@ -23,7 +23,7 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.abi import representation
-from cuda_device.types.host import MODEL, alike, element_of_dtype, model_of, number_of
+from cuda_device.types.host import MODEL, REGISTERED, alike, element_of_dtype, model_of, number_of
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, UINT64, Array, Field, Number, NumberKind, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import VectorValue, replaced
@@ -126,6 +126,8 @@ def type_of_hint(hint: Any) -> Type:
         model = hint.__dict__.get(MODEL)
         if isinstance(model, Struct):
             return model
+        if hint in REGISTERED:
+            return model_of(REGISTERED[hint][0])
         if issubclass(hint, VectorValue) and hint is not VectorValue:
             return hint.model
         return number_of(hint)

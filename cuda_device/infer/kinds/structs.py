@@ -9,6 +9,7 @@ points[i].x = 1     writes x there, as `self.x = 1` does in a method that was ca
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -87,6 +88,8 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
     if struct is None:
         return None
     method = frame.method_of(struct, "__getitem__")
+    if method is None:
+        method = composites.overload_of(frame, operator.getitem, [owner, index])
     if method is not None:
         return frame.run(method, owner, index)
     name = index.known.value

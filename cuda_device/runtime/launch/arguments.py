@@ -29,7 +29,8 @@ from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
-from cuda_device.types.host import element_of_dtype, is_struct, model_of, number_of
+from cuda_device.types.extensions import registered
+from cuda_device.types.host import REGISTERED, element_of_dtype, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import (
     accesses,
@@ -66,6 +67,8 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
         return _number(value, name)
     if value is None:
         return Argument(constant(None))
+    if REGISTERED and (made := _registered(value, name)) is not None:
+        value = made
     if isinstance(value, VectorValue):
         return Argument(of_type(value.model), tuple(item.item() for item in value))
     if is_struct(type(value)):
@@ -83,6 +86,20 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
     if type(value) is np.ndarray and not isinstance(stream, GpuStream):
         return _numpy(value, name, stream)
     return _array(value, name, stream)
+
+
+def _registered(value: object, name: str) -> Any:
+    """What the class of an object is registered to become; None for other objects."""
+    try:
+        return registered(value, name)
+    except LaunchError:
+        raise
+    except Exception as error:
+        raise LaunchError(
+            f"the argument {name!r}: an object of the class {type(value).__name__} has no conversion to device code: "
+            f"{type(error).__name__}: {error}",
+            "correct the function that @device.register decorates, or the object",
+        ) from error
 
 
 # NumPy's flags of an array.

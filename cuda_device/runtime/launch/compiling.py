@@ -13,6 +13,7 @@ launch makes of it the `CompiledKernel` that the launcher makes of a compilation
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import ctypes
 import functools
@@ -21,18 +22,19 @@ import os
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from types import FunctionType, MappingProxyType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from cuda_device import compiler
 from cuda_device.cache import programs
+from cuda_device.cache.disk import sha256
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.cubin import Cubin
-from cuda_device.device.functions import Func, Kernel, Options, links_of, with_options
+from cuda_device.device.functions import Func, Kernel, Options, fixed, func, links_of, with_options
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, CompileError, LaunchError
+from cuda_device.errors import CallError, CompileError, LaunchError, Location
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver, report_message
 from cuda_device.runtime.gpu.grid import shape_of
@@ -70,6 +72,7 @@ from cuda_device.types.host import dtype_of_type
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_arrays, has_identity, size_of
 from cuda_device.types.model import NONE, NUMBERS, Array, Pointer, Space, Type
+from cuda_device.types.struct_classes import type_of_hint
 from cuda_device.types.vector_classes import value_of
 
 if TYPE_CHECKING:
@@ -605,16 +608,23 @@ def compile(
 ) -> NativeFunction: ...
 @overload
 def compile(
-    f: Kernel | Func, /, *args: Any, target: str | Sequence[str] = "sm_90", output: str = "cubin", **options: Any
+    f: Kernel | Func | CodeType | str,
+    /,
+    *args: Any,
+    target: str | Sequence[str] = "sm_90",
+    output: str = "cubin",
+    **options: Any,
 ) -> Compiled: ...
 @users_traceback
 def compile(
-    f: Kernel | Func,
+    f: Kernel | Func | CodeType | str,
     /,
     *args: Any,
     target: str | Sequence[str] = "sm_90",
     output: str = "cubin",
     link: Any = (),
+    result: Any = None,
+    globals: Any = None,
     launch_facts: bool = False,
     by_address: bool = False,
     **options: Any,
@@ -631,12 +641,18 @@ def compile(
     saved and launched (see `Compiled`). Raises `CompileError` for code that cannot be compiled, `ValueError` for an unknown
     target or output, or for several targets of another output, and `TypeError` for an unknown option.
 
+    A program that generates code passes, in place of a function, the code object of one, or the text of a module, whose last
+    function is compiled; `globals` are the names that it refers to, and the function is a `@func` unless the text decorates it.
+    `result` is the type that the result must have (None: any): for any other it raises `CompileError`.
+
     The options are those of `@kernel`. With `launch_facts=True` the code relies on what `launch` checks: every array has at
     most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if it is written, shares no memory with another.
     Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be compiled in
     this way. With `by_address=True` an interoperable function is `void f(void* a, void* b, void* result)` in C++: it gets the
     addresses of its arguments and last of where its result goes, as operators of `cuda.compute` do.
     """
+    if not isinstance(f, (Kernel, Func)):
+        f = generated(f, globals)
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
     if output not in outputs:
         raise ValueError(f"output={output!r}: for target={target!r} there are {', '.join(outputs)}")
@@ -663,7 +679,39 @@ def compile(
     made = Compiled(
         shown, symbol, HOST if is_host else str(job.target.architecture), stage if is_host else output, record, job
     )
+    if result is not None and (wanted := str(fixed(type_of_hint(result)))) != made.result:
+        text = f"{f.underlying.__qualname__} returns {made.result}, not {wanted}"
+        raise CompileError(text, work["typed"].main.location, f"convert what it returns: {wanted}(…)")
     return NativeFunction(made, work) if output == "callable" else made
+
+
+def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel | Func:
+    """The function of a code object, or the last one of a text, whose lines messages show."""
+    names: dict[str, Any] = dict(globals or {})
+    if isinstance(source, str):
+        import linecache
+
+        file = f"<generated {sha256(source.encode()).hexdigest()[:12]}>"
+        linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+        try:
+            code = builtins.compile(source, file, "exec")
+        except SyntaxError as error:
+            where = Location(file, error.lineno or 1)
+            raise CompileError(f"the text is not valid Python: {error.msg}", where, "correct what generates it") from None
+        exec(code, names)
+        given = globals or {}
+        found = [each for name, each in names.items() if each is not given.get(name)]
+        functions = [each for each in found if isinstance(each, (Kernel, Func, FunctionType))]
+        if not functions:
+            raise TypeError("the text defines no function")
+        last = functions[-1]
+    elif isinstance(source, CodeType):
+        if source.co_freevars:
+            raise TypeError(f"{source.co_name} captures {', '.join(source.co_freevars)}: pass them as globals")
+        last = FunctionType(source, names)
+    else:
+        return source  # type: ignore[no-any-return]  # `job_of` refuses it
+    return func(last) if isinstance(last, FunctionType) else last
 
 
 def _fatbin(f: Kernel | Func, args: Sequence[Any], cubins: Sequence[Compiled], again: dict[str, Any]) -> Compiled:
