@@ -59,6 +59,12 @@ def test_our_own_streams_are_taken_as_they_are(gpu):
         assert as_stream(stream) is stream
 
 
+def test_other_libraries_take_our_streams(gpu):
+    answer = GpuStream(7, 0).__cuda_stream__()
+    assert answer == (0, 7)
+    assert as_stream(WithProtocol(answer)).handle == 7
+
+
 @pytest.mark.parametrize(
     ("obj", "handle"),
     [

@@ -131,6 +131,10 @@ class GpuStream(Stream):
         """The driver's handle. 1 is the legacy default stream, 2 the per-thread default stream."""
         return self._handle
 
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """cuda.core's protocol, by which other libraries take the stream: its version, and the handle."""
+        return 0, self._handle
+
     @property
     def consumer(self) -> int:
         """What producers of arrays are told: the handle, or -1 if they need not wait."""

@@ -697,7 +697,9 @@ def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel |
             code = builtins.compile(source, file, "exec")
         except SyntaxError as error:
             where = Location(file, error.lineno or 1)
-            raise CompileError(f"the text is not valid Python: {error.msg}", where, "correct what generates it") from None
+            raise CompileError(
+                f"the text is not valid Python: {error.msg}", where, "correct what generates it"
+            ) from None
         exec(code, names)
         given = globals or {}
         found = [each for name, each in names.items() if each is not given.get(name)]
