@@ -134,6 +134,7 @@ def algorithms(target: str) -> None:
     """Prints the times of cuda.compute's algorithms with operators in Python and in C++."""
     compute: Any = importlib.import_module("cuda.compute")
     operator = importlib.import_module("cuda.compute.op").RawOp
+    value_type = importlib.import_module("cuda.compute.types").float32
 
     stream: Any = device.default_stream()
     numbers = np.random.default_rng(1).standard_normal(64 * COUNT, dtype=np.float32)
@@ -165,7 +166,7 @@ def algorithms(target: str) -> None:
             elif what == "transform":
                 compute.unary_transform(d_in=given, d_out=out, num_items=n, op=op, stream=stream)
             else:
-                squeezed = compute.TransformIterator(given, op)
+                squeezed = compute.TransformIterator(given, op, value_type)
                 compute.reduce_into(
                     d_in=squeezed, d_out=out, num_items=n, op=compute.OpKind.MAXIMUM, h_init=first, stream=stream
                 )
