@@ -61,6 +61,7 @@ _MODULES = {
     "library.groups": "group_barrier signal wait_until",
     "runtime.launch.compiling": "Compiled LoadedKernel NativeFunction Parameter compile load",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",
+    "runtime.launch.graphs": "Graph graph",
     "runtime.launch.host_functions": "HostFunction host_function",
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "BoundKernel PreparedLaunch prepare",

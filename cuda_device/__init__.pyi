@@ -178,6 +178,8 @@ from cuda_device.runtime.launch.compiling import NativeFunction as NativeFunctio
 from cuda_device.runtime.launch.compiling import Parameter as Parameter
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.compiling import load as load
+from cuda_device.runtime.launch.graphs import Graph as Graph
+from cuda_device.runtime.launch.graphs import graph as graph
 from cuda_device.runtime.launch.host_functions import HostFunction as HostFunction
 from cuda_device.runtime.launch.host_functions import host_function as host_function
 from cuda_device.runtime.launch.launcher import launch as launch

@@ -15,8 +15,10 @@ import gc
 import itertools
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+from cuda_device.codegen.gpu import libcuda
 from cuda_device.runtime.arrays import buffers
 from cuda_device.runtime.gpu import driver, launch_log, streams
 
@@ -73,7 +75,8 @@ class FakeDriver:
     CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = CUlimit = (
         _Names()
     )
-    CUmemPool_attribute = _Names()
+    CUmemPool_attribute = CUstream_flags = _Names()
+    CUgraphExecUpdateResult = SimpleNamespace(**libcuda.ENUMERATIONS["CUgraphExecUpdateResult"])
 
     def __init__(self, devices: int = 1) -> None:
         self.log: list[tuple[Any, ...]] = []
@@ -103,6 +106,9 @@ class FakeDriver:
         self.bytes: list[list[bytes]] = []  # at each launch.
         self.by_address = 0  # How many launches were those of machine code.
         self.entries: dict[str, Any] = {}
+        self.nodes: dict[int, list[tuple[int, Any]]] = {}  # What is captured, by stream: a number, and what it does.
+        self.graphs: dict[int, list[tuple[int, Any]]] = {}  # Also the executable ones.
+        self.refused: tuple[int, int] | None = None  # Why an update is, and the place of the node.
 
     def names(self) -> list[str]:
         return [entry[0] for entry in self.log]
@@ -266,12 +272,66 @@ class FakeDriver:
     def cuKernelSetAttribute(self, which, value, kernel, ordinal):
         return self._answer("cuKernelSetAttribute", which, value, kernel)
 
+    def cuStreamCreate(self, flags):
+        return self._answer("cuStreamCreate", flags, value=next(self._numbers))
+
+    def cuStreamDestroy(self, stream):
+        return self._answer("cuStreamDestroy", stream)
+
+    def cuStreamBeginCapture(self, stream, mode):
+        self.capturing.add(stream)
+        self.nodes[stream] = []
+        return self._answer("cuStreamBeginCapture", stream, mode)
+
+    def cuStreamGetCaptureInfo(self, stream):
+        self.newest = (ctypes.c_uint64 * 1)(self.nodes[stream][-1][0])
+        return 0, 1, 1, 0, ctypes.addressof(self.newest), 0, 1
+
+    def cuStreamEndCapture(self, stream):
+        self.capturing.discard(stream)
+        number = next(self._numbers)
+        self.graphs[number] = self.nodes.pop(stream)
+        return self._answer("cuStreamEndCapture", stream, value=number)
+
+    def cuGraphInstantiateWithParams(self, graph, settings):
+        number = next(self._numbers)
+        self.graphs[number] = self.graphs[graph]
+        return self._answer("cuGraphInstantiateWithParams", graph, value=number)
+
+    def cuGraphExecUpdate(self, executable, graph, told):
+        if self.refused:
+            words = (ctypes.c_uint64 * 3).from_address(told)
+            words[0], words[1] = self.refused[0], self.graphs[graph][self.refused[1]][0]
+            return (910,)
+        self.graphs[executable] = self.graphs[graph]
+        return self._answer("cuGraphExecUpdate", executable, graph)
+
+    def cuGraphLaunch(self, executable, stream):
+        for _, work in self.graphs[executable]:
+            work()
+        return self._answer("cuGraphLaunch", executable, stream)
+
+    def cuGraphDestroy(self, graph):
+        del self.graphs[graph]
+        return self._answer("cuGraphDestroy", graph)
+
+    def cuGraphExecDestroy(self, executable):
+        del self.graphs[executable]
+        return self._answer("cuGraphExecDestroy", executable)
+
+    def captures(self, stream, work):
+        """Whether a stream is being captured into a graph, which gets the work."""
+        if stream in self.nodes:
+            self.nodes[stream].append((next(self._numbers), work))
+        return stream in self.nodes
+
     def cuLaunchKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
         self.launched.append((ctypes.c_void_p * self.parameters).from_address(params)[:])
         addresses = (ctypes.c_void_p * len(self.sizes)).from_address(params)
         self.bytes.append(
             [ctypes.string_at(address, size) for address, size in zip(addresses, self.sizes, strict=True)]
         )
+        self.captures(stream, lambda: None)
         self.words.append([ctypes.c_uint64.from_address(address).value for address in self.launched[-1]])
         return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
 

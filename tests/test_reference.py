@@ -17,7 +17,7 @@ REFERENCE = TESTS.parent / "docs" / "reference.md"
 CHAPTERS = {
     "Functions and kernels": (
         r"func|kernel|launch|prepare|Func|\w*Kernel|PreparedLaunch|\w+unction|ConstExpr|[cC]ompiled?"
-        r"|load|Parameter"
+        r"|load|Parameter|[gG]raph"
     ),
     "Groups of devices": r"Device\w*Group|launch_group|group_barrier|signal|wait_until",
     "Numbers": r"(u?int|float|complex|bfloat)\d+|float8e\dm\d",

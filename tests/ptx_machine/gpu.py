@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 from collections.abc import Iterator
 from typing import Any
@@ -123,14 +124,17 @@ class Gpu(FakeDriver):
         for parameter, pointer in zip(parameters, pointers, strict=True):
             ctypes.memmove(buffer + module.scopes[symbol].symbols[parameter.name][1], pointer, parameter.size)
         self.seed += 1
-        machine = Machine(module, symbol, (gx, gy, gz), (bx, by, bz), buffer, shared, self.seed)
+        machine = functools.partial(Machine, module, symbol, (gx, gy, gz), (bx, by, bz), buffer, shared, self.seed)
+        if not self.captures(stream, lambda: self._run(machine())):
+            self._run(machine())
+            self.arena.free(buffer)
+        return (0,)
+
+    def _run(self, machine: Machine) -> None:
         try:
             machine.run()
         except Fault as fault:
             self.fault = fault  # which the next call tells
-        finally:
-            self.arena.free(buffer)
-        return (0,)
 
 
 def _as_it_is(request: assemblers.Request) -> bytes:

@@ -391,6 +391,70 @@ def stream_context(stream: int) -> int:
     return int(check(bindings().cuStreamGetCtx(stream), f"looking up the stream {stream:#x}"))
 
 
+def create_stream() -> int:
+    """A new stream of the current context, which neither waits for the legacy stream nor makes it wait."""
+    return int(check(bindings().cuStreamCreate(bindings().CUstream_flags.CU_STREAM_NON_BLOCKING), "making a stream"))
+
+
+def destroy_stream(stream: int) -> None:
+    """Gives a stream back, when its work is done."""
+    check(bindings().cuStreamDestroy(stream), "destroying a stream")
+
+
+# Graphs
+
+
+def begin_capture(stream: int) -> None:
+    """Lets the work that is put into `stream` from now on become a graph. Meanwhile anything may be done elsewhere."""
+    api = bindings()
+    relaxed = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    check(api.cuStreamBeginCapture(stream, relaxed), "beginning to build a graph")
+
+
+def newest_node(stream: int) -> int:
+    """The node of a graph for what was put into `stream` last, which is being captured."""
+    *_, nodes, _, count = check(bindings().cuStreamGetCaptureInfo(stream), "asking for the newest node of a graph")
+    return int(ctypes.c_uint64.from_address(nodes + 8 * (count - 1)).value) if count else 0
+
+
+def end_capture(stream: int) -> int:
+    """The graph of the work that was put into `stream` since `begin_capture`."""
+    return int(check(bindings().cuStreamEndCapture(stream), "building a graph"))
+
+
+def instantiate(graph: int) -> int:
+    """An executable graph."""
+    settings = (ctypes.c_uint64 * 4)()  # CUDA_GRAPH_INSTANTIATE_PARAMS, all defaults
+    asked = bindings().cuGraphInstantiateWithParams(graph, ctypes.addressof(settings))
+    return int(check(asked, "making a graph executable"))
+
+
+def update_graph(executable: int, graph: int) -> tuple[str, int] | None:
+    """Gives an executable graph the parameters of another graph. None, or why it cannot be, and the other one's node."""
+    api = bindings()
+    told = (ctypes.c_uint64 * 3)()  # CUgraphExecUpdateResultInfo: an enumeration, and two nodes
+    (status,) = api.cuGraphExecUpdate(executable, graph, ctypes.addressof(told))
+    if not (why := told[0] & 0xFFFF_FFFF):
+        check((status,), "updating a graph")
+        return None
+    names = {value: name for name, value in vars(api.CUgraphExecUpdateResult).items()}
+    return names.get(why, f"CUgraphExecUpdateResult {why}"), int(told[1])
+
+
+def launch_graph(executable: int, stream: int) -> None:
+    """Puts the work of an executable graph into `stream`."""
+    check(bindings().cuGraphLaunch(executable, stream), "launching a graph")
+
+
+def destroy_graph(graph: int, executable: int = 0) -> None:
+    """Gives a graph back, or an executable one, when it is done."""
+    api = bindings()
+    check(api.cuGraphExecDestroy(executable) if executable else api.cuGraphDestroy(graph), "destroying a graph")
+
+
+# Events
+
+
 def create_event(timing: bool = False) -> int:
     """A new event in the current context; the driver notes when it happens if `timing`."""
     flags = bindings().CUevent_flags

@@ -61,6 +61,15 @@ class Stream:
     def retain(self, *objects: object) -> None:
         """Keeps `objects` alive until the launches made so far have ended."""
 
+    @property
+    def is_captured(self) -> bool:
+        """Whether what is put into the stream becomes part of a graph, instead of running."""
+        return False
+
+    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+        """Whether a launch becomes part of a graph, which keeps what the launch uses; on a CPU stream it does not run then."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class CpuStream(Stream):
@@ -144,6 +153,12 @@ class GpuStream(Stream):
     def device_name(self) -> str:
         """The GPU's name."""
         return driver.properties(self.ordinal).name
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether what is put into the stream becomes part of a graph, instead of running."""
+        with self.using():
+            return driver.is_capturing(self._handle)
 
     def using(self) -> driver.Using:
         """Returns a context manager that makes the stream's context current, as calls of the driver require."""

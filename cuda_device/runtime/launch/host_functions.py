@@ -59,6 +59,11 @@ class HostFunction:
         from concurrent.futures import Future
 
         where, future = as_stream(stream), Future[Any]()
+        if where.is_captured:
+            raise LaunchError(
+                "the stream is captured into a graph, which would run the host function many times, with one Future",
+                "call it on a stream that is not captured, or add a host node to the graph",
+            )
         if isinstance(where, GpuStream):
             _enqueue(where, (future, call))
         else:
@@ -117,11 +122,6 @@ _CALLED = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_run_number)
 def _enqueue(stream: GpuStream, call: Call) -> None:
     """Lets the driver run the call when the stream comes to it."""
     with stream.using():
-        if driver.is_capturing(stream.handle):
-            raise LaunchError(
-                "the stream is captured into a graph, which would run the host function many times, with one Future",
-                "call it on a stream that is not captured, or add a host node to the graph",
-            )
         number = next(_numbers)
         _waiting[number] = call
         try:

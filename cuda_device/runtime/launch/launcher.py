@@ -458,7 +458,8 @@ def _start(
     views = [view for argument in arguments for view in argument.views]
     with stream.using():
         _start_on_gpu(variant, stream, shape, buffer, views)
-        _keep(stream, views)
+        if not stream.record(variant, shape, buffer, arguments):
+            _keep(stream, views)
 
 
 def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
@@ -492,6 +493,8 @@ def _start_on_cpu(
     _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
     if work.outline.cooperative:
         _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
+    if stream.record(variant, shape, buffer, arguments):
+        return
     detector = _race_detector(work, shape, arguments)
     with Output(work.outline.prints) as output:
         execute(

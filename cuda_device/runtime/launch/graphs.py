@@ -1,0 +1,243 @@
+"""CUDA graphs: launches that are put together once, and then start at once, as often as wanted.
+
+    with device.graph(stream) as steps:
+        device.launch(predict, x, y, grid=64, block=256, stream=steps.stream)
+        device.launch(correct, y, x, grid=64, block=256, stream=steps.stream)
+    for _ in range(1000):
+        steps.launch()
+
+    with steps.update():                                    # the same launches, with other arguments
+        device.launch(predict, u, v, grid=32, block=256, stream=steps.stream)
+        device.launch(correct, v, u, grid=32, block=256, stream=steps.stream)
+
+On a GPU that is a capture of a stream: what other libraries put there is part of the graph, too. On a CPU stream the launches are
+noted, and run when the graph is launched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any, Self
+
+from cuda_device.errors import LaunchError, Location
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.runtime.gpu import driver, launch_log, report_message
+from cuda_device.runtime.gpu.grid import Shape
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
+from cuda_device.runtime.launch.arguments import Argument
+from cuda_device.runtime.launch.launcher import CompiledKernel, start, users_traceback
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A launch of a graph: what it starts and uses, where the program made it, and the graph's node for it."""
+
+    variant: CompiledKernel
+    shape: Shape
+    buffer: Any
+    arguments: Sequence[Argument]
+    location: Location
+    node: int = 0
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.variant.work.job.name
+
+
+def _caller() -> Location:
+    """Where the program called this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and Location(frame.f_code.co_filename, 1).is_ours:
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+class _CpuRecorder(CpuStream):
+    """A CPU stream whose launches are noted."""
+
+    __slots__ = ("recorded",)
+    recorded: list[Recorded]
+    is_captured = True
+
+    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+        self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller()))
+        return True
+
+
+class _GpuRecorder(GpuStream):
+    """A stream that is being captured. What its launches use is kept by the graph, which also puts them in order with others."""
+
+    __slots__ = ("recorded",)
+    recorded: list[Recorded]
+
+    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+        node = driver.newest_node(self.handle)
+        self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller(), node))
+        return True
+
+
+class Graph:
+    """Launches that start together; made by `graph`, and built in a `with` block."""
+
+    __slots__ = ("__weakref__", "_executable", "_launches", "_recorder", "_where")
+
+    def __init__(self, stream: Any) -> None:
+        self._where: Stream = as_stream(stream)
+        self._launches: Sequence[Recorded] | None = None
+        self._recorder: _CpuRecorder | _GpuRecorder | None = None
+        self._executable = 0
+
+    @property
+    def stream(self) -> Stream:
+        """The stream whose launches become part of the graph, within the `with` block. Raises `LaunchError` outside."""
+        if self._recorder is None:
+            raise LaunchError(
+                "the graph is not being built", "launch on graph.stream within `with graph:` or `with graph.update():`"
+            )
+        return self._recorder
+
+    @users_traceback
+    def __enter__(self) -> Self:
+        if self._recorder is not None:
+            raise LaunchError("the graph is being built already", "end the `with` block first")
+        where = self._where
+        if isinstance(where, CpuStream):
+            recorder: _CpuRecorder | _GpuRecorder = _CpuRecorder(where.target, where.races, where.schedule)
+        else:
+            assert isinstance(where, GpuStream)
+            with where.using():
+                # The legacy stream cannot be captured.
+                is_legacy = where.handle == driver.LEGACY_STREAM
+                handle = driver.create_stream() if is_legacy else where.handle
+                driver.begin_capture(handle)
+            recorder = _GpuRecorder(handle, where.ordinal, where.owner, context=where.context, ordered=False)
+        object.__setattr__(recorder, "recorded", [])
+        self._recorder = recorder
+        return self
+
+    @users_traceback
+    def __exit__(self, kind: object, *_: object) -> None:
+        recorder, self._recorder = self._recorder, None
+        if isinstance(recorder, CpuStream):
+            if kind is None:
+                self._check_count(recorder.recorded)
+                self._launches = recorder.recorded
+            return
+        assert isinstance(recorder, GpuStream)
+        with recorder.using():
+            captured = 0
+            try:
+                captured = driver.end_capture(recorder.handle)
+            except LaunchError:
+                if kind is None:
+                    raise
+            else:
+                if kind is None:
+                    self._take(captured, recorder.recorded)
+            finally:
+                launch_log.ended(recorder.context, recorder.handle)
+                if captured:
+                    driver.destroy_graph(captured)
+                if recorder.handle != self._where.handle:
+                    driver.destroy_stream(recorder.handle)
+
+    def _take(self, captured: int, launches: Sequence[Recorded]) -> None:
+        """Makes the graph what was captured. Raises `LaunchError`, and stays what it was, if it cannot be updated so."""
+        if not self._executable:
+            self._executable = driver.instantiate(captured)
+            weakref.finalize(self, _destroy, self._executable).atexit = False
+        else:
+            self._check_count(launches)
+            failure = driver.update_graph(self._executable, captured)
+            if failure is not None:
+                why, node = failure
+                found = [launch for launch in launches if launch.node == node]
+                what = f"with the launch of {found[0].name} at {found[0].location}" if found else "so"
+                raise LaunchError(f"the graph cannot be updated {what}: the driver says {why}", _AS_BEFORE)
+        self._launches = launches
+
+    def _check_count(self, launches: Sequence[Recorded]) -> None:
+        """Raises `LaunchError` where an update has more or fewer launches than the graph."""
+        if self._launches is None or len(self._launches) == len(launches):
+            return
+        had, has = len(self._launches), len(launches)
+        odd = launches[had] if has > had else self._launches[has]
+        said = "is one too many" if has > had else "is missing"
+        raise LaunchError(
+            f"the graph has {had} launch{'es' * (had != 1)} and its update {has}: that of {odd.name} at {odd.location} {said}",
+            _AS_BEFORE,
+        )
+
+    @users_traceback
+    def update(self) -> Graph:
+        """For `with graph.update():`, in which the same launches are made again, with other arguments, sizes or kernels.
+
+        At the end of the block they take the place of the old ones; what was launched before is not affected. Raises
+        `LaunchError` there, and leaves the graph as it was, where the driver cannot update it so (`cuGraphExecUpdate`): if there
+        are more or fewer launches, or they depend on each other in another way.
+        """
+        self._built()
+        return self
+
+    @users_traceback
+    def launch(self, stream: Any = None) -> None:
+        """Starts all that is in the graph, in its order, on `stream`, by default the one that the graph was made for.
+
+        It waits for the streams on which the arrays of its launches are produced, as they are known from the building, and these
+        wait for it. Raises `LaunchError`, and on a CPU stream what kernels report (`KernelError`).
+        """
+        launches = self._built()
+        where = self._where if stream is None else as_stream(stream)
+        if isinstance(where, CpuStream) != isinstance(self._where, CpuStream):
+            raise LaunchError(
+                f"the graph was built for {self._where}, and cannot be launched on {where}", "build one for that stream"
+            )
+        if isinstance(where, CpuStream):
+            for each in launches:
+                start(each.variant, where, each.shape, each.buffer, each.arguments)
+            return
+        assert isinstance(where, GpuStream)
+        with where.using():
+            report_message.check(where.context)
+            views = [view for each in launches for argument in each.arguments for view in argument.views]
+            producers = {view.stream for view in views if view.stream not in (None, where.handle)}
+            foreign = producers if where.ordered and not driver.is_capturing(where.handle) else set()
+            driver.order(foreign, (where.handle,))
+            driver.launch_graph(self._executable, where.handle)
+            for each in launches:
+                launch_log.launched(each.name, each.shape.grid, each.shape.block, where.context, where.handle)
+            driver.order((where.handle,), foreign)
+            where.retain(self, launches)
+
+    def _built(self) -> Sequence[Recorded]:
+        if self._launches is None:
+            raise LaunchError("the graph has not been built", "make its launches within `with graph:`")
+        return self._launches
+
+    def __repr__(self) -> str:
+        names = [each.name for each in self._launches or ()]
+        return f"<graph of {len(names)} launches: {', '.join(names)}>" if names else "<graph without launches>"
+
+
+_AS_BEFORE = "make the same launches in the same order, with other arguments or sizes, or build another graph"
+
+
+def _destroy(executable: int) -> None:
+    """Gives the driver back an executable graph that nobody can launch any more."""
+    with contextlib.suppress(Exception), driver.BesideCaptures():
+        driver.destroy_graph(0, executable)
+
+
+def graph(stream: Any = None) -> Graph:
+    """Returns a graph, to be built in a `with` block by launches on its `stream`, and then launched as a whole.
+
+    `stream` is what `launch` takes; the graph is launched there by default. Within the block nothing runs. The graph keeps the
+    arrays of its launches alive, and uses their contents as they are whenever it is launched. Make arrays before the block. What
+    other libraries put into `graph.stream` on a GPU is part of the graph, too; what it uses is not kept alive. Raises
+    `LaunchError` for what is no stream, and for one that cannot be captured.
+    """
+    return Graph(stream)
