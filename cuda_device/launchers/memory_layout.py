@@ -54,19 +54,16 @@ class Word(IntEnum):
     GET_CONTEXT = 25
     CAPTURE_STATE = 26
     CONTEXT_OF_STREAM = 27
-    CREATE_EVENT = 28
-    DESTROY_EVENT = 29
-    RECORD_EVENT = 30
-    WAIT_EVENT = 31
+    RECORD_EVENT = 28
+    WAIT_EVENT = 29
     # The rest
-    RING = 32
-    LAUNCH = 33
-    CAPTURED = 34
-    STREAM_TYPES = 35
-    SEVERAL_DEVICES = 36
+    RING = 30
+    LAUNCH = 31
+    STREAM_TYPES = 32
+    SEVERAL_DEVICES = 33
     # More names
-    SIZE = 37
-    NDIM = 38
+    SIZE = 34
+    NDIM = 35
 
 
 TABLE = "known"
@@ -82,7 +79,6 @@ LAUNCH = Record(
         ("context", "i64"),
         ("device", "i64"),
         ("ordered", "i64"),
-        ("capturing", "i64"),
         ("pending", "ptr"),
         ("values", "ptr"),
         ("count", "i64"),
@@ -102,7 +98,7 @@ LAUNCH = Record(
 
 `device` is the number that a foreign stream says it is on, or -1. `producer` are the other streams on which its arrays are made:
 the launch is put in order with them if it is `ordered`; if not, `pending` is the queue that keeps its arguments, `count` objects
-at `values`. `capturing` says that it goes into a graph.
+at `values`.
 """
 
 LAUNCH_BYTES = 8 * (len(LAUNCH.fields) + MOST_PRODUCERS)
