@@ -12,17 +12,18 @@
 
 Scalars become int64, float64 and complex128, or what a signature says; positions are int64; atomic operations are relaxed. A
 literal has the type of what it meets, as in all device code here: `x * 0.5` of a float32 is a float32, and numba's a float64.
-Streams are all the default one. There is no `random`, no dynamic shared memory by `shared.array(0, …)` (use
-`cuda_device.dynamic_shared_array`), and no slicing of device arrays on the host.
+Streams are all the default one. Random numbers are in `cuda_device.numba_random`.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,14 +32,17 @@ from numpy import int64
 from cuda_device.device import machine_functions, numeric, positioning, sync
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.atomics import threadfence as fence
-from cuda_device.device.functions import func
+from cuda_device.device.functions import RESERVED, func
 from cuda_device.device.functions import kernel as make_kernel
-from cuda_device.device.memory import local_array, shared_array
+from cuda_device.device.memory import local_array, sized_shared_array
+from cuda_device.errors import KernelError
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.grid_barrier import grid_sync
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import CpuStream, Stream, as_stream
+from cuda_device.runtime.gpu.streams import CpuStream, Stream, as_stream, cpu_stream
 from cuda_device.runtime.launch import launcher
+from cuda_device.types import vector_classes
 
 # In kernels
 
@@ -53,9 +57,15 @@ match_any_sync, match_all_sync = sync.match_any_sync, sync.match_all_sync
 activemask, lanemask_lt, nanosleep = sync.activemask, sync.lanemask_lt, machine_functions.nanosleep
 popc, brev, clz, ffs, cbrt, fma = numeric.popc, numeric.brev, numeric.clz, numeric.ffs, numeric.cbrt, numeric.fma
 
-_GRID = SimpleNamespace(sync=grid_sync)
-cg = SimpleNamespace(this_grid=func(lambda: _GRID))
-"""Cooperative groups: `cg.this_grid().sync()`, which makes the launch cooperative."""
+_C_NAMES = {
+    "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32", "long": "int64",
+    "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32", "double": "float64",
+}  # fmt: skip
+# Vector types by the names of ours and of CUDA C++: float32x4 and float4.
+globals().update(vector_classes.FAMILIES)
+globals().update(
+    {f"{c}{n}": vector_classes.FAMILIES[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)}
+)
 
 
 @func
@@ -110,9 +120,16 @@ def _array_like(ary: Any) -> Any:
     return ary
 
 
-shared = SimpleNamespace(array=shared_array)
-local = SimpleNamespace(array=local_array)
-const = SimpleNamespace(array_like=_array_like)
+def _module(name: str, **members: Any) -> ModuleType:
+    """Names behind a name, as numba.cuda has them."""
+    found = ModuleType(f"{__name__}.{name}")
+    vars(found).update(members)
+    return found
+
+
+shared = _module("shared", array=sized_shared_array)
+local = _module("local", array=local_array)
+const = _module("const", array_like=_array_like)
 
 
 @func
@@ -142,12 +159,16 @@ def _xor(ary: Any, idx: Any, val: Any) -> Any:
 
 @func
 def _max(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).max(val, "relaxed", "device")
+    place = atomic_ref(ary, idx)
+    return (
+        place.max(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
+    )  # a NaN changes nothing
 
 
 @func
 def _min(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).min(val, "relaxed", "device")
+    place = atomic_ref(ary, idx)
+    return place.min(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
 
 
 @func
@@ -199,10 +220,49 @@ def _dec(ary: Any, idx: Any, val: Any) -> Any:
         old = seen
 
 
-atomic = SimpleNamespace(
-    add=_add, sub=_sub, and_=_and, or_=_or, xor=_xor, max=_max, min=_min, nanmax=_nanmax, nanmin=_nanmin, exch=_exch, cas=_cas,
-    compare_and_swap=_compare_and_swap, inc=_inc, dec=_dec,
+atomic = _module(
+    "atomic", add=_add, sub=_sub, and_=_and, or_=_or, xor=_xor, max=_max, min=_min, nanmax=_nanmax, nanmin=_nanmin, exch=_exch,
+    cas=_cas, compare_and_swap=_compare_and_swap, inc=_inc, dec=_dec,
 )  # fmt: skip
+
+fp16 = _module(
+    "fp16",
+    hadd=func(lambda a, b: np.float16(a) + np.float16(b)),
+    hsub=func(lambda a, b: np.float16(a) - np.float16(b)),
+    hmul=func(lambda a, b: np.float16(a) * np.float16(b)),
+    hdiv=func(lambda a, b: np.float16(a) / np.float16(b)),
+    hfma=func(lambda a, b, c: numeric.fma(np.float16(a), np.float16(b), np.float16(c))),
+    hneg=func(lambda a: -np.float16(a)),
+    habs=func(lambda a: abs(np.float16(a))),
+    hmax=func(lambda a, b: max(np.float16(a), np.float16(b))),
+    hmin=func(lambda a, b: min(np.float16(a), np.float16(b))),
+    heq=func(lambda a, b: np.float16(a) == np.float16(b)),
+    hne=func(lambda a, b: np.float16(a) != np.float16(b)),
+    hge=func(lambda a, b: np.float16(a) >= np.float16(b)),
+    hgt=func(lambda a, b: np.float16(a) > np.float16(b)),
+    hle=func(lambda a, b: np.float16(a) <= np.float16(b)),
+    hlt=func(lambda a, b: np.float16(a) < np.float16(b)),
+    hsin=func(lambda a: math.sin(np.float16(a))),
+    hcos=func(lambda a: math.cos(np.float16(a))),
+    hlog=func(lambda a: math.log(np.float16(a))),
+    hlog2=func(lambda a: math.log2(np.float16(a))),
+    hlog10=func(lambda a: math.log10(np.float16(a))),
+    hexp=func(lambda a: math.exp(np.float16(a))),
+    hexp2=func(lambda a: math.exp2(np.float16(a))),
+    hexp10=func(lambda a: np.float16(10.0 ** np.float32(a))),
+    hsqrt=func(lambda a: math.sqrt(np.float16(a))),
+    hrsqrt=func(lambda a: np.float16(numeric.rsqrt(np.float32(a)))),
+    hceil=func(lambda a: np.ceil(np.float16(a))),
+    hfloor=func(lambda a: np.floor(np.float16(a))),
+    htrunc=func(lambda a: np.trunc(np.float16(a))),
+    hrint=func(lambda a: np.rint(np.float16(a))),
+    hrcp=func(lambda a: np.float16(1.0) / np.float16(a)),
+)
+"""Functions of float16."""
+
+_GRID = _module("grid", sync=grid_sync)
+cg = _module("cg", this_grid=func(lambda: _GRID))
+"""Cooperative groups: `cg.this_grid().sync()`, which makes the launch cooperative."""
 
 # Kernels
 
@@ -221,6 +281,10 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 def _decorated(function: FunctionType, signature: Any, device: bool, options: dict[str, Any]) -> Any:
     if device:
         return func(function)
+    names = function.__code__.co_varnames
+    if set(RESERVED) & set(names):  # parameters of `launch`
+        plain = function.__code__.replace(co_varnames=tuple(f"{n}_" if n in RESERVED else n for n in names))
+        function = FunctionType(plain, function.__globals__, None, function.__defaults__, function.__closure__)
     ours = {name: options[name] for name in ("fastmath", "max_registers", "lineinfo", "link") if options.get(name)}
     if options.get("debug"):
         ours["checked"] = True
@@ -256,15 +320,28 @@ class Dispatcher:
             raise ValueError(
                 f"write {self.py_func.__name__}[grid, block](…), perhaps with a stream and bytes of shared memory"
             )
+        for name, size in zip(("griddim", "blockdim"), parts, strict=False):
+            lengths = list(size) if isinstance(size, (tuple, list)) else [size]
+            if not 1 <= len(lengths) <= 3:
+                raise ValueError(f"{name} must be a sequence of 1, 2 or 3 integers, got {lengths}")
+            if not all(isinstance(length, (int, np.integer)) for length in lengths):
+                raise TypeError(f"{name} must be a sequence of integers, got {lengths}")
         sizes = dict(zip(("grid", "block", "stream", "shared"), parts, strict=False))
         return functools.partial(self._launch, **sizes)
 
     def __call__(self, *_: Any, **__: Any) -> None:
         """Refuses: a launch has a size."""
-        raise ValueError(f"write {self.py_func.__name__}[grid, block](…)")
+        raise ValueError(f"launch configuration was not specified: write {self.py_func.__name__}[grid, block](…)")
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
-        """A launch of `ntasks` threads or some more, in blocks of `tpb`, or of the best size."""
+        """A launch of `ntasks` threads or some more, in blocks of `tpb`, or of the best size.
+
+        Raises `ValueError` for a negative number.
+        """
+        if ntasks < 0:
+            raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
+        if ntasks == 0:
+            return lambda *_: None
         return functools.partial(self._launch, threads=ntasks, block=tpb or "auto", stream=stream, shared=sharedmem)
 
     def _launch(self, *args: Any, stream: Any = 0, **sizes: Any) -> None:
@@ -276,7 +353,10 @@ class Dispatcher:
                 value = arrays.array(value, stream=where)
                 copies.append((argument, value))
             given.append(_typed(value, self._scalars[i] if i < len(self._scalars) else None))
-        launcher.launch(self.kernel, *given, stream=where, **sizes)
+        try:
+            launcher.launch(self.kernel, *given, stream=where, **sizes)
+        except KernelError as error:
+            raise _as_python_raises(error) from error
         for argument, value in copies:
             argument[...] = value.numpy()
 
@@ -285,10 +365,23 @@ _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.compl
 
 
 def _typed(value: Any, type_: type | None) -> Any:
-    """A number as the type that numba gives it."""
-    if not isinstance(value, (bool, int, float, complex, np.generic)):
+    """A number as the type that numba gives it; one that is too large for an integer wraps."""
+    if isinstance(value, tuple):
+        items = [_typed(item, None) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if not isinstance(value, (bool, int, float, complex, np.generic)) or isinstance(value, np.void):
         return value
-    return (type_ or _DEFAULTS.get(type(value), type(value)))(value)
+    wanted = type_ or _DEFAULTS.get(type(value), type(value))
+    return wanted(value) if isinstance(value, wanted) else np.asarray(value).astype(wanted)[()]
+
+
+def _as_python_raises(error: KernelError) -> Exception:
+    """The exception that a kernel raised, if it is one of Python's, or that Python raises for a wrong index."""
+    text = str(error).partition("\n")[0]
+    if text.startswith("index ") and "out of bounds" in text:
+        return IndexError(f"{'tuple' if 'tuple' in text else 'array'} index out of range: {error}")
+    found = getattr(builtins, text.partition(":")[0], None)
+    return found(str(error)) if isinstance(found, type) and issubclass(found, Exception) else error
 
 
 # Arrays and streams
@@ -306,6 +399,37 @@ class DeviceNDArray:
     def __len__(self) -> int:
         return int(self.array.shape[0])
 
+    def __getitem__(self, key: Any) -> Any:
+        """A part, which shares the memory; one element as a number."""
+        part = self.array[key]
+        return DeviceNDArray(part) if part.shape or key == () else part.numpy()[()]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Copies an array or a number to a part."""
+        self.array[key] = value.array if isinstance(value, DeviceNDArray) else value
+
+    @property
+    def T(self) -> DeviceNDArray:  # noqa: N802
+        """The same memory with the axes in the other order; a copy where the elements are not contiguous."""
+        if not (self.flags["C_CONTIGUOUS"] or self.flags["F_CONTIGUOUS"]):
+            return to_device(np.ascontiguousarray(self.array.numpy().T), self.array.stream)
+        view = self.array._cuda_device_view_()
+        turned = replace(view, shape=view.shape[::-1], strides=view.strides[::-1])
+        return DeviceNDArray(arrays.DeviceArray.over(turned, self.array.stream, self.array.dtype))
+
+    def transpose(self, axes: Any = None) -> DeviceNDArray:
+        """`T`. Raises `NotImplementedError` for another order of the axes."""
+        if axes is not None and tuple(axes) != tuple(range(self.array.ndim))[::-1]:
+            raise NotImplementedError("transpose takes the axes in the other order only")
+        return self.T
+
+    @property
+    def flags(self) -> Any:
+        """What NumPy says of such an array: `flags["C_CONTIGUOUS"]`."""
+        return np.lib.stride_tricks.as_strided(
+            np.empty(0, self.array.dtype), self.array.shape, self.array.strides
+        ).flags
+
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
         """A copy of the elements, in `ary` if it is given."""
         found = self.array.numpy().copy()
@@ -319,7 +443,7 @@ class DeviceNDArray:
         elements = ary.copy_to_host() if isinstance(ary, DeviceNDArray) else np.asarray(ary)
         if elements.shape != self.array.shape:
             raise ValueError(f"an array of shape {elements.shape} does not fit one of shape {self.array.shape}")
-        self.array = arrays.array(elements.astype(self.array.dtype), stream=self.array.stream)
+        self.array[...] = elements.astype(self.array.dtype)
 
 
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
@@ -334,21 +458,48 @@ def device_array(
     shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0
 ) -> DeviceNDArray:
     """A new array on the device whose elements are unspecified; in the order of C."""
-    if order != "C" or strides is not None:
-        raise NotImplementedError(
-            "device arrays are in the order of C: write to_device(np.asfortranarray(…)) for another"
-        )
-    return DeviceNDArray(arrays.empty(shape, dtype, stream=_stream_of(stream)))
+    if strides is not None:
+        raise NotImplementedError('device arrays have no strides of their own: give order="C" or order="F"')
+    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+    made = DeviceNDArray(arrays.empty(lengths if order == "C" else lengths[::-1], dtype, stream=_stream_of(stream)))
+    return made if order == "C" else made.T
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
-    """A new array of the shape and dtype of another."""
-    return device_array(ary.shape, ary.dtype, stream=stream)
+    """A new array of the shape, dtype and order of another."""
+    return device_array(ary.shape, ary.dtype, order=_order_of(ary), stream=stream)
+
+
+def _order_of(ary: Any) -> str:
+    return "F" if not ary.flags["C_CONTIGUOUS"] and abs(ary.strides[0]) < abs(ary.strides[-1]) else "C"
 
 
 def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> Any:
-    """A host array; its memory is not pinned."""
+    """A host array. Its memory is not pinned, nor mapped to a GPU: launches copy it there and back."""
     return np.empty(shape, dtype, order)  # type: ignore[call-overload]
+
+
+def pinned_array_like(ary: Any) -> Any:
+    """A host array of the shape, dtype and order of another, as `pinned_array`."""
+    return pinned_array(ary.shape, ary.dtype, order=_order_of(ary))
+
+
+def mapped_array(
+    shape: Any,
+    dtype: Any = np.float64,
+    strides: Any = None,
+    order: str = "C",
+    stream: Any = 0,
+    portable: bool = False,
+    wc: bool = False,
+) -> Any:
+    """A host array, as `pinned_array`."""
+    return pinned_array(shape, dtype, strides, order)
+
+
+def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> Any:
+    """A host array of the shape, dtype and order of another, as `pinned_array`."""
+    return pinned_array_like(ary)
 
 
 def as_cuda_array(obj: Any) -> Any:
@@ -390,6 +541,44 @@ def _stream_of(stream: Any) -> Stream:
 def synchronize() -> None:
     """Waits for all that was launched."""
     as_stream(None).synchronize()
+
+
+class GpuDevice:
+    """A GPU, or the CPU in its place."""
+
+    def __init__(self, id: int = 0) -> None:
+        self.id = id
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """The compute capability; on the CPU that of the architecture that the CPU stream stands for."""
+        if driver.available():
+            return driver.properties(self.id).capability
+        return divmod(int(re.sub(r"\D", "", cpu_stream().target)), 10)
+
+    @property
+    def name(self) -> str:
+        """The name of the GPU."""
+        return driver.properties(self.id).name if driver.available() else "CPU"
+
+    def reset(self) -> None:
+        """Nothing is kept that could be given back."""
+
+
+def get_current_device() -> GpuDevice:
+    """The device of the current context."""
+    return GpuDevice(driver.current_ordinal() if driver.available() else 0)
+
+
+def select_device(device_id: int) -> GpuDevice:
+    """Makes a GPU the current one."""
+    if driver.available():
+        driver.make_current(device_id)
+    return GpuDevice(device_id)
+
+
+def close() -> None:
+    """Does nothing: frameworks use the same context."""
 
 
 def is_available() -> bool:

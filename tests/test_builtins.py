@@ -236,3 +236,15 @@ def test_bytes_contain_numbers(stream):
         return (text[i] in b" \t\n") + 2 * (text[i] not in b"abc") + 4 * (97 in b"abc")
 
     check(stream, kinds, np.frombuffer(b"a b\nxc\tz", np.uint8).copy())
+
+
+def test_digits_of_32_bits_do_not_narrow_what_is_rounded(stream):
+    @device.kernel
+    def kernel(x, digits, out):
+        i = device.tid(1)
+        out[i] = round(x[i], digits[i])
+
+    x, digits = np.array([1.2345678987654321e-15, 0.98765432109876, 1234567.891]), np.int32([22, 12, 2])
+    out = stream.empty(3, np.float64)
+    stream.launch(kernel, stream.array(x), stream.array(digits), out, grid=1, block=3)
+    assert stream.numpy(out).tolist() == [round(a, int(b)) for a, b in zip(x, digits, strict=True)]

@@ -2,6 +2,7 @@
 # ruff: noqa: N803
 
 import math
+from typing import NamedTuple
 
 import fake_driver
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy import complex128, float32, float64, int32
 
 from cuda_device import numba_compat as cuda
+from cuda_device import numba_random
 
 TPB = 16
 
@@ -384,3 +386,227 @@ def test_a_launch_has_a_size():
         f[1]
     assert f.__name__ == "f"
     assert f.py_func.__name__ == "f"
+
+
+# What numba's own tests found
+
+
+def test_numbers_of_a_signature_wrap(stream):
+    @cuda.jit("void(int32[:], int32, uint8)")
+    def kernel(out, a, b):
+        out[0], out[1] = a, b
+
+    out = np.zeros(2, np.int32)
+    kernel[1, 1, stream.stream](out, 0xFFFFFFFF, 257)
+    assert out.tolist() == [-1, 1]
+
+
+def test_named_tuples_have_numbers_of_64_bits(stream):
+    class Point(NamedTuple):
+        x: float
+        y: float
+
+    @cuda.jit
+    def kernel(p, out):
+        out[0], out[1] = p.x, p.y
+
+    out = np.zeros(2)
+    kernel[1, 1, stream.stream](Point(0.1, 1e300), out)
+    assert out.tolist() == [0.1, 1e300]
+
+
+def test_parameters_may_be_called_as_those_of_launches(stream):
+    @cuda.jit
+    def kernel(grid, block, shared):
+        grid[0] = block + shared
+
+    out = np.zeros(1)
+    kernel[1, 1, stream.stream](out, 3, 4)
+    assert out[0] == 7
+
+
+def test_sizes_of_launches():
+    kernel = cuda.jit(lambda: None)
+    with pytest.raises(ValueError, match=r"griddim must be a sequence of 1, 2 or 3 integers, got \[1, 2, 3, 4\]"):
+        kernel[(1, 2, 3, 4), 1]
+    with pytest.raises(TypeError, match=r"blockdim must be a sequence of integers, got \[2.0, 3\]"):
+        kernel[1, (2.0, 3)]
+    with pytest.raises(ValueError, match="negative task count: -1"):
+        kernel.forall(-1)
+    kernel.forall(0)()
+
+
+def test_exceptions_of_kernels_are_those_of_python():
+    @cuda.jit(debug=True)
+    def kernel(x, i):
+        if i > 5:
+            raise ValueError("too large")
+        x[i] = 1
+
+    x = np.zeros(3)
+    kernel[1, 1](x, 2)
+    with pytest.raises(IndexError, match="index out of range"):
+        kernel[1, 1](x, 4)
+    with pytest.raises(ValueError, match="too large"):
+        kernel[1, 1](x, 6)
+    kernel[1, 1](x, 1)
+    assert x.tolist() == [0, 1, 1]
+
+
+def test_what_is_compiled_for_the_host_is_called_too(stream):
+    """numba's `njit` leaves the function in `py_func`, as `jit` does."""
+
+    class Dispatcher:
+        def __init__(self, py_func):
+            self.py_func = py_func
+
+    @Dispatcher
+    def inner(x):
+        return x + 1
+
+    @cuda.jit
+    def other(x):
+        return 2 * x
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = other(inner(x[0]))
+
+    x = np.ones(1)
+    kernel[1, 1, stream.stream](x)
+    assert x[0] == 4
+
+
+def test_device_arrays_on_the_host():
+    a = np.arange(120).reshape(10, 12)
+    x = cuda.to_device(a)
+    assert x[3, 4] == 40
+    assert np.array_equal(x[2:5, ::3].copy_to_host(), a[2:5, ::3])
+    x[1] = 7
+    x[2, :3] = np.array([1, 2, 3])
+    a[1], a[2, :3] = 7, [1, 2, 3]
+    assert np.array_equal(x.copy_to_host(), a)
+    assert np.array_equal(x.T.copy_to_host(), a.T) and x.T.flags["F_CONTIGUOUS"]
+    assert np.array_equal(x[::2, ::2].T.copy_to_host(), a[::2, ::2].T) and x[::2, ::2].T.flags["C_CONTIGUOUS"]
+    assert cuda.device_array((3, 4), order="F").strides == (8, 24)
+    like = cuda.device_array_like(cuda.device_array((10, 12), order="F")[::2, ::2])
+    assert like.shape == (5, 6) and like.strides == (8, 40)
+    with pytest.raises(NotImplementedError, match="order"):
+        cuda.device_array(3, strides=(8,))
+    with pytest.raises(NotImplementedError, match="the other order only"):
+        x.transpose((0, 1))
+
+
+def test_dynamic_shared_memory_by_the_shape_0(stream):
+    @cuda.jit
+    def reverse(x):
+        few, all = cuda.shared.array(4, int32), cuda.shared.array(0, float32)
+        i = cuda.threadIdx.x
+        few[i % 4] = 0
+        all[i] = x[i]
+        cuda.syncthreads()
+        x[i] = all[cuda.blockDim.x - 1 - i]
+
+    x = np.arange(64, dtype=np.float32)
+    reverse[1, 64, stream.stream, 256](x)
+    assert x.tolist() == list(range(63, -1, -1))
+
+
+def test_a_nan_changes_no_extreme(stream):
+    @cuda.jit
+    def extremes(x, out):
+        cuda.atomic.max(out, 0, x[cuda.grid(1)])
+        cuda.atomic.min(out, 1, x[cuda.grid(1)])
+
+    out = np.array([0.0, 0.0])
+    extremes[1, 3, stream.stream](np.array([np.nan, 5, -2]), out)
+    assert out.tolist() == [5, -2]
+
+
+def test_functions_of_float16(stream):
+    @cuda.jit
+    def kernel(x, out):
+        out[0] = cuda.fp16.hfma(x[0], x[1], x[2])
+        out[1] = cuda.fp16.hmax(x[0], x[1])
+        out[2] = cuda.fp16.hexp10(x[1])
+        out[3] = cuda.fp16.hrcp(x[0])
+
+    out = np.zeros(4, np.float16)
+    kernel[1, 1, stream.stream](np.float16([4, 2, 0.5]), out)
+    assert out.tolist() == [8.5, 4, 100, 0.25]
+
+
+# Random numbers
+
+
+M64 = (1 << 64) - 1
+
+
+def step(state):
+    """xoroshiro128+ as its authors give it, with the constants of 2016."""
+    s0, s1 = state
+    result, s1 = (s0 + s1) & M64, s1 ^ s0
+    turn = lambda x, k: (x << k | x >> (64 - k)) & M64  # noqa: E731
+    return result, (turn(s0, 55) ^ s1 ^ (s1 << 14 & M64), turn(s1, 36))
+
+
+def jump(state):
+    total = (0, 0)
+    for word in (0xBEAC0467EBA5FACB, 0xD86B048B86AA9922):
+        for bit in range(64):
+            if word >> bit & 1:
+                total = (total[0] ^ state[0], total[1] ^ state[1])
+            _, state = step(state)
+    return total
+
+
+def seeded(seed):
+    """SplitMix64's number for both words."""
+    z = (seed + 0x9E3779B97F4A7C15) & M64
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & M64
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & M64
+    return (z ^ z >> 31,) * 2
+
+
+def test_random_states():
+    states = numba_random.create_xoroshiro128p_states(4, seed=-42, subsequence_start=2)
+    expected = [jump(jump(seeded(-42 & M64)))]
+    for _ in range(3):
+        expected.append(jump(expected[-1]))
+    assert states.copy_to_host().tolist() == expected
+    states.copy_to_device(np.zeros(4, numba_random.xoroshiro128p_dtype))
+    numba_random.init_xoroshiro128p_states(states, -42, 2)
+    assert states.copy_to_host().tolist() == expected
+
+
+@cuda.jit
+def draw(states, bits, uniform, narrow, normal):
+    i = cuda.grid(1)
+    for k in range(bits.shape[1]):
+        bits[i, k] = numba_random.xoroshiro128p_next(states, i)
+        uniform[i, k] = numba_random.xoroshiro128p_uniform_float64(states, i)
+        narrow[i, k] = numba_random.xoroshiro128p_uniform_float32(states, i)
+        normal[i, k] = numba_random.xoroshiro128p_normal_float64(states, i)
+        normal[i, k] += numba_random.xoroshiro128p_normal_float32(states, i)
+
+
+def test_random_numbers(stream):
+    count, times = 8, 50
+    states = numba_random.create_xoroshiro128p_states(count, 7, stream=stream.stream)
+    bits = np.zeros((count, times), np.uint64)
+    uniform, normal, narrow = np.zeros((count, times)), np.zeros((count, times)), np.zeros((count, times), np.float32)
+    reference = [tuple(each) for each in states.copy_to_host().tolist()]
+    draw[1, count, stream.stream](states, bits, uniform, narrow, normal)
+    for i, state in enumerate(reference):
+        for k in range(times):
+            drawn = []
+            for _ in range(7):
+                value, state = step(state)
+                drawn.append((value >> 11) / (1 << 53))
+                if len(drawn) == 1:
+                    assert bits[i, k] == value
+            assert uniform[i, k] == drawn[1] and narrow[i, k] == np.float32(drawn[2])
+            radius, angle = (-2 * math.log(np.float32(drawn[3]))) ** 0.5, 2 * math.pi * np.float32(drawn[4])
+            other, turn = (-2 * math.log(np.float32(drawn[5]))) ** 0.5, 2 * math.pi * np.float32(drawn[6])
+            assert normal[i, k] == pytest.approx(radius * math.cos(angle) + other * math.cos(turn), abs=1e-5)
+        assert states.copy_to_host()[i].tolist() == state

@@ -555,3 +555,15 @@ def test_members_with_builtin_types_are_arrays_of_them(stream):
     stream.launch(k, array, out, grid=1, block=4)
     assert stream.numpy(array).tolist() == [(i, 2.5 * i) for i in range(4)]
     assert stream.numpy(out).tolist() == [5.0 * i for i in (3, 2, 1, 0)]
+
+
+def test_a_record_with_a_complex_member_is_an_argument(stream: StreamUnderTest) -> None:
+    @device.kernel
+    def kernel(record: Any, out: Any) -> None:
+        out[0] = record.z * record.n
+
+    record = np.zeros((), [("n", "i4"), ("z", "c16")])
+    record["n"], record["z"] = 3, 1 - 2j
+    out = stream.empty(1, np.complex128)
+    stream.launch(kernel, record[()], out, grid=1, block=1)
+    assert stream.numpy(out)[0] == 3 - 6j

@@ -63,6 +63,7 @@ FOLDERS = (
         "groups",
         "pytest_plugin",
         "numba_compat",
+        "numba_random",
         "dask",
     ),
     *("__init__", "__main__"),
@@ -364,6 +365,7 @@ def test_each_device_entity_is_public_and_documented(row):
         memory.constant_array,
         memory.displaced,
         memory.grid_word,
+        memory.sized_shared_array,
         copying.address,
         copying.distance,
     ]

@@ -20,7 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import element_of
-from cuda_device.types.known import Known, of_type
+from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
 from cuda_device.types.struct_classes import alignment_of_hint, check_alignment
@@ -165,6 +165,22 @@ def _lower_constant(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     return ArrayTree(memory, tuple(build.const(INT64, extent) for extent in extents))
 
 
+def sized_shared_array(shape: Any, dtype: Any, alignment: Any = None) -> Any:
+    """An array of the block, or, of the shape 0, all of the shared memory that the launch asked for: numba's `shared.array`."""
+    raise DeviceOnlyError.of("sized_shared_array")
+
+
+def _infer_sized(arguments: Sequence[Known]) -> Typed:
+    shape, dtype, _ = arguments
+    if shape.constant and shape.python == 0:
+        return Typed(_infer_dynamic(()).result, instead=_viewed)
+    return _infer_array(Space.SHARED)((shape, dtype, constant("C"), constant(0)))
+
+
+def _viewed(_: Any, dtype: Any, __: Any) -> Any:
+    return dynamic_shared_array().view(dtype)
+
+
 def array_at(dtype: Any, address: Any) -> Any:
     """What lies at an address of the host, for our own functions that kernels on the CPU call (`codegen/cpu/host_code`)."""
     raise DeviceOnlyError.of("array_at")
@@ -219,6 +235,7 @@ ROWS = (
     Intrinsic(grid_word, "grid_word", _infer_word, _lower_word),
     Intrinsic(displaced, "displaced", _infer_displaced, _lower_displaced),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
+    Intrinsic(sized_shared_array, "sized_shared_array", _infer_sized, _lower_array),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),
 )

@@ -61,6 +61,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
         row is None
         and (method := hosted.method_of(known.value, "__call__"))
         and not isinstance(known.value, (Func, Kernel, Extern))
+        and not isinstance(getattr(known.value, "py_func", None), FunctionType)  # numba's decorators leave it there
     ):
         return frame.program.call(frame, method, [Cell(known), *positional], named)
     if row is None:

@@ -427,6 +427,8 @@ def _callable(function: object) -> FunctionType:
     if isinstance(function, Kernel):
         shown = function.underlying.__name__
         raise CompileError(f"{shown} is a kernel: device code cannot call it", help="make the shared part a @func")
+    if isinstance(plain := getattr(function, "py_func", None), FunctionType):  # of numba's decorators
+        return plain
     module = getattr(function, "__module__", None)
     name = describe(function)
     if isinstance(function, (np.ufunc, BuiltinFunctionType, type(np.dot))) and module not in ("builtins", None):

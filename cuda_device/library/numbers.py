@@ -358,7 +358,7 @@ def round_integer(x: Any, digits: Any) -> Any:
 
 def round_to(x: Any, digits: Any) -> Any:
     """`round(x, digits)` of a float: correct up to the last bit of the scaled number."""
-    scale = 10.0**digits
+    scale = (np.float64(10) if isinstance(x, np.float64) else 10.0) ** digits  # which digits of 32 bits do not narrow
     scaled = x * scale
     return entities.float_round(scaled) / scale if math.isfinite(scaled) else x
 

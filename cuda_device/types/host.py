@@ -132,6 +132,9 @@ def dtype_of_element(element: model.Type) -> np.dtype[Any]:
     return np.dtype(_row(element).scalar)
 
 
+_NUMBAS = ("numba", "numba_cuda")  # whose types are no dtypes, but have their names
+
+
 def dtype_of(spelling: Any) -> np.dtype[Any]:
     """The dtype that a user means by `spelling`: a NumPy dtype, scalar type or name, or Python's bool, int, float or complex.
 
@@ -142,6 +145,8 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
         return dtype_of_element(spelling)
     if isinstance(spelling, type) and spelling in PYTHON:
         return dtype_of_element(PYTHON[spelling])
+    if type(spelling).__module__.partition(".")[0] in _NUMBAS:
+        spelling = str(spelling)
     if spelling is None:
         raise TypeError("None is not a dtype: write float32, or leave the dtype out")
     try:

@@ -142,8 +142,8 @@ def ensure_context() -> int:
     """This thread's current context; where it has none, device 0's primary context becomes current. Returns the handle."""
     context = current_context()
     if not context:
+        make_current(0)
         context = primary_context(0)
-        check(bindings().cuCtxSetCurrent(context), "making device 0 current")
     return context
 
 
@@ -179,6 +179,11 @@ class Using:
 def using(context: int) -> Using:
     """For `with using(context):`, a block in which `context` is current."""
     return Using(context)
+
+
+def make_current(ordinal: int) -> None:
+    """Makes the primary context of a device this thread's current one."""
+    check(bindings().cuCtxSetCurrent(primary_context(ordinal)), f"making device {ordinal} current")
 
 
 def current_ordinal() -> int:

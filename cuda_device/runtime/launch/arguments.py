@@ -248,7 +248,8 @@ def _numbers_of(value: Any) -> Iterator[Leaf]:
         for item in value.reshape(-1):
             yield from _numbers_of(item)
     else:
-        yield value.item()
+        item = value.item()
+        yield from (item.real, item.imag) if isinstance(item, complex) else (item,)
 
 
 def _constant(value: object, name: str) -> Argument:

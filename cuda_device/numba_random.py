@@ -1,0 +1,120 @@
+"""The names of `numba.cuda.random`: xoroshiro128+ with a state for each thread, the same numbers as numba's.
+
+    states = create_xoroshiro128p_states(blocks * threads, seed=1)
+
+    @cuda.jit
+    def fill(states, out):
+        i = cuda.grid(1)
+        out[i] = xoroshiro128p_uniform_float32(states, i)
+
+For new kernels `cuda_device.Philox` is smaller and quicker: it needs no states in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import float32, float64, uint64
+
+from cuda_device.device.functions import func, kernel
+from cuda_device.numba_compat import DeviceNDArray, to_device
+from cuda_device.runtime.gpu.streams import cpu_stream
+from cuda_device.runtime.launch.launcher import launch
+
+xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
+_JUMP = 0xBEAC0467EBA5FACB, 0xD86B048B86AA9922
+
+
+@func
+def _rotated(x: Any, k: Any) -> Any:
+    return x << k | x >> (64 - k)
+
+
+@func
+def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
+    """Sets the state `states[index]` by SplitMix64 of the seed."""
+    z = uint64(seed) + uint64(0x9E3779B97F4A7C15)
+    z = (z ^ z >> 30) * uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> 27) * uint64(0x94D049BB133111EB)
+    z ^= z >> 31
+    states[index].s0 = z
+    states[index].s1 = z
+
+
+@func
+def xoroshiro128p_next(states: Any, index: Any) -> Any:
+    """The next uint64 of `states[index]`, which goes on by one."""
+    s0, s1 = states[index].s0, states[index].s1
+    mixed = s0 ^ s1
+    states[index].s0 = _rotated(s0, 55) ^ mixed ^ mixed << 14
+    states[index].s1 = _rotated(mixed, 36)
+    return s0 + s1
+
+
+@func
+def xoroshiro128p_jump(states: Any, index: Any) -> None:
+    """Lets `states[index]` go on by 2**64 numbers."""
+    s0, s1 = uint64(0), uint64(0)
+    for word in range(2):
+        bits = uint64(_JUMP[0]) if word == 0 else uint64(_JUMP[1])
+        for bit in range(64):
+            if bits >> bit & uint64(1):
+                s0 ^= states[index].s0
+                s1 ^= states[index].s1
+            xoroshiro128p_next(states, index)
+    states[index].s0 = s0
+    states[index].s1 = s1
+
+
+@func
+def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
+    """A float64 from 0 to below 1; `states[index]` goes on by one."""
+    return float64(xoroshiro128p_next(states, index) >> 11) * float64(1 / (1 << 53))
+
+
+@func
+def xoroshiro128p_uniform_float32(states: Any, index: Any) -> Any:
+    """A float32 from 0 to 1; `states[index]` goes on by one."""
+    return float32(xoroshiro128p_uniform_float64(states, index))
+
+
+@func
+def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
+    """A normally distributed float32 of mean 0 and deviation 1, by Box and Muller; `states[index]` goes on by two."""
+    radius = math.sqrt(float32(-2.0) * math.log(xoroshiro128p_uniform_float32(states, index)))
+    return radius * math.cos(float32(2 * math.pi) * xoroshiro128p_uniform_float32(states, index))
+
+
+@func
+def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
+    """A normally distributed float64 of mean 0 and deviation 1, of uniform float32, as numba's; it goes on by two."""
+    radius = math.sqrt(float64(-2.0) * math.log(float64(xoroshiro128p_uniform_float32(states, index))))
+    return radius * math.cos(float64(2 * math.pi) * float64(xoroshiro128p_uniform_float32(states, index)))
+
+
+@kernel(checked=False)
+def _initialise(states: Any, seed: uint64, start: uint64) -> None:
+    init_xoroshiro128p_state(states, 0, seed)
+    for _ in range(start):
+        xoroshiro128p_jump(states, 0)
+    for i in range(1, len(states)):
+        states[i] = states[i - 1]
+        xoroshiro128p_jump(states, i)
+
+
+def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: Any = 0) -> DeviceNDArray:
+    """States for `n` threads, on the device: each 2**64 numbers behind the one before it.
+
+    The first is `subsequence_start` such steps behind the one of `seed`.
+    """
+    states = np.zeros(n, xoroshiro128p_dtype)
+    if n:
+        launch(_initialise, states, seed & ~(~0 << 64), subsequence_start, grid=1, block=1, stream=cpu_stream())
+    return to_device(states, stream)
+
+
+def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: Any = 0) -> None:
+    """Sets all states of an array on the device, as `create_xoroshiro128p_states` makes them."""
+    states.copy_to_device(create_xoroshiro128p_states(len(states), seed, subsequence_start), stream)
