@@ -35,6 +35,7 @@ _MODULES = {
     "device.machine_functions": (
         "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"
     ),
+    "device.clusters": "block_rank cluster_dim cluster_idx cluster_shared",
     "device.memory": "dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc rsqrt",
     "device.positioning": "block_dim block_idx grid_dim grid_size thread_idx tid",
@@ -57,7 +58,7 @@ _MODULES = {
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",
-    "library.grid_barrier": "grid_sync",
+    "library.grid_barrier": "cluster_sync grid_sync",
     "library.groups": "group_barrier signal wait_until",
     "runtime.launch.compiling": "Compiled LoadedKernel NativeFunction Parameter compile load",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",

@@ -11,6 +11,10 @@ from cuda_device.device.atomic_types import Atomic as Atomic
 from cuda_device.device.atomic_types import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
 from cuda_device.device.atomics import threadfence as threadfence
+from cuda_device.device.clusters import block_rank as block_rank
+from cuda_device.device.clusters import cluster_dim as cluster_dim
+from cuda_device.device.clusters import cluster_idx as cluster_idx
+from cuda_device.device.clusters import cluster_shared as cluster_shared
 from cuda_device.device.expressions import ConstExpr as ConstExpr
 from cuda_device.device.functions import Extern as Extern
 from cuda_device.device.functions import Func as Func
@@ -132,6 +136,7 @@ from cuda_device.interop.bindings import bindings as bindings
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include
+from cuda_device.library.grid_barrier import cluster_sync as cluster_sync
 from cuda_device.library.grid_barrier import grid_sync as grid_sync
 from cuda_device.library.groups import group_barrier as group_barrier
 from cuda_device.library.groups import signal as signal

@@ -75,6 +75,7 @@ class FakeDriver:
     )
     CUmemPool_attribute = CUstream_flags = _Names()
     CUgraphExecUpdateResult = SimpleNamespace(**libcuda.ENUMERATIONS["CUgraphExecUpdateResult"])
+    CUlaunchAttributeID = SimpleNamespace(**libcuda.ENUMERATIONS["CUlaunchAttributeID"])
 
     def __init__(self, devices: int = 1) -> None:
         self.log: list[tuple[Any, ...]] = []

@@ -79,6 +79,7 @@ UNREACHED_OPERATIONS = {
     "extern": "it needs C++",
     "generic": "it is for calls of C++",
     "grid_word": "of cooperative launches; see test_grid_sync",
+    "in_cluster": "of clusters; see test_clusters",
     "machine": "one instruction of a GPU; see test_machine_functions",
     "pause": "it is for threads that wait; see test_atomics",
     "timer": "what it says differs from run to run; see test_timing",
@@ -103,6 +104,9 @@ UNREACHED_ENTITIES = {
     "complex_of": "it is for functions of ours",
     **dict.fromkeys(("displaced", "distance"), "they are for functions of ours"),
     "grid_word": "of cooperative launches; see test_grid_sync",
+    **dict.fromkeys(
+        ("block_rank", "cluster_dim", "cluster_idx", "cluster_shared", "cluster_word"), "see test_clusters"
+    ),
     "is_exactly": "it is decided while compiling",
     "nanosleep": "it is for threads that wait; see test_atomics",
     **dict.fromkeys(("clock64", "globaltimer"), "what they say differs from run to run; see test_timing"),

@@ -22,6 +22,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import inspect
+import math
 import os
 import re
 import sys
@@ -50,6 +51,7 @@ class Options:
 
     Of a kernel: a block has at most `max_threads`, of which a multiprocessor can hold `min_blocks` blocks; a thread uses at
     most `max_registers`, and has `stack_size` bytes of stack at least; 0 leaves it to the assembler (`runtime/launch/launcher`).
+    `cluster` is the number of blocks of a cluster along each axis; None leaves it to the launch.
     `races` looks for races, on the CPU alone: the stream says so. `launch_facts` counts on what launches check
     (`runtime/launch/launcher`): every array is small, and none that the kernel writes shares memory with another.
     """
@@ -64,6 +66,7 @@ class Options:
     min_blocks: int = 0
     max_registers: int = 0
     stack_size: int = 0
+    cluster: tuple[int, int, int] | None = None
     races: bool = False
     launch_facts: bool = False
 
@@ -101,6 +104,13 @@ def _is_int(low: int, high: int) -> Callable[[object], bool]:
     return lambda value: type(value) is int and low <= value <= high
 
 
+def _cluster(value: object) -> tuple[int, int, int] | None:
+    """The blocks of a cluster along x, y and z; None for what is no size of one."""
+    sizes = (*value, 1, 1)[:3] if isinstance(value, tuple) and 0 < len(value) <= 3 else (value, 1, 1)
+    fits = all(type(size) is int and size > 0 for size in sizes) and math.prod(sizes) <= 8
+    return sizes if fits else None
+
+
 def _is_fastmath(value: object) -> bool:
     if isinstance(value, bool):
         return True
@@ -129,6 +139,11 @@ _KEYWORDS = {
     "min_blocks": _Keyword(_is_int(1, 32), "a number of blocks from 1 to 32", for_kernels=True),
     "max_registers": _Keyword(_is_int(16, 255), "a number of registers from 16 to 255", for_kernels=True),
     "stack_size": _Keyword(_is_int(1, _MOST_STACK), f"a number of bytes from 1 to {_MOST_STACK}", for_kernels=True),
+    "cluster": _Keyword(
+        lambda value: _cluster(value) is not None,
+        "the blocks of a cluster, at most 8: an int or a tuple of one to three ints",
+        for_kernels=True,
+    ),
 }
 
 
@@ -148,6 +163,8 @@ def with_options(
             raise TypeError(f"{who}({name}=…) takes {_KEYWORDS[name].wanted}, not {value!r}")
         if name == "fastmath":
             changes[name] = _fastmath(value)
+        if name == "cluster":
+            changes[name] = _cluster(value)
     if changes.get("debug"):
         changes.setdefault("level", 0)
     changed = replace(options, **changes)  # type: ignore[arg-type]
@@ -270,14 +287,16 @@ class Kernel(DecoratedFunction):
         name = self.underlying.__name__
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
-    def bind(self, *, grid: Any = None, block: Any = None, shared: Any = 0, threads: Any = None) -> Any:
+    def bind(
+        self, *, grid: Any = None, block: Any = None, shared: Any = 0, threads: Any = None, cluster: Any = None
+    ) -> Any:
         """Returns a `BoundKernel`: the kernel with the size of its launches, called as `bound(*args, stream=…)`.
 
         Each parameter is what `launch` takes, or a function of the kernel's arguments that returns it. Raises `TypeError` if such
         a function takes other parameters, and if neither `grid` nor `threads` is given.
         """
         # It lies above this module, and is found as programs find it.
-        return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads)
+        return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads, cluster)
 
     def __getitem__(self, _: object) -> NoReturn:
         """Refuses numba-cuda's and Triton's way to launch."""
@@ -420,6 +439,7 @@ def kernel(
     min_blocks: int = ...,
     max_registers: int = ...,
     stack_size: int = ...,
+    cluster: int | tuple[int, ...] = ...,
     nvtx: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
@@ -433,7 +453,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     `max_threads` is the largest block that may be launched (a larger one is a `LaunchError`), `min_blocks` the number of such
     blocks that should fit on a multiprocessor, and `max_registers` the largest number of registers of a thread. `stack_size`
     is the minimum stack of a thread on a GPU in bytes; kernels with recursion get 32 KiB by default, or less if all stacks
-    would take more than an eighth of the GPU's memory. `lineinfo=True` adds line tables for profilers, `level` is LLVM's
+    would take more than an eighth of the GPU's memory. `cluster` is the size of the clusters of every launch, as `launch` takes
+    it (`__cluster_dims__` in CUDA C++). `lineinfo=True` adds line tables for profilers, `level` is LLVM's
     optimisation level, and `contract=False` prevents the fusion of products and sums. `debug=True` is for debuggers: the code
     is not optimised, unless `level` says so, and describes lines and variables to gdb and cuda-gdb.
 

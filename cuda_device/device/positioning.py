@@ -77,7 +77,7 @@ def _read(build: Lowering, name: str) -> Value:
     return build.op(ops.REGISTER, UINT32, nonneg=True, name=name)
 
 
-def _vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> Intrinsic:
+def vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> Intrinsic:
     """The row of a vector whose elements CUDA's limits keep from growing above `most`."""
 
     def infer(_: Sequence[Known]) -> Typed:
@@ -127,8 +127,8 @@ def _row(entity: object, name: str, one: Callable[[Lowering, str], Value]) -> In
 
 
 ROWS = (
-    *map(_vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
-    *(_vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
+    *map(vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
+    *(vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
     _row(tid, "tid", _position),
     _row(grid_size, "grid_size", _extent),
 )

@@ -15,7 +15,7 @@ from typing import Any
 from cuda_device.device.functions import Kernel
 from cuda_device.errors import LaunchError
 from cuda_device.groups.device_group import DeviceArrayGroup, DeviceGroup
-from cuda_device.runtime.gpu.grid import shape_of
+from cuda_device.runtime.gpu.grid import clustered, shape_of
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch.arguments import arguments_of, parameters_of
 from cuda_device.runtime.launch.launcher import check_kernel, is_sized, load, sized, start, users_traceback, variant_of
@@ -75,6 +75,7 @@ def _prepared(
             shape = shape_of(size["grid"], size["block"], size["shared"], kernel.options.build.max_threads)
         else:
             shape = sized(variant, stream, **size)
+        shape = clustered(shape, None, kernel.options.build.cluster)
         buffer = variant.pack(arguments)
         if isinstance(stream, GpuStream):
             with stream.using():

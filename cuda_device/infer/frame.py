@@ -381,7 +381,7 @@ class Frame:
             return self.tuple([self.literal(item) for item in value])
         row = self.program.row(value)
         if row is not None and row.is_value:
-            return self.intrinsic(row, row.infer(()), ())
+            return self.intrinsic(row, self.ask(row, ()), ())
         if isinstance(value, VectorValue):
             return self.composite(value.model, [self.literal(item) for item in value])
         if is_struct(type(value)):

@@ -86,7 +86,7 @@ class Outline:
                 op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x" and op.result.type == INT32
                 for op in found
             ),
-            cooperative=module.has(ops.GRID_WORD),
+            cooperative=any(op.code is ops.GRID_WORD and not op.attributes.get("cluster") for op in found),
             waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},
             reports={place: _place(op) for place, op in placed if op.code is ops.REPORT},
             prints={place: _print(op) for place, op in placed if op.code is ops.PRINT},

@@ -330,7 +330,15 @@ ROOM = OpDef(
 )
 DYNAMIC_SHARED = OpDef("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
 GRID_WORD = OpDef(
-    "grid_word", D, 0, 1, "A uint32 for the barriers of a cooperative launch; all but its highest bit is 0 then."
+    "grid_word",
+    D,
+    0,
+    1,
+    "A uint32 for the barriers of a cooperative launch, or of a `cluster`; all but its highest bit is 0 then.",
+    optional=("cluster",),
+)
+IN_CLUSTER = OpDef(
+    "in_cluster", D, 2, 1, "Where a reference to shared memory points, in the block of the cluster that has a rank."
 )
 CONSTANT = OpDef("constant", D, 0, 1, "Memory that nobody writes; `data` is hexadecimal.", ("data", "align"))
 VARIABLE = OpDef(

@@ -334,6 +334,8 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
     job = variant.work.job
     if variant.work.outline.cooperative:
         raise UnsupportedSignature("a cooperative launch")
+    if job.options.cluster is not None:
+        raise UnsupportedSignature("clusters")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [guard_writer.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []

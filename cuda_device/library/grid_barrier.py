@@ -1,4 +1,4 @@
-"""`grid_sync`: a barrier of all threads of a launch.
+"""`grid_sync` and `cluster_sync`: barriers of all threads of a launch, and of a cluster.
 
     x[i] = …
     grid_sync()
@@ -10,9 +10,13 @@ block adds 1, and the first block what makes the highest bit change when all hav
 
 from __future__ import annotations
 
+from typing import Any
+
 from numpy import uint32
 
 from cuda_device.device.atomics import atomic_ref
+from cuda_device.device.clusters import block_rank, cluster_dim, cluster_word
+from cuda_device.device.inline_ptx import ptx
 from cuda_device.device.memory import grid_word
 from cuda_device.device.positioning import block_idx, grid_dim, thread_idx
 from cuda_device.device.sync import syncthreads
@@ -27,13 +31,35 @@ def grid_sync() -> None:
     `cooperative_groups::this_grid().sync()`: a grid with more blocks than the device can run at once is a `LaunchError`, which
     says how many it can. The CPU stream runs 256. Device code only.
     """
+    blocks = grid_dim.x * grid_dim.y * grid_dim.z
+    _meet(grid_word(), blocks, block_idx.x == 0 and block_idx.y == 0 and block_idx.z == 0)
+
+
+def _meet(number: Any, blocks: Any, is_first: Any) -> None:
+    """Waits for the threads of so many blocks, one of which is the first."""
     syncthreads()
     if thread_idx.x == 0 and thread_idx.y == 0 and thread_idx.z == 0:
-        blocks = grid_dim.x * grid_dim.y * grid_dim.z
-        is_first = block_idx.x == 0 and block_idx.y == 0 and block_idx.z == 0
-        word = atomic_ref(grid_word(), 0)
+        word = atomic_ref(number, 0)
         # The others add blocks - 1 in all.
         before = word.add(uint32(_HIGHEST - (blocks - 1)) if is_first else uint32(1), "release", "device")
         while ((word.load("acquire", "device") ^ before) & uint32(_HIGHEST)) == 0:
             pass
     syncthreads()
+
+
+def cluster_sync() -> None:
+    """Waits until all threads of the cluster have reached the barrier. What they wrote before it is visible to all after it.
+
+    Every thread of every block of the cluster that has not returned has to call it, as for CUDA's
+    `cooperative_groups::this_cluster().sync()`; on the CPU stream all that its block has. Where each block is a cluster, that is
+    `syncthreads`. Device code for sm_90 and later only.
+    """
+    blocks = cluster_dim.x * cluster_dim.y * cluster_dim.z
+    ptx("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;", blocks, host=_meet_cluster)
+
+
+def _meet_cluster(blocks: Any) -> None:
+    if blocks > 1:
+        _meet(cluster_word(), blocks, block_rank == 0)
+    else:
+        syncthreads()

@@ -3,7 +3,8 @@
     bins = device.shared_array(256, device.int32)
     device.atomic_ref(bins, b).add(1)             seq_cst, system      →      relaxed, block
 
-**Scopes.** Shared memory can be reached by the threads of one block alone, so a scope of the block includes every thread that
+**Scopes.** Shared memory can be reached by the threads of one block alone, unless the kernel asks for that of other blocks
+(`cluster_shared`), whose atomics stay as they are. So a scope of the block includes every thread that
 accesses it. Two operations are morally strong, in the words of PTX's memory model, if their scopes include each other's
 threads: for accesses to shared memory that holds with the narrow scope as with the wide one. Causality order is
 transitive over edges of any scope: what a thread acquired through shared memory it hands on by a release of a wider scope.
@@ -42,7 +43,7 @@ _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 
 def run(module: Module) -> None:
     """Narrows scopes, and drops orders that nobody can see."""
-    if not module.has(*_ATOMICS):
+    if not module.has(*_ATOMICS) or module.has(ops.IN_CLUSTER):
         return
     for function in module.functions:
         for op in function.ops():

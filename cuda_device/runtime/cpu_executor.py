@@ -88,6 +88,7 @@ def execute(
     parameters: Any,
     *,
     dynamic_shared: int = 0,
+    cluster: Index = (1, 1, 1),
     places: Mapping[int, ReportPlace] | None = None,
     checked: bool = False,
     may_run_long: bool = True,
@@ -108,7 +109,13 @@ def execute(
     `log` is the address of the log where threads tell the race detector what they do, `output` that of the function that
     takes what they print. Once `stopped()` is true, the launch ends with an `InterruptedError`.
     """
-    launch = _Launch(code, _control(grid, block, parameters, dynamic_shared, checked), (parameters, keep))
+    in_cluster = cluster[0] * cluster[1] * cluster[2]
+    records = (
+        ctypes.c_int64 * (grid[0] * grid[1] * grid[2] // in_cluster * (in_cluster + 1) if in_cluster > 1 else 0)
+    )()
+    launch = _Launch(code, _control(grid, block, parameters, dynamic_shared, checked), (parameters, keep, records))
+    launch.control.cluster_dim_x, launch.control.cluster_dim_y, launch.control.cluster_dim_z = cluster
+    launch.control.clusters = ctypes.addressof(records) if in_cluster > 1 else None
     launch.control.log = log
     launch.control.print = output
     launch.control.stack = _stack_bytes()
@@ -119,6 +126,8 @@ def execute(
     blocks = launch.control.blocks
     count = min(workers or worker_count(), blocks)
     launch.control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks if schedule is None else 1
+    if in_cluster > 1:
+        launch.control.chunk = 1  # blocks of a cluster come one after the other, wherever they stand in the grid
     small = not may_run_long and blocks * block[0] * block[1] * block[2] <= _SMALL
     # Only the main thread hears Ctrl-C, and only while it runs Python.
     interruptible = stopped is not None or threading.current_thread() is threading.main_thread()

@@ -52,8 +52,19 @@ RETURNED = "coro.finish"
 
 # What the hardware guarantees about a register: the half-open range of its values.
 _RANGES = {"thread_idx": "0, i32 1024", "block_dim": "1, i32 1025", "block_idx": "0, i32 -2147483648"}
-_BLOCK_FIELDS = {"block_idx": "index", "block_dim": "size", "grid_dim": "grid"}
-_POINTERS = {"shared": "shared", "dynamic_shared": "dynamic", "dynamic_shared_bytes": "dynamic_bytes"}
+_BLOCK_FIELDS = {
+    "block_idx": "index",
+    "block_dim": "size",
+    "grid_dim": "grid",
+    "cluster_idx": "cluster_idx",
+    "cluster_dim": "cluster_dim",
+}
+_POINTERS = {
+    "block_rank": "block_rank",
+    "shared": "shared",
+    "dynamic_shared": "dynamic",
+    "dynamic_shared_bytes": "dynamic_bytes",
+}
 _FUNCTIONS = """\
 declare ptr @llvm.frameaddress.p0(i32)
 declare void @cuda_device.trace(ptr, i32, i64, i64)
@@ -500,11 +511,30 @@ class Cpu(Dialect):
         offset = self.offsets[number]
         return base + f"  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
 
-    def grid_word(self, result: str) -> str:
-        """A field of the launch's record."""
+    def grid_word(self, result: str, cluster: bool) -> str:
+        """A field of the launch's record, or the first one of the cluster's."""
         block, control = f"{result}.block", f"{result}.control"
+        if cluster:
+            return THREAD.load(block, "%thread", "block") + BLOCK.load(result, block, "cluster")
         found = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
         return found + CONTROL.address(result, control, "grid.word")
+
+    def in_cluster(self, address: str, rank: str, result: str) -> str:
+        """As far from where the other block's shared memory begins. Where each block is a cluster, that is the block's own."""
+        block, own, other = f"{result}.block", f"{result}.own", f"{result}.other"
+        text = THREAD.load(block, "%thread", "block") + BLOCK.load(own, block, "shared")
+        text += BLOCK.load(f"{result}.cluster", block, "cluster") + f"  {result}.number = add {rank}, 1\n"
+        lines = (
+            f"{result}.there = getelementptr ptr, ptr {result}.cluster, i32 {result}.number",
+            f"{result}.alone = icmp eq ptr {result}.cluster, null",
+            f"{result}.from = select i1 {result}.alone, ptr {own}.at, ptr {result}.there",
+            f"{other} = load ptr, ptr {result}.from",
+            f"{result}.begin = ptrtoint ptr {own} to i64",
+            f"{result}.place = ptrtoint {address} to i64",
+            f"{result}.offset = sub i64 {result}.place, {result}.begin",
+            f"{result} = getelementptr i8, ptr {other}, i64 {result}.offset",
+        )
+        return text + "".join(f"  {line}\n" for line in lines)
 
     def update(self, update: Update, result: str) -> str:
         """LLVM's instruction."""

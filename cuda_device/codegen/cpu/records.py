@@ -151,18 +151,24 @@ WIDE = WARP_SIZE
 
 # One for each block that runs. `warps`, `handles`, `threads` are arrays: the %Warp of each warp (the words of
 # lanes that do not exist are 0), and for each of `count` threads its coroutine and its %Thread. Frames lie `stride`
-# bytes apart. `base` is where the host thread's stack began to be used for kernels, of which a launch may use `stack` bytes.
+# bytes apart. `cluster` is the record of the block's cluster: a number that its barriers count in, and the address of the shared
+# memory of each of its blocks; null where each block is a cluster. `base` is where the host thread's stack began to be
+# used for kernels, of which a launch may use `stack` bytes.
 BLOCK = Record(
     "%Block",
     (
         *_three("index"),
         *_three("size"),
         *_three("grid"),
+        *_three("cluster_dim"),
+        *_three("cluster_idx"),
+        ("block_rank", "i32"),
         ("count", "i32"),
         ("dynamic_bytes", "i32"),
         ("shared", "ptr"),
         ("dynamic", "ptr"),
         ("base", "ptr"),
+        ("cluster", "ptr"),
         ("control", "ptr"),
         ("parameters", "ptr"),
         ("warps", "ptr"),
@@ -174,7 +180,7 @@ BLOCK = Record(
 )
 
 # One for each launch. `next` is what the workers contend for: alone on its cache line. With a `step`, which is a prime, and a
-# `seed` blocks and warps have their turns in another order.
+# `seed` blocks and warps have their turns in another order. `clusters` are the records of all clusters, one behind the other.
 CONTROL = Record(
     "%Control",
     (
@@ -185,6 +191,7 @@ CONTROL = Record(
         ("parameters", "ptr"),
         *_three("grid"),
         *_three("size"),
+        *_three("cluster_dim"),
         ("dynamic_bytes", "i32"),
         ("checked", "i32"),
         ("stop", "i32"),
@@ -198,6 +205,7 @@ CONTROL = Record(
         ("stack", "i64"),
         ("seed", "i64"),
         ("step", "i64"),
+        ("clusters", "ptr"),
         ("value.0", "i64"),
         ("value.1", "i64"),
         ("waiting", f"[{MAXIMUM_THREADS} x i32]"),

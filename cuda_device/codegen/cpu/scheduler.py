@@ -141,11 +141,30 @@ def advance(control: Any, left: Any, x: Any, y: Any, z: Any) -> Any:
                 z += 1
         return left - 1, x, y, z
     first = atomic_ref(at["next"], 0).add(at[0].chunk, "relaxed")
+    if at[0].clusters != 0 and first < at[0].blocks:
+        x, y, z = in_cluster(control, first)
+        return int64(1), x, y, z
     linear = uint64(permuted(control, first, at[0].blocks, 0))
     line = linear // at[0].grid_x
     plane = line // at[0].grid_y
     left = min(at[0].blocks - first, at[0].chunk)
     return left, uint32(linear % at[0].grid_x), uint32(line % at[0].grid_y), uint32(plane)
+
+
+def in_cluster(control: Any, place: Any) -> Any:
+    """The index of the block at a place, where the blocks of a cluster come one after the other."""
+    at = array_at(Control, control)
+    wide, high, deep = at[0].cluster_dim_x, at[0].cluster_dim_y, at[0].cluster_dim_z
+    size = int64(wide * high * deep)
+    rank = uint32(place % size)
+    number = uint64(permuted(control, place // size, at[0].blocks // size, 0))
+    across, down = at[0].grid_x // wide, at[0].grid_y // high
+    line = number // across
+    return (
+        uint32(number % across) * wide + rank % wide,
+        uint32(line % down) * high + rank // wide % high,
+        uint32(line // down) * deep + rank // wide // high,
+    )
 
 
 def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
@@ -171,6 +190,12 @@ def opened(control: Any, static: Any) -> Any:
     to[0].size_x, to[0].size_y, to[0].size_z = of[0].size_x, of[0].size_y, of[0].size_z
     to[0].grid_x, to[0].grid_y, to[0].grid_z = of[0].grid_x, of[0].grid_y, of[0].grid_z
     to[0].dynamic_bytes, to[0].parameters = of[0].dynamic_bytes, of[0].parameters
+    to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z = (
+        of[0].cluster_dim_x,
+        of[0].cluster_dim_y,
+        of[0].cluster_dim_z,
+    )
+    to[0].block_rank, to[0].cluster = uint32(0), int64(0)
     to[0].control = control
     to[0].count = of[0].size_x * of[0].size_y * of[0].size_z
     fixed = static + (_ALIGNMENT - 1) & -_ALIGNMENT
@@ -205,9 +230,19 @@ def with_threads(block: Any) -> Any:
 
 
 def begin(block: Any, x: Any, y: Any, z: Any) -> None:
-    """Says which block it is."""
+    """Says which block it is, and to its cluster where its shared memory is."""
     to = array_at(Block, block)
     to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
+    wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
+    to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x // wide, y // high, z // deep
+    clusters = array_at(Control, to[0].control)[0].clusters
+    if clusters != 0:
+        rank = x % wide + wide * (y % high + high * (z % deep))
+        line = y // high + to[0].grid_y // high * (z // deep)
+        number = int64(x // wide) + int64(to[0].grid_x // wide) * int64(line)
+        record = clusters + 8 * number * (1 + wide * high * deep)
+        to[0].block_rank, to[0].cluster = rank, record
+        array_at(int64, record)[1 + rank] = to[0].shared
 
 
 def close(block: Any) -> None:

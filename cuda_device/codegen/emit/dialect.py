@@ -208,8 +208,12 @@ class Dialect(ABC):
         """Text, and the operand, that give the address of a shared array, or (None) of the launch's shared memory."""
 
     @abstractmethod
-    def grid_word(self, result: str) -> str:
-        """The address of the number that the barriers of a cooperative launch count in."""
+    def grid_word(self, result: str, cluster: bool) -> str:
+        """The address of the number that the barriers of a cooperative launch, or on the CPU of a cluster, count in."""
+
+    @abstractmethod
+    def in_cluster(self, address: str, rank: str, result: str) -> str:
+        """The same place in the shared memory of another block of the cluster."""
 
     def sync_scope(self, scope: Scope) -> str:
         """What an atomic instruction says of its scope."""

@@ -556,7 +556,12 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.LOCAL: _local,
     ops.CONSTANT: lambda to, op: to.names.__setitem__(op.result, f"@{llvm_writer.constant_name(op)}"),
     ops.REGISTER: lambda to, op: to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result))),
-    ops.GRID_WORD: lambda to, op: to.lines.append(to.dialect.grid_word(to.name(op.result))),
+    ops.GRID_WORD: lambda to, op: to.lines.append(
+        to.dialect.grid_word(to.name(op.result), bool(op.attributes.get("cluster")))
+    ),
+    ops.IN_CLUSTER: lambda to, op: to.lines.append(
+        to.dialect.in_cluster(to.typed(op.operands[0]), to.typed(op.operands[1]), to.name(op.result))
+    ),
     ops.TIMER: lambda to, op: to.lines.append(to.dialect.timer(str(op.attributes["name"]), to.name(op.result))),
     **dict.fromkeys(
         (

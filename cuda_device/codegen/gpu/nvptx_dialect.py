@@ -103,7 +103,10 @@ _PLAIN_REGISTERS = {
 }
 _INTRINSICS = (
     *(f"i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"),
+    *(f"i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for name in ("clusterid", "cluster.nctaid") for axis in "xyz"),
+    "i32 @llvm.nvvm.read.ptx.sreg.cluster.ctarank()",
     "i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()",
+    "ptr @llvm.nvvm.mapa(ptr, i32)",
     "void @llvm.nvvm.nanosleep(i32)",
     "void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind",
     "void @llvm.trap() noreturn nounwind",
@@ -123,15 +126,28 @@ class Nvptx(Dialect):
     # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not
     # convergent LLVM finds later by itself.
     called = " convergent"
-    _REGISTERS: ClassVar = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
+    _REGISTERS: ClassVar = {
+        "thread_idx": "tid",
+        "block_idx": "ctaid",
+        "block_dim": "ntid",
+        "grid_dim": "nctaid",
+        "cluster_idx": "clusterid",
+        "cluster_dim": "cluster.nctaid",
+    }
     # What the hardware promises of a register: the half-open range of its values along x, y and z.
     _RANGES: ClassVar = {
         "thread_idx": ((0, 1024), (0, 1024), (0, 64)),
         "block_dim": ((1, 1025), (1, 1025), (1, 65)),
         "block_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
         "grid_dim": ((1, 2147483648), (1, 65536), (1, 65536)),
+        "cluster_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
+        "cluster_dim": ((1, 17), (1, 17), (1, 17)),
     }
-    _LANE_REGISTERS: ClassVar = {"lane_id": ("laneid", "range(i32 0, 32) "), "lanemask_lt": ("lanemask.lt", "")}
+    _LANE_REGISTERS: ClassVar = {
+        "lane_id": ("laneid", "range(i32 0, 32) "),
+        "lanemask_lt": ("lanemask.lt", ""),
+        "block_rank": ("cluster.ctarank", "range(i32 0, 16) "),
+    }
     _SPACES: ClassVar = {
         Space.GENERIC: "ptr",
         Space.GLOBAL: "ptr addrspace(1)",
@@ -213,7 +229,12 @@ class Nvptx(Dialect):
         """A global variable of the shared space; one without a size begins where the static arrays end."""
         return "", "@dynamic_shared" if number is None else f"@shared_{number}"
 
-    def grid_word(self, result: str) -> str:
+    def in_cluster(self, address: str, rank: str, result: str) -> str:
+        """`mapa`, of a generic address."""
+        own = f"  {result}.own = addrspacecast {address} to ptr\n"
+        return f"{own}  {result} = call ptr @llvm.nvvm.mapa(ptr {result}.own, {rank})\n"
+
+    def grid_word(self, result: str, cluster: bool) -> str:
         """Where cooperative groups of CUDA have it: behind the first word of what the driver gives to such a launch."""
         code = "{ .reg .b32 %low, %high; mov.b32 %high, %envreg1; mov.b32 %low, %envreg2; mov.b64 $0, {%low, %high}; }"
         address = f'  {result}.given = call i64 asm "{code}", "=l"()\n  {result}.at = add i64 {result}.given, 4\n'
@@ -310,7 +331,13 @@ def _declarations(text: str) -> list[str]:
 
 def _attributes(options: Options, kernel: bool) -> str:
     """What the definition of a function says."""
-    bounds = {"maxntid": options.max_threads, "minctasm": options.min_blocks, "maxnreg": options.max_registers}
+    bounds: dict[str, object] = {
+        "maxntid": options.max_threads,
+        "minctasm": options.min_blocks,
+        "maxnreg": options.max_registers,
+    }
+    if options.cluster is not None:
+        bounds["cluster_dim"] = ",".join(map(str, options.cluster))
     given = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and kernel]
     return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
 

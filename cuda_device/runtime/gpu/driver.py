@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 import threading
 from collections.abc import Collection
 from typing import Any
@@ -625,15 +626,25 @@ def launch(
     stream: int,
     params: int,
     cooperative: bool = False,
+    cluster: tuple[int, int, int] = (1, 1, 1),
 ) -> None:
     """Starts `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
     api = bindings()
-    if cooperative:
+    if cluster != (1, 1, 1):
+        ids = api.CUlaunchAttributeID
+        attributes = struct.pack("=I4x3I52x", ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, *cluster)
+        attributes += struct.pack("=I4xI60x", ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative)
+        given = ctypes.create_string_buffer(attributes)
+        config = struct.pack("=7I4xQQI4x", *grid, *block, shared, stream, ctypes.addressof(given), 2)
+        found = ctypes.create_string_buffer(config)
+        (status,) = api.cuLaunchKernelEx(ctypes.addressof(found), kernel, params, 0)
+    elif cooperative:
         (status,) = api.cuLaunchCooperativeKernel(kernel, *grid, *block, shared, stream, params)
     else:
         (status,) = api.cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
     if status != SUCCESS:
-        raise error_of(int(status), f"launching a grid of {grid} blocks of {block} threads")
+        clusters = "" if cluster == (1, 1, 1) else f" in clusters of {cluster}"
+        raise error_of(int(status), f"launching a grid of {grid} blocks of {block} threads{clusters}")
 
 
 def launch_host_function(stream: int, function: int, data: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device.errors import LaunchError
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.vector_classes import VectorValue
 
 Index = tuple[int, int, int]
@@ -19,6 +19,7 @@ Index = tuple[int, int, int]
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 MOST_THREADS = (1024, 1024, 64)
 MOST_IN_BLOCK = 1024
+MOST_IN_CLUSTER = 8  # on every GPU that has clusters
 _MOST_COVERED = tuple(map(operator.mul, MOST_BLOCKS, MOST_THREADS))
 MOST_POSITIONS = 1 << 31
 """A kernel that counts threads along an axis in int32 (`tid`, `grid_size`) is launched with fewer than this."""
@@ -26,11 +27,12 @@ MOST_POSITIONS = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a launch: blocks, threads of a block, bytes of dynamic shared memory of a block."""
+    """The size of a launch: blocks, threads of a block, bytes of dynamic shared memory of a block, blocks of a cluster."""
 
     grid: Index
     block: Index
     dynamic: int
+    cluster: Index = (1, 1, 1)
 
 
 AUTO = "auto"
@@ -59,6 +61,25 @@ def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
             _MORE_BLOCKS,
         )
     return Shape(grid_size, block_size, _shared_bytes(shared))
+
+
+def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
+    """A size with that of its clusters; None is the one that the kernel was compiled for, if any. Raises `LaunchError`."""
+    sizes = compiled if cluster is None else _dimensions(cluster, "cluster", (MOST_IN_CLUSTER,) * 3, "blocks")
+    if sizes is None:
+        return shape
+    if compiled is not None and sizes != compiled:
+        raise LaunchError(
+            f"cluster={cluster}: the kernel is compiled for clusters of {compiled} blocks", "leave cluster out"
+        )
+    if sizes[0] * sizes[1] * sizes[2] > MOST_IN_CLUSTER:
+        raise LaunchError(f"cluster={cluster}: a cluster has {MOST_IN_CLUSTER} blocks at most", "use smaller clusters")
+    if any(blocks % size for blocks, size in zip(shape.grid, sizes, strict=True)):
+        raise LaunchError(
+            f"grid={shape.grid} is no multiple of cluster={sizes} along each axis",
+            "launch a grid of whole clusters, and let the threads that are too many do nothing",
+        )
+    return replace(shape, cluster=sizes)
 
 
 def covering(threads: Any, block: Any, auto: Callable[[], int], shared: Any, most_threads: int = 0) -> Shape:
@@ -91,7 +112,9 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
         if not 1 <= size <= limit:
             remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
-            if unit == "blocks" and size:
+            if name == "cluster":
+                remedy = "use smaller clusters, of one block at least"
+            elif unit == "blocks" and size:
                 remedy = "launch fewer blocks, and let each thread loop in steps of grid_size(1)"
             raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible", remedy)
     return x, y, z

@@ -28,7 +28,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, covering, shape_of
+from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, clustered, covering, shape_of
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
@@ -42,7 +42,7 @@ from cuda_device.runtime.launch.arguments import (
     runtime_types,
 )
 from cuda_device.types.abi import Packing, packing
-from cuda_device.types.architectures import of_capability, parse
+from cuda_device.types.architectures import Architecture, of_capability, parse
 from cuda_device.types.layout import WIDEST_ACCESS
 from cuda_device.types.model import SMALL
 
@@ -239,6 +239,7 @@ def launch(
     stream: Any = None,
     shared: int = 0,
     threads: Any = None,
+    cluster: Any = None,
     **kwargs: Any,
 ) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
@@ -247,19 +248,26 @@ def launch(
     along x, y and z. Instead of `grid`, `threads` gives the minimum number of threads along each axis, such as the shape of
     an array; the grid is then as large as necessary, and the last blocks may exceed it. `block="auto"`, the default with
     `threads`, is the size with which a GPU runs the most threads at once, according to the driver's occupancy calculator, and
-    256 on the CPU stream. (If the kernel itself has a parameter called `threads`, the argument goes there.) `shared` is the
-    dynamic shared memory of a block in bytes. `stream` is a stream of this package, `cuda.core`, torch or CuPy, anything with
-    `__cuda_stream__`, a handle, or None for `default_stream()`.
+    256 on the CPU stream. `cluster` is the number of blocks of a cluster along each axis, 8 in all at most; the grid has whole
+    clusters (sm_90 and later). (If the kernel itself has a parameter called `threads` or `cluster`, the argument goes there.)
+    `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this package, `cuda.core`, torch or
+    CuPy, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
 
     Raises `LaunchError` for a launch that cannot be made, `CompileError` for a kernel that cannot be compiled, and, on the
     CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
     """
-    if machine_launch and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs):
+    if (
+        cluster is None
+        and machine_launch
+        and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs)
+    ):
         return
     try:
         check_kernel(f)
         if threads is not None and "threads" in parameters_of(f.underlying).names:
             kwargs["threads"], threads = threads, None
+        if cluster is not None and "cluster" in parameters_of(f.underlying).names:
+            kwargs["cluster"], cluster = cluster, None
         says_all = is_sized(grid, block, threads)
         if says_all:
             shape = shape_of(grid, block, shared, f.options.build.max_threads)
@@ -268,6 +276,8 @@ def launch(
         variant = variant_of(f, arguments, where)
         if not says_all:
             shape = sized(variant, where, grid, block, shared, threads)
+        if cluster is not None or f.options.build.cluster:
+            shape = clustered(shape, cluster, f.options.build.cluster)
         start(variant, where, shape, variant.pack(arguments), arguments)
         if isinstance(where, GpuStream):
             _count(f, variant, where, args, kwargs)
@@ -490,6 +500,7 @@ def _start_on_cpu(
                 driver.synchronize_stream(view.stream)
     work = variant.work
     check_positions(variant, shape)
+    _check_cluster(shape, work.job.target.architecture)
     _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
     if work.outline.cooperative:
         _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
@@ -503,6 +514,7 @@ def _start_on_cpu(
             shape.block,
             buffer,
             dynamic_shared=shape.dynamic,
+            cluster=shape.cluster,
             places=variant.places,
             checked=bool(work.job.options.checked),
             may_run_long=work.outline.may_run_long,
@@ -538,6 +550,14 @@ def check_positions(variant: CompiledKernel, shape: Shape) -> None:
             "fewer than 2**31",
             "launch fewer blocks and let each thread loop in steps of grid_size(1), or compute "
             "int64(block_idx.x) * block_dim.x + thread_idx.x instead",
+        )
+
+
+def _check_cluster(shape: Shape, architecture: Architecture) -> None:
+    """Raises `LaunchError` for clusters on a GPU that has none."""
+    if shape.cluster != (1, 1, 1) and architecture.number < 90:
+        raise LaunchError(
+            f"cluster={shape.cluster}: {architecture} has no clusters", "leave cluster out, or use sm_90 or later"
         )
 
 
@@ -577,6 +597,7 @@ def _start_on_gpu(
     It comes after the work of the streams that wrote its arrays, and before their later work.
     """
     check_positions(variant, shape)
+    _check_cluster(shape, variant.work.job.target.architecture)
     _check_shared(
         variant.work.shared_bytes,
         shape.dynamic,
@@ -599,7 +620,9 @@ def _start_on_gpu(
     foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
     place = ctypes.addressof(addresses)
     driver.order(foreign, (stream.handle,))
-    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, place, cooperative)
+    # The driver knows the clusters that a kernel is compiled for.
+    cluster = shape.cluster if variant.work.job.options.cluster is None else (1, 1, 1)
+    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, place, cooperative, cluster)
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
 

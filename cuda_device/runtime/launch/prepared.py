@@ -26,7 +26,7 @@ from weakref import ref
 from cuda_device.device.functions import Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import LaunchError
-from cuda_device.runtime.gpu.grid import Shape, shape_of
+from cuda_device.runtime.gpu.grid import Shape, clustered, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.arguments import argument_of, bind, parameters_of
 from cuda_device.runtime.launch.launcher import (
@@ -50,6 +50,7 @@ def prepare(
     stream: Any = None,
     shared: int = 0,
     threads: Any = None,
+    cluster: Any = None,
     **kwargs: Any,
 ) -> PreparedLaunch:
     """Prepares a launch: returns an object that starts the kernel whenever it is called.
@@ -61,6 +62,8 @@ def prepare(
     function, where = f.underlying, as_stream(stream)
     if threads is not None and "threads" in parameters_of(function).names:
         kwargs["threads"], threads = threads, None
+    if cluster is not None and "cluster" in parameters_of(function).names:
+        kwargs["cluster"], cluster = cluster, None
     says_all = is_sized(grid, block, threads)
     if says_all:
         shape = shape_of(grid, block, shared, f.options.build.max_threads)
@@ -68,7 +71,7 @@ def prepare(
     if not says_all:
         arguments = tuple(argument_of(function, i, value, where) for i, value in enumerate(values))
         shape = sized(variant_of(f, arguments, where), where, grid, block, shared, threads)
-    return PreparedLaunch(f, values, where, shape)
+    return PreparedLaunch(f, values, where, clustered(shape, cluster, f.options.build.cluster))
 
 
 class PreparedLaunch(partial[None]):
@@ -139,6 +142,9 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         "stream": prepared.stream,
         "shared": shape.dynamic,
     }
+    in_clusters = shape.cluster != (1, 1, 1)
+    if in_clusters:
+        sizes["cluster"] = shape.cluster
     code = kernel.underlying.__code__
     found = ref(prepared)  # a cycle would keep the arrays alive until Python looks for cycles
 
@@ -149,7 +155,7 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         names, positional, *_ = parameters_of(kernel.underlying)
         launch(kernel, *given[:positional], **dict(zip(names[positional:], given[positional:], strict=True)), **sizes)
         owner = found()
-        if kernel.native is not None and owner is not None and isinstance(owner.func, FunctionType):
+        if kernel.native is not None and not in_clusters and owner is not None and isinstance(owner.func, FunctionType):
             from cuda_device.launchers import plans
 
             owner._start_by(plans.prepared(kernel, values, sizes, owner.func) or owner.func)
@@ -172,17 +178,19 @@ def _exchanged(kernel: Kernel, prepared: Sequence[Any], args: Sequence[Any], kwa
 class BoundKernel:
     """The result of `kernel.bind`; calling it with the kernel's arguments launches the kernel.
 
-    `sizes` has the `grid`, `block`, `shared` and `threads` that were given: what `launch` takes, or functions that return it.
-    Such a function is called with all arguments of the kernel, including defaults, by position; a method of a struct can serve
-    if the struct is the only argument. Raises `TypeError` for a function with other parameters, and if neither `grid` nor
-    `threads` is given.
+    `sizes` has the `grid`, `block`, `shared`, `threads` and `cluster` that were given: what `launch` takes, or functions that
+    return it. Such a function is called with all arguments of the kernel, including defaults, by position; a method of a
+    struct can serve if the struct is the only argument. Raises `TypeError` for a function with other parameters, and if
+    neither `grid` nor `threads` is given.
     """
 
     __slots__ = ("kernel", "sizes")
 
-    def __init__(self, kernel: Kernel, grid: Any, block: Any, shared: Any = 0, threads: Any = None) -> None:
+    def __init__(
+        self, kernel: Kernel, grid: Any, block: Any, shared: Any = 0, threads: Any = None, cluster: Any = None
+    ) -> None:
         is_sized(grid, block, threads)
-        sizes = {"grid": grid, "block": block, "shared": shared, "threads": threads}
+        sizes = {"grid": grid, "block": block, "shared": shared, "threads": threads, "cluster": cluster}
         self.kernel, self.sizes = kernel, {what: size for what, size in sizes.items() if size is not None}
         names = parameters_of(kernel.underlying).names
         for what, size in self.sizes.items():
