@@ -1,4 +1,4 @@
-"""Functions that together use every construct, each with calls to make: natively and interpreted, results must agree.
+"""Functions that together use every construct, each with calls to make: CPython's results are the right ones.
 
 `PROGRAMS` lists (function, calls); a call is a tuple of positional arguments, deep-copied for each run, since
 functions may change them.
@@ -13,8 +13,6 @@ import types
 
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Opcode
-
-from .reference import check, run
 
 PROGRAMS = []
 SCALE = 3
@@ -743,14 +741,6 @@ def comparable(value):
 def native(function, *arguments):
     """Calls the function."""
     return function(*arguments)
-
-
-def compare(function, calls):
-    """Asserts that CPython and the reference interpreter agree on every call."""
-    check(decode(function.__code__))
-    for arguments in calls:
-        expected, found = outcome(native, function, arguments), outcome(run, function, arguments)
-        assert expected == found, f"{function.__name__}{arguments}: {found}, not {expected}"
 
 
 def all_code(code):
