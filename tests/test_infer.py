@@ -1,14 +1,12 @@
-"""`infer`: what is known of values, one behaviour a case. Texts are compared on one version of Python, facts on all."""
+"""`infer`: what is known of values, one behaviour a case."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import golden_pages
 import numpy as np
 import pytest
-from golden_pages import Golden
 from ir_helpers import define, underlying
 
 import cuda_device as device
@@ -19,9 +17,8 @@ from cuda_device.infer.dependencies import Dependency
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op
 from cuda_device.ir.ops import Effect
-from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import (
     BOOL,
     FLOAT,
@@ -38,7 +35,6 @@ from cuda_device.types.model import (
     Type,
 )
 
-# Bytecode changes with each version; texts are compared for the one on which they were written.
 X = ArrayType(device.float32, 1)
 SCALE = 3
 
@@ -56,7 +52,7 @@ def operations(module: Module, code: ops.OpDef) -> list[Op]:
     return [op for function in module.functions for op in function.ops() if op.code is code]
 
 
-# Cases for texts
+# Functions that tests share
 
 
 def folds(x):
@@ -159,24 +155,9 @@ def defined_on_some_ways(n, x):
         x[0] = value
 
 
-def mutable_defaults(x, scale=2, offset=(1, 2.5)):
-    return x * scale + offset[1]
-
-
-def short_circuits(x, n):
-    return n > 0 and x[0] > 0 or n
-
-
 def strides_and_shapes(x):
     rows, columns = x.shape
     return rows * columns + x.size + x.strides[0] + x.ndim
-
-
-def make_closure(factor, table):
-    def closure(x):
-        return x * factor + table[1]
-
-    return closure
 
 
 @device.kernel
@@ -187,39 +168,6 @@ def barrier_in_callee(x):
 def wait(x, i):
     device.syncthreads()
     x[i] += 1
-
-
-TEXTS: list[tuple[Any, tuple[Type | Known, ...]]] = [
-    (folds, (FLOAT32,)),
-    (prunes, (X, INT)),
-    (joins, (BOOL, X)),
-    (joins_kinds, (BOOL, INT64)),
-    (accumulates, (X,)),
-    (unrolls, (FLOAT32,)),
-    (unrolls_nested, (INT,)),
-    (specialises, (FLOAT32,)),
-    (power, (FLOAT32, constant(3))),
-    (fibonacci, (INT,)),
-    (is_even, (INT32,)),
-    (nonneg_facts, (X,)),
-    (converts_at_edges, (BOOL, INT, X)),
-    (defined_on_some_ways, (INT, X)),
-    (mutable_defaults, (FLOAT64, constant(4), Tuple((INT, FLOAT)))),
-    (short_circuits, (X, INT)),
-    (strides_and_shapes, (ArrayType(device.uint8, 2, "strided"),)),
-    (make_closure(2.5, (1, 3)), (FLOAT64,)),
-    (barrier_in_callee, (X,)),
-]
-IDS = [underlying(function).__name__ for function, _ in TEXTS]
-
-
-@golden_pages.recorded
-@pytest.mark.parametrize(("function", "arguments"), TEXTS, ids=IDS)
-def test_text(function: Any, arguments: tuple[Type | Known, ...], golden: Golden) -> None:
-    golden(underlying(function).__name__, show_module(typed(function, *arguments)))
-
-
-# What is so on every version
 
 
 def test_constants_are_folded_exactly() -> None:

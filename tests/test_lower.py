@@ -1,6 +1,6 @@
 """`lower`, from IR to IR: Python's operations on typed values become a machine's on numbers and addresses.
 
-Each case is typed IR; what it becomes is a golden text. The tests below the cases say what matters in them.
+Each case is typed IR. What some of them become is a golden text; the tests below the cases say what matters in the others.
 """
 
 from __future__ import annotations
@@ -75,13 +75,6 @@ CASES = {
           %1: float64 = py.getitem %x %i %j
           return %1
         }""",
-    "no_axes": """
-        func @f -> float32 typed {
-        ^0(%x: array<float32, 0, C>, %v: float32):
-          py.setitem %x %v
-          %1: float32 = py.getitem %x
-          return %1
-        }""",
     "extents_and_strides": """
         func @f -> tuple<index, index, index> typed {
         ^0(%c: array<float32, 2, C>, %f: array<float32, 2, F>, %s: array<float32, 2, strided>):
@@ -135,12 +128,8 @@ CASES = {
         for name, item, step, nonneg in [
             ("up", "int", 1, " nonneg"),
             ("down", "int", -1, ""),
-            ("by_three", "int", 3, ""),
-            ("by_minus_three", "int", -3, ""),
             ("runtime", "int32", None, ""),
-            ("runtime_nonneg", "index", None, " nonneg"),
             ("unsigned", "uint32", 1, ""),
-            ("unsigned_runtime", "uint32", None, ""),
         ]
     },
     "range_of_one": """
@@ -179,12 +168,6 @@ CASES = {
           %2: int32 nonneg = py.binary {op="%"} %1 %b
           return %2
         }""",
-    "modulo": """
-        func @f -> int32 typed {
-        ^0(%a: int32, %b: int32):
-          %1: int32 = py.binary {op="%"} %a %b
-          return %1
-        }""",
     "unsigned_division": """
         func @f -> uint64 typed {
         ^0(%a: uint64, %b: uint64):
@@ -192,71 +175,10 @@ CASES = {
           %2: uint64 = py.binary {op="%"} %1 %b
           return %2
         }""",
-    "true_division": """
-        func @f -> float32 typed {
-        ^0(%a: float32, %b: float32):
-          %1: float32 = py.binary {op="/"} %a %b
-          return %1
-        }""",
-    "power": """
-        func @f -> float32 typed {
-        ^0(%a: float32, %b: float32):
-          %1: float32 = py.binary {op="**"} %a %b
-          return %1
-        }""",
-    "bitwise": """
-        func @f -> int16 typed {
-        ^0(%a: int16, %b: int16):
-          %1: int16 = py.binary {op="&"} %a %b
-          %2: int16 = py.binary {op="|"} %1 %b
-          %3: int16 = py.binary {op="^"} %2 %b
-          %4: int16 = py.unary {op="~"} %3
-          %5: int16 = py.unary {op="-"} %4
-          return %5
-        }""",
-    "unary": """
-        func @f -> tuple<float32, uint8, bool> typed {
-        ^0(%a: float32, %b: uint8, %c: bool):
-          %1: float32 = py.unary {op="-"} %a
-          %2: uint8 = py.unary {op="~"} %b
-          %3: bool = py.unary {op="not"} %c
-          %4: tuple<float32, uint8, bool> = make %1 %2 %3
-          return %4
-        }""",
-    "shift_by_constant": """
-        func @f -> int32 typed {
-        ^0(%a: int32):
-          %1: int = const {value=3}
-          %2: int32 = py.binary {op="<<"} %a %1
-          %3: int32 = py.binary {op=">>"} %2 %1
-          return %3
-        }""",
-    "shift_out": """
-        func @f -> tuple<int32, int32, uint8> typed {
-        ^0(%a: int32, %b: uint8):
-          %1: int = const {value=32}
-          %2: int32 = py.binary {op="<<"} %a %1
-          %3: int32 = py.binary {op=">>"} %a %1
-          %4: uint8 = py.binary {op=">>"} %b %1
-          %5: tuple<int32, int32, uint8> = make %2 %3 %4
-          return %5
-        }""",
     "shift_left": """
         func @f -> int32 typed {
         ^0(%a: int32, %n: int32):
           %1: int32 = py.binary {op="<<"} %a %n
-          return %1
-        }""",
-    "shift_right": """
-        func @f -> uint8 typed {
-        ^0(%a: uint8, %n: int64):
-          %1: uint8 = py.binary {op=">>"} %a %n
-          return %1
-        }""",
-    "compare_widths": """
-        func @f -> bool typed {
-        ^0(%a: int8, %b: uint32):
-          %1: bool = py.compare {op="<"} %a %b
           return %1
         }""",
     "compare_signs": """
@@ -268,48 +190,6 @@ CASES = {
           %4: bool = py.compare {op="!="} %1 %2
           %5: bool = py.compare {op="=="} %4 %3
           return %5
-        }""",
-    "compare_with_float": """
-        func @f -> bool typed {
-        ^0(%a: float32, %b: float64):
-          %1: bool = py.compare {op="=="} %a %b
-          return %1
-        }""",
-    "truth": """
-        func @f -> none typed {
-        ^0(%a: float32, %b: int, %c: bool):
-          %1: bool = py.truth %a
-          branch %1 ^1() ^3()
-        ^1():
-          %2: bool = py.truth %b
-          branch %2 ^2() ^3()
-        ^2():
-          %3: bool = py.truth %c
-          branch %3 ^1() ^3()
-        ^3():
-          return
-        }""",
-    "convert": """
-        func @f -> tuple<index, int32, float32, bool, uint8> typed {
-        ^0(%a: int, %b: int nonneg, %c: float32):
-          %1: index = convert %a
-          %2: int32 = convert %b
-          %3: float32 = convert %b
-          %4: bool = convert %c
-          %5: uint8 = convert %c
-          %6: tuple<index, int32, float32, bool, uint8> = make %1 %2 %3 %4 %5
-          return %6
-        }""",
-    "constants": """
-        func @f -> tuple<int, float, float64, bool, none> typed {
-        ^0():
-          %1: int = const {value=-3}
-          %2: float nonneg = const {value=0.1}
-          %3: float64 nonneg = const {value=0.1}
-          %4: bool = const {value=True}
-          %5: none = const {value=None}
-          %6: tuple<int, float, float64, bool, none> = make %1 %2 %3 %4 %5
-          return %6
         }""",
     # What falls apart
     "aggregates": """
@@ -389,9 +269,15 @@ def lowered(text: str) -> Module:
     return module
 
 
-@pytest.mark.parametrize(("name", "text"), CASES.items(), ids=CASES)
-def test_lower(name: str, text: str, golden: Golden) -> None:
-    golden(name, show_module(lowered(text)))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aggregates", "calls", "compare_signs", "extents_and_strides", "floor_division", "index", "layout_strided",
+        "no_value_on_this_way", "positions", "range_runtime", "shared_arrays", "shift_left",
+    ],
+)  # fmt: skip
+def test_lower(name: str, golden: Golden) -> None:
+    golden(name, show_module(lowered(CASES[name])))
 
 
 def operations(name: str, code: ops.OpDef) -> list[Any]:
