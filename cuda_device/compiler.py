@@ -214,15 +214,29 @@ def _llvm_gpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
 
-    options = work.job.options
-    return to_llvm.run(work["device"], Nvptx(work["device"], work.job.target.architecture, options), options)
+    options, module = work.job.options, work["device"]
+    return to_llvm.run(module, Nvptx(module, work.job.target.architecture, options, _most_shared(work)), options)
+
+
+def _most_shared(work: Work) -> int:
+    """The bytes that shared arrays can take: of a kernel that only our launches start, and that calls no C++, what a block has.
+
+    C++ may have dynamic shared memory of its own, and does not know that arrays of ours are there.
+    """
+    from cuda_device.ir import ops
+    from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
+
+    job = work.job
+    if not job.kernel or job.interop or job.link or work["typed"].links or work["device"].has(ops.EXTERN):
+        return MAXIMUM_STATIC_SHARED
+    return job.target.architecture.most_shared
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
 
-    return to_llvm.run(work["inlined"], Cpu(work["inlined"], work.job.options), work.job.options)
+    return to_llvm.run(work["inlined"], Cpu(work["inlined"], work.job.options, _most_shared(work)), work.job.options)
 
 
 def _optimised(work: Work) -> LlvmModule:

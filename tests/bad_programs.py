@@ -614,13 +614,13 @@ statement("shared_array_of_odd_alignment", "tile = device.shared_array(4, device
 statement("shared_array_of_unknown_order", 'tile = device.shared_array(4, device.float32, order="K")\ntile[0] = 1')
 statement(
     "shared_array_too_large",
-    "tile = device.shared_array((200, 200), device.float32)\ntile[0, 0] = 1\nx[0] = tile[0, n]",
+    "tile = device.shared_array((300, 300), device.float32)\ntile[0, 0] = 1\nx[0] = tile[0, n]",
 )
 statement(
     "shared_arrays_too_large_together",
     """
-first = device.shared_array(8000, device.float32)
-second = device.shared_array(8000, device.float32)
+first = device.shared_array(30000, device.float32)
+second = device.shared_array(30000, device.float32)
 first[n] = second[n] = 1
 x[0] = first[0] + second[0]
 """,

@@ -2,11 +2,15 @@
 
 import re
 
+import fake_driver
 import numpy as np
 import pytest
 from ir_helpers import define
 
 import cuda_device as device
+from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
+from cuda_device.runtime.gpu import driver
+from cuda_device.types.architectures import parse
 
 NUMBERS = [
     "int8",
@@ -334,26 +338,67 @@ def refusal(source, **names):
     return str(caught.value)
 
 
-def test_shared_arrays_may_take_48_kib_and_no_more(stream):
-    def all_of_it(elements):
-        @device.kernel
-        def k(out):
-            first = device.shared_array(1000, device.int64)
-            rest = device.shared_array(elements, device.int8)
-            first[999], rest[elements - 1] = 7, 8
-            out[0] = first[999] + rest[elements - 1]
+def all_of_it(elements, **options):
+    @device.kernel(**options)
+    def k(out):
+        first = device.shared_array(1000, device.int64)
+        rest = device.shared_array(elements, device.int8)
+        last = device.dynamic_shared_array()
+        first[999], rest[0], rest[elements - 1] = 7, 1, 8
+        if len(last):
+            last[0], last[len(last) - 1] = 16, 32
+        out[0] = first[999] + rest[elements - 1] + len(last)
 
-        return k
+    return k
 
+
+@pytest.mark.parametrize("kib", [48, 64, 99, 227])
+@pytest.mark.parametrize("dynamic", [0, 1, 1000])
+def test_shared_arrays_may_take_what_a_block_has(stream, kib, dynamic):
+    if stream.kind == "gpu" and not stream.emulated:
+        if kib * 1024 > driver.properties(stream.stream.ordinal).max_shared_optin:
+            pytest.skip("it has less")
     out = stream.empty(1, np.int32)
-    stream.launch(all_of_it(48 * 1024 - 8000), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [15]
-    compiled(all_of_it(48 * 1024 - 8000), array(np.int32), output="cubin")
-    for output in ("llvm", "cubin"):
-        with pytest.raises(
-            device.CompileError, match="the kernel's shared arrays take 49153 bytes or more: 49152 is the most"
-        ):
-            compiled(all_of_it(48 * 1024 - 7999), array(np.int32), output=output)
+    kernel = all_of_it(kib * 1024 - 8000 - -(-dynamic // 128) * 128)
+    for _ in range(10):  # also when machine code could
+        stream.launch(kernel, out, grid=2, block=1, shared=dynamic)
+    assert stream.numpy(out).tolist() == [15 + dynamic]
+    with pytest.raises(device.LaunchError, match=r"shared=\d+: with \d+ bytes of shared arrays that is more than the"):
+        stream.launch(kernel, out, grid=2, block=1, shared=228 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("target", "kib"), [("sm_75", 64), ("sm_80", 163), ("sm_89", 99), ("sm_90", 227), ("sm_120", 99)]
+)
+def test_the_limit_of_shared_arrays_is_the_architectures(target, kib):
+    for output in ("llvm", "cubin") if any(each.available(parse(target)) for each in ASSEMBLERS) else ("llvm",):
+        compiled(all_of_it(kib * 1024 - 8000), array(np.int32), output=output, target=target)
+    text = f"the kernel's shared arrays take {kib * 1024 + 1} bytes: {kib * 1024} are the most"
+    with pytest.raises(device.CompileError, match=text):
+        compiled(all_of_it(kib * 1024 - 7999), array(np.int32), output="llvm", target=target)
+    stream = device.cpu_stream(target=target)
+    with pytest.raises(device.CompileError, match=text):
+        device.launch(all_of_it(kib * 1024 - 7999), np.zeros(1, np.int32), grid=1, block=1, stream=stream)
+
+
+def test_kernels_that_cpp_starts_have_48_kib_of_shared_arrays():
+    compiled(all_of_it(40000, interop=True), array(np.int32), output="ptx")
+    with pytest.raises(device.CompileError, match="bytes: 49152 are the most\n.*\n.*\n.*\n.*\n.*shared=…"):
+        compiled(all_of_it(48 * 1024, interop=True), array(np.int32), output="ptx")
+
+
+def test_the_driver_gives_the_memory_of_large_shared_arrays():
+    with fake_driver.installed() as gpu:
+        kernel, out = all_of_it(60_000), device.zeros(1, np.int32)
+        for _ in range(12):
+            device.launch(kernel, out, grid=1, block=1, shared=100)
+        device.launch(kernel, out, threads=1)
+        launches = [entry[4] for entry in gpu.log if entry[0] == "cuLaunchKernel"]
+        assert launches == [68_096 + 100] * 12 + [68_096]  # a multiple of 128
+        asked = [entry[2] for entry in gpu.log if entry[0] == "cuKernelSetAttribute"]
+        assert asked == [68_196] and ("cuOccupancyMaxPotentialBlockSize", 68_096) in [
+            (entry[0], entry[2]) for entry in gpu.log if len(entry) > 2
+        ]
 
 
 @pytest.mark.parametrize("entity", ["local_array", "shared_array"])

@@ -373,7 +373,7 @@ def test_wrong_shared_arrays_are_refused(make, reason):
     assert reason in caught.value.reason
 
 
-@pytest.mark.parametrize("count", [6 * 1024 + 1, 70_000])
+@pytest.mark.parametrize("count", [227 * 128 + 1, 70_000])
 def test_shared_memory_has_a_limit(stream, count):
     @device.kernel
     def kernel(out):

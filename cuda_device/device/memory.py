@@ -31,8 +31,11 @@ def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> An
 
     `shape` is an int or a tuple of ints, `dtype` a number, vector or struct type, `order` "C" or "F", and `align` a power of
     two in bytes (0: the alignment of the type). All must be constant expressions. There is one array for each place in the
-    program text and each specialisation, like `__shared__` in CUDA C++: two calls of a function see the same memory.
-    Specification: 'Local, Shared, and Const Memory'.
+    program text and each specialisation, like `__shared__` in CUDA C++: two calls of a function see the same memory. All arrays
+    of a kernel take at most what a block has on the architecture (64 KiB on sm_75, 227 KiB on sm_90); where they take more than
+    48 KiB, they are in the dynamic shared memory, before that of the launch: who starts such code by other means than this
+    package gives it the sum, rounded up to 128 bytes, in addition. That is not for kernels that call CUDA C++ or are called by
+    it: more than 48 KiB is a `CompileError` there. Specification: 'Local, Shared, and Const Memory'.
     """
     raise DeviceOnlyError.of("shared_array")
 

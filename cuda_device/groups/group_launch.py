@@ -79,7 +79,7 @@ def _prepared(
         buffer = variant.pack(arguments)
         if isinstance(stream, GpuStream):
             with stream.using():
-                load(variant, stream, shape.dynamic)
+                load(variant, stream, variant.dynamic(shape))
     except LaunchError as error:
         raise LaunchError(f"{group.name(rank)}: {error.reason}", error.help) from None
     return partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)

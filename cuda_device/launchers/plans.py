@@ -43,6 +43,7 @@ from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignatur
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
@@ -336,6 +337,8 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
         raise UnsupportedSignature("a cooperative launch")
     if job.options.cluster is not None:
         raise UnsupportedSignature("clusters")
+    if moved_bytes(variant.work.shared_bytes):
+        raise UnsupportedSignature("shared arrays in dynamic shared memory")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [guard_writer.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []

@@ -63,6 +63,23 @@ class Architecture:
         """The compute capability: (9, 0) for sm_90."""
         return divmod(self.number, 10)
 
+    @property
+    def most_shared(self) -> int:
+        """The bytes of shared memory that a block can ask for."""
+        return 1024 * _MOST_SHARED.get(self.number, 227 if self.number < 120 else 99)
+
+
+MAXIMUM_STATIC_SHARED = 48 * 1024
+"""CUDA's limit. Shared arrays that take more are part of the dynamic shared memory, which launches see to."""
+
+
+def moved_bytes(shared_bytes: int) -> int:
+    """How much dynamic shared memory shared arrays of so many bytes take on a GPU: 0, or a multiple of 128."""
+    return -(-shared_bytes // 128) * 128 if shared_bytes > MAXIMUM_STATIC_SHARED else 0
+
+
+_MOST_SHARED = {75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99}
+"""In KiB, by the compute capability times ten."""
 
 # PTX 8.8 (CUDA 12.9) has the instructions of every architecture up to sm_121 and its assembler the `f` variants. sm_88
 # and sm_110 came with PTX 9.0 (CUDA 13.0), which is also the newest that LLVM 22 writes and that driver 580 reads.

@@ -45,6 +45,7 @@ from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect
+from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.model import Number, Space
 
 THREAD_PARAMETER = "ptr readonly captures(none) %thread"
@@ -452,8 +453,8 @@ class Cpu(Dialect):
     frame_alignment = 64
     same_bits = 'asm "", "=r,0"'
 
-    def __init__(self, module: Module, options: Options = DEFAULTS) -> None:
-        super().__init__(module, options)
+    def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
+        super().__init__(module, options, most_shared)
         self.suspends = Effect.SUSPENDS in module.main.effects
 
     def preamble(self, text: str) -> str:

@@ -18,6 +18,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect, OpDef, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Number, Ref, Space
 
@@ -97,11 +98,9 @@ class Meeting:
 
 # Where the shared arrays of a kernel lie.
 #
-# shared_offsets(module)       {0: 0, 1: 256}, 384: each array's first byte by its number, and the size of all
+# shared_offsets(module, most)       {0: 0, 1: 256}, 384: each array's first byte by its number, and the size of all
 
 
-# CUDA's limit for arrays whose size the compiler knows.
-MAXIMUM_STATIC_SHARED = 48 * 1024
 _WIDEST = 16
 
 
@@ -118,19 +117,22 @@ def shared_size(op: Op) -> tuple[int, int]:
     return size, max(align, _WIDEST) if size >= _WIDEST else align
 
 
-def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
-    """Where each shared array begins, in bytes, and the size of all. Too much of it is a `CompileError`."""
+def shared_offsets(module: Module, most: int) -> tuple[dict[int, int], int]:
+    """Where each shared array begins, in bytes, and the size of all. More than `most` is a `CompileError`."""
     offsets: dict[int, int] = {}
     end = 0
-    for number, op in sorted(shared_arrays(module).items()):
+    arrays = sorted(shared_arrays(module).items())
+    for number, op in arrays:
         size, align = shared_size(op)
         offsets[number] = -(-end // align) * align
         end = offsets[number] + size
-        if end > MAXIMUM_STATIC_SHARED:
+        if end > most:
             raise CompileError(
-                f"the kernel's shared arrays take {end} bytes or more: {MAXIMUM_STATIC_SHARED} is the most",
+                f"the kernel's shared arrays take {sum(shared_size(each)[0] for _, each in arrays)} bytes: {most} are the most",
                 op.location,
-                "make the arrays smaller, or view dynamic_shared_array() as one and launch with shared=…",
+                "make the arrays smaller, or compile for an architecture with more shared memory"
+                if most > MAXIMUM_STATIC_SHARED
+                else "make the arrays smaller, or view dynamic_shared_array() as one and launch with shared=…",
             )
     return offsets, end
 
@@ -152,9 +154,9 @@ class Dialect(ABC):
     called: ClassVar[str] = ""
     """What calls of functions are marked with, beside what their definitions are."""
 
-    def __init__(self, module: Module, options: Options = DEFAULTS) -> None:
+    def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
         self.module, self.options = module, options
-        self.offsets, self.shared_bytes = shared_offsets(module)
+        self.offsets, self.shared_bytes = shared_offsets(module, most_shared)
 
     @abstractmethod
     def preamble(self, text: str) -> str:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from cuda_device.codegen.emit import llvm_writer, to_llvm
-from cuda_device.codegen.emit.dialect import PAIR, Dialect, Meeting, Status, Update, Wide, shared_arrays, shared_size
+from cuda_device.codegen.emit.dialect import (
+    PAIR,
+    Dialect,
+    Meeting,
+    Status,
+    Update,
+    Wide,
+    shared_arrays,
+    shared_size,
+)
 from cuda_device.codegen.gpu import report_text
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
@@ -16,8 +25,10 @@ from cuda_device.types.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
     FLUSH_DENORMALS_FLAG,
+    MAXIMUM_STATIC_SHARED,
     TRIPLE,
     Architecture,
+    moved_bytes,
 )
 from cuda_device.types.model import Number, Space
 
@@ -156,8 +167,15 @@ class Nvptx(Dialect):
         Space.CONSTANT: "ptr addrspace(4)",
     }
 
-    def __init__(self, module: Module, architecture: Architecture, options: Options = DEFAULTS) -> None:
-        super().__init__(module, options)
+    def __init__(
+        self,
+        module: Module,
+        architecture: Architecture,
+        options: Options = DEFAULTS,
+        most_shared: int = MAXIMUM_STATIC_SHARED,
+    ) -> None:
+        super().__init__(module, options, most_shared)
+        self.moved = moved_bytes(self.shared_bytes)
         self.has_float8 = architecture.capability >= (8, 9)
         self.constants_fit = llvm_writer.constants_fit(module)
         self.texts = to_llvm.texts(module)
@@ -165,13 +183,16 @@ class Nvptx(Dialect):
     def preamble(self, text: str) -> str:
         """Triple, data layout, shared arrays, what reports, and the intrinsics that all of it calls."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
+        boundary = 128
         for number, op in sorted(shared_arrays(self.module).items()):
             size, align = shared_size(op)
-            lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
+            boundary = max(boundary, align)
+            if not self.moved:
+                lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
         lines += llvm_writer.constant_definitions(self.module, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " ")
         lines.append(_texts(self.texts))
-        if self.module.has(ops.DYNAMIC_SHARED):
-            lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
+        if self.moved or self.module.has(ops.DYNAMIC_SHARED):
+            lines.append(f"@dynamic_shared = external addrspace(3) global [0 x i8], align {boundary}")
         reports = self.module.has(ops.REPORT)
         places = _checked_barriers(self.options, self.module)
         if places or (reports and self.module.main.kernel):
@@ -204,6 +225,8 @@ class Nvptx(Dialect):
 
     def register(self, name: str, result: str) -> str:
         """A call of the intrinsic, with the range that the hardware promises."""
+        if name == "dynamic_shared_bytes" and self.moved:
+            return f"  {result}.all = call i32 {_PLAIN_REGISTERS[name]}()\n  {result} = sub i32 {result}.all, {self.moved}\n"
         if name in _PLAIN_REGISTERS:
             return f"  {result} = call i32 {_PLAIN_REGISTERS[name]}()\n"
         if name in self._LANE_REGISTERS:
@@ -227,6 +250,9 @@ class Nvptx(Dialect):
 
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
         """A global variable of the shared space; one without a size begins where the static arrays end."""
+        if self.moved:
+            at = self.moved if number is None else self.offsets[number]
+            return "", f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {at})"
         return "", "@dynamic_shared" if number is None else f"@shared_{number}"
 
     def in_cluster(self, address: str, rank: str, result: str) -> str:

@@ -42,7 +42,7 @@ from cuda_device.runtime.launch.arguments import (
     runtime_types,
 )
 from cuda_device.types.abi import Packing, packing
-from cuda_device.types.architectures import Architecture, of_capability, parse
+from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, Architecture, moved_bytes, of_capability, parse
 from cuda_device.types.layout import WIDEST_ACCESS
 from cuda_device.types.model import SMALL
 
@@ -139,7 +139,6 @@ def _provide_some(name: str, nbytes: int) -> None:
 
 
 _LOCK = threading.RLock()
-_DEFAULT_DYNAMIC_SHARED = 48 * 1024
 _USUAL_BLOCK = 256
 _MOST_RECENT = 64
 _MANY_CHANGES = 16
@@ -153,7 +152,7 @@ class Loaded:
 
     handle: int
     most_threads: int
-    dynamic_shared: int = _DEFAULT_DYNAMIC_SHARED
+    dynamic_shared: int = MAXIMUM_STATIC_SHARED
     best_blocks: dict[int, int] = field(default_factory=dict)
     """The sizes of blocks that "auto" stands for, by the dynamic shared memory."""
 
@@ -173,6 +172,10 @@ class CompiledKernel:
     """After how many of them machine code is made for such launches."""
     nvtx: bool = field(default_factory=lambda: os.environ.get("CUDA_DEVICE_NVTX", "") not in ("", "0"))
     """Whether each launch is an NVTX range, which Python makes."""
+
+    def dynamic(self, shape: Shape) -> int:
+        """The bytes of dynamic shared memory that the driver is asked for, in which large shared arrays are."""
+        return shape.dynamic + moved_bytes(self.work.shared_bytes)
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """A buffer with the leaves of the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
@@ -308,7 +311,7 @@ def sized(variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared
     def auto() -> int:
         if not isinstance(stream, GpuStream):
             return min(_USUAL_BLOCK, most or _USUAL_BLOCK)
-        dynamic = shape_of(1, 1, shared).dynamic
+        dynamic = variant.dynamic(shape_of(1, 1, shared))
         with stream.using():
             kernel = load(variant, stream, dynamic)
             if dynamic not in kernel.best_blocks:
@@ -501,7 +504,7 @@ def _start_on_cpu(
     work = variant.work
     check_positions(variant, shape)
     _check_cluster(shape, work.job.target.architecture)
-    _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    _check_shared(work.shared_bytes, shape.dynamic, work.job.target.architecture.most_shared)
     if work.outline.cooperative:
         _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
     if stream.record(variant, shape, buffer, arguments):
@@ -574,11 +577,13 @@ def _check_resident(variant: CompiledKernel, shape: Shape, most: int, where: str
         )
 
 
-def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
-    if static + dynamic > max(default, most):
+def _check_shared(static: int, dynamic: int, most: int) -> None:
+    most = max(MAXIMUM_STATIC_SHARED, most)
+    static = moved_bytes(static) or static
+    if static + dynamic > most:
         raise LaunchError(
             f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block",
-            f"give {max(0, max(default, most) - static)} bytes at most, or make the shared arrays smaller",
+            f"give {max(0, most - static)} bytes at most, or make the shared arrays smaller",
         )
 
 
@@ -601,11 +606,11 @@ def _start_on_gpu(
     _check_shared(
         variant.work.shared_bytes,
         shape.dynamic,
-        _DEFAULT_DYNAMIC_SHARED,
         driver.properties(stream.ordinal).max_shared_optin,
     )
     report_message.check(stream.context)
-    kernel = load(variant, stream, shape.dynamic)
+    dynamic = variant.dynamic(shape)
+    kernel = load(variant, stream, dynamic)
     x, y, z = shape.block
     if x * y * z > kernel.most_threads:
         raise LaunchError(
@@ -615,14 +620,14 @@ def _start_on_gpu(
         )
     cooperative = variant.work.outline.cooperative
     if cooperative:
-        at_once = driver.resident_blocks(kernel.handle, x * y * z, shape.dynamic)
+        at_once = driver.resident_blocks(kernel.handle, x * y * z, dynamic)
         _check_resident(variant, shape, at_once * driver.properties(stream.ordinal).multiprocessors, "this GPU")
     foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
     place = ctypes.addressof(addresses)
     driver.order(foreign, (stream.handle,))
     # The driver knows the clusters that a kernel is compiled for.
     cluster = shape.cluster if variant.work.job.options.cluster is None else (1, 1, 1)
-    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, place, cooperative, cluster)
+    driver.launch(kernel.handle, shape.grid, shape.block, dynamic, stream.handle, place, cooperative, cluster)
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
 
