@@ -39,7 +39,6 @@ statement("unknown_name", "x[0] = weight * n")
 statement("function_of_math_in_device", "x[0] = device.sqrt(x[0])")
 statement("function_of_cuda_in_device", "x[0] = device.__expf(x[0])")
 statement("builtin_in_device", "x[0] = device.min(x[0], 1)")
-statement("unknown_module", "x[0] = torch.sqrt(x[0])")
 statement("unknown_attribute_of_module", "x[0] = math.sqroot(x[0])")
 statement("unknown_device_name", "x[device.thread_index.x] = 0")
 statement("name_of_numba", "x[device.grid(1)] = 0")
@@ -72,9 +71,6 @@ statement("atomic_add_of_text", "device.atomic_ref(x, 0).add('1')")
 statement("member_of_array_of_numbers", "x['weight'] = 1")
 statement("unknown_atomic_method", "device.atomic_ref(x, 0).increment(1)")
 statement("variable_before_assignment", "x[0] = total\ntotal = 0")
-statement("variable_on_no_way", "if n > 0:\n    pass\nelse:\n    del n\n    x[0] = n")
-statement("variable_after_del", "value = x[0]\ndel value\nx[1] = value")
-statement("augmented_before_assignment", "for i in range(n):\n    total += x[i]\nx[0] = total")
 statement("conflict_of_number_and_array", "if n > 0:\n    value = 1\nelse:\n    value = x\nx[0] = value")
 statement("conflict_of_tuples", "pair = (0, 0)\nif n > 0:\n    pair = (1, 2, 3)\nx[0] = pair[0]")
 statement("conflict_of_none_and_number", "best = None\nfor i in range(n):\n    best = x[i]\nx[0] = best")
@@ -84,10 +80,6 @@ statement(
     "conflict_of_constant_and_small_type", "value = 300\nif n > 0:\n    value = x[0]\nx[1] = value", "uint8[1]; int"
 )
 statement("conflict_in_ternary", "x[0] = (1 if n > 0 else None) + 2")
-statement(
-    "growing_tuple",
-    "items = ()\nfor i in range(n):\n    items = (*items, i) if False else items + (i,)\nx[0] = len(items)",
-)
 program(
     "closure_without_value",
     "float32[1]",
@@ -116,7 +108,6 @@ statement("import_of_a_module_of_a_package", "from xml import domino\nx[0] = dom
 statement("dict_without_the_key", 'weights = {"a": 1, "b": 2}\nx[0] = weights["c"]')
 statement("dict_with_key_of_run_time", "weights = {1: 0.5, 2: (1, 2)}\nx[0] = weights[n]")
 statement("dict_item_assignment", "weights = {}\nweights[n] = 2\nx[0] = weights['b']")
-statement("dict_filled_in_a_loop", "count = {}\nfor i in range(4):\n    count[i] = 0\nx[0] = max(count.values())")
 statement("dict_method", 'weights = {"a": 1}\nx[0] = weights.pop("b")')
 statement("dict_of_variables", "table = {n: 1}\nx[0] = table[n]")
 statement("set_display", "allowed = {1, n}\nx[0] = n in allowed")
@@ -188,7 +179,6 @@ statement("call_of_array_method", "x[0] = x.argsort()")
 statement("call_of_random", "x[0] = np.random.rand()")
 statement("call_of_a_number", "x[0] = n(3)")
 statement("call_of_an_array", "x[0] = x(3)")
-statement("call_of_none", "f = None\nx[0] = f(3)")
 statement("call_of_exception", "x[0] = ValueError(3)")
 program(
     "call_of_a_kernel",
@@ -390,7 +380,6 @@ statement("comparison_of_array", "if x < 1:\n    x[0] = 1")
 statement("comparison_with_none", "if x[0] < None:\n    x[0] = 1")
 statement("comparison_with_string", 'if n == "a":\n    x[0] = 1')
 statement("truth_of_array", "if x:\n    x[0] = 1")
-statement("truth_of_array_in_while", "while not x:\n    x[0] = 1")
 statement("identity_of_numbers", "x[0] = n is x[0]")
 statement("none_plus_number", "x[0] = None + n")
 statement("uint64_and_int64", "x[0] = x[1] + device.int64(n)", "uint64[1]; int")
@@ -401,7 +390,6 @@ statement("float_of_array", "x[0] = float(x)")
 statement("int_of_string", 'x[0] = int("three")')
 statement("sqrt_of_tuple", "x[0] = math.sqrt((4.0,))")
 statement("attribute_of_number", "x[0] = n.hex")
-statement("attribute_of_array_that_is_not_there", "x[0] = x.dtypes")
 statement("attribute_of_zip", "pairs = zip((1, 2), (n, 4))\nx[0] = pairs.count(1)")
 statement("attribute_of_slice", "part = slice(1, n)\nx[0] = part.stride")
 statement("item_of_dict_values", "table = {'a': n, 'b': 2}\nx[0] = table.values()[0]")
@@ -415,18 +403,14 @@ statement("number_as_a_vector", "x[0] = x[0].astype(device.float32x2)")
 statement("component_w_of_dim3", "x[0] = device.thread_idx.w")
 statement("component_3_of_dim3", "x[0] = device.thread_idx[3]")
 statement("dim3_into_array", "x[device.thread_idx] = 1")
-statement("call_of_dim3", "x[0] = device.thread_idx().x")
 
 section("Constants")
 
 statement("constant_too_large_for_uint8", "x[0] = x[0] + 300", "uint8[1]; int")
-statement("constant_stored_in_uint8", "x[0] = 256", "uint8[1]; int")
 statement("negative_constant_and_unsigned", "x[0] = x[0] * -1", "uint32[1]; int")
 statement("constant_too_large_for_int", "big = 5_000_000_000\nx[0] = n + big")
 statement("constant_too_large_for_index", "x[1 << 63] = 1")
 statement("constant_too_large_for_everything", "x[0] = n + 2**70")
-statement("constant_too_large_for_int64", "x[0] = x[0] + 2**63", "int64[1]; int")
-statement("range_of_large_constant", "for i in range(5_000_000_000):\n    x[0] = i")
 statement("constructor_of_large_constant", "x[0] = device.int8(1000)")
 statement("very_long_constant", "x[0] = n + 10**400")
 statement("float_constant_as_integer", "x[0] = n << int(2.5) + device.int32(1e10)")
@@ -434,13 +418,9 @@ statement("float_constant_as_integer", "x[0] = n << int(2.5) + device.int32(1e10
 section("Indices and items")
 
 statement("too_many_indices", "x[0, 1] = 1")
-statement("too_few_indices", "x[0, 0] = x[0] + 1", "float32[2]; int")
 statement("float_index", "x[1.5] = 1")
 statement("float_variable_as_index", "x[x[0]] = 1")
-statement("division_as_index", "x[n / 2] = 1")
-statement("string_index", 'x["first"] = 1')
 statement("tuple_index_out_of_range", "pair = (1, 2)\nx[0] = pair[2]")
-statement("tuple_index_of_variable", "pair = (1, (2, 3))\nx[0] = pair[n]")
 statement("tuple_index_of_float", "pair = (1, 2)\nx[0] = pair[x[0]]")
 statement("tuple_repeated_by_variable", "x[0] = ((1, 2) * n)[0]")
 statement("tuple_repeated_too_often", "x[0] = ((1, 2) * 100_000)[0]")
@@ -481,34 +461,21 @@ for name, use in [
         "float32[1]; int",
         f"import itertools\nimport operator\n\n\n@device.kernel\ndef k(x, n):\n    x[0] = {use}\n",
     )
-statement("tuple_method", "x[0] = (n, 1).sort()")
 statement("item_of_uint8", "x[0] = x[1][0]", "uint8[1]; int")
-statement("call_of_uint8", "x[0] = x[1](0)", "uint8[1]; int")
 statement("index_of_a_vector_in_memory", "x[0][x[1].x] = n", "array<vector<float32, 4>, 1, C>; int")
 statement("constant_index_of_a_vector_in_memory", "x[0][1.0] = n", "array<vector<float32, 4>, 1, C>; int")
-statement("item_of_number", "x[0] = n[0]")
-statement("item_of_float", "x[0] = x[0][1]")
 statement("assignment_to_tuple_item", "pair = (1, 2)\npair[0] = n\nx[0] = pair[0]")
 statement("read_only_array", "x[0] = 1", "readonly float32[1]; int")
-statement("read_only_array_augmented", "x[n] += 1", "readonly float32[1]; int")
-statement("tuple_into_array", "x[0] = (1, 2)")
-statement("none_into_array", "x[0] = None")
-statement("array_into_array", "x[0] = x")
-statement("string_into_array", 'x[0] = "a"')
-statement("function_into_array", "x[0] = math.sin")
 
 section("Loops and unpacking")
 
 statement("loop_over_number", "for i in n:\n    x[i] = 0")
-statement("loop_over_none", "for i in None:\n    x[i] = 0")
 statement("loop_over_function", "for i in range:\n    x[i] = 0")
 statement("range_of_float", "for i in range(x[0]):\n    x[i] = 0")
-statement("range_of_quotient", "for i in range(n / 2):\n    x[i] = 0")
 statement("range_with_step_zero", "for i in range(0, n, 0):\n    x[i] = 0")
 statement("range_without_common_type", "for i in range(device.int64(n), x[0]):\n    pass", "uint64[1]; int")
 statement("range_without_arguments", "for i in range():\n    pass")
 statement("unpacking_too_many", "a, b = 1, 2, n\nx[0] = a")
-statement("unpacking_too_few", "a, b, c = 1, n\nx[0] = a")
 statement("unpacking_a_number", "a, b = n\nx[0] = a")
 statement("unpacking_too_few_with_a_star", "a, b, *rest = (n,)\nx[0] = a")
 statement("unpacking_in_loop", "for i, value in (1, 2):\n    x[i] = value")
@@ -522,7 +489,6 @@ statement(
 section("Arities")
 
 statement("builtin_without_arguments", "x[0] = math.sqrt()")
-statement("builtin_with_too_many_arguments", "x[0] = math.sqrt(1, 2)")
 statement("builtin_with_keyword", "x[0] = math.sqrt(x=2)")
 statement("len_of_number", "x[0] = len(n)")
 statement("tid_without_arguments", "x[device.tid()] = 1")
@@ -537,19 +503,6 @@ for name, call in [
     ("argument_given_twice", "scale(x[0], 2, value=1)"),
 ]:
     program(name, "float32[1]", f"{FUNCTION}{call}\n")
-program(
-    "argument_positional_only",
-    "float32[1]",
-    """
-def scale(value, /, factor):
-    return value * factor
-
-
-@device.kernel
-def k(x):
-    x[0] = scale(value=x[0], factor=2)
-""",
-)
 program(
     "argument_keyword_only",
     "float32[1]",
@@ -568,8 +521,6 @@ section("Constant expressions")
 
 statement("tid_of_four", "x[device.tid(4)] = 1")
 statement("tid_of_variable", "x[device.tid(n)] = 1")
-statement("grid_size_of_string", 'x[device.grid_size("x")] = 1')
-statement("tid_in_two_axes_as_index", "x[device.tid(2)] = 1")
 program(
     "const_expression_from_variable",
     "float32[1]; int",
@@ -584,23 +535,6 @@ def k(x, n):
     x[0] = scale(x[0], n)
 """,
 )
-program(
-    "const_expression_from_element",
-    "float32[1]",
-    """
-from __future__ import annotations
-
-
-@device.func
-def scale(value, factor: device.ConstExpr[int]):
-    return value * factor
-
-
-@device.kernel
-def k(x):
-    x[0] = scale(2.0, x[0])
-""",
-)
 
 section("Shared memory")
 
@@ -609,7 +543,6 @@ statement("shared_array_of_negative_size", "tile = device.shared_array((4, -1), 
 statement("shared_array_of_float_size", "tile = device.shared_array(4.0, device.float32)\ntile[0] = 1")
 statement("shared_array_without_dtype", "tile = device.shared_array(4)\ntile[0] = 1")
 statement("shared_array_of_no_dtype", 'tile = device.shared_array(4, "real")\ntile[0] = 1')
-statement("shared_array_of_value_as_dtype", "tile = device.shared_array(4, 3)\ntile[0] = 1")
 statement("shared_array_of_odd_alignment", "tile = device.shared_array(4, device.float32, align=3)\ntile[0] = 1")
 statement("shared_array_of_unknown_order", 'tile = device.shared_array(4, device.float32, order="K")\ntile[0] = 1')
 statement(
@@ -630,9 +563,7 @@ section("Vectors and structs")
 
 statement("vector_of_too_few", "v = device.float32x4(1, 2, 3)\nx[0] = v.x")
 statement("vector_without_z", "v = device.float32x2(1, 2)\nx[0] = v.z")
-statement("vector_index_out_of_range", "v = device.float32x2(1, 2)\nx[0] = v[2]")
 statement("vectors_of_different_sizes", "v = device.float32x2(1, 2) + device.float32x3(1, 2, 3)\nx[0] = v.x")
-statement("vector_into_scalar_array", "x[0] = device.float32x2(1, 2)")
 statement("vector_swizzle", "v = device.float32x4(1, 2, 3, 4).zyx\nx[0] = v.x")
 statement("vector_of_another_language", "v = device.float32x4(1, 2, 3, 4)\nx[0] = v.r")
 statement("vector_of_array", "v = device.float32x2(x, 1)\nx[0] = v.x")
@@ -660,10 +591,7 @@ section("Lists, slices, views")
 
 statement("list_append", "items = [1, 2]\nitems.append(n, 1)\nx[0] = items[0]")
 statement("list_item_assignment", "items = [1, 2]\nitems[2] = n\nx[0] = items[0]")
-statement("list_of_unknown_length", "items = [i for i in range(n)]\nx[0] = items[0]")
-statement("list_into_array", "x[0] = [1, 2]")
 statement("slice_with_float", "y = x[0.5:2]\nx[0] = y[0]")
-statement("slice_of_number", "y = n[0:1]")
 statement("slice_of_tuple_by_variable", "y = (1, 2, 3)[n:]\nx[0] = y[0]")
 statement("index_by_a_list", "x[0] = x[[0, 1]]")
 statement("slice_with_step_zero", "y = x[::0]\nx[0] = y[0]")
@@ -674,8 +602,6 @@ statement("star_of_array", "x[0] = max(*x)")
 statement("star_unpacking_of_array", "a, *b = x\nx[0] = a")
 statement("iterator_on_two_ways", "a, b = iter((n, 1)), iter((2, n))\nc = a if n else b\nx[0] = next(c) + next(a)")
 statement("raise_of_number", "raise 3")
-statement("raise_of_unknown_name", "raise MyError(n)")
-statement("assert_of_array", "assert x")
 statement("reshape_with_two_unknowns", "y = x.reshape(3, n, -1, -1)\nx[0] = y[0, 0, 0, 0]")
 statement("reshape_of_float", "y = x.reshape(2.5)\nx[0] = y[0]")
 statement("view_of_no_dtype", 'y = x.view("real")\nx[0] = y[0]')
@@ -699,7 +625,6 @@ statement("target_of_number", "x[0] = 1 if device.target(3) else 0")
 section("Results")
 
 statement("kernel_returns_number", "x[0] = 1\nreturn n")
-statement("kernel_returns_on_some_ways", "if n > 0:\n    return x[0]\nx[0] = 1")
 program(
     "function_returns_on_some_ways",
     "float32[1]",
@@ -933,7 +858,6 @@ statement("zip_with_unknown_keyword", "for a, b in zip(x, x, fill=0):\n    x[0] 
 statement("enumerate_from_float", "for i, v in enumerate(x, 1.5):\n    x[0] = v")
 statement("reversed_number", "for v in reversed(n):\n    x[0] = v")
 statement("sum_of_tuples", "x[0] = sum(((1, 2), (3, n)))")
-statement("len_of_none", "x[0] = len(None)")
 statement("isinstance_of_a_value", "x[0] = isinstance(n, 3)")
 statement("isinstance_with_array", "x[0] = isinstance(n, x)")
 statement("divmod_of_one_number", "x[0] = divmod(n)[0]")
@@ -945,21 +869,6 @@ statement("minus_text", "x[0] = -'a'")
 statement("minus_list", "x[0] = -[n, 1]")
 statement("dict_and_number", "x[0] = {'a': n} | n")
 statement("groups_of_itertools", "for k, g in itertools.groupby((1, 1, n)):\n    x[0] += k")
-program(
-    "object_of_a_plain_class",
-    "float32[1]; int",
-    """
-class Point:
-    def __init__(self, x, y):
-        self.x, self.y = x, y
-
-
-@device.kernel
-def k(x, n):
-    p = Point(x[0], n)
-    x[1] = p.x * p.y
-""",
-)
 program(
     "singledispatch",
     "float32[1]; int",
@@ -1009,19 +918,13 @@ statement("next_of_tuple", "x[0] = next((1, n))")
 statement("next_of_list", "x[0] = next([1, n])")
 statement("iter_of_number", "for v in iter(n):\n    x[0] = v")
 statement("eval_call", 'x[0] = eval("n + 1")')
-statement("globals_call", 'x[0] = globals()["n"]')
 statement("super_call", "x[0] = super().value")
 statement("id_of_array", "x[0] = id(x)")
 statement("time_call", "x[0] = time.time()")
-statement("random_call", "x[0] = random.random()")
-statement("numpy_function_of_arrays", "x[0] = np.dot(x, x)")
 statement("numpy_array_display", "y = np.array([1, 2])\nx[0] = y[n]")
-statement("numpy_median", "x[0] = np.median(x)")
-statement("method_of_int", "x[0] = n.to_bytes(4)")
 statement("method_of_float", "x[0] = x[0].hex()")
 statement("misspelt_method_of_int", "x[0] = n.bitcount()")
 statement("attribute_of_range", "x[0] = range(n).begin")
-statement("attribute_of_vector", "v = device.float32x2(1, 2)\nx[0] = v.length")
 statement("range_index_of_float", "x[0] = range(n)[1.5]")
 
 section("Enumerations and named tuples")

@@ -34,20 +34,6 @@ def test_programs_are_well_formed(program):
     depths.check(decode(program[0].__code__))
 
 
-def test_programs_use_every_opcode():
-    programs.check_all_used()
-
-
-def test_programs_use_every_row():
-    used = {raw.opname for code in programs.all_codes() for raw in dis.get_instructions(code)}
-    real = {name for name, number in dis.opmap.items() if number < 256}
-    assert (decoder.ROWS.keys() & real) - used == UNREACHABLE & real
-
-
-UNREACHABLE = {"CALL_INTRINSIC_2"}
-"""Rows of instructions that CPython 3.11 to 3.14 emits only where the path has ended already."""
-
-
 def test_functions_of_the_standard_library_are_well_formed(module):
     code = importlib.util.find_spec(module).loader.get_code(module)
     for inner in programs.all_code(code):

@@ -113,28 +113,6 @@ def test_hand_written_ir_is_read_and_printed_alike(text: str) -> None:
     verify(Module([function]))
 
 
-def test_the_parts_of_a_function() -> None:
-    function = parse(TYPED)
-    x, n, pair = function.params
-    assert (function.name, function.kernel, function.level) == ("first", True, Level.TYPED)
-    assert function.result == Tuple((FLOAT32, parse("func @f -> index typed {\n^0():\n  return\n}").result))
-    assert (x.hint, n.hint, pair.hint) == ("x", "n", "pair")
-    assert (x.nonneg, n.nonneg, n.type) == (False, True, INT)
-    assert isinstance(x.type, Array)
-    assert x.type.readonly
-    (jump,) = function.blocks[0].successors
-    assert jump.block is function.blocks[1]
-    assert jump.arguments == [function.blocks[0].ops[5].result]
-    (step,) = [op for op in function.ops() if op.code is ops.PY_NEXT]
-    assert step.attributes == {"step": -1}
-    assert [value.type for value in step.results][:2] == [BOOL, INT]
-
-
-def test_blanks_and_indentation_do_not_matter() -> None:
-    text = "\n\n" + DEVICE.replace("^1():", "^1():\n") + "\n"
-    assert show(parse(text)) == DEVICE
-
-
 # Every row and every kind of attribute
 
 
@@ -306,84 +284,6 @@ def test_programs_have_every_common_operation() -> None:
 def test_a_module_is_its_functions() -> None:
     module = read(DEVICE + "\n" + TYPED.replace("kernel ", ""))
     assert show_module(module) == DEVICE + "\n" + TYPED.replace("kernel ", "")
-
-
-# Text that cannot be read
-
-
-@pytest.mark.parametrize(
-    ("line", "bad"),
-    [
-        ("%3: uint32 = register", "%3: uint32 = registrar"),
-        ("%3: uint32 = register", "%3: uint33 = register"),
-        ("%3: uint32 = register", "%3: uint32 register"),
-        ("%3: uint32 = register", "3: uint32 = register"),
-        ('{name="thread_idx.x"}', '{name="thread_idx.x}'),
-        ('{name="thread_idx.x"}', '{name="thread_idx.x"'),
-        ('{name="thread_idx.x"}', "{name=thread_idx}"),
-        ('{name="thread_idx.x"}', "{name=$7}"),
-        ('{name="thread_idx.x"}', "{name=(1, 2}"),
-        ('{name="thread_idx.x"}', "{name=<float33>}"),
-        ('{name="thread_idx.x"}', "{name=}"),
-        ('{name="thread_idx.x"}', "{name}"),
-        ('{name="thread_idx.x"}', "{=1}"),
-        ("jump ^2()", "jump ^7()"),
-        ("jump ^2()", "jump ^2"),
-        ("jump ^2()", "jump ^2("),
-        ("store %6 %8", "store 6 8"),
-        ("store %6 %8", "store %6, %8"),
-        ("  store %6 %8", "  }"),
-        ("^1():", "^1("),
-        ("^1():", "^1()"),
-        ("^1():", "^0():"),
-        ("^0(%x.0: ref", "^0(%x.0: raf"),
-        ("^0(%x.0: ref", "^0(x: ref"),
-    ],
-)
-def test_a_bad_line_is_named(line: str, bad: str) -> None:
-    assert line in DEVICE
-    text = DEVICE.replace(line, bad, 1)
-    culprit = next(
-        after for before, after in zip([*DEVICE.splitlines(), ""], text.splitlines(), strict=False) if before != after
-    )
-    with pytest.raises(ValueError, match="cannot read") as caught:
-        parse(text)
-    assert culprit.strip() in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\n",
-        "func @f -> none device {",
-        DEVICE.removesuffix("}\n"),
-        DEVICE.replace("kernel device", "kernel machine"),
-        DEVICE.replace("func @store", "func store"),
-        DEVICE.replace("-> none", "-> nothing"),
-        DEVICE.replace("-> none ", ""),
-        DEVICE.replace("device {", "device"),
-        DEVICE.replace("^0(%x.0: ref<global, float32>, %1: int64 nonneg):\n", ""),
-        DEVICE + "more",
-        DEVICE + DEVICE,
-    ],
-)
-def test_what_is_no_function_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"\S"):
-        parse(text)
-
-
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.text("%^(){}=<>$\"', \n\\0123456789abx.:-", max_size=3))
-def test_damaged_text_is_read_or_refused(at: int, length: int, replacement: str) -> None:
-    """Whatever is wrong with a text: a `ValueError` and no other."""
-    for text in (PYTHON, TYPED, DEVICE):
-        start = at % len(text)
-        damaged = text[:start] + replacement + text[start + length % 8 :]
-        try:
-            function = parse(damaged)
-        except ValueError:
-            continue
-        show(function)
 
 
 def test_an_operations_repr_does_not_follow_edges() -> None:

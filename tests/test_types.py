@@ -123,23 +123,6 @@ def test_text(type: Type, text: str) -> None:
     assert parse_type(text) == type
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", " ", "foo", "int33", "float32 float32", "int>", "<int>", "tuple", "tuple<", "tuple<int", "tuple<int>>", "tuple<foo>",
-        "tuple<1>", "tuple<int,, int>", "tuple<, int>", "array<float32>", "array<float32, 1>", "array<float32, one, C>",
-        "array<float32, 1, K>", "array<float32, 1, C, fast>", "array<float32, 1, C, shared, local>", "array<1, 1, C>",
-        "array<float32, -1, C>", "ref<float32>", "ref<nowhere, float32>", "ref<global, nothing>", "vector<float32>",
-        "vector<float32, x>", "vector<none, 2>", "range<none>", "range<int, int>", "range_iterator<2>",
-        "int<3>", "none<>",
-        "struct<s, ,: int>", "struct<s, >: int>", "struct<s,>", "struct<s, ': int>",
-    ],
-)  # fmt: skip
-def test_bad_text(text: str) -> None:
-    with pytest.raises(ValueError):
-        parse_type(text)
-
-
 # Promotion
 
 # The standard's own: others have rules of their own.

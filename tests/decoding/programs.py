@@ -8,11 +8,7 @@ functions may change them.
 # ruff: noqa: B023, B905, C416, E731, F541, F821, F841, FURB136, FURB171, PLW1641, PLW2901, RUF012, RUF021, SIM108, SIM208, SIM210
 
 import copy
-import sys
 import types
-
-from cuda_device.bytecode.decode import decode
-from cuda_device.bytecode.instructions import Opcode
 
 PROGRAMS = []
 SCALE = 3
@@ -180,13 +176,6 @@ def none_tests(x):
 @called_with((5,), (-5,), (0,))
 def ternary(x):
     return "positive" if x > 0 else "negative" if x < 0 else "zero"
-
-
-@called_with((10,), (3,))
-def walrus(n):
-    if (half := n // 2) > 2:
-        return half
-    return (a := n + 1) * a, [(last := i) for i in range(n)], last
 
 
 # Loops
@@ -384,11 +373,6 @@ def call_of_method_of_result(options):
     return Box.make(1).total(4, *options.values()), Box.make(2).copy(**options), Box.make(1).table["key"](options)
 
 
-@called_with((3, 4))
-def call_in_arguments(a, b):
-    return max(a if a > b else b, min(a, b) or 7, abs(-a) and b), collect(a < b < 9, [i for i in range(a)], y=a or b)
-
-
 @called_with((3,))
 def global_names(x):
     return x * SCALE, len([x]), types.SimpleNamespace(a=x).a
@@ -397,191 +381,7 @@ def global_names(x):
 # Functions
 
 
-@called_with((3,))
-def lambdas(n):
-    double = lambda x: x * 2
-    return double(n), (lambda: n + 1)(), (lambda x, y=n, *, z=5: (x, y, z))(1), (lambda *a, **k: (a, k))(1, b=2)
-
-
-@called_with((3,))
-def closures(n):
-    total = n
-
-    def add(x: int, y: int = 2, *, scale: float = n) -> int:
-        nonlocal total
-        total += x * y * scale
-        return total
-
-    first = add(1)
-    return first, add(2, 3), add(1, scale=2), total
-
-
-@called_with((3,))
-def closure_with_tuple_default(n):
-    def inner(pair=(n,)):
-        return pair, n
-
-    return inner(), (n,)
-
-
-@called_with((3, 4))
-def closure_among_arguments(n, m):
-    arguments, _ = collect(m, lambda: n, m, m, lambda: (n, m), collect(n, lambda y=(m, n): (y, n), m))
-    return (
-        arguments[0],
-        arguments[1](),
-        arguments[4](),
-        arguments[5][0][1](),
-        arguments[5][0][2],
-        (k := m, lambda: n)[0],
-    )
-
-
-@called_with((3, 4))
-def locals_before_closures(n, m):
-    a, b, c = m, m, m
-    arguments, _ = collect(a, b, lambda: n, c, lambda: (n, m))
-    pair = (b, lambda: (n, m))
-    return arguments[0], arguments[1], arguments[2](), arguments[4](), pair[0], pair[1]()
-
-
-@called_with((3,))
-def deep_closures(n):
-    a, b = n, n + 1
-
-    def outer(c):
-        d = c + a
-
-        def inner(e):
-            return a, b, c, d, e
-
-        return inner
-
-    b = 10
-    return outer(5)(6)
-
-
-@called_with((3,))
-def recursive_closure(n):
-    def factorial(k):
-        return k * factorial(k - 1) if k else 1
-
-    return factorial(n)
-
-
-@called_with((2,))
-def deleted_cell(n):
-    def get():
-        return n
-
-    before = get()
-    del n
-    n = 5
-    return before, get()
-
-
-def twice(function):
-    return lambda *args: function(function(*args))
-
-
-@called_with((2,))
-def decorated(n):
-    @twice
-    @twice
-    def add(x):
-        return x + n
-
-    return add(n)
-
-
-def make_counter(start):
-    def counter(step):
-        nonlocal start
-        start += step
-        return start
-
-    return counter
-
-
-@called_with((3,))
-def made_elsewhere(n):
-    counter = make_counter(n)
-    return counter(1), counter(2)
-
-
 # Comprehensions
-
-
-@called_with(([3, 1, 2],), ([],))
-def comprehensions(xs):
-    return (
-        [x * 2 for x in xs],
-        [x for x in xs if x > 1 if x < 3],
-        [(x, y) for x in xs for y in xs if x != y],
-        [[y + x for y in range(x)] for x in xs],
-        {x: x * x for x in xs},
-        {x: y for x in xs if x for y in xs},
-    )
-
-
-@called_with((4,))
-def comprehension_scopes(x):
-    before = [x for x in range(x)]
-    y = [y for y in before if y]
-    z = [z * x for z in [x for x in y]]
-    return before, x, y, z
-
-
-@called_with((4,))
-def comprehension_captures(n):
-    functions = [lambda: i * n for i in range(n)]
-    inner = [lambda j=j: [i + j + n for i in range(j)] for j in range(n)]
-    return [f() for f in functions], [f() for f in inner], n
-
-
-@called_with((4,))
-def comprehension_cells(w):
-    outer = lambda: w
-    captured = [lambda: w for w in (1, 2)]
-    plain = [w + 1 for w in (1, 2)]
-    return w, captured[0](), outer(), plain
-
-
-@called_with(())
-def comprehension_of_undefined():
-    xs = [later for later in (1, 2)]
-    if not xs:
-        later = 1
-    return later
-
-
-@called_with(([1, 2, 0],), ([],), ([1, 2],))
-def generators(xs):
-    return (
-        sum(x * 2 for x in xs),
-        tuple(x for x in xs),
-        all(x for x in xs),
-        any(not x for x in xs),
-        any(x for x in xs) and all(x > 1 for x in xs if x),
-        list(zip((x for x in xs), (y for y in xs if y))),
-    )
-
-
-@called_with(([1, 2, 0],), ([],))
-def generator_functions(xs):
-    def first(n):
-        for x in xs:
-            if x > n:
-                return
-            got = yield x, n
-            yield got
-
-    def both():
-        value = yield from first(1)
-        yield value, [(yield), *xs]
-        yield from xs
-
-    return [*both()]
 
 
 # The match statement
@@ -697,11 +497,6 @@ def loop_with_ternary_and_comparison(n, m):
     return out
 
 
-@called_with((2,))
-def parameters(a, b=4, /, c=5, *args, d=6, **kwargs):
-    return a, b, c, args, d, kwargs
-
-
 def _long_function():
     """A function whose constants, names and jumps need more than eight bits."""
     lines = ["def long(n, out):", "    for i in range(n):"]
@@ -749,22 +544,3 @@ def all_code(code):
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from all_code(constant)
-
-
-def all_codes():
-    """The code objects of all programs."""
-    return [code for function, _ in PROGRAMS for code in all_code(function.__code__)]
-
-
-def check_all_used():
-    """Asserts that the programs use every opcode that the interpreter can need."""
-    missing = (
-        set(Opcode)
-        - {Opcode.UNSUPPORTED}
-        - {instruction.opcode for code in all_codes() for instruction in decode(code)}
-    )
-    if sys.version_info < (3, 12):
-        missing -= {Opcode.LOAD_AND_CLEAR, Opcode.SAVE_CELL, Opcode.RESTORE_CELL}  # Comprehensions are functions.
-    if sys.version_info >= (3, 14):
-        missing -= {Opcode.BUILD_KEYED}  # BUILD serves constant keys, too.
-    assert not missing, f"no program uses {missing}"
