@@ -35,6 +35,7 @@ _MODULES = {
     "device.machine_functions": (
         "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"
     ),
+    "device.cache_hints": "cache_load cache_store",
     "device.clusters": "block_rank cluster_dim cluster_idx cluster_shared",
     "device.memory": "dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc rsqrt",

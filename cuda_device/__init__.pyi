@@ -11,6 +11,8 @@ from cuda_device.device.atomic_types import Atomic as Atomic
 from cuda_device.device.atomic_types import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
 from cuda_device.device.atomics import threadfence as threadfence
+from cuda_device.device.cache_hints import cache_load as cache_load
+from cuda_device.device.cache_hints import cache_store as cache_store
 from cuda_device.device.clusters import block_rank as block_rank
 from cuda_device.device.clusters import cluster_dim as cluster_dim
 from cuda_device.device.clusters import cluster_idx as cluster_idx

@@ -26,7 +26,7 @@ CHAPTERS = {
     "CUDA C++": r"machine_representation|pointer|ptx|extern|Extern|cuda_source|[bB]indings|cpp_\w+|get_include",
     "Target specialisation": r"(is_|any_|no_)?(target|host|device)|TargetDescription|SMSelector|sm\d\w+|is_exactly|provides",
     "Thread positioning": r"cluster_(idx|dim)|block_rank|thread_idx|block_idx|block_dim|grid_dim|tid|grid_size|lane_id|warp_size",
-    "Memory": r"cluster_shared|local_array|shared_array|dynamic_shared_array",
+    "Memory": r"cache_(load|store)|cluster_shared|local_array|shared_array|dynamic_shared_array",
     "Atomics": r"Atomic\w*|atomic_ref|threadfence",
     "Thread block synchronisation": r"syncthreads\w*|(grid|cluster)_sync",
     "Thread warp synchronisation": r"WarpMask|activemask|lanemask_lt|syncwarp|\w+_sync",

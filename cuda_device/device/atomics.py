@@ -289,22 +289,25 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     content = type.dtype.dtype if isinstance(type.dtype, model.AtomicCell) else type.dtype
     _check_content(content)
     _check_alignment(array, type.align, content)
+    result = model.Ref(type.space, model.AtomicCell(content))
+    operands = ((0, type), (1, index_type(type, index, "atomic_ref")))
+    return Typed(of_type(result), operands, (type.layout.value, type.small))
+
+
+def index_type(array: model.Array, index: Known, name: str) -> model.Type:
+    """The type of the index of an element, which must be an integer for each axis. Raises `CompileError`."""
     indices = [item.type for item in index.items] if isinstance(index.type, model.Tuple) else [index.type]
     for each in indices:
         if not model.is_index(each):
             raise CompileError(
                 f"an index is an integer or a tuple of integers, not {index}",
-                help="write atomic_ref(x, i), or atomic_ref(x, (i, j))",
+                help=f"write {name}(x, i), or {name}(x, (i, j))",
             )
-    if len(indices) != type.ndim:
+    if len(indices) != array.ndim:
         raise CompileError(
-            f"{type} has {type.ndim} axes, but there are {len(indices)} indices", help="give each axis one index"
+            f"{array} has {array.ndim} axes, but there are {len(indices)} indices", help="give each axis one index"
         )
-    wide: model.Type = (
-        model.Tuple((model.INDEX,) * len(indices)) if isinstance(index.type, model.Tuple) else model.INDEX
-    )
-    result = model.Ref(type.space, model.AtomicCell(content))
-    return Typed(of_type(result), ((0, type), (1, wide)), (type.layout.value, type.small))
+    return model.Tuple((model.INDEX,) * len(indices)) if isinstance(index.type, model.Tuple) else model.INDEX
 
 
 def _ref_behind(p: Any, index: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from cuda_device.device import (
     atomics,
+    cache_hints,
     clusters,
     inline_ptx,
     machine_functions,
@@ -27,6 +28,7 @@ T = TypeVar("T")
 ALL: tuple[Intrinsic, ...] = (
     *target.ROWS,
     *positioning.ROWS,
+    *cache_hints.ROWS,
     *clusters.ROWS,
     *memory.ROWS,
     *sync.ROWS,
