@@ -16,44 +16,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
 
-WAITS = """
-func @waits -> int32 device {
-^0(%a: int32):
-  barrier {place=1}
-  %b: int32 = add %a %a
-  return %b
-}
-"""
 CASES = {
-    "a call becomes the callee's blocks, its return a jump": (
-        """
-        func @k -> none kernel device {
-        ^0(%x: ref<global, int32>, %n: int32):
-          %1: int32 = call {callee="waits"} %n
-          store %x %1
-          return
-        }
-        func @waits -> int32 device {
-        ^0(%a: int32):
-          barrier {place=1}
-          %b: int32 = add %a %a
-          return %b
-        }
-        """,
-        """
-        func @k -> none kernel device {
-        ^0(%x: ref<global, int32>, %n: int32):
-          jump ^1(%n)
-        ^1(%a: int32):
-          barrier {place=1}
-          %b: int32 = add %a %a
-          jump ^2(%b)
-        ^2(%1: int32):
-          store %x %1
-          return
-        }
-        """,
-    ),
     "a callee that does not wait is left alone": (
         """
         func @k -> none kernel device {
@@ -163,68 +126,6 @@ CASES = {
         ^4(%2: int32):
           %3: int32 = add %1 %2
           store %x %3
-          return
-        }
-        """,
-    ),
-    "a callee that never returns leaves nothing behind it but what was there": (
-        """
-        func @k -> none kernel device {
-        ^0():
-          %1: none = call {callee="ever"}
-          unreachable
-        }
-        func @ever -> none device {
-        ^0():
-          jump ^1()
-        ^1():
-          barrier {place=1}
-          jump ^1()
-        }
-        """,
-        """
-        func @k -> none kernel device {
-        ^0():
-          jump ^1()
-        ^1():
-          jump ^2()
-        ^2():
-          barrier {place=1}
-          jump ^2()
-        ^3():
-          unreachable
-        }
-        """,
-    ),
-    "a loop around a call": (
-        """
-        func @k -> none kernel device {
-        ^0(%c: bool):
-          jump ^1()
-        ^1():
-          %1: none = call {callee="inner"}
-          branch %c ^1() ^2()
-        ^2():
-          return
-        }
-        func @inner -> none device {
-        ^0():
-          barrier {place=1}
-          return
-        }
-        """,
-        """
-        func @k -> none kernel device {
-        ^0(%c: bool):
-          jump ^1()
-        ^1():
-          jump ^2()
-        ^2():
-          barrier {place=1}
-          jump ^3()
-        ^3():
-          branch %c ^1() ^4()
-        ^4():
           return
         }
         """,

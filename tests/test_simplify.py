@@ -65,55 +65,6 @@ CASES = {
         }
         """,
     ),
-    "a block with two ways in stays": (
-        """
-        func @f -> int32 device {
-        ^0(%n: int32, %c: bool):
-          branch %c ^1() ^2()
-        ^1():
-          jump ^3(%n)
-        ^2():
-          %m: int32 = add %n %n
-          jump ^3(%m)
-        ^3(%r: int32):
-          return %r
-        }
-        """,
-        """
-        func @f -> int32 device {
-        ^0(%0: int32, %1: bool):
-          branch %1 ^2() ^1()
-        ^1():
-          %2: int32 = add %0 %0
-          jump ^3(%2)
-        ^2():
-          jump ^3(%0)
-        ^3(%3: int32):
-          return %3
-        }
-        """,
-    ),
-    "unreachable blocks go, with what they pass": (
-        """
-        func @f -> int32 device {
-        ^0(%n: int32):
-          jump ^2(%n)
-        ^1(%x: int32):
-          %m: int32 = add %x %x
-          jump ^2(%m)
-        ^2(%r: int32):
-          return %r
-        }
-        """,
-        """
-        func @f -> int32 device {
-        ^0(%0: int32):
-          jump ^1(%0)
-        ^1(%1: int32):
-          return %1
-        }
-        """,
-    ),
     "a loop that never changes a variable, nested in one that does": (
         """
         func @f -> none device {
@@ -165,80 +116,6 @@ CASES = {
           branch %2 ^1(%4, %3) ^2()
         ^2():
           return %3
-        }
-        """,
-    ),
-    "both ways of a branch may lead to one block": (
-        """
-        func @f -> int32 device {
-        ^0(%a: int32, %b: int32, %c: bool):
-          branch %c ^1(%a, %a) ^1(%b, %a)
-        ^1(%x: int32, %y: int32):
-          %z: int32 = add %x %y
-          return %z
-        }
-        """,
-        """
-        func @f -> int32 device {
-        ^0(%0: int32, %1: int32, %2: bool):
-          branch %2 ^1(%0) ^1(%1)
-        ^1(%3: int32):
-          %4: int32 = add %3 %0
-          return %4
-        }
-        """,
-    ),
-    "an endless loop stays": (
-        """
-        func @f -> none device {
-        ^0():
-          jump ^1()
-        ^1():
-          barrier {place=1}
-          jump ^1()
-        }
-        """,
-        """
-        func @f -> none device {
-        ^0():
-          jump ^1()
-        ^1():
-          barrier {place=1}
-          jump ^1()
-        }
-        """,
-    ),
-    "a chain of parameters is followed to its beginning": (
-        """
-        func @f -> int32 device {
-        ^0(%n: int32, %c: bool):
-          branch %c ^1(%n) ^2(%n)
-        ^1(%a: int32):
-          jump ^3(%a)
-        ^2(%b: int32):
-          jump ^3(%b)
-        ^3(%d: int32):
-          branch %c ^4(%d) ^5(%d)
-        ^4(%e: int32):
-          jump ^5(%e)
-        ^5(%g: int32):
-          return %g
-        }
-        """,
-        """
-        func @f -> int32 device {
-        ^0(%0: int32, %1: bool):
-          branch %1 ^2() ^1()
-        ^1():
-          jump ^3()
-        ^2():
-          jump ^3()
-        ^3():
-          branch %1 ^4() ^5()
-        ^4():
-          jump ^5()
-        ^5():
-          return %0
         }
         """,
     ),

@@ -24,7 +24,6 @@ from cuda_device.types.model import (
     INDEX,
     INT,
     INT8,
-    INT16,
     INT32,
     INT64,
     NONE,
@@ -36,7 +35,6 @@ from cuda_device.types.model import (
     Array,
     Layout,
     Number,
-    NumberKind,
     Pointer,
     Range,
     RangeIterator,
@@ -140,61 +138,6 @@ def test_fixed_numbers_promote_as_the_array_api_says(a: Number, b: Number) -> No
         assert str(ours) == ("None" if theirs.kind == "f" and not a.is_float else str(theirs))
     else:
         assert ours == (a if a.is_float else b)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "result"),
-    [
-        (INT, BOOL, INT), (BOOL, BOOL, INT), (INT, FLOAT, FLOAT), (INDEX, FLOAT, FLOAT), (INT, INDEX, INDEX),
-        (BOOL, INDEX, INDEX),
-        (UINT8, INT, UINT8), (UINT8, BOOL, UINT8), (INT64, INT, INT64), (FLOAT32, FLOAT, FLOAT32), (FLOAT32, INT, FLOAT32),
-        (INT32, FLOAT, FLOAT32), (INT8, FLOAT, FLOAT32), (INT64, FLOAT, FLOAT64), (UINT64, FLOAT, FLOAT64),
-        (FLOAT64, FLOAT, FLOAT64),
-        (UINT32, INDEX, INDEX), (INT8, INDEX, INDEX), (INT64, INDEX, INT64), (UINT64, INDEX, UINT64), (FLOAT32, INDEX, FLOAT32),
-        (INT8, UINT8, INT16), (UINT64, INT64, None), (UINT64, INT8, None),
-    ],
-)  # fmt: skip
-def test_builtin_numbers_give_way(a: Number, b: Number, result: Number | None) -> None:
-    assert promote.promote(a, b) == promote.promote(b, a) == result
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "result"),
-    [
-        (INT, INT, FLOAT), (INDEX, INT, FLOAT), (BOOL, BOOL, FLOAT), (INT32, INT32, FLOAT32), (UINT8, INT, FLOAT32),
-        (INT64, INT, FLOAT64), (INT32, INT64, FLOAT64), (INT32, INDEX, FLOAT32), (FLOAT32, INT64, FLOAT32), (UINT64, INT64, None),
-        (INT32, FLOAT, FLOAT32), (INT64, FLOAT, FLOAT64),
-    ],
-)  # fmt: skip
-def test_true_division(a: Number, b: Number, result: Number | None) -> None:
-    assert promote.divide(a, b) == promote.divide(b, a) == result
-
-
-@pytest.mark.parametrize(("a", "b"), pairs, ids=str)
-def test_promotion_is_symmetric_and_loses_no_kind(a: Number, b: Number) -> None:
-    both = promote.promote(a, b)
-    assert promote.promote(b, a) == both
-    assert promote.join_numbers(a, b) == promote.join_numbers(b, a)
-    if both is not None:
-        assert both.kind >= min(max(a.kind, b.kind), NumberKind.UINT)
-        assert both.is_complex == (a.is_complex or b.is_complex)
-        assert both.is_complex or both.is_float == (a.is_float or b.is_float)
-        if both.is_complex:
-            assert both.part.bits >= max(n.part.bits for n in (a, b) if n.is_float or n.is_complex)
-        assert promote.promote(both, both) == both
-
-
-@given(*[numbers] * 3)
-def test_promotion_of_fixed_numbers_is_associative(a: Number, b: Number, c: Number) -> None:
-    if any(number.builtin or number == UINT64 for number in (a, b, c)) or a.is_float + b.is_float + c.is_float not in (
-        0,
-        3,
-    ):
-        return
-    left, right = promote.promote(a, b), promote.promote(b, c)
-    assert left is not None
-    assert right is not None
-    assert promote.promote(left, c) == promote.promote(a, right)
 
 
 # What is known
