@@ -7,8 +7,6 @@ import numpy as np
 
 from cuda_device.codegen.cpu import cpu_dialect
 from cuda_device.codegen.cpu.cpu_dialect import runner
-from cuda_device.errors import Location
-from cuda_device.instrument.outline import ReportPlace
 from cuda_device.runtime.cpu_executor import execute
 
 POISON = -77
@@ -28,11 +26,6 @@ def module(body, leaves=(), names=(), suspends=False, shared=0, allocas="", extr
 def registers(*names):
     """Loads `thread_idx.x` into `%thread_idx.x`, and so on."""
     return "".join(cpu_dialect.special_register(name, f"%{name}") for name in names)
-
-
-def places(**lines):
-    """`places(p1=10)`: place 1 is kernel.py:10."""
-    return {int(name[1:]): ReportPlace(Location("kernel.py", line)) for name, line in lines.items()}
 
 
 # out[block * n + tid] accumulates shared[n - 1 - tid], three times over, two barriers a turn.
