@@ -63,6 +63,7 @@ _MODULES = {
     "library.groups": "group_barrier signal wait_until",
     "runtime.launch.compiling": "Compiled LoadedKernel NativeFunction Parameter compile load",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",
+    "runtime.arrays.host_arrays": "HostArray managed pinned",
     "runtime.launch.graphs": "Graph graph",
     "runtime.launch.host_functions": "HostFunction host_function",
     "runtime.launch.launcher": "launch synchronize",

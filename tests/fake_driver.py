@@ -73,7 +73,8 @@ class FakeDriver:
     CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = CUlimit = (
         _Names()
     )
-    CUmemPool_attribute = CUstream_flags = _Names()
+    CUmemAttach_flags = CUmemPool_attribute = CUstream_flags = _Names()
+    CU_MEMHOSTALLOC_PORTABLE = CU_MEMHOSTALLOC_DEVICEMAP = 1
     CUgraphExecUpdateResult = SimpleNamespace(**libcuda.ENUMERATIONS["CUgraphExecUpdateResult"])
     CUlaunchAttributeID = SimpleNamespace(**libcuda.ENUMERATIONS["CUlaunchAttributeID"])
 
@@ -187,6 +188,25 @@ class FakeDriver:
         address = ctypes.addressof(block)
         self.memory[address] = block
         return self._answer("cuMemAllocAsync", nbytes, stream, value=address)
+
+    def _shared(self, name, nbytes):
+        block = (ctypes.c_char * nbytes)()
+        self.memory[ctypes.addressof(block)] = block
+        return self._answer(name, nbytes, value=ctypes.addressof(block))
+
+    def cuMemHostAlloc(self, nbytes, flags):
+        return self._shared("cuMemHostAlloc", nbytes)
+
+    def cuMemAllocManaged(self, nbytes, flags):
+        return self._shared("cuMemAllocManaged", nbytes)
+
+    def cuMemFreeHost(self, address):
+        del self.memory[address]
+        return self._answer("cuMemFreeHost")
+
+    def cuMemFree(self, address):
+        del self.memory[address]
+        return self._answer("cuMemFree")
 
     def cuMemFreeAsync(self, address, stream):
         answer = self._answer("cuMemFreeAsync", address, stream)

@@ -104,6 +104,7 @@ UNREACHED_ENTITIES = {
     "complex_of": "it is for functions of ours",
     **dict.fromkeys(("displaced", "distance"), "they are for functions of ours"),
     "grid_word": "of cooperative launches; see test_grid_sync",
+    **dict.fromkeys(("cache_load", "cache_store"), "see test_cache_hints"),
     **dict.fromkeys(
         ("block_rank", "cluster_dim", "cluster_idx", "cluster_shared", "cluster_word"), "see test_clusters"
     ),

@@ -22,7 +22,9 @@ CHAPTERS = {
     "Groups of devices": r"Device\w*Group|launch_group|group_barrier|signal|wait_until",
     "Numbers": r"(u?int|float|complex|bfloat)\d+|float8e\dm\d",
     "Vectors": r"\w+x[1-4]|Dim3",
-    "Structs, layout and arrays": r"struct|\w*align\w*|sizeof|replace|numpy_dtype|\w*Array\w*|(as_)?array|(empty|zeros|full)\w*",
+    "Structs, layout and arrays": (
+        r"struct|\w*align\w*|sizeof|replace|numpy_dtype|\w*Array\w*|(as_)?array|(empty|zeros|full)\w*|pinned|managed"
+    ),
     "CUDA C++": r"machine_representation|pointer|ptx|extern|Extern|cuda_source|[bB]indings|cpp_\w+|get_include",
     "Target specialisation": r"(is_|any_|no_)?(target|host|device)|TargetDescription|SMSelector|sm\d\w+|is_exactly|provides",
     "Thread positioning": r"cluster_(idx|dim)|block_rank|thread_idx|block_idx|block_dim|grid_dim|tid|grid_size|lane_id|warp_size",

@@ -74,6 +74,15 @@ class Gpu(FakeDriver):
     def cuMemHostAlloc(self, nbytes: int, flags: int) -> tuple[Any, ...]:
         return self._allocate(nbytes)
 
+    def cuMemAllocManaged(self, nbytes: int, flags: int) -> tuple[Any, ...]:
+        return self._allocate(nbytes)
+
+    def cuMemFree(self, address: int) -> tuple[Any, ...]:
+        return self.cuMemFreeAsync(address, 0)
+
+    def cuMemFreeHost(self, address: int) -> tuple[Any, ...]:
+        return self.cuMemFreeAsync(address, 0)
+
     def cuMemHostGetDevicePointer(self, address: int, flags: int) -> tuple[Any, ...]:
         return 0, address
 

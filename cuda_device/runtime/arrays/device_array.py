@@ -414,7 +414,7 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
 
 
 def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, *, zero: bool) -> DeviceArray:
-    lengths = _shape_of(shape)
+    lengths = shape_of(shape)
     nbytes = dtype.itemsize
     for length in lengths:
         nbytes *= length
@@ -423,7 +423,8 @@ def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, *, zero: bool) -> D
     return DeviceArray(allocate(nbytes, stream, zero=zero), lengths, dtype, stream)
 
 
-def _shape_of(shape: Shape) -> tuple[int, ...]:
+def shape_of(shape: Shape) -> tuple[int, ...]:
+    """The lengths of the axes. Raises `TypeError` and `ValueError` for what is no shape."""
     try:
         lengths = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(operator.index(n) for n in shape)
     except TypeError as error:

@@ -340,6 +340,23 @@ def allocate_mapped(nbytes: int) -> tuple[int, int]:
     return host, int(check(api.cuMemHostGetDevicePointer(host, 0), "mapping host memory"))
 
 
+def allocate_shared(nbytes: int, managed: bool) -> int:
+    """The address of `nbytes` that the host and the current device reach: managed memory, or pinned memory of the host."""
+    api = bindings()
+    if managed:
+        result = api.cuMemAllocManaged(nbytes, api.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL)
+    else:
+        result = api.cuMemHostAlloc(nbytes, api.CU_MEMHOSTALLOC_PORTABLE | api.CU_MEMHOSTALLOC_DEVICEMAP)
+    return int(check(result, f"allocating {nbytes} bytes of {'managed' if managed else 'pinned'} memory"))
+
+
+def free_shared(address: int, managed: bool) -> None:
+    """Frees what `allocate_shared` gave, when the device has done its work."""
+    api = bindings()
+    with BesideCaptures():
+        check(api.cuMemFree(address) if managed else api.cuMemFreeHost(address), "freeing memory")
+
+
 def allocate_for_good(nbytes: int) -> int:
     """The address of GPU memory, zeroed, that is never freed."""
     address = int(check(bindings().cuMemAlloc(nbytes), f"allocating {nbytes} bytes of GPU memory"))

@@ -1,0 +1,92 @@
+"""NumPy arrays in memory of the host that kernels on a GPU reach, too: pinned and managed memory.
+
+x = device.pinned(1000, device.float32)
+x[:] = 1                                              # as any NumPy array
+device.launch(kernel, x, grid=4, block=256)           # no copy
+device.synchronize()                                  # before the host looks at what the kernel wrote
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.runtime.arrays.array_interface import view_of_numpy
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, numpy_over
+from cuda_device.runtime.arrays.device_array import Shape, shape_of
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, as_stream
+from cuda_device.types.dtypes import dtype_of
+from cuda_device.types.host import element_of_dtype
+
+
+class _SharedMemory:
+    """Memory that the host and a stream's GPU reach."""
+
+    def __init__(self, nbytes: int, stream: GpuStream, device: Device) -> None:
+        self.address, self.nbytes, self.stream, self.device = 0, nbytes, stream, device
+        with stream.using():
+            self.address = driver.allocate_shared(nbytes, device is Device.MANAGED) if nbytes else 0
+
+    def __del__(self) -> None:
+        if self.address and not sys.is_finalizing():
+            with contextlib.suppress(Exception), self.stream.using():
+                driver.free_shared(self.address, self.device is Device.MANAGED)
+
+
+class HostArray(np.ndarray[Any, Any]):
+    """The result of `pinned` and `managed`: a NumPy array that is an argument of launches on the GPU, too, as are its views."""
+
+    _memory: _SharedMemory | None = None
+
+    def __array_finalize__(self, obj: Any) -> None:
+        """NumPy calls it for views, and for results, which are in memory of their own."""
+        self._memory = getattr(obj, "_memory", None)
+
+    def _cuda_device_view_(self) -> ArrayView:
+        view, memory = view_of_numpy(self), self._memory
+        if memory is None:
+            return view
+        low, high = view.extent
+        if view.size and not memory.address <= low <= high <= memory.address + memory.nbytes:
+            return view
+        stream = memory.stream
+        return replace(view, device=memory.device, ordinal=stream.ordinal, stream=stream.handle)
+
+
+def pinned(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> np.ndarray[Any, Any]:
+    """Returns a NumPy array in pinned memory of the host, which kernels on the GPU of `stream` read and write over the bus.
+
+    Copies between it and a GPU are faster than those of other host memory. `shape`, `dtype` and the errors are those of `empty`;
+    the content is unspecified. The array and its views are arguments of launches, which are put in order with `stream`, and a
+    launch on a CPU stream waits for it; the host's own code has to call `synchronize` before it looks at what kernels wrote.
+    On a CPU stream it is an ordinary array.
+    """
+    return _made(shape, dtype, stream, Device.PINNED)
+
+
+def managed(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> np.ndarray[Any, Any]:
+    """Returns a NumPy array in managed memory, whose pages move to where they are used: the host, or the GPU of `stream`.
+
+    Otherwise as `pinned`.
+    """
+    return _made(shape, dtype, stream, Device.MANAGED)
+
+
+def _made(shape: Shape, dtype: Any, stream: Any, device: Device) -> np.ndarray[Any, Any]:
+    where, lengths, kind = as_stream(stream), shape_of(shape), dtype_of(dtype)
+    if not isinstance(where, GpuStream):
+        return np.empty(lengths, kind)
+    memory = _SharedMemory(math.prod(lengths) * kind.itemsize, where, device)
+    strides, element = c_strides(lengths, kind.itemsize), element_of_dtype(kind)
+    found = numpy_over(ArrayView(memory.address, lengths, strides, element, keep_alive=memory)).view(HostArray)
+    found._memory = memory
+    return found
+
+
+__all__ = ["HostArray", "managed", "pinned"]
