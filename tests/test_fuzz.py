@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import coverage
 from fuzz.cases import Case
 from fuzz.generate import BUILTIN_STORED, inputs, program
 from fuzz.programs import THREADS, Assign, Expression, Open, Program, Statement, variable
@@ -19,9 +18,6 @@ from fuzz.run import Mismatch, agrees, check, smallest, source
 from fuzz.sweep import ALONE, STORED, TOGETHER
 
 import cuda_device as device
-from cuda_device.device.machine_functions import FUNCTIONS
-from cuda_device.ir import ops
-from cuda_device.library.table import BY_NAME
 from cuda_device.runtime.gpu import driver
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31
@@ -71,69 +67,6 @@ def test_the_programs_reach_every_row() -> None:
             reached |= made.rows if isinstance(made, Program) else set()
     assert [row for row in (*ALONE, *TOGETHER) if row not in reached] == []
     assert len(ALONE) > 8000 and len(TOGETHER) > 600 and len(STORED) > 200
-
-
-# Operations of machines that no program reaches, and why.
-UNREACHED_OPERATIONS = {
-    "address": "what an address is differs from run to run",
-    "extern": "it needs C++",
-    "generic": "it is for calls of C++",
-    "grid_word": "of cooperative launches; see test_grid_sync",
-    "in_cluster": "of clusters; see test_clusters",
-    "machine": "one instruction of a GPU; see test_machine_functions",
-    "pause": "it is for threads that wait; see test_atomics",
-    "timer": "what it says differs from run to run; see test_timing",
-    "warp.reduce": "see test_warp",
-    "print": "text, not values; see test_print",
-    "ptx": "instructions of a GPU; see test_inline_ptx",
-    "room": "checked mode; see test_checked",
-    "trace": "the race detector; see test_races",
-    "unreachable": "nothing comes there",
-    "variable": "for debuggers; see test_debug",
-    "yield": "it is put into loops for the CPU, after lowering",
-}
-UNREACHED_ENTITIES = {
-    "Atomic": "a thread's own; see test_atomics",
-    "AtomicInterface.notify_all": "it does nothing",
-    "AtomicInterface.notify_one": "it does nothing",
-    "AtomicInterface.wait": "it is for threads that wait; see test_atomics",
-    "Dim3": "a vector of uint32 by another name",
-    "address": "of pointers; see test_device_pointers",
-    "array_at": "it is for functions of ours",
-    "bool": "a truth of Python, which is an operation",
-    "complex_of": "it is for functions of ours",
-    **dict.fromkeys(("displaced", "distance"), "they are for functions of ours"),
-    "grid_word": "of cooperative launches; see test_grid_sync",
-    **dict.fromkeys(("cache_load", "cache_store"), "see test_cache_hints"),
-    **dict.fromkeys(
-        ("block_rank", "cluster_dim", "cluster_idx", "cluster_shared", "cluster_word"), "see test_clusters"
-    ),
-    "is_exactly": "it is decided while compiling",
-    "nanosleep": "it is for threads that wait; see test_atomics",
-    **dict.fromkeys(("clock64", "globaltimer"), "what they say differs from run to run; see test_timing"),
-    **dict.fromkeys((row.function.__name__ for row in FUNCTIONS), "see test_machine_functions"),
-    **dict.fromkeys((f"reduce_{each}_sync" for each in ("add", "min", "max", "and", "or", "xor")), "see test_warp"),
-    "rsqrt": "a GPU approximates it; see test_numeric",
-    "ptx": "see test_inline_ptx",
-    **{f"{name} of int64": "see test_numba_compat" for name in ("thread_idx", "block_idx", "block_dim", "grid_dim")},
-    "provides": "it is decided while compiling",
-    "target": "it is decided while compiling",
-    "warp_size": "a constant",
-}
-
-
-@pytest.mark.long
-def test_the_programs_reach_every_operation_with_every_type() -> None:
-    """What the compiler's own tables have, in the IR of programs: nothing is left out that is not listed, with the reason."""
-    reached, entities = set(), set()
-    for programs in coverage.programs():
-        typed, machine = coverage.modules(programs)
-        reached |= set(coverage.reached(machine))
-        entities |= coverage.entities(typed)
-    assert sorted(coverage.expected() - reached) == []
-    operations = {row.name for row in ops.at(ops.Level.DEVICE)} - {name for name, _, _ in reached}
-    assert sorted(operations) == sorted(UNREACHED_OPERATIONS)
-    assert sorted(set(BY_NAME) - entities) == sorted(UNREACHED_ENTITIES)
 
 
 def test_a_program_is_the_same_for_its_number() -> None:

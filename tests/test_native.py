@@ -11,7 +11,7 @@ import sys
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
+from cpu_kernels import REVERSAL, module, registers, run_reversal
 
 import cuda_device as device
 from cuda_device import compiler
@@ -80,63 +80,6 @@ def test_multiply_and_add_fuse_only_where_both_allow_it():
         assert (result == value).all()
 
 
-def test_local_arrays_live_across_barriers_and_keep_their_alignment():
-    allocas = "  %local = alloca [40 x i32], align 128\n"
-    body = (
-        registers("linear_thread")
-        + """\
-  br label %fill
-fill:
-  %i = phi i32 [0, %coro.start], [%i.next, %fill]
-  %at = getelementptr i32, ptr %local, i32 %i
-  %value = mul i32 %i, %linear_thread
-  store volatile i32 %value, ptr %at
-  %i.next = add i32 %i, 1
-  %more = icmp slt i32 %i.next, 40
-  br i1 %more, label %fill, label %filled
-filled:
-"""
-        + cpu_dialect.barrier(1, "after")
-        + """\
-  %place = urem i32 %linear_thread, 40
-  %mine = getelementptr i32, ptr %local, i32 %place
-  %got = load volatile i32, ptr %mine
-  %address = ptrtoint ptr %local to i64
-  %low = and i64 %address, 127
-  %low.short = trunc i64 %low to i32
-  %result = add i32 %got, %low.short
-  %slot = getelementptr i32, ptr %out, i32 %linear_thread
-  store i32 %result, ptr %slot
-  br label %coro.finish
-"""
-    )
-    code = compile_native(module(body, ["ptr"], ["out"], suspends=True, allocas=allocas))
-    for _ in range(3):
-        out = np.full(1024, POISON, np.int32)
-        execute(code, (1, 1, 1), (1024, 1, 1), struct.pack("@P", out.ctypes.data))
-        assert out.tolist() == [i * (i % 40) for i in range(1024)]
-
-
-def test_parameters_of_every_size():
-    leaves = ["i8", "double", "i16", "ptr", "i32", "float", "half", "i64"]
-    names = ["a", "b", "c", "out", "d", "e", "f", "g"]
-    body = ""
-    for i, (type, name) in enumerate(zip(leaves, names, strict=True)):
-        if name != "out":
-            body += f"  %at.{i} = getelementptr i64, ptr %out, i32 {i}\n  store {type} %{name}, ptr %at.{i}\n"
-    code = compile_native(module(body + "  br label %coro.finish\n", leaves, names))
-    out = np.zeros(8, np.int64)
-    execute(
-        code,
-        (1, 1, 1),
-        (1, 1, 1),
-        struct.pack("@bdhPifeq", -3, 2.5, -300, out.ctypes.data, -70000, 1.25, 0.5, -(1 << 50)),
-    )
-    raw = out.tobytes()
-    read = [struct.unpack_from(f"@{code}", raw, 8 * i)[0] for i, code in enumerate("bdhqifeq") if i != 3]
-    assert read == [-3, 2.5, -300, -70000, 1.25, 0.5, -(1 << 50)]
-
-
 def test_the_records_are_the_same_in_both_languages():
 
     text = cpu_dialect.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
@@ -150,21 +93,6 @@ def test_the_records_are_the_same_in_both_languages():
         assert ctypes.sizeof(structure) == data.get_abi_size(type)
         for i, (name, _) in enumerate(record.fields):
             assert getattr(structure, name.replace(".", "_")).offset == data.get_element_offset(type, i)
-
-
-def test_the_c_library_resolves():
-    extra = "declare float @sinf(float)\ndeclare double @exp(double)\n"
-    body = """\
-  %x = call float @sinf(float 1.0)
-  %y = fpext float %x to double
-  %z = call double @exp(double %y)
-  store double %z, ptr %out
-  br label %coro.finish
-"""
-    code = compile_native(module(body, ["ptr"], ["out"], extra=extra))
-    out = np.zeros(1)
-    execute(code, (1, 1, 1), (1, 1, 1), struct.pack("@P", out.ctypes.data))
-    assert out[0] == pytest.approx(math.exp(math.sin(1)), rel=1e-6)
 
 
 def test_functions_of_the_host_can_be_given():
