@@ -80,19 +80,11 @@ def is_frozen(cls: type) -> bool:
 
 
 def _dataclass(cls: type | None = None, /, **options: bool) -> Any:
-    """Makes a data class of `cls`. Options: frozen, slots, eq, order, weakref_slot; else as in the standard library."""
+    """Makes a data class of `cls`. Options: frozen, slots, eq, order; else as in the standard library."""
     return _made(cls, **options) if cls is not None else lambda cls: _made(cls, **options)
 
 
-def _made(
-    cls: type,
-    *,
-    frozen: bool = False,
-    slots: bool = False,
-    eq: bool = True,
-    order: bool = False,
-    weakref_slot: bool = False,
-) -> type:
+def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True, order: bool = False) -> type:
     own = {name: _own_field(cls, name) for name in vars(cls).get("__annotations__", ()) if _is_field(cls, name)}
     inherited = [getattr(base, "__lazy_fields__", {}) for base in reversed(cls.__mro__[1:])]
     fields = {name: given for found in (*inherited, own) for name, given in found.items()}
@@ -107,7 +99,7 @@ def _made(
     methods["__match_args__"] = tuple(name for name, described in fields.items() if described.init)
     # A class that has an `__eq__` only has a `__hash__` of None.
     more = {name: method for name, method in methods.items() if vars(cls).get(name) is None}
-    return _with_slots(cls, own, weakref_slot, more) if slots else _completed(cls, own, more)
+    return _with_slots(cls, own, more) if slots else _completed(cls, own, more)
 
 
 def _is_field(cls: type, name: str) -> bool:
@@ -133,11 +125,11 @@ def _completed(cls: type, own: Mapping[str, _Field], more: Mapping[str, Any]) ->
     return cls
 
 
-def _with_slots(cls: type, own: Mapping[str, _Field], weakref_slot: bool, more: Mapping[str, Any]) -> type:
+def _with_slots(cls: type, own: Mapping[str, _Field], more: Mapping[str, Any]) -> type:
     """The class once more, with a slot for each field, and with methods."""
     dropped = {*own, "__dict__", "__weakref__"}
     body = {name: value for name, value in vars(cls).items() if name not in dropped} | dict(more)
-    body["__slots__"] = (*own, *(["__weakref__"] * weakref_slot))
+    body["__slots__"] = tuple(own)
     made = type(cls)(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     return made

@@ -22,9 +22,11 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+import pytest
 from ir_reader import parse
 
 import cuda_device as device
+from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Effect
@@ -93,3 +95,15 @@ def underlying(function: Any) -> FunctionType:
     found = getattr(function, "underlying", function)
     assert isinstance(found, FunctionType)
     return found
+
+
+def ptx_of(kernel: Any, *arguments: Any) -> str:
+    """The PTX of a kernel for sm_90, which counts on what launches check."""
+    return str(device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code)
+
+
+def refusal(function: Any, *arguments: Any) -> CompileError:
+    """The error of a function that cannot be compiled."""
+    with pytest.raises(CompileError) as caught:
+        device.compile(function, *arguments, output="ir")
+    return caught.value

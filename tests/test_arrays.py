@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import reference as ref
+from ir_helpers import refusal
 
 import cuda_device as device
 
@@ -446,12 +447,6 @@ def test_the_dtype_of_an_array_is_a_type(stream):
 
 
 # Errors
-
-
-def refusal(kernel, *arguments):
-    with pytest.raises(device.CompileError) as caught:
-        device.compile(kernel, *arguments, output="ir")
-    return caught.value
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import ptx_of
 
 import cuda_device as device
 from cuda_device.codegen.gpu.peephole import invert_latches
@@ -72,10 +73,6 @@ def add_strided(x, sums, start):
         for k in range(start, x.shape[0], 128):
             total += x[k]
         sums[0] = total
-
-
-def ptx_of(kernel, *arguments):
-    return device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code
 
 
 def test_no_loop_goes_back_by_a_second_branch():

@@ -59,16 +59,6 @@ def test_a_source_more_or_less_is_another_package(package: Path) -> None:
     assert looks[3] not in looks[1:3]
 
 
-def test_an_archive_is_known_by_its_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = tmp_path / "package.zip"
-    archive.write_bytes(b"PK some modules")
-    monkeypatch.setattr(disk, "_PACKAGE", str(archive / "cuda_device"))
-    before = identity()
-    assert identity() == before
-    exchange(archive)
-    assert identity() != before
-
-
 def test_llvm_is_known_by_its_version_and_its_library() -> None:
     assert "version" in disk.llvm()
     assert disk.llvm() == disk.llvm.__wrapped__()

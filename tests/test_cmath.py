@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from against_python import refused
+from test_complex import apply
 
 import cuda_device as device
 
@@ -72,20 +73,6 @@ def points(dtype):
     generator = np.random.default_rng(7)
     scattered = 2 * generator.normal(size=1000) + 2j * generator.normal(size=1000)
     return np.array([*itertools.starmap(complex, itertools.product(axis, axis)), *scattered]).astype(dtype)
-
-
-def apply(stream, function, *arrays, dtype=None):
-    """`function` of the elements of arrays, in device code."""
-
-    @device.kernel
-    def kernel(out, arguments):
-        i = device.tid(1)
-        if i < len(out):
-            out[i] = function(*tuple(array[i] for array in arguments))
-
-    out = stream.empty(len(arrays[0]), dtype or arrays[0].dtype)
-    stream.launch(kernel, out, tuple(map(stream.array, arrays)), grid=-(-len(out) // 64), block=64)
-    return stream.numpy(out)
 
 
 def alike(found, expected, signs=True):

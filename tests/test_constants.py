@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
+from ir_helpers import refusal
 
 import cuda_device as device
 
@@ -25,12 +26,6 @@ class Settings:
 
 def ir(function, *arguments):
     return str(device.compile(function, *arguments, output="ir"))
-
-
-def refusal(function, *arguments):
-    with pytest.raises(device.CompileError) as caught:
-        device.compile(function, *arguments, output="ir")
-    return caught.value
 
 
 # Values

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import reference as ref
+from ir_helpers import refusal
 
 import cuda_device as device
 
@@ -815,12 +816,6 @@ def test_variables_with_a_value_on_some_ways_only(stream):
         got = stream.numpy(out).tolist()
         assert got[:6] == [*(4 * x + 1).tolist(), flag - 1]
         assert got[6] == 5.5 if flag == 7 else math.isnan(got[6])
-
-
-def refusal(function, *arguments):
-    with pytest.raises(device.CompileError) as caught:
-        device.compile(function, *arguments, output="ir")
-    return caught.value
 
 
 def line_of(function, text):

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import ptx_of
 
 import cuda_device as device
 
@@ -64,10 +65,6 @@ def test_a_few_passes(stream, block):
             if k % 3:
                 expected[k] = x[k]
     assert np.array_equal(stream.numpy(y), expected)
-
-
-def ptx_of(kernel, *arguments):
-    return device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code
 
 
 def test_loops_through_a_grid_are_unrolled():

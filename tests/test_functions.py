@@ -11,14 +11,9 @@ from typing import Annotated
 
 import numpy as np
 import pytest
+from ir_helpers import refusal
 
 import cuda_device as device
-
-
-def refusal(function, *arguments):
-    with pytest.raises(device.CompileError) as caught:
-        device.compile(function, *arguments, output="ir")
-    return caught.value
 
 
 def result_type(function, *arguments):

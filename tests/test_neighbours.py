@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import ptx_of
 
 import cuda_device as device
 
@@ -137,10 +138,6 @@ def test_rows_that_depend_on_each_other(stream):
     values, x = made(stream, (9, 33), "C", np.float32)
     stream.launch(move, x, grid=2, block=32)
     assert np.array_equal(stream.numpy(x), np.cumsum(values, 0))
-
-
-def ptx_of(kernel, *arguments):
-    return device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code
 
 
 def test_neighbours_share_an_address():

@@ -4,6 +4,7 @@ import concurrent.futures
 
 import numpy as np
 import pytest
+from ir_helpers import ptx_of
 
 import cuda_device as device
 from cuda_device import compiler
@@ -50,10 +51,6 @@ def test_diagonals(stream, size):
     y = stream.array(np.zeros(size, np.int32))
     stream.launch(diagonals, stream.array(x), y, grid=1, block=32)
     assert stream.numpy(y).tolist() == expected(x)
-
-
-def ptx_of(kernel, *arguments):
-    return device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code
 
 
 def test_the_outer_loop_counts_once():

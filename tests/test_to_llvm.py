@@ -783,25 +783,6 @@ fourth a=1
 @pytest.mark.parametrize(
     "checks",
     [
-        "CHECK: first\nCHECK: third",
-        "CHECK: first\nCHECK-NEXT: second",
-        "CHECK: first a=1",
-        "CHECK-NOT: fifth",
-        "CHECK: second\nCHECK-NOT: a=1\nCHECK: third\nCHECK: fourth",
-        "CHECK: b=1\nCHECK-LABEL: first",
-        "CHECK: a={{[2-9]}}",
-        "CHECK: a=[[N:\\d]]\nCHECK: b=[[N]]\nCHECK: a=[[N]]",
-        "# CHECK: first\nOTHER: fifth",
-        "CHECK-COUNT-3: a=",
-    ],
-)
-def test_checks_that_hold(checks: str) -> None:
-    check(TEXT, checks, "CHECK")
-
-
-@pytest.mark.parametrize(
-    "checks",
-    [
         "CHECK: third\nCHECK: first",
         "CHECK: first\nCHECK-NEXT: third",
         "CHECK: fifth",

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import ptx_of
 
 import cuda_device as device
 from cuda_device.codegen.gpu.peephole import mark_nounroll
@@ -67,10 +68,6 @@ def added(x, y):
     for i in range(int(device.thread_idx.x), x.shape[0], 128):
         total += x[i]
     y[0] = total
-
-
-def ptx_of(kernel, *arguments):
-    return device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code
 
 
 def test_a_row_that_is_written():

@@ -367,10 +367,8 @@ def key_of(*parts: str | bytes) -> bytes:
 
 @functools.cache
 def package() -> str:
-    """Which sources of ours there are: how many files, their size, and the newest change. In an archive, the archive's."""
-    if os.path.isdir(_PACKAGE):
-        return _look(_sources(_PACKAGE))
-    return _look([os.stat(_archive(_PACKAGE))])
+    """Which sources of ours there are: how many files, their size, and the newest change."""
+    return _look(_sources(_PACKAGE))
 
 
 @functools.cache
@@ -407,10 +405,3 @@ def _sources(folder: str) -> Iterator[os.stat_result]:
                 yield item.stat()
             elif item.name != "__pycache__" and item.is_dir():
                 yield from _sources(item.path)
-
-
-def _archive(path: str) -> str:
-    """The file that a path within an archive leads through."""
-    while path and not os.path.exists(path):
-        path = os.path.dirname(path)
-    return path or os.sep

@@ -11,24 +11,19 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device.parameters import annotations_of
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import PYTHON, number_of
 from cuda_device.types.struct_classes import convert, unannotated
 
 
+@dataclass(frozen=True, slots=True)
 class _ConstExprOf:
     """What `ConstExpr[type]` makes."""
 
-    def __init__(self, type: Any) -> None:
-        self.type = type
+    type: Any
 
     def __repr__(self) -> str:
         return f"ConstExpr[{getattr(self.type, '__name__', self.type)}]"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ConstExprOf) and other.type == self.type
-
-    def __hash__(self) -> int:
-        return hash(("ConstExpr", repr(self.type)))
 
 
 class ConstExpr:

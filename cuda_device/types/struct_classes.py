@@ -22,6 +22,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 import numpy as np
 
 from cuda_device.errors import ArgumentError
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.abi import representation
 from cuda_device.types.host import MODEL, REGISTERED, alike, element_of_dtype, model_of, number_of
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
@@ -31,21 +32,16 @@ from cuda_device.types.vector_classes import VectorValue, replaced
 C = TypeVar("C", bound=type)
 
 
+@dataclass(frozen=True, slots=True)
 class Aligned:
     """What `align(T, n)` makes of a type that is no struct: a type hint for a member, and a call makes a `T`."""
 
-    def __init__(self, type: Any, align: int) -> None:
-        self.type, self.align = type, align
+    type: Any
+    align: int
 
     def __call__(self, *args: Any) -> Any:
         """A value of the type."""
         return self.type(*args)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and (other.type, other.align) == (self.type, self.align)
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.align))
 
     def __repr__(self) -> str:
         return f"align({getattr(self.type, '__name__', self.type)}, {self.align})"
