@@ -233,10 +233,12 @@ def _most_shared(work: Work) -> int:
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
+    from cuda_device.codegen.cpu import regions
     from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
 
-    return to_llvm.run(work["inlined"], Cpu(work["inlined"], work.job.options, _most_shared(work)), work.job.options)
+    module, found = (work["inlined"], None) if work.job.options.debug else regions.split(work["inlined"])
+    return to_llvm.run(module, Cpu(module, work.job.options, _most_shared(work), found), work.job.options)
 
 
 def _optimised(work: Work) -> LlvmModule:

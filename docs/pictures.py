@@ -74,7 +74,7 @@ def pipeline() -> Picture:
             made.arrow((165 * i - 5, 58), (20 + 165 * i, 58))
     for y, fill, stages, end in (
         (125, GREEN, (("llvm", "NVPTX"), ("optimised", "LLVM IR"), ("ptx", "text"), ("cubin", "assembled")), "GPU"),
-        (215, ORANGE, (("inlined", "what waits"), ("llvm", "coroutines"), ("native", "machine code")), "CPU"),
+        (215, ORANGE, (("inlined", "what waits"), ("llvm", "regions"), ("native", "machine code")), "CPU"),
     ):
         for i, (name, what) in enumerate(stages):
             made.box(140 + 150 * i, y, 125, 56, fill, name, what)

@@ -62,7 +62,7 @@ def test_every_stage_for_the_cpu(folder: Path) -> None:
     assert list(found) == ["python.ir", "typed.ir", "device.ir", "inlined.ir", "llvm.ll", "native.s"]
     assert [f"{stage.name}.{stage.suffix}" for stage in compiler.CPU] == list(found)
     assert ".text" in found["native.s"].read_text()
-    assert "presplitcoroutine" in found["llvm.ll"].read_text()
+    assert "switch i32 %place" in found["llvm.ll"].read_text()
 
 
 def test_a_launch_dumps_too(folder: Path) -> None:

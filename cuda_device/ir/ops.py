@@ -34,7 +34,7 @@ class Effect(enum.Flag):
     """What an operation or a function does beside computing its results.
 
     CONVERGENT operations must be reached by the same threads as in the source: nothing may move, duplicate or guard them.
-    SUSPENDS marks those at which a thread waits for others: the CPU stream makes coroutines of functions that have one.
+    SUSPENDS marks those at which a thread waits for others: on the CPU, threads take turns there (`codegen/cpu/regions`).
     EXITS marks those that may end the thread.
     SPINS marks those that a loop may repeat until another thread does something: atomics.
     """

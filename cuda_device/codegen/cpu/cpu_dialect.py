@@ -1,8 +1,8 @@
 """How a kernel looks to LLVM when it runs on the CPU: the pieces of text that the lowering puts into a kernel's body.
 
 Each function that runs on the device takes `ptr %thread` first, and finds there which thread it is. A kernel that never
-waits is a plain function, which the runner calls in a loop over the threads of a block. A kernel that waits is a
-coroutine: each thread has a frame of its own, and a barrier is the point where it suspends.
+waits is a plain function, which the runner calls in a loop over the threads of a block. A kernel that waits is divided into
+regions (`regions`), or is a coroutine: each thread has a frame of its own, and a barrier is the point where it suspends.
 
     <declarations()>
     <kernel_signature("kernel", "ptr %out", suspends=True)>
@@ -39,6 +39,7 @@ from cuda_device.codegen.cpu.records import (
     Record,
     Suspension,
 )
+from cuda_device.codegen.cpu.regions import Regions
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
 from cuda_device.device.functions import DEFAULTS, Options
@@ -88,6 +89,19 @@ def kernel_signature(symbol: str, parameters: str, suspends: bool, debug: bool =
         return f"define internal ptr @{symbol}(ptr %thread{separator}{parameters}) nounwind presplitcoroutine {{\n"
     how = "noinline" if debug else "alwaysinline"
     return f"define internal void @{symbol}({THREAD_PARAMETER}{separator}{parameters}) nounwind {how} {{\n"
+
+
+def region_signature(symbol: str, parameters: str) -> str:
+    """The line that opens a kernel in regions: where the thread goes on, its warp's frame, and its lane."""
+    separator = ", " if parameters else ""
+    hidden = f"{THREAD_PARAMETER}, i32 %place, ptr noalias %frame, i64 %lane"
+    return f"define internal void @{symbol}({hidden}{separator}{parameters}) nounwind {{\n"
+
+
+def returned() -> str:
+    """Where a thread of a kernel in regions ends."""
+    text = THREAD.load("%coro.state", "%thread", "state")
+    return f"{RETURNED}:\n{text}  store i32 0, ptr %coro.state\n  ret void\n"
 
 
 def special_register(name: str, result: str) -> str:
@@ -318,13 +332,23 @@ def parameter_record(leaves: Sequence[str]) -> str:
     return "{ " + ", ".join(leaves) + " }" if leaves else "{}"
 
 
-def runner(symbol: str, leaves: Sequence[str], suspends: bool, shared_bytes: int) -> str:
+def runner(
+    symbol: str,
+    leaves: Sequence[str],
+    suspends: bool,
+    shared_bytes: int,
+    regions: Regions | None = None,
+    loops: bool = True,
+) -> str:
     """The text to add to the module of the kernel `symbol`, after `cpu.declarations()`.
 
     `leaves` are the LLVM types of the kernel's parameters after `ptr %thread`; `shared_bytes` is the size of its static
-    shared memory.
+    shared memory. A kernel in `regions` has `loops` over the lanes of a warp, or only runs them one by one.
     """
-    block = _suspending(symbol, leaves) if suspends else _plain(symbol, leaves)
+    if regions:
+        block = _regions(symbol, leaves, regions.count, regions.bytes, loops)
+    else:
+        block = _suspending(symbol, leaves) if suspends else _plain(symbol, leaves)
     worker = CREW if suspends else "cuda_device.blocks"
     return f"""\
 define void @{RUN}(ptr %control) nounwind {{
@@ -408,7 +432,7 @@ def _suspending(symbol: str, leaves: Sequence[str]) -> str:
 define internal void @cuda_device.block(ptr %block) nounwind {{
 entry:
 {_load_arguments(leaves)}{BLOCK.loads("%block", "count", "threads", "handles")}
-  br label %each
+{BLOCK.store("@cuda_device.resume", "%block", "resume")}  br label %each
 each:
   %linear = phi i32 [0, %entry], [%linear.next, %started]
   %thread = getelementptr {THREAD}, ptr %threads, i32 %linear
@@ -425,7 +449,165 @@ leave:
   ret void
 }}
 
+define internal void @cuda_device.resume(ptr %block, i64 %warp, i32 %lanes) nounwind {{
+entry:
+{BLOCK.loads("%block", "handles")}
+  %first = mul i64 %warp, {WARP_SIZE}
+  %own = getelementptr ptr, ptr %handles, i64 %first
+  br label %each
+each:
+  %left = phi i32 [%lanes, %entry], [%rest, %each]
+  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
+  %handle.at = getelementptr ptr, ptr %own, i32 %lane
+  %handle = load ptr, ptr %handle.at
+  call void @llvm.coro.resume(ptr %handle)
+  %less = add i32 %left, -1
+  %rest = and i32 %left, %less
+  %more = icmp ne i32 %rest, 0
+  br i1 %more, label %each, label %leave
+leave:
+  ret void
+}}
+
 declare ptr @cuda_device.frame(ptr, i64)
+declare i32 @llvm.cttz.i32(i32, i1)
+"""
+
+
+def _regions(symbol: str, leaves: Sequence[str], regions: int, frame: int, loops: bool) -> str:
+    """A block of a kernel in regions, whose threads all begin; and what lets lanes of a warp go on.
+
+    With `loops`, all lanes of a warp that go on at one place do so in a loop that is this place's own, which takes two to six
+    times as long to compile. Others go on one by one.
+    """
+    return f"""\
+define internal void @cuda_device.block(ptr %block) nounwind {{
+entry:
+{BLOCK.loads("%block", "count", "threads")}{BLOCK.store("@cuda_device.resume", "%block", "resume")}
+  %frames = call ptr @cuda_device.frame(ptr %threads, i64 {-(-frame // WARP_SIZE)})
+  %refused = icmp eq ptr %frames, null
+  br i1 %refused, label %leave, label %ready
+ready:
+{BLOCK.loads("%block", "stride")}  %warp.bytes = mul i64 %stride, {WARP_SIZE}
+  br label %each
+each:
+  %warp = phi i64 [0, %ready], [%warp.next, %each]
+  %left = phi i32 [%count, %ready], [%rest, %each]
+  %offset = mul i64 %warp, %warp.bytes
+  %frame = getelementptr i8, ptr %frames, i64 %offset
+  store <{WARP_SIZE} x i32> zeroinitializer, ptr %frame, align 64
+  %here = call i32 @llvm.umin.i32(i32 %left, i32 {WARP_SIZE})
+  %missing = sub i32 {WARP_SIZE}, %here
+  %lanes = lshr i32 -1, %missing
+  call void @cuda_device.resume(ptr %block, i64 %warp, i32 %lanes)
+  %warp.next = add i64 %warp, 1
+  %rest = sub i32 %left, %here
+  %more = icmp ne i32 %rest, 0
+  br i1 %more, label %each, label %leave
+leave:
+  ret void
+}}
+
+define internal void @cuda_device.resume(ptr %shared.block, i64 %warp, i32 %lanes) nounwind {{
+entry:
+  %thread = alloca {THREAD}
+  %block = alloca {BLOCK}
+  %copy = load {BLOCK}, ptr %shared.block
+  store {BLOCK} %copy, ptr %block
+{_load_arguments(leaves)}{BLOCK.loads("%block", "count", "threads", "warps", "frames", "stride")}
+{THREAD.store("%block", "%thread", "block")}{THREAD.store(str(FUEL), "%thread", "fuel")}
+  %number = trunc i64 %warp to i32
+  %first = mul nuw nsw i32 %number, {WARP_SIZE}
+  %warp.bytes = mul i64 %stride, {WARP_SIZE}
+  %offset = mul i64 %warp, %warp.bytes
+  %frame = getelementptr i8, ptr %frames, i64 %offset
+  %own = getelementptr {THREAD}, ptr %threads, i32 %first
+{_together(symbol, leaves, regions) if loops else "  br label %some"}
+some:
+  %left = phi i32 [%lanes, %entry], [%rest, %some]
+  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
+  %lane.wide = zext i32 %lane to i64
+  %point.at = getelementptr i32, ptr %frame, i64 %lane.wide
+  %place = load i32, ptr %point.at
+  %thread.one = getelementptr {THREAD}, ptr %own, i64 %lane.wide
+  call void @{symbol}(ptr %thread.one, i32 %place, ptr %frame, i64 %lane.wide{_arguments(leaves)}) noinline
+  %less = add i32 %left, -1
+  %rest = and i32 %left, %less
+  %more = icmp ne i32 %rest, 0
+  br i1 %more, label %some, label %leave, !llvm.loop {_LOOP}
+leave:
+  ret void
+}}
+
+declare ptr @cuda_device.frame(ptr, i64)
+declare i32 @llvm.cttz.i32(i32, i1)
+declare i32 @llvm.umin.i32(i32, i32)
+"""
+
+
+def _together(symbol: str, leaves: Sequence[str], regions: int) -> str:
+    """The loops of all regions, for when all lanes of a warp that are left go on at one place."""
+    cases = " ".join(f"i32 {number}, label %region.{number}" for number in range(regions))
+    sizes = "".join(BLOCK.load(f"%{name}", "%block", name, ", !range !{i32 1, i32 1025}") for name in _SIZE[:2])
+    return f"""\
+{sizes}{THREAD.loads("%own", "x", "y", "z")}
+  %threads.left = sub i32 %count, %first
+  %here = call i32 @llvm.umin.i32(i32 %threads.left, i32 {WARP_SIZE})
+  %missing = sub i32 {WARP_SIZE}, %here
+  %existing = lshr i32 -1, %missing
+  %words = getelementptr {WARP}, ptr %warps, i64 %warp
+  %points = load <{WARP_SIZE} x i32>, ptr %frame, align 64
+  %point = extractelement <{WARP_SIZE} x i32> %points, i32 0
+  %one = insertelement <{WARP_SIZE} x i32> poison, i32 %point, i32 0
+  %all = shufflevector <{WARP_SIZE} x i32> %one, <{WARP_SIZE} x i32> poison, <{WARP_SIZE} x i32> zeroinitializer
+  %same = icmp eq <{WARP_SIZE} x i32> %points, %all
+  %alike = bitcast <{WARP_SIZE} x i1> %same to i32
+  %agree = and i32 %alike, %lanes
+  %together = icmp eq i32 %agree, %existing
+  br i1 %together, label %choose, label %some
+choose:
+  switch i32 %point, label %leave [{cases}]
+{"".join(_region(symbol, leaves, number) for number in range(regions))}"""
+
+
+def _region(symbol: str, leaves: Sequence[str], number: int) -> str:
+    """The loops over the lanes of a warp that go on at one place: a row of the block at a time, along which x grows."""
+    n = f".{number}"
+    values = {"x": f"%x{n}", "y": f"%y{n}", "z": f"%z{n}", "linear": f"%linear{n}", "state": f"%word{n}"}
+    stores = "".join(THREAD.store(value, "%thread", name, f"%to.{name}{n}") for name, value in values.items())
+    return f"""\
+region{n}:
+  br label %row{n}
+row{n}:
+  %from{n} = phi i32 [0, %region{n}], [%to{n}, %row.end{n}]
+  %x.from{n} = phi i32 [%x, %region{n}], [0, %row.end{n}]
+  %y{n} = phi i32 [%y, %region{n}], [%y.new{n}, %row.end{n}]
+  %z{n} = phi i32 [%z, %region{n}], [%z.new{n}, %row.end{n}]
+  %rest{n} = sub i32 %here, %from{n}
+  %row.left{n} = sub i32 %size.x, %x.from{n}
+  %run{n} = call i32 @llvm.umin.i32(i32 %rest{n}, i32 %row.left{n})
+  br label %each{n}
+each{n}:
+  %i{n} = phi i32 [0, %row{n}], [%i.next{n}, %each{n}]
+  %x{n} = add nuw nsw i32 %x.from{n}, %i{n}
+  %lane{n} = add nuw nsw i32 %from{n}, %i{n}
+  %linear{n} = add nuw nsw i32 %first, %lane{n}
+  %wide{n} = zext nneg i32 %lane{n} to i64
+  %word{n} = getelementptr inbounds i32, ptr %words, i64 %wide{n}
+{stores}
+  call void @{symbol}(ptr %thread, i32 {number}, ptr %frame, i64 %wide{n}{_arguments(leaves)}) alwaysinline
+  %i.next{n} = add nuw nsw i32 %i{n}, 1
+  %i.more{n} = icmp ult i32 %i.next{n}, %run{n}
+  br i1 %i.more{n}, label %each{n}, label %row.end{n}, !llvm.loop {_LOOP}
+row.end{n}:
+  %to{n} = add nuw nsw i32 %from{n}, %run{n}
+  %y.next{n} = add nuw nsw i32 %y{n}, 1
+  %plane.full{n} = icmp eq i32 %y.next{n}, %size.y
+  %y.new{n} = select i1 %plane.full{n}, i32 0, i32 %y.next{n}
+  %z.next{n} = zext i1 %plane.full{n} to i32
+  %z.new{n} = add nuw nsw i32 %z{n}, %z.next{n}
+  %more{n} = icmp ult i32 %to{n}, %here
+  br i1 %more{n}, label %row{n}, label %leave
 """
 
 
@@ -453,9 +635,16 @@ class Cpu(Dialect):
     frame_alignment = 64
     same_bits = 'asm "", "=r,0"'
 
-    def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
+    def __init__(
+        self,
+        module: Module,
+        options: Options = DEFAULTS,
+        most_shared: int = MAXIMUM_STATIC_SHARED,
+        regions: Regions | None = None,
+    ) -> None:
         super().__init__(module, options, most_shared)
         self.suspends = Effect.SUSPENDS in module.main.effects
+        self.regions = regions
 
     def preamble(self, text: str) -> str:
         """The records that threads and the scheduler share."""
@@ -471,7 +660,10 @@ class Cpu(Dialect):
         return f"device.{function.name}"
 
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """Every function takes the thread first; a kernel that suspends is a coroutine."""
+        """Every function takes the thread first; a kernel that suspends is in regions, or a coroutine."""
+        if function.kernel and self.regions:
+            head = region_signature(self.symbol(function), ", ".join(parameters))
+            return head + self.regions.prologue(allocas), "coro.start"
         if function.kernel:
             head = kernel_signature(self.symbol(function), ", ".join(parameters), self.suspends, self.options.debug)
             if self.suspends:
@@ -481,7 +673,9 @@ class Cpu(Dialect):
         return f"define internal {result} @{self.symbol(function)}({listed}) nounwind {{\nb0:\n{allocas}", "b0"
 
     def close(self, function: Function) -> str:
-        """A coroutine's end."""
+        """A coroutine's end, or the beginnings of regions."""
+        if function.kernel and self.regions:
+            return f"{returned()}{self.regions.epilogue()}}}\n"
         return (epilogue() if function.kernel and self.suspends else "") + "}\n"
 
     def leave(self, function: Function) -> str:
@@ -501,8 +695,9 @@ class Cpu(Dialect):
         return f"  {result} = call i64 @{NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
 
     def meet(self, meeting: Meeting) -> tuple[str, str]:
-        """A suspension."""
-        return _meet(meeting), meeting.label
+        """A suspension, or the end of a region."""
+        text = _meet(meeting)
+        return self.regions.wait(text) if self.regions else text, meeting.label
 
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
         """A part of the block's memory, behind which the launch's lies."""
@@ -574,7 +769,8 @@ class Cpu(Dialect):
 
     def runner(self, parameters: Sequence[str]) -> str:
         """What runs the kernel's threads."""
-        return runner(self.symbol(self.module.main), parameters, self.suspends, self.shared_bytes)
+        symbol, loops = self.symbol(self.module.main), not self.options.checked
+        return runner(symbol, parameters, self.suspends, self.shared_bytes, self.regions, loops)
 
     def print(self, op: Op, buffer: str, result: str) -> str:
         """The launch knows a function of the host."""

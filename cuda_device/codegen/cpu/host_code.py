@@ -37,9 +37,9 @@ define internal ptr @host_at(i64 %address) alwaysinline nounwind {
   ret ptr %pointer
 }
 
-define internal void @host_resume(i64 %handle) alwaysinline nounwind {
-  %pointer = inttoptr i64 %handle to ptr
-  call void @llvm.coro.resume(ptr %pointer)
+define internal void @host_resume(i64 %function, i64 %block, i64 %warp, i32 %lanes) alwaysinline nounwind {
+  %pointer = inttoptr i64 %function to ptr
+  call void %pointer(i64 %block, i64 %warp, i32 %lanes)
   ret void
 }
 
@@ -73,8 +73,8 @@ _DECLARED = re.compile(r"^declare .*(@host_\w+\().*\n", re.M)
 
 
 @extern(symbol="host_resume")
-def resume(handle: int64) -> None:
-    """Lets a coroutine go on until it waits again."""
+def resume(function: int64, block: int64, warp: int64, lanes: uint32) -> None:
+    """Lets some lanes of a block's warp go on until they wait again, by the kernel's function for this."""
     raise DeviceOnlyError.of("resume")
 
 

@@ -1,6 +1,6 @@
 """How the lanes of one warp go on, on the CPU: what they meet for, in our own Python, as `scheduler`.
 
-    go_on(block, warp, handles)        what lanes bring stands in the warp's record, as `cpu_dialect` wrote it
+    go_on(block, number)        what lanes of a warp bring stands in the warp's record, as `cpu_dialect` wrote it
         steps: for each set of lanes that wait at one operation with one mask:
                    if all live lanes of the mask are there: exchange what they brought, they are ready
                if none are ready: those that wait in the first `activemask` of the text are
@@ -137,20 +137,19 @@ def first(lanes: Any) -> Any:
     return uint32(ffs(lanes) - 1)
 
 
-def resume_lanes(handles: Any, lanes: Any) -> None:
-    """Lets some lanes go on until they wait again."""
-    own = array_at(int64, handles)
-    while lanes != 0:
-        resume(own[first(lanes)])
-        lanes &= lanes - 1
+def resume_lanes(block: Any, number: Any, lanes: Any) -> None:
+    """Lets some lanes of a warp go on until they wait again."""
+    if lanes != 0:
+        resume(array_at(Block, block)[0].resume, block, int64(number), uint32(lanes))
 
 
 # Steps
 
 
-def go_on(block: Any, warp: Any, handles: Any) -> Any:
-    """Returns whether any lane went on. `handles` are those of this warp's coroutines."""
+def go_on(block: Any, number: Any) -> Any:
+    """Returns whether any lane of a warp went on."""
     control = array_at(Block, block)[0].control
+    warp = array_at(Block, block)[0].warps + WARP_BYTES * int64(number)
     words, masks = row(warp, WORDS), row(warp, MASKS)
     progress = False
     while not stopped(control):
@@ -180,7 +179,7 @@ def go_on(block: Any, warp: Any, handles: Any) -> Any:
                 earliest = min(earliest, words[lane] if active >> lane & 1 else earliest)
             ready = lanes_between(warp + WORDS, earliest, earliest)
             blend(row(warp, LOWS), ready, ready)
-        resume_lanes(handles, ready)
+        resume_lanes(block, number, ready)
         progress = True
     return progress
 

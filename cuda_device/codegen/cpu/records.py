@@ -151,9 +151,9 @@ WIDE = WARP_SIZE
 
 # One for each block that runs. `warps`, `handles`, `threads` are arrays: the %Warp of each warp (the words of
 # lanes that do not exist are 0), and for each of `count` threads its coroutine and its %Thread. Frames lie `stride`
-# bytes apart. `cluster` is the record of the block's cluster: a number that its barriers count in, and the address of the shared
-# memory of each of its blocks; null where each block is a cluster. `base` is where the host thread's stack began to be
-# used for kernels, of which a launch may use `stack` bytes.
+# bytes apart. `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
+# count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
+# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes.
 BLOCK = Record(
     "%Block",
     (
@@ -176,6 +176,7 @@ BLOCK = Record(
         ("threads", "ptr"),
         ("frames", "ptr"),
         ("stride", "i64"),
+        ("resume", "ptr"),
     ),
 )
 

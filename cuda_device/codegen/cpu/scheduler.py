@@ -278,7 +278,7 @@ def make_frames(block: Any, size: Any) -> None:
     """
     to = array_at(Block, block)
     stride = size + (_CACHE_LINE - 1) & -_CACHE_LINE | _CACHE_LINE
-    memory = allocate(stride * to[0].count)
+    memory = allocate(stride * WARP_SIZE * warps_of(block))
     to[0].frames, to[0].stride = memory, stride
     if memory == 0:
         deadlock(block, Status.OUT_OF_MEMORY)
@@ -295,7 +295,7 @@ def warps_of(block: Any) -> Any:
 def schedule(block: Any) -> Any:
     """Lets the threads of a block take turns until all have returned, or those that yield seem to wait for another block."""
     at = array_at(Block, block)
-    control, warps, handles, many = at[0].control, at[0].warps, at[0].handles, warps_of(block)
+    control, warps, many = at[0].control, at[0].warps, warps_of(block)
     checked = array_at(Control, control)[0].checked != 0
     patience, before = _PATIENCE, -1
     permutes, turn = array_at(Control, control)[0].step != 0, int64(0)
@@ -309,11 +309,10 @@ def schedule(block: Any) -> Any:
             break
         if verdict == Verdict.TOGETHER or reduce(block):
             if permutes:
-                release_permuted(control, warps, handles, many, turn)
+                release_permuted(block, many, turn)
             else:
                 for w in range(many):
-                    warp = warps + WARP_BYTES * w
-                    resume_lanes(handles + 8 * WARP_SIZE * w, lanes_between(warp + WORDS, 1, ALL))
+                    resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
             patience, before = _PATIENCE, -1
             continue
         progress = False
@@ -321,8 +320,8 @@ def schedule(block: Any) -> Any:
             progress = go_on_permuted(block, many, turn)
         else:
             for w in range(many):
-                progress |= meetings.go_on(block, warps + WARP_BYTES * w, handles + 8 * WARP_SIZE * w)
-        yields = turns(warps, handles, many)
+                progress |= meetings.go_on(block, w)
+        yields = turns(block, warps, many)
         if yields == 0 and not progress:
             deadlock(block, Status.DEADLOCK)
             break
@@ -333,11 +332,12 @@ def schedule(block: Any) -> Any:
     return Outcome.ENDED
 
 
-def release_permuted(control: Any, warps: Any, handles: Any, many: Any, turn: Any) -> None:
+def release_permuted(block: Any, many: Any, turn: Any) -> None:
     """Lets all live threads of a block go on, warp by warp in the order of the launch."""
+    at = array_at(Block, block)
     for place in range(many):
-        w = permuted(control, place, many, turn)
-        resume_lanes(handles + 8 * WARP_SIZE * w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
+        w = permuted(at[0].control, place, many, turn)
+        resume_lanes(block, w, lanes_between(at[0].warps + WARP_BYTES * w + WORDS, 1, ALL))
 
 
 def go_on_permuted(block: Any, many: Any, turn: Any) -> Any:
@@ -346,7 +346,7 @@ def go_on_permuted(block: Any, many: Any, turn: Any) -> Any:
     progress = False
     for place in range(many):
         w = permuted(at[0].control, place, many, turn)
-        progress |= meetings.go_on(block, at[0].warps + WARP_BYTES * w, at[0].handles + 8 * WARP_SIZE * w)
+        progress |= meetings.go_on(block, w)
     return progress
 
 
@@ -418,14 +418,14 @@ def word_of(warps: Any, thread: Any) -> Any:
     return row(warps + WARP_BYTES * int64(thread // WARP_SIZE), WORDS)[thread % WARP_SIZE]
 
 
-def turns(warps: Any, handles: Any, many: Any) -> Any:
+def turns(block: Any, warps: Any, many: Any) -> Any:
     """Resumes each thread that has yielded, once; returns how many."""
     total: Any = 0
     for w in range(many):
         first = Suspension.YIELD << KIND_SHIFT
         yielded = lanes_between(warps + WARP_BYTES * w + WORDS, first, first | PLACE_MASK)
         total += popc(yielded)
-        resume_lanes(handles + 8 * WARP_SIZE * w, yielded)
+        resume_lanes(block, w, yielded)
     return total
 
 

@@ -1,0 +1,289 @@
+"""Kernels that wait, without coroutines: the code from one wait to the next is a region, a loop over the lanes of a warp.
+
+    split(module)       the module, whose kernel keeps what lives across a wait in slots, and the `Regions` that say which
+
+The kernel stays one function, which returns at a wait and is called again with the number of the place where it goes on:
+
+    x = a[i]; syncthreads(); b[i] = x        →      place 0:  x = a[i]; slot[lane] = x; point[lane] = 1
+                                                    place 1:  x = slot[lane]; b[i] = x
+
+A call with a constant place is inlined into a loop over the lanes (`runner`), where LLVM removes the other places and vectorises.
+A warp's slots are arrays with an element for each lane. What is cheap to compute again, such as a thread's index, has no slot.
+The scheduler decides which lanes go on, as for coroutines, which remain for kernels that would become too large.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cuda_device.codegen.cpu.records import WARP_SIZE
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.types.layout import align_of, size_of
+from cuda_device.types.model import BOOL, Number, Ref, Space, Type, Vector
+
+LARGEST = 6000
+"""Kernels with more operations than this, in all regions together, are coroutines."""
+_DEAREST = 24
+_POINTS = 4 * WARP_SIZE
+_ALIGN = 64
+_CHEAP = frozenset(
+    {
+        *(ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.COMPARE),
+        *(ops.SELECT, ops.ELEMENT, ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.REGISTER, ops.GENERIC),
+    }
+)
+_WAIT = re.compile(r"  (%\S+)\.signal = call i8 @llvm\.coro\.suspend\(.*\n  switch .*\n")
+_ALLOCA = re.compile(r"  (%\S+) = alloca \[(\d+) x i8\], align \d+\n")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSlot:
+    """An array in a warp's frame, with an element of so many bytes for each lane: where it begins, and LLVM's type."""
+
+    offset: int
+    size: int
+    type: str
+
+
+@dataclass(slots=True)
+class Regions:
+    """Where a kernel waits, and the `slots` that live there; `kept` are the thread's own arrays that live in the frame."""
+
+    slots: list[LaneSlot]
+    live: list[list[int]]
+    kept: dict[int, int]
+    bytes: int
+    names: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many regions there are."""
+        return len(self.live) + 1
+
+    def prologue(self, allocas: str) -> str:
+        """The kernel's first lines: its memory, then the jump to the place where it goes on."""
+        found = list(_ALLOCA.finditer(allocas))
+        self.names = [match[1] for match in found[: len(self.slots)]]
+        for number, match in enumerate(found[len(self.slots) :]):
+            if number in self.kept:
+                text = self._element(match[1], LaneSlot(self.kept[number], int(match[2]), ""))
+                allocas = allocas.replace(match[0], text)
+        places = " ".join(f"i32 {number}, label %region.{number}" for number in range(1, self.count))
+        return f"entry:\n{allocas}  switch i32 %place, label %coro.start [{places}]\ncoro.start:\n"
+
+    def wait(self, text: str) -> str:
+        """The text of a coroutine's wait as that of a region's end."""
+        return _WAIT.sub(self._leave, text)
+
+    def _leave(self, match: re.Match[str]) -> str:
+        self.labels.append(match[1])
+        number = len(self.labels)
+        text = self._moves(number, f"{match[1]}.out", "%frame")
+        text += f"  {match[1]}.point = getelementptr i32, ptr %frame, i64 %lane\n"
+        return f"{text}  store i32 {number}, ptr {match[1]}.point\n  ret void\n"
+
+    def epilogue(self) -> str:
+        """The beginnings of the regions."""
+        return "".join(
+            f"region.{number}:\n{self._moves(number, f'{label}.in', '')}  br label {label}\n"
+            for number, label in enumerate(self.labels, 1)
+        )
+
+    def _moves(self, number: int, prefix: str, out: str) -> str:
+        """Copies what lives at a wait to the slots, or back."""
+        lines = []
+        for index in self.live[number - 1]:
+            slot, at = self.slots[index], f"{prefix}.{index}"
+            source, target = (self.names[index], f"{at}.at") if out else (f"{at}.at", self.names[index])
+            lines.append(self._element(f"{at}.at", slot))
+            align = slot.size & -slot.size
+            lines.append(f"  {at} = load {slot.type}, ptr {source}, align {align}\n")
+            lines.append(f"  store {slot.type} {at}, ptr {target}, align {align}\n")
+        return "".join(lines)
+
+    def _element(self, result: str, slot: LaneSlot) -> str:
+        return (
+            f"  {result}.array = getelementptr inbounds i8, ptr %frame, i64 {slot.offset}\n"
+            f"  {result} = getelementptr inbounds [{slot.size} x i8], ptr {result}.array, i64 %lane\n"
+        )
+
+
+def split(module: Module) -> tuple[Module, Regions | None]:
+    """A kernel in regions, in a module of its own; or the same module, whose kernel does not wait or must be a coroutine."""
+    waits = sum(_waits(op) for op in module.main.ops()) if module.main.kernel else 0
+    if (
+        not waits
+        or any(param.type == BOOL for param in module.main.params)
+        or (waits + 1) * len(module.main.ops()) > LARGEST
+    ):
+        return module, None
+    function = _copied(module.main)
+    live = _live(function)
+    crossing = set[Value]().union(*live.values())
+    cheap = _cheap(function)
+    homes = {op.result: op for op in function.ops() if op.code is ops.LOCAL}
+    spilled = [value for value in _defined(function) if value in crossing and value not in cheap and value not in homes]
+    if any(_memory(value.type) is None for value in spilled):
+        return module, None
+    slots, end = list[LaneSlot](), _POINTS
+    for value in spilled:
+        size = size_of(value.type or BOOL)
+        slots.append(LaneSlot(end, size, _memory(value.type) or ""))
+        end = _aligned(end + size * WARP_SIZE)
+    escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
+    kept = dict[int, int]()
+    for number, (value, op) in enumerate(homes.items()):
+        if escapes or value in crossing:
+            kept[number] = end
+            align = int(str(op.attributes["align"]))
+            size = int(str(op.attributes["count"])) * size_of(value.type.pointee)  # type: ignore[union-attr]
+            if align > _ALIGN or (size % align and size):
+                return module, None
+            end = _aligned(end + size * WARP_SIZE)
+    places = {value: index for index, value in enumerate(spilled)}
+    order = [sorted(places[v] for v in live[op] if v in places) for op in function.ops() if _waits(op)]
+    _Spilling(function, crossing, cheap, places).run()
+    return Module([function, *module.functions[1:]], module.links, module.losses), Regions(slots, order, kept, end)
+
+
+def _waits(op: Op) -> bool:
+    return Effect.SUSPENDS in op.code.effects
+
+
+def _aligned(size: int) -> int:
+    return size + _ALIGN - 1 & -_ALIGN
+
+
+def _memory(type: Type | None) -> str | None:
+    """What LLVM copies to move a value; None for one that is no number, vector or address."""
+    if isinstance(type, Ref):
+        return "ptr"
+    if isinstance(type, Number) and type.is_float and type.bits in (32, 64):
+        return "float" if type.bits == 32 else "double"
+    return f"i{8 * size_of(type)}" if isinstance(type, (Number, Vector)) else None
+
+
+def _copied(function: Function) -> Function:
+    """The function with blocks and operations of its own; values are shared."""
+    blocks = {block: Block(list(block.params)) for block in function.blocks}
+    for old, new in blocks.items():
+        for op in old.ops:
+            edges = [Edge(blocks[edge.block], list(edge.arguments)) for edge in op.successors]
+            new.ops.append(Op(op.code, list(op.operands), list(op.results), dict(op.attributes), edges, op.location))
+    return Function(
+        function.name, list(blocks.values()), function.level, function.result, function.kernel, function.interop,
+        function.signature, function.shown, function.location, function.effects, function.prototype, function.family,
+        function.falling,
+    )  # fmt: skip
+
+
+def _defined(function: Function) -> list[Value]:
+    found = list[Value]()
+    for block in function.blocks:
+        found += block.params
+        for op in block.ops:
+            found += op.results
+    return found
+
+
+def _live(function: Function) -> dict[Op, set[Value]]:
+    """For each wait the values that are needed after it."""
+    given = set(function.params)
+    before: dict[Block, set[Value]] = {block: set() for block in function.blocks}
+    found: dict[Op, set[Value]] = {}
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(function.blocks):
+            live = set[Value]().union(*(before[edge.block] for edge in block.successors))
+            for op in reversed(block.ops):
+                live.difference_update(op.results)
+                if _waits(op):
+                    found[op] = live - given
+                live.update(op.operands)
+                for edge in op.successors:
+                    live.update(edge.arguments)
+            live.difference_update(block.params, given)
+            if live != before[block]:
+                before[block], changed = live, True
+    return found
+
+
+def _cheap(function: Function) -> dict[Value, Op]:
+    """The values that are a few operations on what all regions know."""
+    cost = dict.fromkeys(function.params, 0)
+    found: dict[Value, Op] = {}
+    changed = True
+    while changed:
+        changed = False
+        for op in function.ops():
+            if op.code in _CHEAP and op.result not in cost and all(operand in cost for operand in op.operands):
+                price = 1 + sum(cost[operand] for operand in op.operands)
+                if price <= _DEAREST:
+                    copy = Op(op.code, list(op.operands), [op.result], dict(op.attributes), [], op.location)
+                    cost[op.result], found[op.result], changed = price, copy, True
+    return found
+
+
+@dataclass(slots=True)
+class _Spilling:
+    """Lets a function keep the values of `places` in memory, and compute `cheap` ones again where they are needed."""
+
+    function: Function
+    crossing: set[Value]
+    cheap: dict[Value, Op]
+    places: dict[Value, int]
+    memory: list[Value] = field(default_factory=list)
+    here: dict[Value, Value] = field(default_factory=dict)
+    """The values that were made since the last wait or the block's beginning, or read or computed again since."""
+    out: list[Op] = field(default_factory=list)
+
+    def run(self) -> None:
+        entry = self.function.blocks[0]
+        made = [Op(ops.LOCAL, [], [Value(Ref(Space.LOCAL, v.type or BOOL))], {"count": 1, "align": _align(v.type)})
+                for v in self.places]  # fmt: skip
+        self.memory = [op.result for op in made]
+        for block in self.function.blocks:
+            self.here, self.out = {}, list(made) if block is entry else []
+            self.define(block.params)
+            for op in block.ops:
+                op.operands = [self.use(value) for value in op.operands]
+                for edge in op.successors:
+                    edge.arguments = [self.use(value) for value in edge.arguments]
+                if _waits(op):
+                    self.here = {}
+                self.out.append(op)
+                self.define(op.results)
+            block.ops = self.out
+
+    def define(self, values: list[Value]) -> None:
+        for value in values:
+            self.here[value] = value
+            if value in self.places:
+                self.out.append(
+                    Op(ops.STORE, [self.memory[self.places[value]], value], attributes={"align": _align(value.type)})
+                )
+
+    def use(self, value: Value, again: bool = False) -> Value:
+        if value in self.here or not (again or value in self.crossing):
+            return self.here.get(value, value)
+        new = Value(value.type, value.hint, value.nonneg)
+        if value in self.places:
+            slot = self.memory[self.places[value]]
+            self.out.append(Op(ops.LOAD, [slot], [new], {"align": _align(value.type)}))
+        elif value in self.cheap:
+            op = self.cheap[value]
+            operands = [self.use(operand, True) for operand in op.operands]
+            self.out.append(Op(op.code, operands, [new], dict(op.attributes), [], op.location))
+        else:
+            return value
+        self.here[value] = new
+        return new
+
+
+def _align(type: Type | None) -> int:
+    return 8 if isinstance(type, Ref) else align_of(type or BOOL)

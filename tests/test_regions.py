@@ -1,0 +1,171 @@
+"""Kernels that wait, on the CPU: in regions they compute what coroutines do, whatever lives across a wait."""
+
+import numpy as np
+import pytest
+from numpy import float32, int32
+
+import cuda_device as device
+from cuda_device.codegen.cpu import regions
+
+
+@device.struct
+class Pair:
+    a: device.float32x2
+    b: device.int8
+
+
+@device.kernel
+def tiled(x, y):
+    """Values of every kind live across barriers in a loop."""
+    tile = device.shared_array((8, 16), float32)
+    i, j = device.tid(2)
+    tx, ty = device.thread_idx.x, device.thread_idx.y
+    total, count, seen, wide = float32(0), 0, False, device.float32x4(0, 0, 0, 0)
+    part, halves = Pair(device.float32x2(0, 0), device.int8(0)), device.float16(1)
+    for k in range(0, 64, 16):
+        tile[ty, tx] = x[j % 64, (k + tx) % 64]
+        device.syncthreads()
+        for m in range(16):
+            total += tile[ty, m]
+        seen = seen or total > 9
+        wide += device.float32x4(total, tx, ty, k)
+        part = Pair(part.a + device.float32x2(tx, k), device.int8(part.b + 1))
+        halves = halves + device.float16(0.5)
+        count += 1
+        device.syncthreads()
+    y[j, i] = total + count + (100 if seen else 0) + wide.x + wide.w + part.a.y + part.b + halves
+
+
+@device.kernel
+def with_own_arrays(x, y):
+    mine = device.local_array(6, float32)
+    i = device.tid(1)
+    for k in range(6):
+        mine[k] = x[(i + k) % 64, k]
+    device.syncthreads()
+    part = mine[1:5]
+    device.syncwarp(0xFFFFFFFF)
+    for k in range(4):
+        part[k] += mine[k]
+        device.syncthreads()
+    y[0, i] = mine[0] + 2 * mine[2] + 3 * mine[4] + part[3]
+
+
+@device.kernel
+def some_leave(x, y):
+    """Threads of a block end before others wait."""
+    i = device.tid(1)
+    if i % 3 == 1:
+        y[0, i] = -1
+        return
+    value = x[i % 64, 0]
+    for k in range(i % 3 + 2):
+        value += device.syncthreads_count(True) if i % 3 > 3 else float32(k)
+        device.syncwarp(device.activemask())
+    y[0, i] = value
+
+
+@device.kernel
+def lanes(x, y):
+    """Meetings of lanes that have gone different ways."""
+    i = device.tid(1)
+    value = x[i % 64, i % 5]
+    if device.lane_id % 2 == 0:
+        mask = device.activemask()
+        value += device.shfl_xor_sync(0x55555555, value, 2)
+        value += device.popc(mask)
+    else:
+        for k in (16, 8, 4):
+            value = max(value, device.shfl_down_sync(0xAAAAAAAA, value, k))
+    device.syncwarp(0xFFFFFFFF)
+    votes = device.ballot_sync(0xFFFFFFFF, value > 0.5)
+    same = device.match_any_sync(0xFFFFFFFF, int32(i % 4))
+    y[0, i] = value + device.popc(votes) + device.popc(same) + device.any_sync(0xFFFFFFFF, i == 3)
+
+
+@device.kernel
+def turns(x, y):
+    """A lock that threads hand on, and prints in their order."""
+    next_one = device.shared_array(1, int32)
+    i = device.thread_idx.x
+    if i == 0:
+        next_one[0] = 0
+    device.syncthreads()
+    place = device.atomic_ref(next_one, 0)
+    while place.load("acquire", "block") != i:
+        pass
+    y[0, i] = x[0, 0] + i
+    place.store(i + 1, "release", "block")
+    if i % 16 == 0:
+        print("thread", i)
+
+
+KERNELS = {
+    tiled: ((3, 5), (16, 8), (40, 48)),
+    with_own_arrays: (3, 64, (1, 192)),
+    some_leave: (3, (16, 5), (1, 240)),
+    lanes: (3, 64, (1, 192)),
+    turns: (1, 40, (1, 40)),
+}
+
+
+@pytest.fixture
+def afresh(monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
+    made = []
+    split = regions.split
+    monkeypatch.setattr(regions, "split", lambda module: (made.append(split(module)), made[-1])[1])
+    return made
+
+
+def computed(kernel, checked, capsys):
+    grid, block, shape = KERNELS[kernel]
+    x, y = np.random.default_rng(5).random((64, 64), float32), np.zeros(shape, float32)
+    again = device.kernel(checked=checked)(kernel.underlying)
+    device.launch(again, x, y, grid=grid, block=block, stream=device.cpu_stream())
+    return y, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.underlying.__name__)
+def test_regions_compute_what_coroutines_do(kernel, checked, afresh, monkeypatch, capsys):
+    found, printed = computed(kernel, checked, capsys)
+    assert len(afresh) == 1 and afresh[0][1] is not None
+    monkeypatch.setattr(regions, "split", lambda module: (module, None))
+    expected, others = computed(kernel, checked, capsys)
+    assert np.array_equal(found, expected) and printed == others
+    assert found.any()
+
+
+def test_what_needs_no_memory_has_none(afresh, capsys):
+    """A thread's index, and what is a few operations away, is computed again; parameters are there anyhow."""
+
+    @device.kernel(checked=False)
+    def kernel(x, y, n):
+        i = device.tid(1)
+        j = 3 * i + n
+        y[0, i] = x[0, i]
+        device.syncthreads()
+        y[0, i] = y[0, j % 64] + j
+
+    device.launch(
+        kernel, np.zeros((1, 64), float32), np.zeros((1, 64), float32), 5, grid=1, block=64, stream=device.cpu_stream()
+    )
+    assert afresh[0][1].slots == []
+
+
+def test_a_kernel_that_would_become_too_large_is_a_coroutine(afresh, monkeypatch, capsys):
+    monkeypatch.setattr(regions, "LARGEST", 10)
+    found, _ = computed(tiled, False, capsys)
+    assert afresh[0][1] is None and found.any()
+
+
+def test_debuggers_get_a_coroutine(afresh):
+    @device.kernel(debug=True)
+    def kernel(x):
+        device.syncthreads()
+        x[0, device.tid(1)] = 1
+
+    x = np.zeros((1, 32), float32)
+    device.launch(kernel, x, grid=1, block=32, stream=device.cpu_stream())
+    assert afresh == [] and x.all()
