@@ -137,7 +137,7 @@ class Atomic(AtomicInterface, Aligned):
         content = element_of(dtype)
         check(content)
         super().__init__(model.AtomicCell(content), align)
-        self.dtype = dtype
+        object.__setattr__(self, "dtype", dtype)
 
     def __repr__(self) -> str:
         name = getattr(self.dtype, "__name__", self.dtype)
