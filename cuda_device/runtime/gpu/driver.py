@@ -414,24 +414,20 @@ def stream_context(stream: int) -> int:
     return int(check(bindings().cuStreamGetCtx(stream), f"looking up the stream {stream:#x}"))
 
 
-def create_stream() -> int:
-    """A new stream of the current context, which neither waits for the legacy stream nor makes it wait."""
-    return int(check(bindings().cuStreamCreate(bindings().CUstream_flags.CU_STREAM_NON_BLOCKING), "making a stream"))
-
-
-def destroy_stream(stream: int) -> None:
-    """Gives a stream back, when its work is done."""
-    check(bindings().cuStreamDestroy(stream), "destroying a stream")
-
-
 # Graphs
 
 
-def begin_capture(stream: int) -> None:
-    """Lets the work that is put into `stream` from now on become a graph. Meanwhile anything may be done elsewhere."""
+def begin_capture(stream: int) -> int:
+    """Lets the work that is put into a stream from now on become a graph. Returns the stream: for the legacy stream, a new one.
+
+    Meanwhile anything may be done elsewhere.
+    """
     api = bindings()
+    if stream == LEGACY_STREAM:  # which cannot be captured
+        stream = int(check(api.cuStreamCreate(api.CUstream_flags.CU_STREAM_NON_BLOCKING), "making a stream"))
     relaxed = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     check(api.cuStreamBeginCapture(stream, relaxed), "beginning to build a graph")
+    return stream
 
 
 def newest_node(stream: int) -> int:
@@ -440,9 +436,14 @@ def newest_node(stream: int) -> int:
     return int(ctypes.c_uint64.from_address(nodes + 8 * (count - 1)).value) if count else 0
 
 
-def end_capture(stream: int) -> int:
-    """The graph of the work that was put into `stream` since `begin_capture`."""
-    return int(check(bindings().cuStreamEndCapture(stream), "building a graph"))
+def end_capture(captured: int, stream: int) -> int:
+    """The graph of the work that was put into the stream that `begin_capture(stream)` returned."""
+    api = bindings()
+    result = api.cuStreamEndCapture(captured)
+    launch_log.ended(current_context(), captured)
+    if captured != stream:
+        api.cuStreamDestroy(captured)
+    return int(check(result, "building a graph"))
 
 
 def instantiate(graph: int) -> int:

@@ -110,10 +110,7 @@ class Graph:
         else:
             assert isinstance(where, GpuStream)
             with where.using():
-                # The legacy stream cannot be captured.
-                is_legacy = where.handle == driver.LEGACY_STREAM
-                handle = driver.create_stream() if is_legacy else where.handle
-                driver.begin_capture(handle)
+                handle = driver.begin_capture(where.handle)
             recorder = _GpuRecorder(handle, where.ordinal, where.owner, context=where.context, ordered=False)
         object.__setattr__(recorder, "recorded", [])
         self._recorder = recorder
@@ -127,23 +124,15 @@ class Graph:
                 self._check_count(recorder.recorded)
                 self._launches = recorder.recorded
             return
-        assert isinstance(recorder, GpuStream)
-        with recorder.using():
-            captured = 0
+        where = self._where
+        assert isinstance(recorder, GpuStream) and isinstance(where, GpuStream)
+        with recorder.using(), contextlib.suppress(*([] if kind is None else [LaunchError])):
+            captured = driver.end_capture(recorder.handle, where.handle)
             try:
-                captured = driver.end_capture(recorder.handle)
-            except LaunchError:
-                if kind is None:
-                    raise
-            else:
                 if kind is None:
                     self._take(captured, recorder.recorded)
             finally:
-                launch_log.ended(recorder.context, recorder.handle)
-                if captured:
-                    driver.destroy_graph(captured)
-                if recorder.handle != self._where.handle:
-                    driver.destroy_stream(recorder.handle)
+                driver.destroy_graph(captured)
 
     def _take(self, captured: int, launches: Sequence[Recorded]) -> None:
         """Makes the graph what was captured. Raises `LaunchError`, and stays what it was, if it cannot be updated so."""
