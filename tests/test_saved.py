@@ -1,5 +1,6 @@
 """What `compile` says of its result, and kernels that are saved, loaded and launched without the compiler, on a fake driver."""
 
+import ctypes
 import struct
 import subprocess
 import sys
@@ -172,6 +173,30 @@ def test_a_saved_kernel_is_launched(gpu, tmp_path, output):
         assert (name, where, stream) == ("cuLaunchKernel", [(2, 1, 1), (32, 2, 1), 0], 7)
     loaded.launch(np.float32(1), x, y, 3, threads=100, block=32, stream=gpu.stream)
     assert gpu.log[-1][2] == (4, 1, 1) and gpu.bytes[-1][-1] == b"\3\0\0\0"
+
+
+def test_clusters_and_large_shared_arrays_of_saved_kernels(gpu, tmp_path):
+    @device.kernel
+    def large(x):
+        tile = device.shared_array(20_000, device.float32)
+        tile[device.thread_idx.x] = x[0]
+        device.cluster_sync()
+        x[0] = tile[0]
+
+    clusters = []
+    gpu.cuLaunchKernelEx = lambda config, *_: (
+        clusters.append(struct.unpack("=7I", ctypes.string_at(config, 28))) or (0,)
+    )
+    x = device.zeros(1, stream=gpu.stream)
+    device.compile(large, FLOATS).save(tmp_path / "plain")
+    device.compile(device.kernel(cluster=2)(large.underlying), FLOATS).save(tmp_path / "clustered")
+    plain, clustered = device.load(tmp_path / "plain"), device.load(tmp_path / "clustered")
+    plain.launch(x, grid=8, block=32, cluster=4, shared=100, stream=gpu.stream)
+    assert clusters == [(8, 1, 1, 32, 1, 1, 80_000 + 100)]
+    clustered.launch(x, grid=8, block=32, stream=gpu.stream)  # the driver knows of its clusters
+    assert [entry[2:5] for entry in gpu.log if entry[0] == "cuLaunchKernel"] == [((8, 1, 1), (32, 1, 1), 80_000)]
+    with pytest.raises(device.LaunchError, match=r"grid=\(7, 1, 1\) is no multiple of cluster=\(2, 1, 1\)"):
+        clustered.launch(x, grid=7, block=32, stream=gpu.stream)
 
 
 def test_interoperable_kernels_take_descriptors(gpu, tmp_path):

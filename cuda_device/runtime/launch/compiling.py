@@ -37,7 +37,7 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, LaunchError, Location
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver, report_message
-from cuda_device.runtime.gpu.grid import shape_of
+from cuda_device.runtime.gpu.grid import clustered, shape_of
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -360,6 +360,7 @@ class LoadedKernel:
         stream: Any = None,
         shared: int = 0,
         threads: Any = None,
+        cluster: Any = None,
         **kwargs: Any,
     ) -> None:
         """Starts the variant for the stream's GPU and these arguments, as `device.launch` does, with the same keywords.
@@ -382,6 +383,7 @@ class LoadedKernel:
                 shape = shape_of(grid, block, shared, options.max_threads)
             else:
                 shape = sized(kernel, where, grid, block, shared, threads)
+            shape = clustered(shape, cluster, options.cluster)
             if options.launch_facts:
                 _check_facts(kernel, arguments)
             start(kernel, where, shape, kernel.pack(arguments), arguments)
@@ -425,7 +427,7 @@ class LoadedKernel:
         if kernel is None:
             record, known = _of(variant.record), tuple(argument.known for argument in arguments)
             settings = {name: value for name, value in record["options"].items() if name in fields_of(Options)}
-            settings["fastmath"] = tuple(settings["fastmath"])
+            settings |= {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
             where = compiler.Target(parse(target))
             job = compiler.Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
             code = variant.code if isinstance(variant.code, bytes) else variant.code.encode()
