@@ -338,17 +338,14 @@ def runner(
     suspends: bool,
     shared_bytes: int,
     regions: Regions | None = None,
-    loops: bool = True,
 ) -> str:
     """The text to add to the module of the kernel `symbol`, after `cpu.declarations()`.
 
     `leaves` are the LLVM types of the kernel's parameters after `ptr %thread`; `shared_bytes` is the size of its static
-    shared memory. A kernel in `regions` has `loops` over the lanes of a warp, or only runs them one by one.
+    shared memory. `regions` are those of a kernel that has some.
     """
-    if regions:
-        block = _regions(symbol, leaves, regions.count, regions.bytes, loops)
-    else:
-        block = _suspending(symbol, leaves) if suspends else _plain(symbol, leaves)
+    plain = _suspending if suspends else _plain
+    block = _regions(symbol, leaves, regions) if regions else plain(symbol, leaves)
     worker = CREW if suspends else "cuda_device.blocks"
     return f"""\
 define void @{RUN}(ptr %control) nounwind {{
@@ -474,17 +471,16 @@ declare i32 @llvm.cttz.i32(i32, i1)
 """
 
 
-def _regions(symbol: str, leaves: Sequence[str], regions: int, frame: int, loops: bool) -> str:
+def _regions(symbol: str, leaves: Sequence[str], regions: Regions) -> str:
     """A block of a kernel in regions, whose threads all begin; and what lets lanes of a warp go on.
 
-    With `loops`, all lanes of a warp that go on at one place do so in a loop that is this place's own, which takes two to six
-    times as long to compile. Others go on one by one.
+    All lanes of a warp that go on at one place do so in a loop that is this place's own; others go on one by one.
     """
     return f"""\
 define internal void @cuda_device.block(ptr %block) nounwind {{
 entry:
 {BLOCK.loads("%block", "count", "threads")}{BLOCK.store("@cuda_device.resume", "%block", "resume")}
-  %frames = call ptr @cuda_device.frame(ptr %threads, i64 {-(-frame // WARP_SIZE)})
+  %frames = call ptr @cuda_device.frame(ptr %threads, i64 {-(-regions.bytes // WARP_SIZE)})
   %refused = icmp eq ptr %frames, null
   br i1 %refused, label %leave, label %ready
 ready:
@@ -522,7 +518,7 @@ entry:
   %offset = mul i64 %warp, %warp.bytes
   %frame = getelementptr i8, ptr %frames, i64 %offset
   %own = getelementptr {THREAD}, ptr %threads, i32 %first
-{_together(symbol, leaves, regions) if loops else "  br label %some"}
+{_together(symbol, leaves, regions.count)}
 some:
   %left = phi i32 [%lanes, %entry], [%rest, %some]
   %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
@@ -769,8 +765,7 @@ class Cpu(Dialect):
 
     def runner(self, parameters: Sequence[str]) -> str:
         """What runs the kernel's threads."""
-        symbol, loops = self.symbol(self.module.main), not self.options.checked
-        return runner(symbol, parameters, self.suspends, self.shared_bytes, self.regions, loops)
+        return runner(self.symbol(self.module.main), parameters, self.suspends, self.shared_bytes, self.regions)
 
     def print(self, op: Op, buffer: str, result: str) -> str:
         """The launch knows a function of the host."""
