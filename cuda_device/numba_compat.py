@@ -24,7 +24,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy import int64
@@ -34,7 +34,7 @@ from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.atomics import threadfence as fence
 from cuda_device.device.functions import RESERVED, func
 from cuda_device.device.functions import kernel as make_kernel
-from cuda_device.device.memory import local_array, sized_shared_array
+from cuda_device.device.memory import sized_local_array, sized_shared_array
 from cuda_device.errors import KernelError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.grid_barrier import grid_sync
@@ -128,7 +128,7 @@ def _module(name: str, **members: Any) -> ModuleType:
 
 
 shared = _module("shared", array=sized_shared_array)
-local = _module("local", array=local_array)
+local = _module("local", array=sized_local_array)
 const = _module("const", array_like=_array_like)
 
 
@@ -313,6 +313,8 @@ class Dispatcher:
     def __init__(self, kernel: Any, scalars: Sequence[type | None]) -> None:
         functools.update_wrapper(self, kernel.underlying)
         self.kernel, self.py_func, self._scalars = kernel, kernel.underlying, scalars
+        self.extensions: list[Any] = []
+        """Objects whose `prepare_args(None, value, stream=…, retr=…)` returns a type and what takes the argument's place."""
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         parts = configuration if isinstance(configuration, tuple) else (configuration,)
@@ -347,7 +349,7 @@ class Dispatcher:
     def _launch(self, *args: Any, stream: Any = 0, **sizes: Any) -> None:
         where = _stream_of(stream)
         given, copies = [], []
-        for i, argument in enumerate(args):
+        for i, argument in enumerate(self._prepared(arg, where) for arg in args):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
             if isinstance(value, np.ndarray) and not isinstance(where, CpuStream):
                 value = arrays.array(value, stream=where)
@@ -356,9 +358,31 @@ class Dispatcher:
         try:
             launcher.launch(self.kernel, *given, stream=where, **sizes)
         except KernelError as error:
-            raise _as_python_raises(error) from error
+            raise _as_python_raises(error, self.py_func.__globals__) from error
         for argument, value in copies:
             argument[...] = value.numpy()
+
+    def _prepared(self, argument: Any, stream: Stream) -> Any:
+        for extension in self.extensions:
+            _, argument = extension.prepare_args(None, argument, stream=stream, retr=[])
+        if isinstance(argument, In):
+            return argument.value if isinstance(argument, InOut) else to_device(argument.value, stream)
+        return argument
+
+
+class In:
+    """An array as an argument that is copied to the device and not back."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class InOut(In):
+    """An array as an argument that is copied to the device and back, as without a hint."""
+
+
+class Out(InOut):
+    """As `InOut`: elements that the kernel does not write stay as they are."""
 
 
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
@@ -375,12 +399,13 @@ def _typed(value: Any, type_: type | None) -> Any:
     return wanted(value) if isinstance(value, wanted) else np.asarray(value).astype(wanted)[()]
 
 
-def _as_python_raises(error: KernelError) -> Exception:
-    """The exception that a kernel raised, if it is one of Python's, or that Python raises for a wrong index."""
+def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
+    """The exception that a kernel raised, if it is one of Python's or of the kernel's module, or Python's for a wrong index."""
     text = str(error).partition("\n")[0]
     if text.startswith("index ") and "out of bounds" in text:
         return IndexError(f"{'tuple' if 'tuple' in text else 'array'} index out of range: {error}")
-    found = getattr(builtins, text.partition(":")[0], None)
+    name = text.partition(":")[0]
+    found = names.get(name, getattr(builtins, name, None))
     return found(str(error)) if isinstance(found, type) and issubclass(found, Exception) else error
 
 
@@ -548,6 +573,7 @@ class GpuDevice:
 
     def __init__(self, id: int = 0) -> None:
         self.id = id
+        self._before: list[GpuDevice] = []
 
     @property
     def compute_capability(self) -> tuple[int, int]:
@@ -564,6 +590,15 @@ class GpuDevice:
     def reset(self) -> None:
         """Nothing is kept that could be given back."""
 
+    def __enter__(self) -> Self:
+        """The device is the current one in a `with` statement, and the one before it again at its end."""
+        self._before.append(get_current_device())
+        select_device(self.id)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        select_device(self._before.pop().id)
+
 
 def get_current_device() -> GpuDevice:
     """The device of the current context."""
@@ -575,6 +610,40 @@ def select_device(device_id: int) -> GpuDevice:
     if driver.available():
         driver.make_current(device_id)
     return GpuDevice(device_id)
+
+
+def list_devices() -> list[GpuDevice]:
+    """All devices; without a GPU there is one, the CPU."""
+    return [GpuDevice(i) for i in range(driver.device_count() if driver.available() else 1)]
+
+
+class Devices:
+    """All devices by their numbers: `with cuda.gpus[1]:`."""
+
+    def __getitem__(self, device_id: int) -> GpuDevice:
+        return list_devices()[device_id]
+
+    def __iter__(self) -> Iterator[GpuDevice]:
+        return iter(list_devices())
+
+    def __len__(self) -> int:
+        return len(list_devices())
+
+
+gpus = Devices()
+
+
+class GpuContext:
+    """The context of a device."""
+
+    def __init__(self) -> None:
+        self.deallocations: list[Any] = []
+        """Nothing waits to be freed: memory goes back to its pool at once."""
+
+
+def current_context(devnum: int | None = None) -> GpuContext:
+    """The context of the current device."""
+    return GpuContext()
 
 
 def close() -> None:

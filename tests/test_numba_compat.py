@@ -2,6 +2,7 @@
 # ruff: noqa: N803
 
 import math
+import re
 from typing import NamedTuple
 
 import fake_driver
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 from numpy import complex128, float32, float64, int32
 
+from cuda_device import ArrayType, compile, cpu_stream, numba_random
 from cuda_device import numba_compat as cuda
-from cuda_device import numba_random
 
 TPB = 16
 
@@ -610,3 +611,78 @@ def test_random_numbers(stream):
             other, turn = (-2 * math.log(np.float32(drawn[5]))) ** 0.5, 2 * math.pi * np.float32(drawn[6])
             assert normal[i, k] == pytest.approx(radius * math.cos(angle) + other * math.cos(turn), abs=1e-5)
         assert states.copy_to_host()[i].tolist() == state
+
+
+@cuda.jit
+def add_to(x, step):
+    x[cuda.grid(1)] += step[0]
+
+
+def test_hints_say_what_is_copied_back(stream):
+    step = np.array([2.0])
+    for hint, expected in ((cuda.In, 1.0), (cuda.InOut, 3.0), (cuda.Out, 3.0)):
+        x = np.ones(4)
+        add_to[1, 4, stream.stream](hint(x), cuda.In(step))
+        assert x.tolist() == [expected] * 4
+
+
+def test_extensions_prepare_arguments(stream):
+    class Unwraps:
+        def prepare_args(self, _, value, stream, retr):
+            return _, value.of if isinstance(value, Wrapped) else value
+
+    class Wrapped:
+        def __init__(self, of):
+            self.of = of
+
+    kernel = cuda.jit(add_to.py_func)
+    kernel.extensions.append(Unwraps())
+    x = np.ones(4)
+    kernel[1, 4, stream.stream](Wrapped(x), np.array([0.5]))
+    assert x.tolist() == [1.5] * 4
+
+
+def test_devices_are_listed_and_made_current():
+    devices = cuda.list_devices()
+    assert [each.id for each in cuda.gpus] == [each.id for each in devices] == list(range(len(cuda.gpus)))
+    before = cuda.get_current_device().id
+    with cuda.gpus[len(devices) - 1] as chosen:
+        assert cuda.get_current_device().id == chosen.id == len(devices) - 1
+        cuda.current_context().deallocations.clear()
+    assert cuda.get_current_device().id == before
+    with pytest.raises(IndexError):
+        cuda.gpus[len(devices)]
+
+
+class OwnError(Exception):
+    pass
+
+
+@cuda.jit(debug=True)
+def raising(x):
+    if x[0] > 0:
+        raise OwnError("too much")
+
+
+def test_exceptions_of_the_module_are_raised():
+    stream = cpu_stream()
+    raising[1, 1, stream](np.zeros(1))
+    with pytest.raises(OwnError, match="too much"):
+        raising[1, 1, stream](np.ones(1))
+    raising[1, 1, stream](np.zeros(1))
+
+
+@cuda.jit
+def aligned(out):
+    shared, local = cuda.shared.array(8, np.uint8, alignment=64), cuda.local.array((2, 3), np.int16, 32)
+    for i in range(out.size):
+        shared[i % 8] = out[i]
+        local[i % 2, i % 3] = out[i]
+    for i in range(out.size):
+        out[i] = shared[i % 8 ^ 1] + local[i % 2, i % 3]
+
+
+def test_arrays_have_the_alignment_that_is_asked_for():
+    text = str(compile(aligned.kernel, ArrayType(int32, 1), output="llvm", target="sm_90"))
+    assert re.search(r"addrspace\(3\) global .*align 64", text)
+    assert re.search(r"alloca .*align 32", text)

@@ -366,6 +366,7 @@ def test_each_device_entity_is_public_and_documented(row):
         memory.constant_array,
         memory.displaced,
         memory.grid_word,
+        memory.sized_local_array,
         memory.sized_shared_array,
         copying.address,
         copying.distance,

@@ -8,7 +8,7 @@ bytes = device.dynamic_shared_array()                    as many as `launch(…,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -173,11 +173,20 @@ def sized_shared_array(shape: Any, dtype: Any, alignment: Any = None) -> Any:
     raise DeviceOnlyError.of("sized_shared_array")
 
 
-def _infer_sized(arguments: Sequence[Known]) -> Typed:
-    shape, dtype, _ = arguments
-    if shape.constant and shape.python == 0:
-        return Typed(_infer_dynamic(()).result, instead=_viewed)
-    return _infer_array(Space.SHARED)((shape, dtype, constant("C"), constant(0)))
+def sized_local_array(shape: Any, dtype: Any, alignment: Any = None) -> Any:
+    """An array of the thread, with the parameters of numba's `local.array`."""
+    raise DeviceOnlyError.of("sized_local_array")
+
+
+def _infer_sized(space: Space) -> Callable[[Sequence[Known]], Typed]:
+    def infer(arguments: Sequence[Known]) -> Typed:
+        shape, dtype, alignment = arguments
+        if space is Space.SHARED and shape.constant and shape.python == 0:
+            return Typed(_infer_dynamic(()).result, instead=_viewed)
+        without = alignment.constant and alignment.python is None
+        return _infer_array(space)((shape, dtype, constant("C"), constant(0) if without else alignment))
+
+    return infer
 
 
 def _viewed(_: Any, dtype: Any, __: Any) -> Any:
@@ -238,7 +247,8 @@ ROWS = (
     Intrinsic(grid_word, "grid_word", _infer_word, _lower_word),
     Intrinsic(displaced, "displaced", _infer_displaced, _lower_displaced),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
-    Intrinsic(sized_shared_array, "sized_shared_array", _infer_sized, _lower_array),
+    Intrinsic(sized_shared_array, "sized_shared_array", _infer_sized(Space.SHARED), _lower_array),
+    Intrinsic(sized_local_array, "sized_local_array", _infer_sized(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),
 )
