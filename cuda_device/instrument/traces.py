@@ -50,6 +50,8 @@ class TracePoint:
     shared: bool = False
     memory: Order = Order.RELAXED
     scope: Scope = Scope.SYSTEM
+    may_fail: bool = False
+    """Whether it is a compare-and-swap, which does not always write."""
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}
@@ -84,7 +86,8 @@ def _point(op: Op) -> TracePoint:
     type = op.operands[0].type if op.operands else None
     if not isinstance(type, Ref):
         return TracePoint(Event(str(said["event"])), op.location, 0, False, *order)
-    return TracePoint(Event(str(said["event"])), op.location, size_of(type.pointee), type.space is Space.SHARED, *order)
+    shared, may_fail = type.space is Space.SHARED, len(op.operands) > 1
+    return TracePoint(Event(str(said["event"])), op.location, size_of(type.pointee), shared, *order, may_fail)
 
 
 def _traced(op: Op, places: Iterator[int]) -> list[Op]:

@@ -11,17 +11,22 @@ What orders accesses is what the memory model says: a thread's own sequence, `sy
 acquire that reads what a release wrote, if the scope of each reaches the other thread. Shuffles and votes order nothing. Two
 atomic operations never race, unless the scope of one does not reach the other. So a race is found whether or not the threads
 happened to meet in this run.
+
+The machine code checks each access itself where barriers of blocks are all that orders threads (`codegen.cpu.shadow_memory`), and
+tells of the races. The threads of other kernels write down all that they do, and what orders it is worked out here.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from cuda_device.codegen.cpu.records import EVENT
+from cuda_device.codegen.cpu import shadow_memory
+from cuda_device.codegen.cpu.records import EVENT, LOG
 from cuda_device.errors import Index, KernelError
 from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ops import Order, Scope
@@ -314,25 +319,35 @@ class RaceDetector:
         self._events = np.zeros(CAPACITY, EVENT.dtype)
         self._failure: BaseException | None = None
         self._callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._full())
-        address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.log = np.array([0, CAPACITY, self._events.ctypes.data, address], np.int64)
+        self.log = np.zeros(1, LOG.dtype)
+        log = self.log[0]
+        log["capacity"], log["events"] = CAPACITY, self._events.ctypes.data
+        log["full"] = ctypes.cast(self._callback, ctypes.c_void_p).value
+        self.shadow = ShadowPages(log, points, block, grid, regions) if ordered_by_barriers(points.values()) else None
+        """Where the machine code checks accesses itself."""
         self.address = self.log.ctypes.data
         """Where the record is that tells the launch's threads of the log."""
 
     def finish(self) -> None:
         """Looks at what is left in the log; raises the `KernelError` that tells of the races."""
         self._full()
-        if self._failure is not None:
-            raise self._failure
+        failure = self._failure or (self.shadow and self.shadow.failure)
+        if failure:
+            raise failure
         if self.races:
             raise self._error()
 
     def _full(self) -> None:
         # Nothing can be raised through machine code.
-        count, self.log[0] = int(self.log[0]), 0
+        log = self.log[0]
+        count, log["count"] = int(log["count"]), 0
         if self._failure is None:
             try:
-                self._follow(self._events[:count].tolist())
+                events = self._events[:count].tolist()
+                if self.shadow is None:
+                    self._follow(events)
+                else:
+                    self._take_races(events)
             except BaseException as failure:
                 self._failure = failure
 
@@ -355,6 +370,21 @@ class RaceDetector:
                     self._fence(thread, point)
                 case _:
                     self._atomic(thread, point, value, point.event is not Event.ATOMIC_LOAD and bool(done))
+
+    def _take_races(self, events: list[tuple[int, ...]]) -> None:
+        """Keeps what the machine code found: the first and the second access of each race."""
+        for first, second in zip(events[::2], events[1::2], strict=True):
+            key = self.points[first[2]], self.points[second[2]]
+            if key not in self.races and key[::-1] not in self.races:
+                start = second[3] - (second[0] + 1) * _SHARED_BYTES if key[1].shared else second[3]
+                self.races[key] = Race(self._name(start, key[1]), *map(self._access_of, (first, second)))
+
+    def _access_of(self, event: tuple[int, ...]) -> MemoryAccess:
+        block, linear, place, _, barriers = event
+        point = self.points[place]
+        return MemoryAccess(
+            Stamp(block * BLOCK + linear, barriers, 0, 0), point, _KINDS[point.event] != shadow_memory.READ
+        )
 
     # Accesses
 
@@ -507,6 +537,85 @@ class RaceDetector:
 
     def _indices(self, stamp: Stamp) -> tuple[Index, Index]:
         return _position(stamp.block, self.grid), _position(stamp.thread % BLOCK, self.block)
+
+
+_KINDS = {
+    Event.LOAD: shadow_memory.READ,
+    Event.STORE: shadow_memory.WRITE,
+    Event.ATOMIC_STORE: shadow_memory.ATOMIC,
+    Event.ATOMIC_UPDATE: shadow_memory.ATOMIC,
+    Event.LEAVE: shadow_memory.LEAVE,
+    Event.ARRIVE: shadow_memory.NOTHING,
+}
+
+
+def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
+    """Whether barriers of blocks are all that orders threads: the atomic operations are relaxed, write, and reach everyone."""
+    return all(
+        point.event in _KINDS
+        and (
+            _KINDS[point.event] != shadow_memory.ATOMIC
+            or (
+                point.memory is Order.RELAXED
+                and not point.may_fail
+                and (point.scope in (Scope.DEVICE, Scope.SYSTEM) or (point.shared and point.scope is Scope.BLOCK))
+            )
+        )
+        for point in points
+    )
+
+
+class ShadowPages:
+    """The shadow memory of one launch, which `shadow_memory` works on. Pages are made when they are first wanted."""
+
+    def __init__(
+        self, log: Any, points: Mapping[int, TracePoint], block: Index, grid: Index, regions: Sequence[Region]
+    ) -> None:
+        self.log = log
+        self.failure: BaseException | None = None
+        widths = [point.bytes for point in points.values()]
+        widths += [number for region in regions for number in (region.address, *region.strides)]
+        unit = _unit(0, math.gcd(*widths))
+        kinds = np.zeros(max(points, default=0) + 1, np.int64)
+        for place, point in points.items():
+            kinds[place] = shadow_memory.kind_of(_KINDS[point.event], point.bytes, shared=point.shared)
+        barriers = np.zeros(math.prod(grid) * BLOCK, np.uint32)
+        self._words = shadow_memory.PAGE // unit * shadow_memory.CELL_WORDS
+        # Where there is no memory for another page, the launch goes on with this one, and fails at its end.
+        self._kept: list[Any] = [kinds, barriers, np.zeros(self._words, np.int64)]
+        self._pages: dict[int, int] = {}
+        self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
+        log["kinds"], log["barriers"], log["unit"] = kinds.ctypes.data, barriers.ctypes.data, unit
+        log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
+        self._table = np.zeros(0, np.int64)
+        self._rebuild(1 << 8)
+
+    def _add(self) -> None:
+        page = int(self.log["missing"])
+        try:
+            shadow = np.zeros(self._words, np.int64)
+            self._kept.append(shadow)
+            self._pages[page] = shadow.ctypes.data
+        except BaseException as failure:
+            self.failure = self.failure or failure
+            self._pages[page] = self._kept[2].ctypes.data
+        if 2 * len(self._pages) > self.log["mask"]:
+            self._rebuild(4 * (int(self.log["mask"]) + 1))
+        else:
+            self._insert(page)
+
+    def _rebuild(self, size: int) -> None:
+        self._table = np.zeros(2 * size, np.int64)
+        self.log["pages"], self.log["mask"] = self._table.ctypes.data, size - 1
+        for page in self._pages:
+            self._insert(page)
+
+    def _insert(self, page: int) -> None:
+        mask = int(self.log["mask"])
+        at = (page * shadow_memory.HASH & (1 << 64) - 1) >> shadow_memory.HASH_SHIFT & mask
+        while self._table[2 * at]:
+            at = at + 1 & mask
+        self._table[2 * at : 2 * at + 2] = page, self._pages[page]
 
 
 def _unit(address: int, width: int) -> int:

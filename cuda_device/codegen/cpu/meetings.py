@@ -16,14 +16,12 @@ from typing import Any
 
 from numpy import int32, int64, uint32
 
-from cuda_device.codegen.cpu.host_code import call, lanes_between, resume
+from cuda_device.codegen.cpu.host_code import lanes_between, resume
 from cuda_device.codegen.cpu.records import (
     BLOCK,
     CONTROL,
-    EVENT,
     FIRST_MASKED,
     KIND_SHIFT,
-    LOG,
     PLACE_MASK,
     THREAD,
     WARP,
@@ -36,14 +34,13 @@ from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import ffs
 
-# What threads of a launch on the CPU tell it, in our own Python, as `scheduler`: reports, and events for the race detector.
+# What threads of a launch on the CPU report to it, in our own Python, as `scheduler`.
 #
 # keep(control, …)        a report of a thread, of which a launch keeps the first, and stops
-# trace(thread, …)        what a thread does, for the race detector
 # stopped(control)        whether a worker is to stop
 
 
-Block, Control, Event, Log, Thread = (record.dtype for record in (BLOCK, CONTROL, EVENT, LOG, THREAD))
+Block, Control, Thread = (record.dtype for record in (BLOCK, CONTROL, THREAD))
 
 
 def stopped(control: Any) -> Any:
@@ -82,24 +79,6 @@ def keep(
         to[0].report_thread_x, to[0].report_thread_y, to[0].report_thread_z = thread_x, thread_y, thread_z
         to[0].place, to[0].value_0, to[0].value_1 = place, first, second
         publish(control, status)
-
-
-def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
-    """Tells the race detector what a thread does. Such a launch has one worker: nobody else writes.
-
-    The blocks of the grid are numbered as they are taken, x fastest.
-    """
-    own = array_at(Thread, thread)
-    of = array_at(Block, own[0].block)
-    plane = int64(of[0].index_z) * of[0].grid_y + of[0].index_y
-    address = array_at(Control, of[0].control)[0].log
-    to = array_at(Log, address)
-    events, at = array_at(Event, to[0].events), to[0].count
-    events[at].block, events[at].thread, events[at].place = plane * of[0].grid_x + of[0].index_x, own[0].linear, place
-    events[at].value, events[at].done = value, done
-    to[0].count = at + 1
-    if at + 1 == to[0].capacity:
-        call(to[0].full, address)
 
 
 # How the lanes of one warp go on, on the CPU: what they meet for, in our own Python, as `scheduler`.

@@ -214,8 +214,25 @@ CONTROL = Record(
 )
 
 # What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
-# function `full` empties it; it gets the address of the log.
-LOG = Record("%Log", (("count", "i64"), ("capacity", "i64"), ("events", "ptr"), ("full", "ptr")))
+# function `full` empties it; it gets the address of the log. Where there are `kinds`, a number for each place, accesses are
+# checked by `shadow_memory`: `pages` is a hash table of `mask` + 1 pairs, the number of a page and its shadow, and `grow` adds
+# the one that is `missing`. `unit` is how many bytes a cell stands for, `barriers` how many each thread has passed.
+LOG = Record(
+    "%Log",
+    (
+        ("count", "i64"),
+        ("capacity", "i64"),
+        ("events", "ptr"),
+        ("full", "ptr"),
+        ("kinds", "ptr"),
+        ("pages", "ptr"),
+        ("mask", "i64"),
+        ("grow", "ptr"),
+        ("missing", "i64"),
+        ("unit", "i64"),
+        ("barriers", "ptr"),
+    ),
+)
 # One access, or one end of a wait: at a place of the program, with an address or a mask, and whether a write took place.
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 

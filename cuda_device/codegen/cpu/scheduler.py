@@ -24,7 +24,7 @@ from typing import Any
 
 from numpy import int64, uint32, uint64
 
-from cuda_device.codegen.cpu import host_code, meetings
+from cuda_device.codegen.cpu import host_code, meetings, shadow_memory
 from cuda_device.codegen.cpu.host_code import aligned_alloc, call, frame_address, free, lanes_between, sched_yield
 from cuda_device.codegen.cpu.meetings import (
     ALL,
@@ -450,7 +450,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "crew": (crew, _WORKER),
     "frame": (frame, (INT64, INT64)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
-    "trace": (meetings.trace, (INT64, UINT32, INT64, INT64)),
+    "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }
 
 

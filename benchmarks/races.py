@@ -1,0 +1,64 @@
+"""What race detection costs on the CPU stream: each kernel of the suite on a plain stream and with `races=True`, in turns.
+
+    python benchmarks/races.py [name …] [--scale 0.0001] [--events]
+
+Times are the least of several runs each, launches included. With `--events` a third column makes the detector work
+all orders out from the log of events, as it does for kernels whose threads are ordered by more than barriers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from unittest import mock
+
+from cpu import least
+from suite import SUITE, Row
+
+import cuda_device as device
+from cuda_device.runtime import races
+
+
+def seconds(row: Row, scale: float, *, events: bool) -> list[float]:
+    """The least times of a kernel: plain, with races, and with races and nothing checked in machine code."""
+    problem = row.problem(scale)
+    kernel = device.kernel(checked=False)(row.kernel.underlying)
+
+    def once(stream: object) -> None:
+        device.launch(
+            kernel, *problem.ours, grid=problem.grid, block=problem.block, shared=problem.shared, stream=stream
+        )
+
+    plain, watched = device.cpu_stream(), device.cpu_stream(races=True)
+    times = [min(least(lambda stream=stream: once(stream), 0.05) for _ in range(3)) for stream in (plain, watched)]
+    if events:
+        with mock.patch.object(races, "ordered_by_barriers", return_value=False):
+            times.append(least(lambda: once(watched), 0.01))
+    return times
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="name", help="parts of kernels' names; none: all")
+    parser.add_argument("--scale", type=float, default=0.0001, help="how large the problems are; 1 is meant for a GPU")
+    parser.add_argument("--events", action="store_true", help="also without the check in machine code")
+    options = parser.parse_args()
+    print(f"{'milliseconds':28}{'plain':>10}{'races':>10}{'ratio':>8}{'events':>12}{'ratio':>8}")
+    ratios = []
+    for row in SUITE:
+        if options.names and not any(name in row.name for name in options.names):
+            continue
+        try:
+            plain, *watched = seconds(row, options.scale, events=options.events)
+        except device.KernelError as error:
+            print(f"{row.name:28}{str(error).splitlines()[0]}", flush=True)
+            continue
+        ratios.append(watched[0] / plain)
+        cells = "".join(f"{1e3 * t:{width}.3f}{t / plain:8.0f}" for t, width in zip(watched, (10, 12), strict=False))
+        print(f"{row.name:28}{1e3 * plain:10.3f}{cells}", flush=True)
+    print(f"geometric mean: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.1f}, most: {max(ratios):.0f}")
+
+
+if __name__ == "__main__":
+    main()
