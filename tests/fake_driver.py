@@ -40,7 +40,9 @@ class Result(enum.IntEnum):
 LAUNCH_KERNEL = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t
 )
+CREATE_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64), ctypes.c_uint)
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+DESTROY_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)
 RECORD_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
 WAIT_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint)
 GET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
@@ -377,6 +379,8 @@ class FakeDriver:
                 "cuLaunchKernel": LAUNCH_KERNEL(self._launch_by_address),
                 "cuCtxGetCurrent": GET_CONTEXT(lambda out: _give(out, self.cuCtxGetCurrent())),
                 "cuStreamIsCapturing": ASK_STREAM_INT(lambda stream, out: _give(out, self.cuStreamIsCapturing(stream))),
+                "cuEventCreate": CREATE_EVENT(lambda out, flags: _give(out, self.cuEventCreate(flags))),
+                "cuEventDestroy": DESTROY_EVENT(lambda event: self.cuEventDestroy(event)[0]),
                 "cuEventRecord": RECORD_EVENT(lambda event, stream: self.cuEventRecord(event, stream)[0]),
                 "cuStreamWaitEvent": WAIT_EVENT(lambda *given: self.cuStreamWaitEvent(*given)[0]),
                 "cuStreamGetCtx": ASK_STREAM(lambda stream, out: _give(out, self.cuStreamGetCtx(stream))),

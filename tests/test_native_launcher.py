@@ -834,23 +834,20 @@ def test_a_producer_that_is_being_captured(gpu):
     gpu.driver.capturing.add(0x88)  # the launch becomes a part of that capture
     assert not gpu.by_machine_code(kernel, x, y)
     gpu.driver.capturing.add(STREAM)
+    created = gpu.driver.names().count("cuEventCreate")
     gpu.driver.log.clear()
-    assert not gpu.by_machine_code(kernel, x, y)  # captures are Python's
-    order = ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]
-    assert gpu.driver.names() == [*order, "cuLaunchKernel", *order]
-    events = [entry[1] for entry in gpu.driver.log if entry[0] == "cuEventRecord"]
-    # One that was recorded into a graph belongs to that.
-    assert [entry for entry in gpu.driver.log if entry[0] == "cuEventDestroy"] == [
-        ("cuEventDestroy", e) for e in events
-    ]
-    assert not set(events) & set(driver.spare_events(CONTEXT))
-    assert [entry[1:] for entry in gpu.driver.log if entry[0] in ("cuEventRecord", "cuStreamWaitEvent")] == [
-        (events[0], 0x88), (STREAM, events[0]), (events[1], STREAM), (0x88, events[1]),
-    ]  # fmt: skip
+    assert gpu.by_machine_code(kernel, x, y)
+    event = next(entry for entry in gpu.driver.log if entry[0] == "cuEventRecord")[1]
+    assert gpu.driver.names()[0] == "cuEventCreate"  # one that was recorded into a graph belongs to that
+    assert gpu.driver.log[-1] == ("cuEventDestroy", event)
+    assert event not in driver.spare_events(CONTEXT)
+    del gpu.driver.log[0], gpu.driver.log[-1]
+    assert in_order(gpu, [0x88], STREAM)
     gpu.driver.capturing.remove(0x88)
     gpu.driver.log.clear()
-    assert not gpu.by_machine_code(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
     assert gpu.driver.names() == ["cuLaunchKernel"]
+    assert created >= 1
 
 
 @pytest.mark.parametrize("call", ["cuEventRecord", "cuStreamWaitEvent"])
@@ -952,7 +949,7 @@ def test_a_captured_stream(gpu):
     dead = weakref.ref(x._memory), weakref.ref(y._memory)
     gpu.driver.capturing.add(STREAM)
     gpu.driver.log.clear()
-    assert not gpu.by_machine_code(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
     assert gpu.driver.names() == ["cuLaunchKernel"]
     gpu.driver.capturing.clear()
     del x, y
@@ -1126,7 +1123,7 @@ def test_a_prepared_launch_sees_names(gpu):
 # What is left behind
 
 
-@pytest.mark.parametrize("way", ["here", "elsewhere", "unordered"])
+@pytest.mark.parametrize("way", ["here", "elsewhere", "unordered", "captured"])
 def test_references_stay_as_they_are(gpu, way):
     kernel, torch = new("y[0] = t[0][0] * a * b * n", "t, y, a, b, n: N", N=device.ConstExpr[int]), Torch()
     x, y = tensors(torch=torch)
@@ -1164,11 +1161,15 @@ def test_references_stay_as_they_are(gpu, way):
         launch()
     if way != "here":
         torch.stream = 0x88
+    if way == "captured":
+        gpu.driver.capturing |= {STREAM, 0x88}
     assert kernel.native is not None
     gpu.driver.by_address = 0
     for number in range(20000 if way == "here" else 4000):
         launch()
         streams.captured.clear()
+        if way == "captured":
+            gpu.driver.happened.clear()
         if number == 100:
             gpu.stream.synchronize()
             gc.collect()

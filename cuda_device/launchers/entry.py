@@ -3,7 +3,7 @@
     launch(f, x, y, grid=1, block=32)    →   try_launch   f's record, found by an attribute of f
                                              bind         one object for each parameter
                                              read_launch  sizes and stream
-                                             runs_now     whether it goes into no graph
+                                             read_capture whether it goes into a graph
                                              a launcher of f's for these objects: it ends with `fits` and `start`
 
 All answer whether the launch was made. If it was not, nothing has happened, and Python's way is taken.
@@ -34,6 +34,7 @@ from cuda_device.runtime.gpu import launch_log
 from cuda_device.types.abi import Packing
 
 _POINTER = 8
+_WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 # Python sets the highest bit of a count where it lends the place before the first argument.
 _COUNT = (1 << 63) - 1
 
@@ -145,16 +146,17 @@ def start(code: GuardWriter) -> None:
 
     An ordered launch comes behind the present work of the streams on which its arrays are made, and before their later work. So
     whoever frees an array in the order of such a stream frees it late enough. A launch that is not ordered keeps its arguments
-    alive until it has ended. Launches that go into a graph are Python's.
+    alive until it has ended, and one that is captured keeps them for good.
     """
     sizes = [(axis, code.get(LAUNCH, "%launch", axis)) for axis in _SIZES]
     stream = code.get(LAUNCH, "%launch", "stream")
     shared = code.get(LAUNCH, "%launch", "shared")
     kernel = code.get(START, "%start", "kernel")
+    capturing = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)
     foreign = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "producers"), 0)
     ordered = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "ordered"), 0)
     in_order = code.both(foreign, ordered)
-    retained = code.both(foreign, code.opposite(ordered))
+    retained = code.both(code.both(foreign, code.opposite(ordered)), code.opposite(capturing))
     event, done = code.memory(2 * _POINTER), code.memory(1)
     with code.when(code.either(in_order, retained)):
         code.require(code.call("take_event", "%launch", "%start", event))
@@ -187,6 +189,11 @@ def start(code: GuardWriter) -> None:
     with code.when(code.both(code.either(in_order, retained), code.opposite(kept))):
         code.call("give_event", "%launch", "%start", event)
     code.require(made)
+    with code.when(capturing):
+        values = code.call("tuple_of", code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count"))
+        with code.when(code.compare("ne", "ptr", values, "null")):
+            code.call("PyList_Append", code.word(Word.CAPTURED), values)
+            code.release(values)
     code.call("PyErr_Clear")
     ring = code.word(Word.RING)
     count = code.load("i64", ring)
@@ -201,7 +208,12 @@ def start(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "ptr %start", "ptr %event")
 def take_event(code: GuardWriter) -> None:
-    """A spare event, and the Python int that it comes from."""
+    """An event, and the Python int that it comes from: a spare one, or, where it goes into a graph, a new one."""
+    with code.when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)):
+        code.store("ptr", "null", "%event", _POINTER)
+        create = code.word(Word.CREATE_EVENT)
+        status = code.call_pointer("i32", create, ("ptr", "%event"), ("i32", _WITHOUT_TIMING))
+        code.leave_when("true", code.equal("i32", status, 0))
     spare = code.memory(_POINTER)
     code.store("ptr", code.get(START, "%start", "events"), spare)
     found = code.call("PyObject_VectorcallMethod", code.word(Word.POP), spare, 1, "null")
@@ -214,6 +226,9 @@ def take_event(code: GuardWriter) -> None:
 def give_event(code: GuardWriter) -> None:
     """Gives back what `take_event` gave."""
     number = code.load("ptr", "%event", _POINTER)
+    with code.when(code.equal("ptr", number, "null")):
+        code.call_pointer("i32", code.word(Word.DESTROY_EVENT), ("i64", code.load("i64", "%event")))
+        code.leave_when("true", "true")
     code.call("PyList_Append", code.get(START, "%start", "events"), number)
     code.release(number)
 
@@ -288,7 +303,7 @@ def try_plans(code: GuardWriter) -> None:
     all_there = code.equal("i64", "%count", code.get(CALL, "%call", "parameters"))
     values = code.value(f"select i1 {all_there}, ptr %args, ptr {values}")
     code.require(code.call("read_launch", sizes, launch))
-    code.require(code.call("runs_now", launch))
+    code.require(code.call("read_capture", launch))
     code.set(LAUNCH, launch, "values", values)
     code.set(LAUNCH, launch, "count", code.get(CALL, "%call", "parameters"))
     with code.repeat(code.get(CALL, "%call", "plans")) as i:

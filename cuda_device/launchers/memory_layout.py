@@ -54,16 +54,19 @@ class Word(IntEnum):
     GET_CONTEXT = 25
     CAPTURE_STATE = 26
     CONTEXT_OF_STREAM = 27
-    RECORD_EVENT = 28
-    WAIT_EVENT = 29
+    CREATE_EVENT = 28
+    DESTROY_EVENT = 29
+    RECORD_EVENT = 30
+    WAIT_EVENT = 31
     # The rest
-    RING = 30
-    LAUNCH = 31
-    STREAM_TYPES = 32
-    SEVERAL_DEVICES = 33
+    RING = 32
+    LAUNCH = 33
+    CAPTURED = 34
+    STREAM_TYPES = 35
+    SEVERAL_DEVICES = 36
     # More names
-    SIZE = 34
-    NDIM = 35
+    SIZE = 37
+    NDIM = 38
 
 
 TABLE = "known"
@@ -79,6 +82,7 @@ LAUNCH = Record(
         ("context", "i64"),
         ("device", "i64"),
         ("ordered", "i64"),
+        ("capturing", "i64"),
         ("pending", "ptr"),
         ("values", "ptr"),
         ("count", "i64"),
@@ -98,7 +102,7 @@ LAUNCH = Record(
 
 `device` is the number that a foreign stream says it is on, or -1. `producer` are the other streams on which its arrays are made:
 the launch is put in order with them if it is `ordered`; if not, `pending` is the queue that keeps its arguments, `count` objects
-at `values`.
+at `values`. `capturing` says that it goes into a graph.
 """
 
 LAUNCH_BYTES = 8 * (len(LAUNCH.fields) + MOST_PRODUCERS)

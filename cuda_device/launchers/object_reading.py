@@ -147,7 +147,10 @@ def works_on(code: GuardWriter) -> None:
 
 @shared("i1", "i64 %handle", "ptr %launch")
 def made_on(code: GuardWriter) -> None:
-    """Notes that an array is made on a stream, where 0 is the legacy one: a launch on another stream is put in order with it."""
+    """Notes that an array is made on a stream, where 0 is the legacy one: a launch on another stream is put in order with it.
+
+    In a capture that is done with streams of the same graph only; what others have to wait for is up to who starts the graph.
+    """
     legacy = code.equal("i64", "%handle", 0)
     producer = code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle")
     code.leave_when(code.equal("i64", producer, code.get(LAUNCH, "%launch", "stream")), "true")
@@ -155,7 +158,15 @@ def made_on(code: GuardWriter) -> None:
     count, known = code.get(LAUNCH, "%launch", "producers"), code.field(LAUNCH, "%launch", "producer")
     with code.repeat(count) as i:
         code.leave_when(code.equal("i64", code.load("i64", code.at(known, i, 8)), producer), "true")
-    code.require(code.call("is_not_captured", producer))
+    state = code.memory(8)
+    capturing = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)
+    there = code.call("capture_state", producer, state)
+    with code.when(capturing):
+        code.leave_when(code.opposite(there), "true")
+        code.leave_when(code.equal("i64", code.load("i64", state), 0), "true")
+    with code.when(code.opposite(capturing)):
+        code.require(there)
+        code.require(code.equal("i64", code.load("i64", state), 0))
     context = code.memory(8)
     code.require(code.call("current_context", context))
     code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
@@ -246,7 +257,7 @@ def cupy_works_on(code: GuardWriter) -> None:
 #
 # read_launch      all four, into a record of the launch
 # is_here          whether the stream's context is the one in which the driver will launch
-# runs_now         whether the launch goes into no graph
+# read_capture     whether the stream is being captured into a graph
 
 
 KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
@@ -418,20 +429,20 @@ def is_here(code: GuardWriter) -> None:
     code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
 
 
-@shared("i1", "i64 %stream")
-def is_not_captured(code: GuardWriter) -> None:
-    """Whether launches on a stream run, instead of going into a graph or spoiling one."""
+@shared("i1", "i64 %stream", "ptr %out")
+def capture_state(code: GuardWriter) -> None:
+    """Whether a stream is being captured into a graph: 0 or 1. It gives up where a capture was spoilt, or would be."""
     code.require(code.compare("ne", "ptr", code.word(Word.CAPTURE_STATE), "null"))
-    state = code.memory(8)
-    code.store("i64", 0, state)
-    status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", state))
+    code.store("i64", 0, "%out")
+    status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", "%out"))
     code.require(code.equal("i32", status, 0))
-    code.require(code.equal("i64", code.load("i64", state), 0))
+    code.require(code.compare("ule", "i64", code.load("i64", "%out"), 1))
 
 
 @shared("i1", "ptr %launch")
-def runs_now(code: GuardWriter) -> None:
-    """Whether the launch goes into no graph. On the legacy stream it never does: the driver refuses such launches."""
+def read_capture(code: GuardWriter) -> None:
+    """Whether the launch goes into a graph. On the legacy stream it never does: the driver refuses such launches."""
+    code.set(LAUNCH, "%launch", "capturing", 0)
     stream = code.get(LAUNCH, "%launch", "stream")
     code.leave_when(code.compare("ule", "i64", stream, LEGACY_STREAM), "true")
-    code.require(code.call("is_not_captured", stream))
+    code.require(code.call("capture_state", stream, code.field(LAUNCH, "%launch", "capturing")))

@@ -42,7 +42,7 @@ from cuda_device.launchers.memory_layout import (
 from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.gpu.streams import GpuStream, captured
 from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ _OBJECTS = {
     Word.NDIM: "ndim",
     Word.POP: "pop",
     Word.APPEND: "append",
+    Word.CAPTURED: captured,
 }
 """Objects whose addresses machine code compares, or hands to Python. This table keeps them alive."""
 
@@ -141,6 +142,8 @@ _DRIVER = {
     Word.GET_CONTEXT: "cuCtxGetCurrent",
     Word.CAPTURE_STATE: "cuStreamIsCapturing",
     Word.CONTEXT_OF_STREAM: "cuStreamGetCtx",
+    Word.CREATE_EVENT: "cuEventCreate",
+    Word.DESTROY_EVENT: "cuEventDestroy",
     Word.RECORD_EVENT: "cuEventRecord",
     Word.WAIT_EVENT: "cuStreamWaitEvent",
 }
