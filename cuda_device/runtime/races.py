@@ -586,6 +586,7 @@ class ShadowPages:
         self._pages: dict[int, int] = {}
         self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
         log["kinds"], log["barriers"], log["unit"] = kinds.ctypes.data, barriers.ctypes.data, unit
+        log["unit_shift"] = unit.bit_length() - 1
         log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
         self._table = np.zeros(0, np.int64)
         self._rebuild(1 << 8)

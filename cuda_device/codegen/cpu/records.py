@@ -216,7 +216,8 @@ CONTROL = Record(
 # What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
 # function `full` empties it; it gets the address of the log. Where there are `kinds`, a number for each place, accesses are
 # checked by `shadow_memory`: `pages` is a hash table of `mask` + 1 pairs, the number of a page and its shadow, and `grow` adds
-# the one that is `missing`. `unit` is how many bytes a cell stands for, `barriers` how many each thread has passed.
+# the one that is `missing`. A cell stands for `unit` bytes, which is 1 << `unit_shift`. `barriers` says how many each thread
+# has passed.
 LOG = Record(
     "%Log",
     (
@@ -230,6 +231,7 @@ LOG = Record(
         ("grow", "ptr"),
         ("missing", "i64"),
         ("unit", "i64"),
+        ("unit_shift", "i64"),
         ("barriers", "ptr"),
     ),
 )

@@ -70,13 +70,20 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
         return
     who = block << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
     when = int64(passed[index]) << _BARRIERS_SHIFT | int64(place)
-    end, unit = value + (number >> _BYTES_SHIFT), to[0].unit
     # Addresses in shared memory count from where that of the block begins.
     base = of[0].shared if number & _SHARED != 0 else int64(0)
-    address = value
-    while address < end:
-        check(log, cell_of(log, base + address), address, who, when, number)
-        address += unit
+    check(log, cell_of(log, base + value), value, who, when, number)
+    if number >> _BYTES_SHIFT > to[0].unit:
+        check_rest(log, base, value, who, when, number)
+
+
+def check_rest(log: Any, base: Any, value: Any, who: Any, when: Any, number: Any) -> None:
+    """The cells of an access after the first."""
+    unit = array_at(Log, log)[0].unit
+    offset = unit
+    while offset < number >> _BYTES_SHIFT:
+        check(log, cell_of(log, base + value + offset), value + offset, who, when, number)
+        offset += unit
 
 
 def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -> None:
@@ -96,6 +103,15 @@ def cell_of(log: Any, address: Any) -> Any:
     page = address // PAGE
     at = page * HASH >> HASH_SHIFT & to[0].mask
     pages = array_at(int64, to[0].pages)
+    shadow = pages[2 * at + 1] if pages[2 * at] == page else search(log, page)
+    return shadow + 8 * CELL_WORDS * ((address & (PAGE - 1)) >> to[0].unit_shift)
+
+
+def search(log: Any, page: Any) -> Any:
+    """The shadow of a page that is not at its first place in the table, or not yet made."""
+    to = array_at(Log, log)
+    at = page * HASH >> HASH_SHIFT & to[0].mask
+    pages = array_at(int64, to[0].pages)
     while pages[2 * at] != page:
         if pages[2 * at] == 0:
             to[0].missing = page
@@ -104,7 +120,7 @@ def cell_of(log: Any, address: Any) -> Any:
             at = page * HASH >> HASH_SHIFT & to[0].mask
         else:
             at = at + 1 & to[0].mask
-    return pages[2 * at + 1] + 8 * CELL_WORDS * ((address & (PAGE - 1)) // to[0].unit)
+    return pages[2 * at + 1]
 
 
 def check(log: Any, shadow: Any, address: Any, who: Any, when: Any, number: Any) -> None:
