@@ -357,6 +357,8 @@ class Dispatcher:
             given.append(_typed(value, self._scalars[i] if i < len(self._scalars) else None))
         try:
             launcher.launch(self.kernel, *given, stream=where, **sizes)
+            if self.kernel.options.build.checked:  # debug=True: what the kernel raises is raised here
+                where.synchronize()
         except KernelError as error:
             raise _as_python_raises(error, self.py_func.__globals__) from error
         for argument, value in copies:

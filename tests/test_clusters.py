@@ -154,7 +154,9 @@ def test_a_size_that_is_compiled(clusters):
         assert (clusters.numpy(y) == expected(numbers, 2)).all()
     with pytest.raises(LaunchError, match=r"cluster=4: the kernel is compiled for clusters of \(2, 1, 1\) blocks"):
         clusters.launch(compiled, x, y, grid=4, block=BLOCK, cluster=4)
-    assert ".reqnctapercluster 2, 1, 1" in str(device.compile(compiled, x, y, output="ptx"))
+    assert ".reqnctapercluster 2, 1, 1" in str(
+        device.compile(compiled, *[device.ArrayType(np.float32, 1)] * 2, output="ptx")
+    )
 
 
 def test_prepared_and_bound_launches(clusters):

@@ -236,3 +236,20 @@ def test_an_update_that_the_driver_refuses(gpu):
         update(graph, (shift, x, 1, 8), (shift, x, 1, 8))
     assert [launch.name for launch in graph._launches] == ["shift", "scale"]
     graph.launch()
+
+
+def test_a_graph_hears_of_launches_whose_launcher_is_machine_code():
+    """A captured stream of others stays with machine code; that of a graph does not."""
+    with installed() as gpu:
+        stream = GpuStream(7, 0)
+        x = device.zeros(8, device.int32, stream=stream)
+        kernel = device.kernel(shift.underlying)
+        for _ in range(40):
+            device.launch(kernel, x, 1, grid=1, block=8, stream=stream)
+        before = gpu.by_address
+        device.launch(kernel, x, 1, grid=1, block=8, stream=stream)
+        assert gpu.by_address == before + 1
+        with device.graph(stream) as graph:
+            device.launch(kernel, x, 1, grid=1, block=8, stream=graph.stream)
+        assert repr(graph) == "<graph of 1 launch: shift>"
+        assert gpu.by_address == before + 1

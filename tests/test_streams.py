@@ -502,4 +502,5 @@ def test_importing_the_runtime_loads_nothing_of_cuda():
 
 def test_the_fake_has_the_names_of_the_library():
     names = {symbol.partition("_v")[0] for symbol in libcuda.FUNCTIONS} | set(libcuda.ENUMERATIONS)
+    names |= set(vars(libcuda.DriverLibrary))
     assert {name for name in vars(FakeDriver) if name.startswith(("cu", "CU"))} <= names

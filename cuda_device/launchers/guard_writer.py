@@ -51,6 +51,7 @@ PYTHON = {
     "PyFloat_AsDouble": ("double", "ptr"),
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
     "PyList_Append": ("i32", "ptr", "ptr"),
+    "PyType_IsSubtype": ("i32", "ptr", "ptr"),
     "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
     "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),  # new
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),  # new

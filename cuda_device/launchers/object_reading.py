@@ -318,6 +318,8 @@ def find_stream(code: GuardWriter) -> None:
         code.require(code.call("integer", "%object", number))
         code.require(code.call("numbered_stream", code.load("i64", number), "%launch"))
         code.leave_when("true", "true")
+    of_a_graph = code.call("PyType_IsSubtype", code.type_of("%object"), code.word(Word.GPU_STREAM))
+    code.require(code.equal("i32", of_a_graph, 0))  # such a stream is told of its launches
     code.require(code.call("foreign_stream", "%object", "%launch"))
 
 
