@@ -260,6 +260,50 @@ fp16 = _module(
 )
 """Functions of float16."""
 
+_ONE = """acos acosh asin asinh atan atanh cos cosh erf erfc exp exp2 expm1 fabs frexp lgamma log log10 log1p log2 modf
+    sin sinh sqrt tan tanh"""
+_TWO = "atan2 copysign fmod hypot nextafter pow remainder"
+
+
+def _of_floats(function: Any, arity: int, real: Any) -> Any:
+    """A function that converts its arguments, as libdevice's parameters do."""
+    if arity == 1:
+        return func(lambda x: function(real(x)))
+    if arity == 2:
+        return func(lambda x, y: function(real(x), real(y)))
+    return func(lambda x, y, z: function(real(x), real(y), real(z)))
+
+
+@func
+def _sincos(x: Any) -> Any:
+    return math.sin(x), math.cos(x)
+
+
+_REAL = [(name, getattr(math, name), arity) for names, arity in ((_ONE, 1), (_TWO, 2)) for name in names.split()]
+_REAL += [
+    ("tgamma", math.gamma, 1),
+    ("cbrt", cbrt, 1),
+    ("rsqrt", numeric.rsqrt, 1),
+    ("sincos", _sincos, 1),
+    ("fma", fma, 3),
+]
+_REAL += [("ceil", np.ceil, 1), ("floor", np.floor, 1), ("trunc", np.trunc, 1), ("rint", np.rint, 1)]
+libdevice = _module(
+    "libdevice",
+    **{name: _of_floats(function, arity, np.float64) for name, function, arity in _REAL},
+    **{f"{name}f": _of_floats(function, arity, np.float32) for name, function, arity in _REAL},
+    sad=func(lambda x, y, z: abs(np.int32(x) - np.int32(y)) + np.int32(z)),
+    popc=func(lambda x: popc(np.int32(x))),
+    popcll=func(lambda x: popc(int64(x))),
+    clz=func(lambda x: clz(np.int32(x))),
+    clzll=func(lambda x: clz(int64(x))),
+    brev=func(lambda x: brev(np.int32(x))),
+    brevll=func(lambda x: brev(int64(x))),
+    ffs=func(lambda x: ffs(np.int32(x))),
+    ffsll=func(lambda x: ffs(int64(x))),
+)
+"""The functions of libdevice that `math` has, and those of bits: `libdevice.sinf(x)` of a float32, `sin` of a float64."""
+
 _GRID = _module("grid", sync=grid_sync)
 cg = _module("cg", this_grid=func(lambda: _GRID))
 """Cooperative groups: `cg.this_grid().sync()`, which makes the launch cooperative."""

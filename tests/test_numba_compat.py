@@ -686,3 +686,31 @@ def test_arrays_have_the_alignment_that_is_asked_for():
     text = str(compile(aligned.kernel, ArrayType(int32, 1), output="llvm", target="sm_90"))
     assert re.search(r"addrspace\(3\) global .*align 64", text)
     assert re.search(r"alloca .*align 32", text)
+
+
+@cuda.jit
+def of_libdevice(x, wide, narrow, whole):
+    i = cuda.grid(1)
+    wide[i, 0], narrow[i, 0] = cuda.libdevice.sin(x[i]), cuda.libdevice.sinf(x[i])
+    wide[i, 1], narrow[i, 1] = cuda.libdevice.pow(x[i], 3), cuda.libdevice.powf(x[i], 3)
+    wide[i, 2], whole[i, 0] = cuda.libdevice.frexp(x[i])
+    wide[i, 3], wide[i, 4] = cuda.libdevice.sincos(x[i])
+    wide[i, 5], wide[i, 6] = cuda.libdevice.modf(x[i])
+    wide[i, 7], narrow[i, 2] = cuda.libdevice.fma(x[i], x[i], 1), cuda.libdevice.tgammaf(x[i])
+    wide[i, 8], wide[i, 9] = cuda.libdevice.floor(x[i]), cuda.libdevice.rint(x[i])
+    whole[i, 1], whole[i, 2] = cuda.libdevice.sad(i, 7, 5), cuda.libdevice.clzll(i + 1)
+
+
+def test_functions_of_libdevice(stream):
+    x = np.random.default_rng(3).uniform(0.5, 4, 32)
+    wide, narrow, whole = np.zeros((32, 10)), np.zeros((32, 3)), np.zeros((32, 3), np.int64)
+    of_libdevice[1, 32, stream.stream](x, wide, narrow, whole)
+    fraction, exponent = np.frexp(x)
+    part, integer = np.modf(x)
+    columns = [np.sin(x), x**3, fraction, np.sin(x), np.cos(x), part, integer, x * x + 1, np.floor(x), np.rint(x)]
+    assert wide == pytest.approx(np.stack(columns, 1), rel=1e-14, abs=1e-15)
+    gamma = [math.gamma(each) for each in x]
+    assert narrow == pytest.approx(np.stack([np.sin(x), x**3, gamma], 1), rel=1e-5, abs=1e-6)
+    assert (narrow != np.stack([np.sin(x), x**3, gamma], 1)).any(0).all()
+    i = np.arange(32)
+    assert (whole == np.stack([exponent, abs(i - 7) + 5, [64 - int(k).bit_length() for k in i + 1]], 1)).all()
