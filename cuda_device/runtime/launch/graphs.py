@@ -209,7 +209,8 @@ class Graph:
 
     def __repr__(self) -> str:
         names = [each.name for each in self._launches or ()]
-        return f"<graph of {len(names)} launches: {', '.join(names)}>" if names else "<graph without launches>"
+        count = f"{len(names)} launch{'es' * (len(names) != 1)}"
+        return f"<graph of {count}: {', '.join(names)}>" if names else "<graph without launches>"
 
 
 _AS_BEFORE = "make the same launches in the same order, with other arguments or sizes, or build another graph"
