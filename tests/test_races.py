@@ -644,3 +644,10 @@ def test_random_programs_are_reported_alike(monkeypatch):
     slow = [report(kernel) for kernel in kernels]
     assert fast == slow
     assert 5 < fast.count("") < 55
+
+
+def test_a_large_grid_without_barriers_needs_no_memory_for_each_thread():
+    points = {0: TracePoint(Event.LOAD, Location("k", 1), 4)}
+    detector = RaceDetector(points, (1024, 1, 1), (2**31 - 1, 65535, 65535), [])
+    assert detector.shadow is not None
+    detector.finish()

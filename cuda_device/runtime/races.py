@@ -579,13 +579,14 @@ class ShadowPages:
         kinds = np.zeros(max(points, default=0) + 1, np.int64)
         for place, point in points.items():
             kinds[place] = shadow_memory.kind_of(_KINDS[point.event], point.bytes, shared=point.shared)
-        barriers = np.zeros(math.prod(grid) * BLOCK, np.uint32)
+        waits = any(point.event is Event.LEAVE for point in points.values())
+        barriers = np.zeros(math.prod(grid) * math.prod(block) if waits else 0, np.uint32)
         self._words = shadow_memory.PAGE // unit * shadow_memory.CELL_WORDS
         # Where there is no memory for another page, the launch goes on with this one, and fails at its end.
         self._kept: list[Any] = [kinds, barriers, np.zeros(self._words, np.int64)]
         self._pages: dict[int, int] = {}
         self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
-        log["kinds"], log["barriers"], log["unit"] = kinds.ctypes.data, barriers.ctypes.data, unit
+        log["kinds"], log["barriers"], log["unit"] = kinds.ctypes.data, barriers.ctypes.data if waits else 0, unit
         log["unit_shift"] = unit.bit_length() - 1
         log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
         self._table = np.zeros(0, np.int64)

@@ -63,13 +63,14 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
     kind = number & 7
     if kind == NOTHING:
         return
-    passed = array_at(uint32, to[0].barriers)
-    index = block * 1024 + own[0].linear
-    if kind == LEAVE:
-        passed[index] += 1
-        return
+    when = int64(place)
+    if to[0].barriers != 0:
+        passed = array_at(uint32, to[0].barriers + 4 * (block * of[0].count + own[0].linear))
+        if kind == LEAVE:
+            passed[0] += 1
+            return
+        when |= int64(passed[0]) << _BARRIERS_SHIFT
     who = block << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
-    when = int64(passed[index]) << _BARRIERS_SHIFT | int64(place)
     # Addresses in shared memory count from where that of the block begins.
     base = of[0].shared if number & _SHARED != 0 else int64(0)
     check(log, cell_of(log, base + value), value, who, when, number)
