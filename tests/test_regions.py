@@ -169,3 +169,19 @@ def test_debuggers_get_a_coroutine(afresh):
     x = np.zeros((1, 32), float32)
     device.launch(kernel, x, grid=1, block=32, stream=device.cpu_stream())
     assert afresh == [] and x.all()
+
+
+def test_a_kernel_may_call_what_the_loops_of_regions_call(afresh):
+    """LLVM takes each declaration once."""
+
+    @device.kernel
+    def kernel(x):
+        i = device.tid(1)
+        before = device.ffs(x[i]) + min(device.uint32(x[i]), device.uint32(5))
+        device.syncthreads()
+        x[i] = before
+
+    x = np.arange(32, dtype=np.int32)
+    device.launch(kernel, x, grid=1, block=32, stream=device.cpu_stream())
+    assert x.tolist() == [(i & -i).bit_length() + min(i, 5) for i in range(32)]
+    assert afresh[0][1] is not None
