@@ -17,7 +17,7 @@ class How(StrEnum):
     """When a violation is found."""
 
     COMPILING = "while compiling"
-    DECORATING = "when a function or class is decorated, or an object is made"
+    DECORATING = "when a function or class is decorated, or an object is created"
     HOST = "when host code uses it"
     LAUNCH = "at launch"
     CHECKED = "in checked mode"
@@ -66,17 +66,23 @@ def in_kernel(text: str, how: How, *statements: str, block: int = 1) -> None:
 
 
 section("General Requirements")
-in_kernel("Arguments have the types that the function's parameters require.", How.COMPILING, "x[0] = device.popc(x[1])")
 in_kernel(
-    "Parameters that must be constant expressions get constant expressions.",
+    "Arguments must have the types that the function's parameters require.", How.COMPILING, "x[0] = device.popc(x[1])"
+)
+in_kernel(
+    "Parameters that require constant expressions must be given constant expressions.",
     How.COMPILING,
     "tile = device.shared_array(n[0], device.float32)",
 )
-rule("Names that the specification uses only to explain other names do not exist.", How.HOST, "device.Dim3Like")
+rule(
+    "Programs must not use names that the specification defines only for exposition; these names do not exist.",
+    How.HOST,
+    "device.Dim3Like",
+)
 
 section("Heterogeneous Functions")
 rule(
-    "A function decorated with `@func` uses only what exists on the host and in device code.",
+    "A function decorated with `@func` must use only what exists both on the host and in device code.",
     How.COMPILING,
     """
     @device.func
@@ -90,11 +96,11 @@ rule(
     run(k, x)
     """,
 )
-rule("`@func` takes only the keywords that it documents.", How.DECORATING, "device.func(fast=True)")
+rule("`@func` must be given only the keywords that it documents.", How.DECORATING, "device.func(fast=True)")
 
 section("Heterogeneous Types and Objects")
 in_kernel(
-    "Device code does not add attributes to types or objects.",
+    "Device code must not add attributes to types or objects.",
     How.COMPILING,
     "v = device.float32x2(1, 2)",
     "v.length = 3",
@@ -102,30 +108,35 @@ in_kernel(
 
 section("Vectors")
 in_kernel(
-    "The arguments of a vector's constructor can be converted to its dtype.",
+    "The arguments of a vector's constructor must be convertible to its dtype.",
     How.COMPILING,
     "v = device.float32x2(1, x)",
 )
-rule("On the host, too, its arguments can be converted to its dtype.", How.DECORATING, "device.float32x2(1, {})")
-in_kernel("A vector's constructor gets one argument for each element.", How.COMPILING, "v = device.float32x3(1, 2)")
-rule("On the host, too, it gets one argument for each element.", How.DECORATING, "device.float32x3(1, 2)")
+rule("The same holds on the host.", How.DECORATING, "device.float32x2(1, {})")
 in_kernel(
-    "A constant index of a vector is less than its size.", How.COMPILING, "v = device.float32x2(1, 2)", "x[0] = v[2]"
+    "A vector's constructor must be given one argument for each element.", How.COMPILING, "v = device.float32x3(1, 2)"
+)
+rule("This, too, holds on the host.", How.DECORATING, "device.float32x3(1, 2)")
+in_kernel(
+    "A constant index of a vector must be less than its size.",
+    How.COMPILING,
+    "v = device.float32x2(1, 2)",
+    "x[0] = v[2]",
 )
 in_kernel(
-    "A run-time index of a vector is less than its size.",
+    "A run-time index of a vector must be less than its size.",
     How.CHECKED,
     "v = device.float32x2(1, 2)",
     "x[0] = v[n[0] + 2]",
 )
 in_kernel(
-    "A value assigned to an element of a vector can be converted to its dtype.",
+    "A value assigned to an element of a vector must be convertible to its dtype.",
     How.COMPILING,
     "v = device.float32x2(1, 2)",
     "v[0] = x",
 )
 in_kernel(
-    "The index of an element that is assigned to is less than the size.",
+    "When an element of a vector is assigned to, its index must be less than the size.",
     How.CHECKED,
     "v = device.float32x2(1, 2)",
     "v[n[0] + 2] = 1",
@@ -134,7 +145,7 @@ in_kernel(
 
 section("User-Defined Types")
 rule(
-    "The type hints of a struct's members name types of device code.",
+    "The type hints of a struct's members must name types of device code.",
     How.DECORATING,
     """
     @device.struct
@@ -143,7 +154,7 @@ rule(
     """,
 )
 rule(
-    "The arguments of a struct's constructor match the type hints of its members.",
+    "The arguments of a struct's constructor must match the type hints of its members.",
     How.DECORATING,
     """
     @device.struct
@@ -154,7 +165,7 @@ rule(
     """,
 )
 rule(
-    "Attributes are not added to a struct.",
+    "Programs must not add attributes to a struct.",
     How.DECORATING,
     """
     @device.struct
@@ -167,7 +178,7 @@ rule(
 
 section("Arrays")
 rule(
-    "An array argument implements DLPack or the CUDA Array Interface.",
+    "An array argument must implement DLPack or the CUDA Array Interface.",
     How.LAUNCH,
     """
     @device.kernel
@@ -177,19 +188,19 @@ rule(
     run(k, [1.0, 2.0])
     """,
 )
-in_kernel("An index of an array is within the bounds of its axis.", How.CHECKED, "x[len(x) + n[0]] = 1")
-in_kernel("`reshape` keeps the number of elements.", How.CHECKED, "x[0] = x.reshape(8, n[9])[0, 0]")
-in_kernel("`astype` in device code does not need new memory.", How.COMPILING, "y = x.astype(device.int32)")
+in_kernel("An index of an array must be within the bounds of its axis.", How.CHECKED, "x[len(x) + n[0]] = 1")
+in_kernel("`reshape` must keep the number of elements.", How.CHECKED, "x[0] = x.reshape(8, n[9])[0, 0]")
+in_kernel("`astype` in device code must not need new memory.", How.COMPILING, "y = x.astype(device.int32)")
 
 section("Device Only Entities")
-rule("Host code does not call device-only functions.", How.HOST, "device.syncthreads()")
-rule("Host code does not use device-only values.", How.HOST, "device.thread_idx.x + 1")
-rule("Host code does not use device-only types.", How.HOST, "device.WarpMask(-1)")
+rule("Host code must not call device-only functions.", How.HOST, "device.syncthreads()")
+rule("Host code must not use device-only values.", How.HOST, "device.thread_idx.x + 1")
+rule("Host code must not use device-only types.", How.HOST, "device.WarpMask(-1)")
 
 section("Kernel Functions")
-in_kernel("A kernel returns None.", How.COMPILING, "return x[0]")
+in_kernel("A kernel must return None.", How.COMPILING, "return x[0]")
 rule(
-    "Host code does not call a kernel; it launches it.",
+    "Host code must launch a kernel, not call it.",
     How.HOST,
     """
     @device.kernel
@@ -200,7 +211,7 @@ rule(
     """,
 )
 rule(
-    "A function is either a kernel or a `@func`, not both.",
+    "A function must not be both a kernel and a `@func`.",
     How.DECORATING,
     """
     @device.kernel
@@ -209,10 +220,10 @@ rule(
         x[0] = 1
     """,
 )
-rule("`@kernel` takes only the keywords that it documents.", How.DECORATING, "device.kernel(fast=True)")
-rule("The first argument of `launch` is a kernel.", How.LAUNCH, "run(math.sqrt, x)")
+rule("`@kernel` must be given only the keywords that it documents.", How.DECORATING, "device.kernel(fast=True)")
+rule("The first argument of `launch` must be a kernel.", How.LAUNCH, "run(math.sqrt, x)")
 rule(
-    "The arguments of a kernel have types of device code.",
+    "The arguments of a kernel must have types of device code.",
     How.LAUNCH,
     """
     @device.kernel
@@ -225,24 +236,26 @@ rule(
 
 section("Thread Positioning")
 for name in ("tid", "grid_size"):
-    in_kernel(f"The argument of `{name}` is 1, 2 or 3.", How.COMPILING, f"p = device.{name}(4)")
+    in_kernel(f"The argument of `{name}` must be 1, 2 or 3.", How.COMPILING, f"p = device.{name}(4)")
 
 section("Local, Shared, and Const Memory")
 for name in ("local_array", "shared_array"):
     in_kernel(
-        f"The shape of `{name}` is an integer or a tuple of integers.",
+        f"The shape of `{name}` must be an integer or a tuple of integers.",
         How.COMPILING,
         f"t = device.{name}(2.5, device.float32)",
     )
 
 section("Memory Orderings")
-in_kernel("`memory` is one of the six orders.", How.COMPILING, 'device.threadfence("strong")')
+in_kernel("`memory` must be one of the six orders.", How.COMPILING, 'device.threadfence("strong")')
 in_kernel(
-    "`memory` is an order that C++ allows for the operation.", How.COMPILING, 'device.atomic_ref(n, 0).load("release")'
+    "`memory` must be an order that C++ allows for the operation.",
+    How.COMPILING,
+    'device.atomic_ref(n, 0).load("release")',
 )
 
 section("Thread Scopes")
-in_kernel("`scope` is one of the four scopes.", How.COMPILING, 'device.atomic_ref(n, 0).add(1, scope="grid")')
+in_kernel("`scope` must be one of the four scopes.", How.COMPILING, 'device.atomic_ref(n, 0).add(1, scope="grid")')
 
 section("Atomics")
 LARGE = """\
@@ -253,10 +266,10 @@ class Large:
     c: device.float64
 
 """
-rule("The value of an `Atomic` has at most 16 bytes.", How.DECORATING, LARGE + "device.Atomic(Large)\n")
+rule("The value of an `Atomic` must have at most 16 bytes.", How.DECORATING, LARGE + "device.Atomic(Large)\n")
 for name, arguments in (("load", ""), ("store", "larges[1]"), ("exch", "larges[1]"), ("cas", "larges[1], larges[1]")):
     rule(
-        f"`{name}` takes values of at most 16 bytes. (`exch` and `cas` of more than 8 bytes are an extension.)",
+        f"`{name}` takes values of at most 16 bytes. (`exch` and `cas` on values of more than 8 bytes are an extension.)",
         How.COMPILING,
         LARGE
         + "@device.kernel\ndef k(x):\n    larges = device.shared_array(2, Large)\n"
@@ -273,48 +286,56 @@ for name in ("add", "sub", "max", "nanmax", "min", "nanmin"):
 for name in ("and_", "or_", "xor"):
     in_kernel(f"`{name}` takes integers of 32 and 64 bits.", How.COMPILING, f"device.atomic_ref(x, 0).{name}(1)")
 in_kernel(
-    "The index of `atomic_ref` is within the bounds of the array.", How.CHECKED, "device.atomic_ref(n, len(n)).add(1)"
+    "The index of `atomic_ref` must be within the bounds of the array.",
+    How.CHECKED,
+    "device.atomic_ref(n, len(n)).add(1)",
 )
 
 section("Thread Block Synchronization")
 in_kernel(
-    "Every thread of the block reaches the barrier; none returns before it.",
+    "Every thread of the block must reach the barrier; none may return before it.",
     How.CHECKED,
     "if device.thread_idx.x > 3:\n    return",
     "device.syncthreads()",
     block=32,
 )
 in_kernel(
-    "All threads of the block reach the same barrier.",
+    "All threads of the block must reach the same barrier.",
     How.CHECKED,
     "if device.thread_idx.x < 32:\n    device.syncthreads()\nelse:\n    device.syncthreads_count(True)",
     block=64,
 )
 for name in ("syncthreads_count", "syncthreads_and", "syncthreads_or"):
     in_kernel(
-        f"The predicate of `{name}` takes no arguments.", How.COMPILING, f"device.{name}(lambda i: i > 0)", block=32
+        f"The predicate of `{name}` must take no arguments.", How.COMPILING, f"device.{name}(lambda i: i > 0)", block=32
     )
 
 section("Thread Warp Synchronization")
 for name in ("all_sync", "any_sync", "eq_sync", "ballot_sync"):
     in_kernel(
-        f"The predicate of `{name}` takes no arguments.", How.COMPILING, f"device.{name}(-1, lambda i: i > 0)", block=32
+        f"The predicate of `{name}` must take no arguments.",
+        How.COMPILING,
+        f"device.{name}(-1, lambda i: i > 0)",
+        block=32,
     )
 in_kernel(
-    "A constant index of a mask is a lane from 0 to 31.", How.COMPILING, "x[0] = device.WarpMask(-1)[32]", block=32
+    "A constant index of a mask must be a lane from 0 to 31.", How.COMPILING, "x[0] = device.WarpMask(-1)[32]", block=32
 )
 in_kernel(
-    "A run-time index of a mask is a lane from 0 to 31.", How.CHECKED, "x[0] = device.WarpMask(-1)[n[0] + 32]", block=32
+    "A run-time index of a mask must be a lane from 0 to 31.",
+    How.CHECKED,
+    "x[0] = device.WarpMask(-1)[n[0] + 32]",
+    block=32,
 )
 in_kernel(
-    "A lane that is set in a mask is from 0 to 31.",
+    "A lane that is set in a mask must be from 0 to 31.",
     How.CHECKED,
     "m = device.WarpMask(-1)",
     "m[n[0] - 1] = True",
     "n[0] = m",
     block=32,
 )
-in_kernel("A thread that passes a mask is itself in the mask.", How.CHECKED, "device.syncwarp(0xFF)", block=32)
+in_kernel("A thread that passes a mask must itself be in the mask.", How.CHECKED, "device.syncwarp(0xFF)", block=32)
 for name, outside, beyond in (
     ("shfl_sync", "20", "n[0] + 32"),
     ("shfl_up_sync", "n[0] + 1", "n[0] - 1"),
@@ -324,19 +345,19 @@ for name, outside, beyond in (
     low = "0xFFFF" if name != "shfl_up_sync" else "0xFFFF0000"
     half = "device.lane_id < 16" if name != "shfl_up_sync" else "device.lane_id >= 16"
     in_kernel(
-        f"`{name}` reads the value of a lane that is in the mask.",
+        f"`{name}` must read the value of a lane that is in the mask.",
         How.CHECKED,
         f"if {half}:\n    x[0] = device.{name}({low}, x[0], {outside})",
         block=32,
     )
     in_kernel(
-        f"The lane or distance passed to `{name}` is from 0 to 31.",
+        f"The lane or distance passed to `{name}` must be from 0 to 31.",
         How.CHECKED,
         f"x[0] = device.{name}(-1, x[0], {beyond})",
         block=32,
     )
     rule(
-        f"`{name}` takes values of at most 8 bytes. (Up to 16 bytes are an extension.)",
+        f"`{name}` takes values of at most 8 bytes. (Values of up to 16 bytes are an extension.)",
         How.COMPILING,
         LARGE
         + f"@device.kernel\ndef k(x):\n    v = device.{name}(-1, Large(1.0, 2.0, 3.0), 1)\n\nrun(k, x, block=32)\n",

@@ -23,14 +23,14 @@ HEAD = """\
 # Requirements on programs
 
 The specification of `cuda.device` has rules that programs must follow. This page lists each rule, in our own words, with a
-program that breaks it and the error that results. The tests run every program and generate this page (`pytest
+program that breaks it and the resulting error. The tests run every program and generate this page (`pytest
 tests/test_requirements.py --update-golden`).
 
 In the programs, `x` is an array of 64 float32, `n` an array of int32 with the numbers from 0 to 63, and `run(kernel, ...)`
-launches the kernel with one block on `device.cpu_stream()`. "Found in checked mode" means that the error is raised while the
-kernel runs; on CPU streams that is the default, and on a GPU `@kernel(checked=True)` turns it on.
+launches the kernel with one block on `device.cpu_stream()`. "Found in checked mode" means that the running kernel reports the
+error. Checked mode is the default on CPU streams; on a GPU, `@kernel(checked=True)` turns it on.
 
-One rule is not checked: the array of an `atomic_ref` must live as long as the reference is used. In device code that always
+One rule is not checked: the array of an `atomic_ref` must live as long as the reference is used. In device code this always
 holds, because a launch keeps its arguments alive.
 """
 
