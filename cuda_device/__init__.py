@@ -57,6 +57,7 @@ _MODULES = {
     "groups.group_launch": "launch_group",
     "interop.bindings": "Bindings bindings",
     "interop.declarations": "cpp_declaration cpp_header get_include",
+    "interop.framework_operators": "jax_op torch_op tvm_ffi_function",
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",
     "library.grid_barrier": "cluster_sync grid_sync",

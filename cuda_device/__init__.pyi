@@ -138,6 +138,9 @@ from cuda_device.interop.bindings import bindings as bindings
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include
+from cuda_device.interop.framework_operators import jax_op as jax_op
+from cuda_device.interop.framework_operators import torch_op as torch_op
+from cuda_device.interop.framework_operators import tvm_ffi_function as tvm_ffi_function
 from cuda_device.library.grid_barrier import cluster_sync as cluster_sync
 from cuda_device.library.grid_barrier import grid_sync as grid_sync
 from cuda_device.library.groups import group_barrier as group_barrier

@@ -140,3 +140,16 @@ def test_a_tensor_is_ordered_with_the_stream_that_its_framework_works_on():
         view = device.as_array(tensor, 4, dtype=device.float32)
         assert (view.shape, view._view.data, view._view.stream) == ((1, 1, 2, 4), 0x7000, 0x77)
         assert view.stream == device.default_stream()
+
+
+def test_readonly(stream):
+    @device.kernel
+    def fill(x):
+        x[0] = 2
+
+    x = stream.array(np.ones(3, np.float32))
+    seen = device.as_array(x, readonly=True, stream=stream.stream)
+    with pytest.raises(device.CompileError, match="read-only"):
+        stream.launch(fill, seen, grid=1, block=1)
+    stream.launch(fill, x, grid=1, block=1)
+    assert seen.numpy().tolist() == [2, 1, 1]

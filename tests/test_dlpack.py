@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from fake_driver import no_gpu
+from producers import new_capsule
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
@@ -22,9 +23,6 @@ from cuda_device.types.model import BFLOAT16, BOOL, FLOAT32, INT16, INT32, NUMBE
 
 DTYPES = [np.dtype(row.scalar) for row in host.ROWS]
 
-new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
 name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 
 

@@ -8,6 +8,7 @@ import gc
 import numpy as np
 import pytest
 from fake_driver import CONTEXT, installed
+from producers import DELETER, FROM_OBJECT, STREAM, new_capsule
 
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
@@ -17,12 +18,6 @@ from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import Device
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.types.model import FLOAT32
-
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
-STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
 
 class Framework:

@@ -563,6 +563,7 @@ def as_array(
     order: str = "C",
     dtype: Any = None,
     *,
+    readonly: bool = False,
     stream: Any = None,
     name: str = "x",
 ) -> DeviceArray:
@@ -571,10 +572,11 @@ def as_array(
     `x` has DLPack or the CUDA Array Interface, or is a NumPy array. Missing axes, of length 1, are inserted in front of its
     own, or behind them with `pad="right"`; `ndim=None` keeps the axes as they are. `order` is the layout that the memory must
     have: "C" or "F" contiguous, or "strided" for any. `dtype` is the type that the elements must have (None: any); nothing is
-    converted. `stream` is a stream of the device that must hold the memory. None means the stream of `x` if that is a
-    `DeviceArray`, and otherwise the legacy default stream of the GPU that holds the memory, or a CPU stream. That stream
-    waits for the work that the library of `x` has queued so far; call `as_array` again after the library has written on
-    another stream. Messages call the array `name`.
+    converted. Kernels cannot write to a `readonly` view. Messages call the array `name`.
+
+    `stream` is a stream of the device that must hold the memory. None means the stream of `x` if that is a `DeviceArray`, and
+    otherwise the legacy default stream of the GPU that holds the memory, or a CPU stream. That stream waits for the work that
+    the library of `x` has queued so far; call `as_array` again after the library has written on another stream.
 
     Raises `CallError`, which is a `LaunchError` and a `TypeError`, if `x` is not an array or has other elements,
     `LaunchError` for other axes, another order or another device, and `ValueError` for an unknown `pad` or `order`.
@@ -590,6 +592,8 @@ def as_array(
     _check_element(view, dtype, name)
     _check_order(view, order, name)
     padded = _padded(view, view.ndim if ndim is None else operator.index(ndim), pad, name)
+    if readonly:
+        padded = replace(padded, readonly=True)
     where = _stream_of(view) if where is None else where
     _check_device(view, where, name)
     if isinstance(x, DeviceArray) and padded is view and where == x.stream:

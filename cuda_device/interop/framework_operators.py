@@ -1,0 +1,306 @@
+"""Kernels as operators of PyTorch, JAX and TVM-FFI. Each framework is imported when its function is called.
+
+    swish = torch_op("example::swish", swish_kernel, outputs={"y": "x"}, backward=swish_backward)
+    swish = jax_op("example.swish", swish_kernel, outputs={"y": "x"}, backward=swish_backward)
+    y = swish(x)                         # under torch.compile and autograd, under jax.jit and jax.grad
+
+A kernel writes to its arguments, an operator returns its results. So `outputs` says which parameters of the kernel are results,
+and what they look like. The operator's parameters are the others.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from types import GenericAlias
+from typing import Any
+
+import numpy as np
+
+from cuda_device.device.functions import Kernel
+from cuda_device.device.parameters import defaults_of
+from cuda_device.errors import LaunchError
+from cuda_device.runtime.arrays.device_array import as_array
+from cuda_device.runtime.gpu.streams import Stream, as_stream, cpu_stream
+from cuda_device.runtime.launch.arguments import parameters_of
+from cuda_device.runtime.launch.launcher import check_kernel
+from cuda_device.runtime.launch.prepared import BoundKernel
+from cuda_device.types.model import Number, NumberKind
+
+_NUMBERS = {NumberKind.BOOL: bool, NumberKind.UINT: int, NumberKind.INT: int, NumberKind.FLOAT: float}
+_targets: dict[str, Callable[..., None]] = {}
+"""What runs for each target of JAX's FFI, of which a name in a process has one."""
+_Outputs = Mapping[str, "str | Callable[..., Any]"]
+
+
+def torch_op(
+    name: str,
+    kernel: Kernel | BoundKernel,
+    /,
+    *,
+    outputs: _Outputs | None = None,
+    mutates_args: Sequence[str] = (),
+    backward: Callable[..., Any] | None = None,
+) -> Any:
+    """Makes an operator of PyTorch from a kernel: the `CustomOpDef` of `torch.library.custom_op(name, …)`.
+
+    `outputs` has, for each parameter of the kernel that is a result, the name of a parameter that it is like, or a function of
+    the operator's arguments that returns an empty tensor, such as `lambda x: x.new_empty(len(x))`. That function also tells
+    `torch.compile` what the result looks like. The operator returns one tensor for one output, a tuple for several, and None
+    for none. `mutates_args` names the parameters that the kernel changes; it must not change others.
+
+    The operator's parameters are those of the kernel without the outputs. Those with a hint of a number (`gain: float`,
+    `n: int32`) take numbers, all others tensors. The kernel runs on PyTorch's current stream of the tensors' GPU, or on a CPU
+    stream, with a thread for each element of the first output; `kernel.bind(grid=…)` gives other sizes.
+
+    `backward(*gradients, *arguments)` gets the gradient of each output and the operator's arguments, and returns the gradient of
+    each tensor among the arguments, or None for it. It is made of differentiable operations, such as other operators.
+
+    Raises `LaunchError` for unknown parameters and `ImportError` without PyTorch; PyTorch raises what it has against the name.
+    """
+    operator = _Operator(kernel, outputs or {}, mutates_args)
+    torch = _framework("torch")
+    hints = {
+        each: _number(each, operator.numbers[each]) if each in operator.numbers else torch.Tensor
+        for each in operator.inputs
+    }
+
+    def empty(*args: Any) -> Any:
+        return _result(operator.results(operator.values(*args), torch.empty_like))
+
+    def run(*args: Any) -> Any:
+        args = operator.values(*args)  # PyTorch leaves out those that are the default
+        made = operator.results(args, torch.empty_like)
+        named = dict(zip((*operator.inputs, *operator.outputs), (*args, *made), strict=True))
+        tensors = {each: value.detach() for each, value in named.items() if isinstance(value, torch.Tensor)}
+        device = next(iter(tensors.values())).device
+        stream = torch.cuda.current_stream(device) if device.type == "cuda" else cpu_stream()
+        operator.launch(named | tensors, stream)
+        return _result(made)
+
+    results = (torch.Tensor,) * len(operator.outputs)
+    returned = GenericAlias(tuple, results) if len(results) > 1 else _result(results)
+    run.__signature__ = operator.signature(hints, returned)  # type: ignore[attr-defined]
+    made_op = torch.library.custom_op(name, run, mutates_args=tuple(mutates_args))
+    made_op.register_fake(empty)
+    if backward is not None:
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*(each for each in inputs if isinstance(each, torch.Tensor)))
+            ctx.numbers = [None if isinstance(each, torch.Tensor) else each for each in inputs]
+
+        def derivative(ctx: Any, *gradients: Any) -> Any:
+            tensors = iter(ctx.saved_tensors)
+            args = [next(tensors) if each is None else each for each in ctx.numbers]
+            found = iter(_gradients(backward(*gradients, *args), len(ctx.saved_tensors)))
+            return tuple(next(found) if each is None else None for each in ctx.numbers)
+
+        made_op.register_autograd(derivative, setup_context=keep)
+    return made_op
+
+
+def jax_op(
+    name: str,
+    kernel: Kernel | BoundKernel,
+    /,
+    *,
+    outputs: _Outputs,
+    backward: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """Makes a function of JAX arrays from a kernel, for CPUs and GPUs, by JAX's FFI (`pip install jax-tvm-ffi`).
+
+    `outputs` has, for each parameter of the kernel that is a result, the name of a parameter that it is like, or a function of
+    the function's arguments that returns a `jax.ShapeDtypeStruct`. The function's parameters are those of the kernel without
+    the outputs. Arguments that are Python's or NumPy's numbers are constants of the compiled program, and the kernel gets them
+    as they are. All others are arrays, which the kernel can only read. The function returns one array for one output, else a
+    tuple. It works under `jit`, and under `vmap` with one launch for each item.
+
+    The kernel runs in the order of JAX's work, with a thread for each element of the first output; `kernel.bind(grid=…)` gives
+    other sizes. `name` identifies the operator in compiled programs, also in those that JAX keeps on disk. A later operator of
+    the same name takes its place.
+
+    `backward(*gradients, *arguments)` gets the gradient of each output and the function's arguments, and returns the gradient of
+    each array among the arguments, or None for it.
+
+    Raises `LaunchError` for unknown parameters or no outputs, and `ImportError` without JAX or jax-tvm-ffi. An error of the
+    launch becomes an error of JAX with the same message.
+    """
+    operator = _Operator(kernel, outputs)
+    if not outputs:
+        raise LaunchError("an operator of JAX has outputs, as JAX's arrays cannot change", 'write outputs={"y": "x"}')
+    jax, ffi, tvm = (_framework(each) for each in ("jax", "jax_tvm_ffi", "tvm_ffi"))
+
+    @cache
+    def target(kinds: tuple[tuple[str, type], ...]) -> str:
+        """The name of the target for arguments of which these are numbers, of these types."""
+        numbers = dict(kinds)
+        order = [*numbers, *(each for each in operator.inputs if each not in numbers), *operator.outputs]
+
+        def run(*values: Any) -> None:
+            stream = _stream(tvm, values)
+            found = {
+                each: numbers[each](value)
+                if each in numbers
+                else as_array(value, order="strided", readonly=each in operator.inputs, stream=stream, name=each)
+                for each, value in zip(order, values, strict=True)
+            }
+            operator.launch(found, stream)
+
+        def newest(*values: Any) -> None:
+            _targets[full](*values)
+
+        full = f"{name}({', '.join(f'{each}: {type.__name__}' for each, type in numbers.items())})"
+        if full not in _targets:
+            for platform in ("cpu", "gpu"):
+                spec = [*(f"attrs.{each}" for each in numbers), "args", "rets"]
+                ffi.register_ffi_target(full, tvm.convert(newest), spec, platform=platform, pass_owned_tensor=True)
+        _targets[full] = run
+        return full
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = operator.values(*args, **kwargs)
+        isnumber = [isinstance(each, (bool, int, float, np.generic)) for each in values]
+        numbers = {each: value for each, value, number in zip(operator.inputs, values, isnumber, strict=True) if number}
+        where = target(tuple((each, type(value)) for each, value in numbers.items()))
+        attributes = {each: np.asarray(value)[()] for each, value in numbers.items()}
+
+        def all_of(arrays: Sequence[Any]) -> list[Any]:
+            rest = iter(arrays)
+            return [value if number else next(rest) for value, number in zip(values, isnumber, strict=True)]
+
+        def forward(*arrays: Any) -> Any:
+            found = operator.results(all_of(arrays), lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype))
+            made = jax.ffi.ffi_call(where, found, vmap_method="sequential")(*arrays, **attributes)
+            return _result(made)
+
+        arrays = [jax.numpy.asarray(value) for value, number in zip(values, isnumber, strict=True) if not number]
+        if backward is None:
+            return forward(*arrays)
+        differentiable = jax.custom_vjp(forward)
+
+        def derivative(kept: Sequence[Any], gradients: Any) -> tuple[Any, ...]:
+            several = gradients if isinstance(gradients, tuple) else (gradients,)
+            return _gradients(backward(*several, *all_of(kept)), len(kept))
+
+        differentiable.defvjp(lambda *kept: (forward(*kept), kept), derivative)
+        return differentiable(*arrays)
+
+    call.__name__, call.__doc__ = operator.kernel.__name__, operator.kernel.__doc__
+    call.__signature__ = operator.signature()  # type: ignore[attr-defined]
+    return call
+
+
+def tvm_ffi_function(kernel: Kernel | BoundKernel, /) -> Any:
+    """Makes a `tvm_ffi.Function` from a kernel, which C++, Rust and Python call through TVM-FFI (`pip install apache-tvm-ffi`).
+
+    The function takes the kernel's arguments: tensors with DLPack, and numbers. The kernel runs on the stream that TVM-FFI has
+    for the GPU of the first tensor (`tvm_ffi.use_torch_stream()`), or on a CPU stream, with a thread for each element of the
+    first tensor; `kernel.bind(grid=…)` gives other sizes. Raises `ImportError` without TVM-FFI. An error of the launch becomes
+    an error of the caller with the same message.
+    """
+    operator = _Operator(kernel, {})
+    tvm = _framework("tvm_ffi")
+
+    def run(*values: Any) -> None:
+        operator.launch(dict(zip(operator.names, operator.values(*values), strict=True)), _stream(tvm, values))
+
+    return tvm.convert(run)
+
+
+class _Operator:
+    """A kernel whose parameters are inputs and outputs."""
+
+    def __init__(self, kernel: Kernel | BoundKernel, outputs: _Outputs, changed: Sequence[str] = ()) -> None:
+        self.kernel = kernel.kernel if isinstance(kernel, BoundKernel) else kernel
+        check_kernel(self.kernel)
+        found = parameters_of(self.kernel.underlying)
+        self.names, self.outputs = found.names, dict(outputs)
+        self.inputs = tuple(each for each in self.names if each not in outputs)
+        self.numbers = {name: each for name, each in found.numbers.items() if isinstance(each, Number)}
+        self._written = (*outputs, *changed)
+        self._bound = kernel if isinstance(kernel, BoundKernel) else kernel.bind(threads=self._shape)
+        for each in self._written:
+            if each not in self.names:
+                raise LaunchError(
+                    f"{self.kernel.__name__} has no parameter {each!r}", f"its parameters are {', '.join(self.names)}"
+                )
+        for each, like in outputs.items():
+            if not callable(like) and like not in self.inputs:
+                raise LaunchError(
+                    f"the output {each!r} of {self.kernel.__name__} is like {like!r}, which is not an argument",
+                    f"give one of {', '.join(self.inputs)}, or a function of these arguments",
+                )
+
+    def signature(self, hints: Mapping[str, Any] | None = None, returned: Any = None) -> inspect.Signature:
+        """What the operator takes and returns."""
+        defaults, hints = defaults_of(self.kernel.underlying), hints or {}
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        inputs = [
+            inspect.Parameter(each, kind, default=defaults.get(each, empty), annotation=hints.get(each, empty))
+            for each in self.inputs
+        ]
+        return inspect.Signature(inputs, return_annotation=returned if hints else empty)
+
+    def values(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The inputs of a call, with defaults."""
+        bound = self.signature().bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
+
+    def results(self, args: Sequence[Any], like: Callable[[Any], Any]) -> tuple[Any, ...]:
+        """Empty outputs for these inputs: what a function of `outputs` returns, or what is `like` an input."""
+        named = dict(zip(self.inputs, args, strict=True))
+        return tuple(each(*args) if callable(each) else like(named[each]) for each in self.outputs.values())
+
+    def launch(self, named: Mapping[str, Any], stream: Any) -> None:
+        """Launches the kernel. There is nothing to do if what it writes is empty."""
+        args = [named[each] for each in self.names]
+        if 0 not in self._shape(*args):
+            self._bound(*args, stream=stream)
+
+    def _shape(self, *args: Any) -> Any:
+        """The shape of the first array that the kernel writes, or of its first array if that is not known."""
+        named = dict(zip(self.names, args, strict=True))
+        first = named[self._written[0]] if self._written else next(each for each in args if hasattr(each, "shape"))
+        return tuple(first.shape) or 1
+
+
+def _result(several: Sequence[Any]) -> Any:
+    """What an operator returns: nothing, one value, or a tuple of them."""
+    return tuple(several) if len(several) > 1 else several[0] if several else None
+
+
+def _number(name: str, type: Number) -> Any:
+    """The type of a number in PyTorch's schemas."""
+    if type.kind not in _NUMBERS:
+        raise LaunchError(f"an operator of PyTorch cannot take {name!r} of type {type}", "pass a tensor of one element")
+    return _NUMBERS[type.kind]
+
+
+def _gradients(found: Any, count: int) -> tuple[Any, ...]:
+    """What `backward` returned, which is one gradient for each array."""
+    several = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if len(several) != count:
+        raise LaunchError(
+            f"backward returned {len(several)} gradients for {count} arrays",
+            "return one for each array, or None for it",
+        )
+    return several
+
+
+def _stream(tvm: Any, values: Sequence[Any]) -> Stream:
+    """The stream that TVM-FFI has for the device of the first tensor."""
+    device = next((each.device for each in values if isinstance(each, tvm.Tensor)), None)
+    if device is None or device.dlpack_device_type() != tvm.DLDeviceType.kDLCUDA:
+        return cpu_stream()
+    return as_stream(tvm.get_raw_stream(device))
+
+
+def _framework(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        package = {"tvm_ffi": "apache-tvm-ffi"}.get(name, name.replace("_", "-"))
+        raise ImportError(f"{error}\n  help: pip install {package}", name=error.name) from None
