@@ -1,4 +1,4 @@
-"""Kernels with barriers on the CPU stream: in regions, as coroutines, and beside numba's parallel loops.
+"""Kernels with barriers on the CPU stream: in regions, with lanes one by one, and beside numba's parallel loops.
 
     python benchmarks/regions.py          milliseconds, and what the others take over the time of regions, in one run
 
@@ -196,10 +196,10 @@ def least(run: Callable[[], object], seconds: float = 0.5) -> float:
 def main() -> None:
     """The command."""
     os.environ["CUDA_DEVICE_CACHE"] = ""
-    split = regions.split
+    largest = regions.LARGEST
     columns: dict[str, dict[str, float]] = {}
-    for name, make in (("regions", ours), ("coroutines", ours), ("numba", numba)):
-        vars(regions)["split"] = split if name == "regions" else lambda module: (module, None)
+    for name, make in (("regions", ours), ("one by one", ours), ("numba", numba)):
+        vars(regions)["LARGEST"] = largest if name == "regions" else 0
         try:
             runs = make()
         except ImportError:

@@ -237,7 +237,7 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
 
-    module, found = (work["inlined"], None) if work.job.options.debug else regions.split(work["inlined"])
+    module, found = regions.split(work["inlined"], work.job.options.debug)
     return to_llvm.run(module, Cpu(module, work.job.options, _most_shared(work), found), work.job.options)
 
 

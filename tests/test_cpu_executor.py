@@ -1,4 +1,4 @@
-"""How kernels run on the CPU: blocks on workers, interrupts, memory, processes that fork; most of them LLVM text of a kernel."""
+"""How kernels run on the CPU: blocks on workers, interrupts, memory, processes that fork."""
 
 import _thread
 import os
@@ -11,10 +11,10 @@ import time
 import numpy as np
 import pytest
 from at_once import at_once
-from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
+from cpu_kernels import POISON, compiled, module, reversal, run_reversal
 
 import cuda_device as device
-from cuda_device.codegen.cpu import cpu_dialect
+from cuda_device.codegen.cpu import regions
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.errors import KernelError
@@ -24,27 +24,27 @@ from cuda_device.runtime.gpu.report_message import ranges
 
 
 @pytest.fixture(scope="module")
-def reversal():
-    return compile_native(module(REVERSAL, ["ptr", "i32"], ["out", "n"], suspends=True, shared=4096))
+def code():
+    return compiled(reversal, device.ArrayType(device.int32, 1), 5)
 
 
 @pytest.mark.parametrize(
     "block", [(1, 1, 1), (7, 1, 1), (32, 1, 1), (33, 1, 1), (256, 1, 1), (8, 4, 3), (5, 7, 3), (1024, 1, 1)]
 )
-def test_threads_exchange_through_shared_memory_between_barriers(reversal, block):
+def test_threads_exchange_through_shared_memory_between_barriers(code, block):
     for grid in ((1, 1, 1), (5, 1, 1), (3, 4, 5)):
-        run_reversal(reversal, grid, block)
+        run_reversal(code, grid, block)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_each_block_runs_once_whatever_the_number_of_workers(reversal, workers):
-    run_reversal(reversal, (301, 3, 2), (40, 1, 1), workers=workers)
+def test_each_block_runs_once_whatever_the_number_of_workers(code, workers):
+    run_reversal(code, (301, 3, 2), (40, 1, 1), workers=workers)
 
 
-def test_concurrent_launches_of_one_kernel(reversal):
+def test_concurrent_launches_of_one_kernel(code):
     def many():
         for _ in range(20):
-            run_reversal(reversal, (11, 1, 1), (64, 1, 1), workers=2)
+            run_reversal(code, (11, 1, 1), (64, 1, 1), workers=2)
 
     at_once([many] * 8)
 
@@ -123,15 +123,15 @@ def interrupted(call, interrupt=ctrl_c, after=0.2):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_interrupt_stops_a_launch(reversal, workers):
+def test_an_interrupt_stops_a_launch(code, workers):
     out = np.full(64, POISON, np.int32)
     # Every block writes its slot at a wrapped index: n = 0 keeps all of them within `out`.
-    parameters = struct.pack("@Pi", out.ctypes.data, 0)
+    parameters = struct.pack("@Pqi", out.ctypes.data, len(out), 0)
     grid = (1 << 30, 1, 1)
     before = cpu_executor._POOL.busy
-    assert interrupted(lambda: execute(reversal, grid, (1, 1, 1), parameters, workers=workers)) < 1
+    assert interrupted(lambda: execute(code, grid, (1, 1, 1), parameters, workers=workers)) < 1
     assert cpu_executor._POOL.busy == before
-    run_reversal(reversal, (5, 1, 1), (32, 1, 1))
+    run_reversal(code, (5, 1, 1), (32, 1, 1))
 
 
 def test_an_interrupt_leaves_an_endless_thread_behind():
@@ -140,7 +140,7 @@ def test_an_interrupt_leaves_an_endless_thread_behind():
 spin:
   %go = load volatile i32, ptr %flag
   %on = icmp eq i32 %go, 0
-  br i1 %on, label %spin, label %coro.finish
+  br i1 %on, label %spin, label %finish
 """
     code = compile_native(module(body, ["ptr"], ["flag"]))
     flag = np.zeros(1, np.int32)
@@ -157,13 +157,16 @@ spin:
     assert cpu_executor._POOL.busy == 0
 
 
-def test_no_memory_for_frames_is_reported():
-    allocas = f"  %local = alloca [{1 << 52} x i8]\n"
-    body = registers("linear_thread") + "  %at = getelementptr i8, ptr %local, i32 %linear_thread\n"
-    body += "  store volatile i8 1, ptr %at\n" + cpu_dialect.barrier(1, "after") + "  %x = load volatile i8, ptr %at\n"
-    code = compile_native(module(body + "  br label %coro.finish\n", suspends=True, allocas=allocas))
+def test_no_memory_for_frames_is_reported(monkeypatch):
+    @device.kernel
+    def kernel(x):
+        before = x[device.thread_idx.x]
+        device.syncthreads()
+        x[0] = before
+
+    monkeypatch.setattr(regions.Regions, "warp_bytes", 1 << 52)
     with pytest.raises(KernelError, match="no memory"):
-        execute(code, (4, 1, 1), (64, 1, 1), b"")
+        device.launch(kernel, np.zeros(64, np.float32), grid=4, block=64, stream=CPU)
 
 
 def test_workers_follow_the_environment(monkeypatch):
@@ -173,7 +176,7 @@ def test_workers_follow_the_environment(monkeypatch):
     assert worker_count.__wrapped__() >= 1
 
 
-def test_launches_give_their_memory_back(reversal):
+def test_launches_give_their_memory_back(code):
     def resident():
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1])
@@ -181,20 +184,20 @@ def test_launches_give_their_memory_back(reversal):
     if not os.path.exists("/proc/self/statm"):
         pytest.skip("no /proc")
     for _ in range(50):
-        run_reversal(reversal, (2, 1, 1), (1024, 1, 1))
+        run_reversal(code, (2, 1, 1), (1024, 1, 1))
     before = resident()
     for _ in range(300):
-        run_reversal(reversal, (2, 1, 1), (1024, 1, 1))
+        run_reversal(code, (2, 1, 1), (1024, 1, 1))
     assert resident() - before < 4096, "grew by more than 16 MB in 300 launches"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_forked_child_can_launch(reversal):
-    run_reversal(reversal, (4, 1, 1), (32, 1, 1))
+def test_a_forked_child_can_launch(code):
+    run_reversal(code, (4, 1, 1), (32, 1, 1))
     child = os.fork()
     if child == 0:
         try:
-            run_reversal(reversal, (4, 1, 1), (32, 1, 1))
+            run_reversal(code, (4, 1, 1), (32, 1, 1))
             os._exit(0)
         finally:
             os._exit(1)

@@ -11,12 +11,12 @@ import sys
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from cpu_kernels import REVERSAL, module, registers, run_reversal
+from cpu_kernels import DIALECT, compiled, module, registers, reversal, run_reversal
 
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen import llvm as llvm_api
-from cuda_device.codegen.cpu import cpu_dialect, machine_code, native
+from cuda_device.codegen.cpu import machine_code, native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import CONVERSIONS, RECORDS
 from cuda_device.codegen.gpu import elf
@@ -27,8 +27,10 @@ from cuda_device.runtime.launch.compiling import job_of
 
 
 @pytest.fixture(scope="module")
-def reversal():
-    return compile_native(module(REVERSAL, ["ptr", "i32"], ["out", "n"], suspends=True, shared=4096))
+def code(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_DEVICE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return compiled(reversal, device.ArrayType(device.int32, 1), 5)
 
 
 SAXPY = (
@@ -38,7 +40,7 @@ SAXPY = (
   %i = add i32 %first, %thread_idx.x
   %wide = zext i32 %i to i64
   %inside = icmp slt i64 %wide, %n
-  br i1 %inside, label %work, label %coro.finish
+  br i1 %inside, label %work, label %finish
 work:
   %x.at = getelementptr float, ptr %x, i64 %wide
   %y.at = getelementptr float, ptr %y, i64 %wide
@@ -47,7 +49,7 @@ work:
   %product = fmul FLAGS float %a, %x.value
   %sum = fadd FLAGS float %product, %y.value
   store float %sum, ptr %y.at
-  br label %coro.finish
+  br label %finish
 """
 )
 
@@ -72,17 +74,17 @@ def test_multiply_and_add_fuse_only_where_both_allow_it():
     x, y = np.full(64, 1 + 2**-12, np.float32), np.full(64, -(1 + 2**-11), np.float32)
     fused = saxpy("contract")
     expected = {code: np.float32(0), fused: np.float32(2**-24) if "fmadd" in fused.assembly else np.float32(0)}
-    for compiled, value in expected.items():
+    for native_code, value in expected.items():
         result = y.copy()
         execute(
-            compiled, (1, 1, 1), (64, 1, 1), struct.pack("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
+            native_code, (1, 1, 1), (64, 1, 1), struct.pack("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
         )
         assert (result == value).all()
 
 
 def test_the_records_are_the_same_in_both_languages():
 
-    text = cpu_dialect.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
+    text = DIALECT.preamble("") + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
     parsed = llvm.parse_assembly(text)
     from cuda_device.codegen.cpu.native import _machine
 
@@ -99,7 +101,7 @@ def test_functions_of_the_host_can_be_given():
     heard = []
     callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(heard.append)
     address = ctypes.cast(callback, ctypes.c_void_p).value
-    body = "  call void @hear(i32 %n)\n  br label %coro.finish\n"
+    body = "  call void @hear(i32 %n)\n  br label %finish\n"
     code = compile_native(module(body, ["i32"], ["n"], extra="declare void @hear(i32)\n"), {"hear": address})
     execute(code, (3, 1, 1), (2, 1, 1), struct.pack("@i", 5))
     assert heard == [5] * 6
@@ -107,17 +109,17 @@ def test_functions_of_the_host_can_be_given():
 
 def test_what_llvm_refuses_is_a_bug_with_an_excerpt(capfd):
     with pytest.raises(CompilerBug, match=r"(?s)\n-> +\d+ \|   %x = nonsense i32 1\n"):
-        compile_native(module("  %x = nonsense i32 1\n  br label %coro.finish\n"))
+        compile_native(module("  %x = nonsense i32 1\n  br label %finish\n"))
     with pytest.raises(CompilerBug, match=r"unknown functions: \['nowhere'\]"):
-        compile_native(module("  call void @nowhere()\n  br label %coro.finish\n", extra="declare void @nowhere()\n"))
+        compile_native(module("  call void @nowhere()\n  br label %finish\n", extra="declare void @nowhere()\n"))
     assert capfd.readouterr().err == ""
 
 
-def test_object_code_can_be_loaded_again(reversal):
-    again = load_native(reversal.object_code)
+def test_object_code_can_be_loaded_again(code):
+    again = load_native(code.object_code)
     run_reversal(again, (4, 1, 1), (64, 1, 1))
     assert again.optimised == again.assembly == ""
-    assert "coro" not in reversal.optimised.replace("coro.", "") and ".globl" in reversal.assembly
+    assert "@cuda_device.resume" in code.optimised and ".globl" in code.assembly
 
 
 SIMPLE = pytest.mark.skipif(
@@ -126,22 +128,22 @@ SIMPLE = pytest.mark.skipif(
 
 
 @SIMPLE
-def test_a_kernel_is_loaded_without_llvm(reversal, monkeypatch):
+def test_a_kernel_is_loaded_without_llvm(code, monkeypatch):
     monkeypatch.setattr(native, "link", lambda *_: pytest.fail("LLVM links it"))
-    run_reversal(load_native(reversal.object_code), (4, 1, 1), (64, 1, 1))
+    run_reversal(load_native(code.object_code), (4, 1, 1), (64, 1, 1))
 
 
-def test_llvm_links_what_is_not_simple(reversal, monkeypatch):
+def test_llvm_links_what_is_not_simple(code, monkeypatch):
     def unsupported(*_):
         raise machine_code.UnsupportedObject
 
     monkeypatch.setattr(machine_code, "load", unsupported)
-    run_reversal(load_native(reversal.object_code), (4, 1, 1), (64, 1, 1))
+    run_reversal(load_native(code.object_code), (4, 1, 1), (64, 1, 1))
 
 
 @SIMPLE
-def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
-    good = reversal.object_code
+def test_objects_that_are_left_to_llvm(code, monkeypatch):
+    good = code.object_code
     found = machine_code.sections(good)
     relocations = next(section for section in found if section.kind == 4)
     changes = {
@@ -223,7 +225,7 @@ def test_sixteen_bit_conversions_round_once():
   store {target} %{name}.result, ptr %{name}.at
 """
     names = [name for row in rows for name in (row[0], f"{row[0]}.out")]
-    code = compile_native(module(body + "  br label %coro.finish\n", ["ptr"] * 10, names, extra=declared))
+    code = compile_native(module(body + "  br label %finish\n", ["ptr"] * 10, names, extra=declared))
     assert {row[3] for row in rows} == set(CONVERSIONS)
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):

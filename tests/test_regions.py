@@ -1,4 +1,4 @@
-"""Kernels that wait, on the CPU: in regions they compute what coroutines do, whatever lives across a wait."""
+"""Kernels that wait, on the CPU: lanes compute the same in loops and one by one, whatever lives across a wait."""
 
 import numpy as np
 import pytest
@@ -114,7 +114,7 @@ def afresh(monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
     made = []
     split = regions.split
-    monkeypatch.setattr(regions, "split", lambda module: (made.append(split(module)), made[-1])[1])
+    monkeypatch.setattr(regions, "split", lambda *given: (made.append(split(*given)), made[-1])[1])
     return made
 
 
@@ -128,11 +128,11 @@ def computed(kernel, checked, capsys):
 
 @pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.underlying.__name__)
-def test_regions_compute_what_coroutines_do(kernel, checked, afresh, monkeypatch, capsys):
+def test_lanes_compute_the_same_in_loops_and_one_by_one(kernel, checked, afresh, monkeypatch, capsys):
     found, printed = computed(kernel, checked, capsys)
-    assert len(afresh) == 1 and afresh[0][1] is not None
-    monkeypatch.setattr(regions, "split", lambda module: (module, None))
+    monkeypatch.setattr(regions, "LARGEST", 0)
     expected, others = computed(kernel, checked, capsys)
+    assert [made.in_loops for _, made in afresh] == [True, False]
     assert np.array_equal(found, expected) and printed == others
     assert found.any()
 
@@ -154,13 +154,7 @@ def test_what_needs_no_memory_has_none(afresh, capsys):
     assert afresh[0][1].slots == []
 
 
-def test_a_kernel_that_would_become_too_large_is_a_coroutine(afresh, monkeypatch, capsys):
-    monkeypatch.setattr(regions, "LARGEST", 10)
-    found, _ = computed(tiled, False, capsys)
-    assert afresh[0][1] is None and found.any()
-
-
-def test_debuggers_get_a_coroutine(afresh):
+def test_debuggers_see_one_lane_after_the_other(afresh):
     @device.kernel(debug=True)
     def kernel(x):
         device.syncthreads()
@@ -168,7 +162,27 @@ def test_debuggers_get_a_coroutine(afresh):
 
     x = np.zeros((1, 32), float32)
     device.launch(kernel, x, grid=1, block=32, stream=device.cpu_stream())
-    assert afresh == [] and x.all()
+    assert not afresh[0][1].in_loops and x.all()
+
+
+@pytest.mark.parametrize("largest", [0, 6000], ids=["one by one", "in loops"])
+def test_parameters_and_arrays_of_all_kinds(largest, monkeypatch):
+    """A bool that crosses the boundary of a kernel as a byte, and arrays whose alignment is not that of a frame."""
+    monkeypatch.setattr(regions, "LARGEST", largest)
+
+    @device.kernel
+    def kernel(x, flag: bool):
+        i = device.thread_idx.x
+        wide, odd = device.local_array(3, int32, align=256), device.local_array(3, int32, align=16)
+        for k in range(3):
+            wide[k], odd[k] = i + k, i - k
+        device.syncthreads()
+        x[i] = (wide[2] * 100 + odd[2]) * (1 if flag else -1)
+
+    for flag in (True, False):
+        x = np.zeros(48, np.int32)
+        device.launch(kernel, x, flag, grid=1, block=48, stream=device.cpu_stream())
+        assert x.tolist() == [(101 * i + 198) * (1 if flag else -1) for i in range(48)]
 
 
 def test_a_kernel_may_call_what_the_loops_of_regions_call(afresh):

@@ -161,7 +161,7 @@ def _nothing(build: Builder, type: Type) -> Value:
 
 # Inlines, at the device level, every call of a function that may suspend.
 #
-# The CPU stream makes a coroutine of the kernel alone: only in the kernel's own body can a thread wait.
+# The CPU stream divides the kernel alone into regions: only in the kernel's own body can a thread wait.
 #
 #     %2 = call {callee="wait_and_add"} %0      →      the blocks of wait_and_add, with its returns as jumps
 

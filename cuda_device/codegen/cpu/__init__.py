@@ -1,1 +1,1 @@
-"""LLVM IR → native code: kernels as coroutines or loops, and the scheduler that runs the threads of a block."""
+"""LLVM IR → native code: loops over the threads of a block, in regions where these wait, and the scheduler that runs them."""

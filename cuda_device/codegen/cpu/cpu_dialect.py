@@ -1,21 +1,9 @@
-"""How a kernel looks to LLVM when it runs on the CPU: the pieces of text that the lowering puts into a kernel's body.
+"""How a kernel looks to LLVM when it runs on the CPU.
 
-Each function that runs on the device takes `ptr %thread` first, and finds there which thread it is. A kernel that never
-waits is a plain function, which the runner calls in a loop over the threads of a block. A kernel that waits is divided into
-regions (`regions`), or is a coroutine: each thread has a frame of its own, and a barrier is the point where it suspends.
-
-    <declarations()>
-    <kernel_signature("kernel", "ptr %out", suspends=True)>
-    <prologue()>                                              ends inside the block `coro.start`
-      store i32 1, ptr %out
-    <barrier(7, "after")>                                     ends at the label `after:`
-      br label %coro.finish                                   what `return` is
-    <epilogue()>
-    }
-    <runner("kernel", ["ptr"], suspends=True, shared_bytes=0)>
-
-A barrier stores why and where the thread waits, and hands control back to the scheduler (`scheduler`), which compares these
-words and resumes the threads. Only a kernel's own body can suspend: what holds a barrier is inlined into it before.
+Each function that runs on the device takes `ptr %thread` first, and finds there which thread it is. A kernel that never waits is
+a plain function, which the runner calls in a loop over the threads of a block. A kernel that waits is divided into regions
+(`regions`): it stores why and where the thread waits, and returns. The scheduler (`scheduler`) compares these words and lets
+threads go on. Only a kernel's own body can wait: what holds a barrier is inlined into it before.
 """
 
 from __future__ import annotations
@@ -44,13 +32,13 @@ from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.ops import Effect
+from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.model import Number, Space
 
 THREAD_PARAMETER = "ptr readonly captures(none) %thread"
-RETURNED = "coro.finish"
+_RETURNED = "returned"
+"""The label of the block that ends a thread of a kernel in regions."""
 
 # What the hardware guarantees about a register: the half-open range of its values.
 _RANGES = {"thread_idx": "0, i32 1024", "block_dim": "1, i32 1025", "block_idx": "0, i32 -2147483648"}
@@ -60,8 +48,6 @@ _BLOCK_FIELDS = {
     "grid_dim": "grid",
     "cluster_idx": "cluster_idx",
     "cluster_dim": "cluster_dim",
-}
-_POINTERS = {
     "block_rank": "block_rank",
     "shared": "shared",
     "dynamic_shared": "dynamic",
@@ -72,172 +58,7 @@ declare ptr @llvm.frameaddress.p0(i32)
 declare void @cuda_device.trace(ptr, i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
 """
-
-
-def declarations() -> str:
-    """The types that the other texts use: once in each module, before the first function."""
-    return "".join(record.declaration() for record in RECORDS) + _FUNCTIONS
-
-
-def kernel_signature(symbol: str, parameters: str, suspends: bool, debug: bool = False) -> str:
-    """The line that opens the kernel; `parameters` is `"ptr %x, i64 %n"`, what the runner passes after the thread.
-
-    Debuggers find it as a function of its own; else it becomes a part of the runner.
-    """
-    separator = ", " if parameters else ""
-    if suspends:
-        return f"define internal ptr @{symbol}(ptr %thread{separator}{parameters}) nounwind presplitcoroutine {{\n"
-    how = "noinline" if debug else "alwaysinline"
-    return f"define internal void @{symbol}({THREAD_PARAMETER}{separator}{parameters}) nounwind {how} {{\n"
-
-
-def region_signature(symbol: str, parameters: str) -> str:
-    """The line that opens a kernel in regions: where the thread goes on, its warp's frame, and its lane."""
-    separator = ", " if parameters else ""
-    hidden = f"{THREAD_PARAMETER}, i32 %place, ptr noalias %frame, i64 %lane"
-    return f"define internal void @{symbol}({hidden}{separator}{parameters}) nounwind {{\n"
-
-
-def returned() -> str:
-    """Where a thread of a kernel in regions ends."""
-    text = THREAD.load("%coro.state", "%thread", "state")
-    return f"{RETURNED}:\n{text}  store i32 0, ptr %coro.state\n  ret void\n"
-
-
-def special_register(name: str, result: str) -> str:
-    """Text that makes `result` (a name, not a number: temporaries are `result.something`) the value of a register.
-
-    Names: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` with `.x`, `.y`, `.z`; `linear_thread` (the thread's
-    number in its block), `lane_id`, `lanemask_lt`, `dynamic_shared_bytes`, `hidden_zero` (0): i32. `shared` and
-    `dynamic_shared`: ptr, aligned to 128.
-    """
-    group, _, axis = name.partition(".")
-    metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
-    if group == "thread_idx":
-        return THREAD.load(result, "%thread", axis, metadata)
-    if name == "hidden_zero":
-        return f"  {result} = add i32 0, 0\n"
-    if name == "linear_thread":
-        return THREAD.load(result, "%thread", "linear", f", !range !{{i32 {_RANGES['thread_idx']}}}")
-    if name == "lane_id":
-        linear = THREAD.load(f"{result}.linear", "%thread", "linear")
-        return linear + f"  {result} = and i32 {result}.linear, {WARP_SIZE - 1}\n"
-    if name == "lanemask_lt":
-        lane = special_register("lane_id", f"{result}.lane")
-        return lane + f"  {result}.bit = shl nuw i32 1, {result}.lane\n  {result} = add i32 {result}.bit, -1\n"
-    field = f"{_BLOCK_FIELDS[group]}.{axis}" if group in _BLOCK_FIELDS else _POINTERS[name]
-    block = f"{result}.block"
-    return THREAD.load(block, "%thread", "block") + BLOCK.load(result, block, field, metadata)
-
-
-def room(result: str) -> str:
-    """Text that makes `result`, an i1, whether the host thread's stack has room for another call: checked mode."""
-    block, control = f"{result}.block", f"{result}.control"
-    return (
-        THREAD.load(block, "%thread", "block")
-        + BLOCK.load(f"{result}.base", block, "base")
-        + BLOCK.load(control, block, "control")
-        + CONTROL.load(f"{result}.stack", control, "stack")
-        + f"""\
-  {result}.here = call ptr @llvm.frameaddress.p0(i32 0)
-  {result}.from = ptrtoint ptr {result}.base to i64
-  {result}.to = ptrtoint ptr {result}.here to i64
-  {result}.used = sub i64 {result}.from, {result}.to
-  {result} = icmp slt i64 {result}.used, {result}.stack
-"""
-    )
-
-
-def prologue(allocas: str = "") -> str:
-    """Text that opens a kernel that may suspend: the block `entry` with `allocas`, then the start of `coro.start`.
-
-    Every alloca of the kernel belongs into `allocas`: LLVM moves those that live across a suspension into the frame.
-    """
-    return f"""\
-entry:
-{allocas}  %coro.id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)
-  %coro.size = call i64 @llvm.coro.size.i64()
-  %coro.memory = call ptr @cuda_device.frame(ptr %thread, i64 %coro.size)
-  %coro.refused = icmp eq ptr %coro.memory, null
-  br i1 %coro.refused, label %coro.nothing, label %coro.start
-coro.nothing:
-  ret ptr null
-coro.start:
-  %coro.handle = call ptr @llvm.coro.begin(token %coro.id, ptr %coro.memory)
-"""
-
-
-def barrier(place: int, label: str) -> str:
-    """Text for `syncthreads()`: waits for the threads of the block that have not returned; goes on at `label:`."""
-    return suspend(Suspension.BARRIER, place, label)
-
-
-def yield_now(place: int, label: str) -> str:
-    """Text that lets other threads run, also those of other blocks; goes on at `label:`."""
-    return suspend(Suspension.YIELD, place, label)
-
-
-def yield_sometimes(place: int, label: str) -> str:
-    """`yield_now`, but only once in `FUEL` times that a thread comes to such a place; goes on at `label:`."""
-    return (
-        THREAD.load(f"%{label}.fuel", "%thread", "fuel")
-        + f"""\
-  %{label}.left = add i32 %{label}.fuel, -1
-  %{label}.empty = icmp eq i32 %{label}.left, 0
-  %{label}.kept = select i1 %{label}.empty, i32 {FUEL}, i32 %{label}.left
-"""
-        + THREAD.store(f"%{label}.kept", "%thread", "fuel", f"%{label}.fuel.to")
-        + f"  br i1 %{label}.empty, label %{label}.out, label %{label}\n{label}.out:\n"
-        + yield_now(place, f"{label}.in")
-        + f"  br label %{label}\n{label}:\n"
-    )
-
-
-def suspend(kind: Suspension, place: int, label: str, before: str = "") -> str:
-    """Text that waits and goes on at `label:`; `before` comes first, and finds `%label.state`, the thread's word."""
-    if not 0 <= place <= PLACE_MASK:
-        raise ValueError(f"a place is a number from 0 to {PLACE_MASK}, not {place}")
-    return (
-        THREAD.load(f"%{label}.state", "%thread", "state")
-        + before
-        + f"""\
-  store i32 {kind << KIND_SHIFT | place}, ptr %{label}.state
-  %{label}.signal = call i8 @llvm.coro.suspend(token none, i1 false)
-  switch i8 %{label}.signal, label %coro.leave [i8 0, label %{label}]
-{label}:
-"""
-    )
-
-
-def epilogue() -> str:
-    """Text that closes a kernel that may suspend: `br label %coro.finish` from anywhere in its body ends the thread."""
-    return (
-        f"{RETURNED}:\n"
-        + THREAD.load("%coro.state", "%thread", "state")
-        + """\
-  store i32 0, ptr %coro.state
-  br label %coro.leave
-coro.leave:
-  call void @llvm.coro.end(ptr %coro.handle, i1 false, token none)
-  ret ptr %coro.handle
-"""
-    )
-
-
-def report(status: Status, place: int, first: str = "0", second: str = "0") -> str:
-    """Text that reports from this thread; `first` and `second` are i64 values for the message.
-
-    The first report of a launch is kept, and stops the launch. The thread has to end after it.
-    """
-    arguments = f"ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second}"
-    return f"  call void @cuda_device.report({arguments})\n"
-
-
-def trace(place: int, value: str, done: str) -> str:
-    """Text that tells the race detector what this thread does; `value` and `done` are i64."""
-    return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
-
-
+# What `Suspension` calls the operations and their kinds.
 _PREFIXES = {
     ops.BARRIER: "BARRIER",
     ops.WARP_SYNC: "SYNC",
@@ -246,47 +67,18 @@ _PREFIXES = {
     ops.WARP_REDUCE: "REDUCE_",
 }
 _OTHERWISE = {"eq": "EQUAL", "idx": "INDEX"}
-"""What `Suspension` calls the operations and their kinds."""
 
 
-def exchange(
-    kind: Suspension, place: int, label: str, result: str = "", *, mask: str = "", value: str = "", lane: str = ""
-) -> str:
-    """Text that meets others: leaves what the lane brings in the warp's record, waits, and takes `result` out of it.
-
-    All operands have their types: `"i32 -1"`, `"i64 %sum"`. Flags are i1; values have 32 or 64 bits.
-    """
-    before = _store(label, "masks", mask) if mask else ""
-    type, _, name = value.partition(" ")
-    low, high, near = (f"%{label}.{part}" for part in ("low", "high", "near"))
-    if lane:
-        before += f"  {near} = and {lane}, {WARP_SIZE - 1}\n"
-        if type == "i64":
-            before += f"  {near}.wide = or i32 {near}, {WIDE}\n"
-        before += _store(label, "sources", f"i32 {near}{'.wide' if type == 'i64' else ''}")
-    if type == "i1":
-        before += f"  {low} = zext {value} to i32\n"
-    elif type == "i64":
-        before += f"  {low} = trunc {value} to i32\n  {high}.down = lshr {value}, 32\n"
-        before += f"  {high} = trunc i64 {high}.down to i32\n"
-    if value:
-        before += _store(label, "lows", value if type == "i32" else f"i32 {low}")
-        before += _store(label, "highs", f"i32 {high}" if type == "i64" else "i32 0")
-    text = suspend(kind, place, label, before)
-    type, _, name = result.partition(" ")
-    if type == "i32":
-        text += _load(name, "lows")
-    elif type == "i1":
-        text += _load(f"{name}.word", "lows") + f"  {name} = icmp ne i32 {name}.word, 0\n"
-    elif type == "i64":
-        low, high = f"{name}.low", f"{name}.high"
-        text += _load(low, "lows") + _load(high, "highs")
-        text += f"  {low}.wide = zext i32 {low} to i64\n  {high}.wide = zext i32 {high} to i64\n"
-        text += f"  {high}.up = shl i64 {high}.wide, 32\n  {name} = or i64 {high}.up, {low}.wide\n"
-    return text
+def _of_block(result: str, field: str, record: Record = BLOCK, metadata: str = "") -> str:
+    """Text that makes `result` a field of the record of the thread's block, or of the launch's."""
+    text, at = THREAD.load(f"{result}.block", "%thread", "block"), f"{result}.block"
+    if record is CONTROL:
+        text, at = text + BLOCK.load(f"{result}.control", at, "control"), f"{result}.control"
+    return text + record.load(result, at, field, metadata)
 
 
 def _entry(result: str, state: str, field: str) -> str:
+    """Text that makes `result` the address of one of the lane's entries in the warp's record."""
     return f"  {result} = getelementptr i8, ptr {state}, i64 {4 * WARP_SIZE * WARP.index(field)}\n"
 
 
@@ -302,20 +94,280 @@ def _load(result: str, field: str) -> str:
     return text + f"  {result} = load i32, ptr {result}.{field}.at\n"
 
 
-def _meet(m: Meeting) -> str:
-    """The text of a convergent operation, which goes on at `label:`."""
-    if m.code is ops.YIELD:
-        return (yield_now if m.kind == "now" else yield_sometimes)(m.place, m.label)
-    kind = Suspension[_PREFIXES.get(m.code, "") + _OTHERWISE.get(m.kind, m.kind.upper())]
-    mask, value, lane = (*([""] * (m.code is ops.BARRIER_REDUCE)), *m.operands, "", "", "")[:3]
-    return exchange(kind, m.place, m.label, m.result, mask=mask, value=value, lane=lane)
+def _brought(label: str, mask: str, value: str, lane: str) -> str:
+    """Text that leaves in the warp's record what a lane brings: operands with their types; flags are i1, values i32 or i64."""
+    text = _store(label, "masks", mask) if mask else ""
+    type, low, high, near = value.partition(" ")[0], *(f"%{label}.{part}" for part in ("low", "high", "near"))
+    if lane:
+        text += f"  {near} = and {lane}, {WARP_SIZE - 1}\n"
+        if type == "i64":
+            text += f"  {near}.wide = or i32 {near}, {WIDE}\n"
+        text += _store(label, "sources", f"i32 {near}{'.wide' if type == 'i64' else ''}")
+    if type == "i1":
+        text += f"  {low} = zext {value} to i32\n"
+    elif type == "i64":
+        text += f"  {low} = trunc {value} to i32\n  {high}.down = lshr {value}, 32\n"
+        text += f"  {high} = trunc i64 {high}.down to i32\n"
+    if value:
+        text += _store(label, "lows", value if type == "i32" else f"i32 {low}")
+        text += _store(label, "highs", f"i32 {high}" if type == "i64" else "i32 0")
+    return text
+
+
+def _taken(result: str) -> str:
+    """Text that takes the result of a meeting, whose name has its type before it, out of the warp's record."""
+    type, _, name = result.partition(" ")
+    if type == "i32":
+        return _load(name, "lows")
+    if type == "i1":
+        return _load(f"{name}.word", "lows") + f"  {name} = icmp ne i32 {name}.word, 0\n"
+    if type != "i64":
+        return ""
+    low, high = f"{name}.low", f"{name}.high"
+    return (
+        f"{_load(low, 'lows')}{_load(high, 'highs')}"
+        f"  {low}.wide = zext i32 {low} to i64\n  {high}.wide = zext i32 {high} to i64\n"
+        f"  {high}.up = shl i64 {high}.wide, 32\n  {name} = or i64 {high}.up, {low}.wide\n"
+    )
+
+
+class Cpu(Dialect):
+    """The host's processors: see `codegen/cpu/cpu_dialect`."""
+
+    # Frames of warps are memory of ours, at the boundary of a cache line.
+    frame_alignment = 64
+    same_bits = 'asm "", "=r,0"'
+
+    def __init__(
+        self,
+        module: Module,
+        options: Options = DEFAULTS,
+        most_shared: int = MAXIMUM_STATIC_SHARED,
+        regions: Regions | None = None,
+    ) -> None:
+        super().__init__(module, options, most_shared)
+        self.regions = regions
+
+    def preamble(self, text: str) -> str:
+        """The records that threads and the scheduler share."""
+        records = "".join(record.declaration() for record in RECORDS)
+        return f"{records}{_FUNCTIONS}" + "".join(f"{line}\n" for line in llvm_writer.constant_definitions(self.module))
+
+    def pointer(self, space: Space) -> str:
+        """One space."""
+        return "ptr"
+
+    def symbol(self, function: Function) -> str:
+        """Never the name of a function of the C library."""
+        return f"device.{function.name}"
+
+    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+        """Every function takes the thread first; a kernel in regions also where it goes on, its warp's frame, and its lane.
+
+        Debuggers find a kernel as a function of its own; else a plain one becomes a part of the runner.
+        """
+        if function.kernel and self.regions:
+            hidden = ("i32 %place", "ptr noalias %frame", "i64 %lane")
+            listed = ", ".join((THREAD_PARAMETER, *hidden, *parameters))
+            head = f"define internal void @{self.symbol(function)}({listed}) nounwind {{\n"
+            return head + self.regions.prologue(allocas), "start"
+        how = " noinline" if self.options.debug else " alwaysinline"
+        listed = ", ".join((THREAD_PARAMETER, *parameters))
+        head = f"define internal {result} @{self.symbol(function)}({listed}) nounwind{how if function.kernel else ''}"
+        return f"{head} {{\nb0:\n{allocas}", "b0"
+
+    def own(self, name: str, size: int, align: int, value: Value | None = None) -> str:
+        """Memory of a kernel in regions that lives across a wait is in the warp's frame."""
+        kept = self.regions.own(name, size, align, value) if self.regions and value else ""
+        return kept or super().own(name, size, align, value)
+
+    def variable(self, function: Function, name: str, type: str, size: int) -> tuple[str, str, str]:
+        """Of a kernel in regions, debuggers find the address of a variable on the stack, and the variable in the frame."""
+        if not (function.kernel and self.regions):
+            return super().variable(function, name, type, size)
+        text = f"{self.regions.place(name, size, 8)}  {name}.at = alloca ptr\n  store ptr {name}, ptr {name}.at\n"
+        return text, f"{name}.at", "DW_OP_deref"
+
+    def close(self, function: Function) -> str:
+        """The end of a thread of a kernel in regions, and the beginnings of the regions."""
+        if not (function.kernel and self.regions):
+            return "}\n"
+        state = THREAD.load("%state", "%thread", "state")
+        return f"{_RETURNED}:\n{state}  store i32 0, ptr %state\n  ret void\n{self.regions.epilogue()}}}\n"
+
+    def leave(self, function: Function) -> str:
+        """A thread of a kernel in regions says that it has ended."""
+        return f"br label %{_RETURNED}" if function.kernel and self.regions else "ret void"
+
+    def arguments(self) -> tuple[str, ...]:
+        """The thread."""
+        return ("ptr %thread",)
+
+    def register(self, name: str, result: str) -> str:
+        """A field of the thread's or block's record.
+
+        Names: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` with `.x`, `.y`, `.z`; `linear_thread` (the thread's number in
+        its block), `lane_id`, `lanemask_lt`, `dynamic_shared_bytes`, `hidden_zero` (0): i32. `shared` and `dynamic_shared`: ptr,
+        aligned to 128.
+        """
+        group, _, axis = name.partition(".")
+        metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
+        match group:
+            case "thread_idx":
+                return THREAD.load(result, "%thread", axis, metadata)
+            case "hidden_zero":
+                return f"  {result} = add i32 0, 0\n"
+            case "linear_thread":
+                return THREAD.load(result, "%thread", "linear", f", !range !{{i32 {_RANGES['thread_idx']}}}")
+            case "lane_id":
+                linear = THREAD.load(f"{result}.linear", "%thread", "linear")
+                return f"{linear}  {result} = and i32 {result}.linear, {WARP_SIZE - 1}\n"
+            case "lanemask_lt":
+                lane = self.register("lane_id", f"{result}.lane")
+                return f"{lane}  {result}.bit = shl nuw i32 1, {result}.lane\n  {result} = add i32 {result}.bit, -1\n"
+        return _of_block(result, _BLOCK_FIELDS[group] + (axis and f".{axis}"), metadata=metadata)
+
+    def timer(self, name: str, result: str) -> str:
+        """A clock of the C library, by its number on Linux."""
+        return f"  {result} = call i64 @{NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
+
+    def meet(self, meeting: Meeting) -> tuple[str, str]:
+        """The end of a region. The operation goes on at its label: `yield`s only once in `FUEL` times, or `now`."""
+        code, kind, label = meeting.code, meeting.kind, meeting.label
+        if code is ops.YIELD and kind == "now":
+            return self._wait(Suspension.YIELD, meeting.place, label), label
+        if code is ops.YIELD:
+            fuel = THREAD.load(f"%{label}.fuel", "%thread", "fuel")
+            fuel += f"  %{label}.left = add i32 %{label}.fuel, -1\n  %{label}.empty = icmp eq i32 %{label}.left, 0\n"
+            fuel += f"  %{label}.kept = select i1 %{label}.empty, i32 {FUEL}, i32 %{label}.left\n"
+            fuel += THREAD.store(f"%{label}.kept", "%thread", "fuel", f"%{label}.fuel.to")
+            fuel += f"  br i1 %{label}.empty, label %{label}.out, label %{label}\n{label}.out:\n"
+            wait = self._wait(Suspension.YIELD, meeting.place, f"{label}.in")
+            return f"{fuel}{wait}  br label %{label}\n{label}:\n", label
+        waits_for = Suspension[_PREFIXES.get(code, "") + _OTHERWISE.get(kind, kind.upper())]
+        mask, value, lane = (*([""] * (code is ops.BARRIER_REDUCE)), *meeting.operands, "", "", "")[:3]
+        wait = self._wait(waits_for, meeting.place, label, _brought(label, mask, value, lane))
+        return wait + _taken(meeting.result), label
+
+    def _wait(self, kind: Suspension, place: int, label: str, before: str = "") -> str:
+        """Text that waits and goes on at `label:`; `before` comes first, and finds `%label.state`, the thread's word."""
+        assert self.regions is not None
+        if not 0 <= place <= PLACE_MASK:
+            raise ValueError(f"a place is a number from 0 to {PLACE_MASK}, not {place}")
+        state = THREAD.load(f"%{label}.state", "%thread", "state")
+        word = f"  store i32 {kind << KIND_SHIFT | place}, ptr %{label}.state\n"
+        return f"{state}{before}{word}{self.regions.leave(label)}{label}:\n"
+
+    def shared(self, number: int | None, result: str) -> tuple[str, str]:
+        """A part of the block's memory, behind which the launch's lies."""
+        if number is None:
+            return self.register("dynamic_shared", result), result
+        base, offset = self.register("shared", f"{result}.base"), self.offsets[number]
+        return f"{base}  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
+
+    def grid_word(self, result: str, cluster: bool) -> str:
+        """A field of the launch's record, or the first one of the cluster's."""
+        if cluster:
+            return _of_block(result, "cluster")
+        block, control = f"{result}.block", f"{result}.control"
+        found = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
+        return found + CONTROL.address(result, control, "grid.word")
+
+    def in_cluster(self, address: str, rank: str, result: str) -> str:
+        """As far from where the other block's shared memory begins. Where each block is a cluster, that is the block's own."""
+        block, own, other = f"{result}.block", f"{result}.own", f"{result}.other"
+        text = THREAD.load(block, "%thread", "block") + BLOCK.load(own, block, "shared")
+        text += BLOCK.load(f"{result}.cluster", block, "cluster") + f"  {result}.number = add {rank}, 1\n"
+        lines = (
+            f"{result}.there = getelementptr ptr, ptr {result}.cluster, i32 {result}.number",
+            f"{result}.alone = icmp eq ptr {result}.cluster, null",
+            f"{result}.from = select i1 {result}.alone, ptr {own}.at, ptr {result}.there",
+            f"{other} = load ptr, ptr {result}.from",
+            f"{result}.begin = ptrtoint ptr {own} to i64",
+            f"{result}.place = ptrtoint {address} to i64",
+            f"{result}.offset = sub i64 {result}.place, {result}.begin",
+            f"{result} = getelementptr i8, ptr {other}, i64 {result}.offset",
+        )
+        return text + "".join(f"  {line}\n" for line in lines)
+
+    def update(self, update: Update, result: str) -> str:
+        """LLVM's instruction."""
+        operation = {"exch": "xchg"}.get(update.operation, update.operation)
+        if update.number.is_float and operation == "add":
+            operation = "fadd"
+        if not update.number.signed and operation in ("max", "min"):
+            operation = f"u{operation}"
+        return f"  {result} = atomicrmw {operation} {update.pointer}, {update.value} {LLVM_ORDERS[update.order]}\n"
+
+    def wide(self, wide: Wide, result: str) -> str:
+        """LLVM's instruction: processors of 64 bits have one that takes 16 bytes."""
+        order = LLVM_ORDERS[wide.order]
+        if wide.value:
+            bits = f"{result}.bits"
+            return f"  {bits} = bitcast {wide.value} to i128\n  store atomic i128 {bits}, {wide.pointer} {order}, align 16\n"
+        load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
+        return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
+
+    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+        """A call. The first report of a launch is kept, and stops the launch; the thread has to end after it."""
+        first, second = (*values, "0", "0")[:2]
+        return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
+
+    def trace(self, place: int, value: str, done: str) -> str:
+        """A call."""
+        return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
+
+    def exit(self, function: Function) -> str:
+        """The kernel's end: other functions have told their callers (see `instrument/cpu_passes`)."""
+        assert function.kernel, function.name
+        return self.leave(function)
+
+    def library(self, stem: str, type: Number) -> str:
+        """The C library's names: `sinf`, `sin`."""
+        return f"{stem}{'f' if type.bits == 32 else ''}"
+
+    def runner(self, parameters: Sequence[str]) -> str:
+        """What runs the kernel's threads."""
+        symbol, found = self.symbol(self.module.main), self.regions
+        frame = f", i64 {found.warp_bytes}" if found else ""
+        worker = CREW if found else "cuda_device.blocks"
+        return f"""\
+define void @{RUN}(ptr %control) nounwind {{
+  call void @{worker}(ptr %control, ptr @cuda_device.block, i64 {self.shared_bytes}{frame})
+  ret void
+}}
+
+declare void @{worker}(ptr, ptr, i64{", i64" * bool(found)})
+
+{_regions(symbol, parameters, found) if found else _plain(symbol, parameters)}
+{_report()}
+{_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}}}
+"""
+
+    def print(self, op: Op, buffer: str, result: str) -> str:
+        """The launch knows a function of the host."""
+        function = f"{result}.function"
+        call = f"  call void {function}(i32 {op.attributes['place']}, ptr {buffer})\n"
+        return _of_block(function, "print", CONTROL) + call
+
+    def room(self, result: str) -> str:
+        """How much of the host thread's stack is in use."""
+        limit = _of_block(f"{result}.stack", "stack", CONTROL)
+        return f"""\
+{limit}{BLOCK.load(f"{result}.base", f"{result}.stack.block", "base")}\
+  {result}.here = call ptr @llvm.frameaddress.p0(i32 0)
+  {result}.from = ptrtoint ptr {result}.base to i64
+  {result}.to = ptrtoint ptr {result}.here to i64
+  {result}.used = sub i64 {result}.from, {result}.to
+  {result} = icmp slt i64 {result}.used, {result}.stack
+"""
 
 
 # What surrounds one kernel: the threads of one block, and the exported `@cuda_device.run`.
 #
 #     void @cuda_device.run(ptr control)      each worker calls it once for a launch; `scheduler` takes blocks, and calls
 #     void @cuda_device.block(ptr block)      plain kernel:       for z, y, x: kernel(thread), inlined, x vectorised by LLVM
-#                                             suspending kernel:  starts a coroutine for each thread; `scheduler` resumes them
+#                                             kernel in regions:  runs the first region of each thread; `scheduler` does the rest
 #
 # Only this is compiled anew for each kernel, and so it is small: what is the same for all kernels is in `scheduler`.
 
@@ -327,42 +379,8 @@ _AXES = "xyz"
 _LOOP = "!900000000"
 
 
-def parameter_record(leaves: Sequence[str]) -> str:
-    """The LLVM type of the packed parameters: a C structure of the leaves, each at its natural alignment."""
-    return "{ " + ", ".join(leaves) + " }" if leaves else "{}"
-
-
-def runner(
-    symbol: str,
-    leaves: Sequence[str],
-    suspends: bool,
-    shared_bytes: int,
-    regions: Regions | None = None,
-) -> str:
-    """The text to add to the module of the kernel `symbol`, after `cpu.declarations()`.
-
-    `leaves` are the LLVM types of the kernel's parameters after `ptr %thread`; `shared_bytes` is the size of its static
-    shared memory. `regions` are those of a kernel that has some.
-    """
-    plain = _suspending if suspends else _plain
-    block = _regions(symbol, leaves, regions) if regions else plain(symbol, leaves)
-    worker = CREW if suspends else "cuda_device.blocks"
-    return f"""\
-define void @{RUN}(ptr %control) nounwind {{
-  call void @{worker}(ptr %control, ptr @cuda_device.block, i64 {shared_bytes})
-  ret void
-}}
-
-declare void @{worker}(ptr, ptr, i64)
-
-{block}
-{_report()}
-{_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}}}
-"""
-
-
 def _load_arguments(leaves: Sequence[str]) -> str:
-    record = Record(parameter_record(leaves), tuple((str(i), type) for i, type in enumerate(leaves)))
+    record = Record("{ " + ", ".join(leaves) + " }", tuple((str(i), type) for i, type in enumerate(leaves)))
     text = BLOCK.load("%parameters", "%block", "parameters")
     return text + "".join(record.load(f"%argument.{name}", "%parameters", name) for name, _ in record.fields)
 
@@ -420,57 +438,6 @@ finished:
 """
 
 
-def _suspending(symbol: str, leaves: Sequence[str]) -> str:
-    """A block of a suspending kernel: every thread runs up to where it first waits; the scheduler does the rest.
-
-    A thread that gets no memory for its frame has already stopped the launch.
-    """
-    return f"""\
-define internal void @cuda_device.block(ptr %block) nounwind {{
-entry:
-{_load_arguments(leaves)}{BLOCK.loads("%block", "count", "threads", "handles")}
-{BLOCK.store("@cuda_device.resume", "%block", "resume")}  br label %each
-each:
-  %linear = phi i32 [0, %entry], [%linear.next, %started]
-  %thread = getelementptr {THREAD}, ptr %threads, i32 %linear
-  %handle = call ptr @{symbol}(ptr %thread{_arguments(leaves)})
-  %refused = icmp eq ptr %handle, null
-  br i1 %refused, label %leave, label %started
-started:
-  %handle.at = getelementptr ptr, ptr %handles, i32 %linear
-  store ptr %handle, ptr %handle.at
-  %linear.next = add nuw i32 %linear, 1
-  %more = icmp ult i32 %linear.next, %count
-  br i1 %more, label %each, label %leave, !llvm.loop {_LOOP}
-leave:
-  ret void
-}}
-
-define internal void @cuda_device.resume(ptr %block, i64 %warp, i32 %lanes) nounwind {{
-entry:
-{BLOCK.loads("%block", "handles")}
-  %first = mul i64 %warp, {WARP_SIZE}
-  %own = getelementptr ptr, ptr %handles, i64 %first
-  br label %each
-each:
-  %left = phi i32 [%lanes, %entry], [%rest, %each]
-  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
-  %handle.at = getelementptr ptr, ptr %own, i32 %lane
-  %handle = load ptr, ptr %handle.at
-  call void @llvm.coro.resume(ptr %handle)
-  %less = add i32 %left, -1
-  %rest = and i32 %left, %less
-  %more = icmp ne i32 %rest, 0
-  br i1 %more, label %each, label %leave
-leave:
-  ret void
-}}
-
-declare ptr @cuda_device.frame(ptr, i64)
-declare i32 @llvm.cttz.i32(i32, i1)
-"""
-
-
 def _regions(symbol: str, leaves: Sequence[str], regions: Regions) -> str:
     """A block of a kernel in regions, whose threads all begin; and what lets lanes of a warp go on.
 
@@ -479,17 +446,12 @@ def _regions(symbol: str, leaves: Sequence[str], regions: Regions) -> str:
     return f"""\
 define internal void @cuda_device.block(ptr %block) nounwind {{
 entry:
-{BLOCK.loads("%block", "count", "threads")}{BLOCK.store("@cuda_device.resume", "%block", "resume")}
-  %frames = call ptr @cuda_device.frame(ptr %threads, i64 {-(-regions.bytes // WARP_SIZE)})
-  %refused = icmp eq ptr %frames, null
-  br i1 %refused, label %leave, label %ready
-ready:
-{BLOCK.loads("%block", "stride")}  %warp.bytes = mul i64 %stride, {WARP_SIZE}
+{BLOCK.loads("%block", "count", "frames")}{BLOCK.store("@cuda_device.resume", "%block", "resume")}
   br label %each
 each:
-  %warp = phi i64 [0, %ready], [%warp.next, %each]
-  %left = phi i32 [%count, %ready], [%rest, %each]
-  %offset = mul i64 %warp, %warp.bytes
+  %warp = phi i64 [0, %entry], [%warp.next, %each]
+  %left = phi i32 [%count, %entry], [%rest, %each]
+  %offset = mul i64 %warp, {regions.warp_bytes}
   %frame = getelementptr i8, ptr %frames, i64 %offset
   store <{WARP_SIZE} x i32> zeroinitializer, ptr %frame, align 64
   %here = call i32 @llvm.umin.i32(i32 %left, i32 {WARP_SIZE})
@@ -510,15 +472,14 @@ entry:
   %block = alloca {BLOCK}
   %copy = load {BLOCK}, ptr %shared.block
   store {BLOCK} %copy, ptr %block
-{_load_arguments(leaves)}{BLOCK.loads("%block", "count", "threads", "warps", "frames", "stride")}
+{_load_arguments(leaves)}{BLOCK.loads("%block", "count", "threads", "warps", "frames")}
 {THREAD.store("%block", "%thread", "block")}{THREAD.store(str(FUEL), "%thread", "fuel")}
   %number = trunc i64 %warp to i32
   %first = mul nuw nsw i32 %number, {WARP_SIZE}
-  %warp.bytes = mul i64 %stride, {WARP_SIZE}
-  %offset = mul i64 %warp, %warp.bytes
+  %offset = mul i64 %warp, {regions.warp_bytes}
   %frame = getelementptr i8, ptr %frames, i64 %offset
   %own = getelementptr {THREAD}, ptr %threads, i32 %first
-{_together(symbol, leaves, regions.count)}
+{_together(symbol, leaves, regions.count) if regions.in_loops else "  br label %some"}
 some:
   %left = phi i32 [%lanes, %entry], [%rest, %some]
   %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
@@ -535,7 +496,6 @@ leave:
   ret void
 }}
 
-declare ptr @cuda_device.frame(ptr, i64)
 declare i32 @llvm.cttz.i32(i32, i1)
 declare i32 @llvm.umin.i32(i32, i32)
 """
@@ -622,161 +582,3 @@ define internal void @cuda_device.report(ptr %thread, {own}) nounwind alwaysinli
   ret void
 }}
 """
-
-
-class Cpu(Dialect):
-    """The host's processors: see `codegen/cpu/cpu_dialect`."""
-
-    # The frame of a coroutine is memory of ours, at the boundary of a cache line.
-    frame_alignment = 64
-    same_bits = 'asm "", "=r,0"'
-
-    def __init__(
-        self,
-        module: Module,
-        options: Options = DEFAULTS,
-        most_shared: int = MAXIMUM_STATIC_SHARED,
-        regions: Regions | None = None,
-    ) -> None:
-        super().__init__(module, options, most_shared)
-        self.suspends = Effect.SUSPENDS in module.main.effects
-        self.regions = regions
-
-    def preamble(self, text: str) -> str:
-        """The records that threads and the scheduler share."""
-        lines = "".join(f"{line}\n" for line in llvm_writer.constant_definitions(self.module))
-        return declarations() + lines
-
-    def pointer(self, space: Space) -> str:
-        """One space."""
-        return "ptr"
-
-    def symbol(self, function: Function) -> str:
-        """Never the name of a function of the C library."""
-        return f"device.{function.name}"
-
-    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """Every function takes the thread first; a kernel that suspends is in regions, or a coroutine."""
-        if function.kernel and self.regions:
-            head = region_signature(self.symbol(function), ", ".join(parameters))
-            return head + self.regions.prologue(allocas), "coro.start"
-        if function.kernel:
-            head = kernel_signature(self.symbol(function), ", ".join(parameters), self.suspends, self.options.debug)
-            if self.suspends:
-                return head + prologue(allocas), "coro.start"
-            return f"{head}b0:\n{allocas}", "b0"
-        listed = ", ".join((THREAD_PARAMETER, *parameters))
-        return f"define internal {result} @{self.symbol(function)}({listed}) nounwind {{\nb0:\n{allocas}", "b0"
-
-    def close(self, function: Function) -> str:
-        """A coroutine's end, or the beginnings of regions."""
-        if function.kernel and self.regions:
-            return f"{returned()}{self.regions.epilogue()}}}\n"
-        return (epilogue() if function.kernel and self.suspends else "") + "}\n"
-
-    def leave(self, function: Function) -> str:
-        """A thread of a coroutine leaves through its epilogue."""
-        return f"br label %{RETURNED}" if function.kernel and self.suspends else "ret void"
-
-    def arguments(self) -> tuple[str, ...]:
-        """The thread."""
-        return ("ptr %thread",)
-
-    def register(self, name: str, result: str) -> str:
-        """A field of the thread's or block's record."""
-        return special_register(name, result)
-
-    def timer(self, name: str, result: str) -> str:
-        """A clock of the C library, by its number on Linux."""
-        return f"  {result} = call i64 @{NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
-
-    def meet(self, meeting: Meeting) -> tuple[str, str]:
-        """A suspension, or the end of a region."""
-        text = _meet(meeting)
-        return self.regions.wait(text) if self.regions else text, meeting.label
-
-    def shared(self, number: int | None, result: str) -> tuple[str, str]:
-        """A part of the block's memory, behind which the launch's lies."""
-        if number is None:
-            return special_register("dynamic_shared", result), result
-        base = special_register("shared", f"{result}.base")
-        offset = self.offsets[number]
-        return base + f"  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
-
-    def grid_word(self, result: str, cluster: bool) -> str:
-        """A field of the launch's record, or the first one of the cluster's."""
-        block, control = f"{result}.block", f"{result}.control"
-        if cluster:
-            return THREAD.load(block, "%thread", "block") + BLOCK.load(result, block, "cluster")
-        found = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
-        return found + CONTROL.address(result, control, "grid.word")
-
-    def in_cluster(self, address: str, rank: str, result: str) -> str:
-        """As far from where the other block's shared memory begins. Where each block is a cluster, that is the block's own."""
-        block, own, other = f"{result}.block", f"{result}.own", f"{result}.other"
-        text = THREAD.load(block, "%thread", "block") + BLOCK.load(own, block, "shared")
-        text += BLOCK.load(f"{result}.cluster", block, "cluster") + f"  {result}.number = add {rank}, 1\n"
-        lines = (
-            f"{result}.there = getelementptr ptr, ptr {result}.cluster, i32 {result}.number",
-            f"{result}.alone = icmp eq ptr {result}.cluster, null",
-            f"{result}.from = select i1 {result}.alone, ptr {own}.at, ptr {result}.there",
-            f"{other} = load ptr, ptr {result}.from",
-            f"{result}.begin = ptrtoint ptr {own} to i64",
-            f"{result}.place = ptrtoint {address} to i64",
-            f"{result}.offset = sub i64 {result}.place, {result}.begin",
-            f"{result} = getelementptr i8, ptr {other}, i64 {result}.offset",
-        )
-        return text + "".join(f"  {line}\n" for line in lines)
-
-    def update(self, update: Update, result: str) -> str:
-        """LLVM's instruction."""
-        operation = {"exch": "xchg"}.get(update.operation, update.operation)
-        if update.number.is_float and operation == "add":
-            operation = "fadd"
-        if not update.number.signed and operation in ("max", "min"):
-            operation = f"u{operation}"
-        return f"  {result} = atomicrmw {operation} {update.pointer}, {update.value} {LLVM_ORDERS[update.order]}\n"
-
-    def wide(self, wide: Wide, result: str) -> str:
-        """LLVM's instruction: processors of 64 bits have one that takes 16 bytes."""
-        order = LLVM_ORDERS[wide.order]
-        if wide.value:
-            bits = f"{result}.bits"
-            return f"  {bits} = bitcast {wide.value} to i128\n  store atomic i128 {bits}, {wide.pointer} {order}, align 16\n"
-        load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
-        return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
-
-    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
-        """A call."""
-        return report(status, place, *values)
-
-    def trace(self, place: int, value: str, done: str) -> str:
-        """A call."""
-        return trace(place, value, done)
-
-    def exit(self, function: Function) -> str:
-        """The kernel's end: other functions have told their callers (see `instrument/cpu_passes`)."""
-        assert function.kernel, function.name
-        return self.leave(function)
-
-    def library(self, stem: str, type: Number) -> str:
-        """The C library's names: `sinf`, `sin`."""
-        return f"{stem}{'f' if type.bits == 32 else ''}"
-
-    def runner(self, parameters: Sequence[str]) -> str:
-        """What runs the kernel's threads."""
-        return runner(self.symbol(self.module.main), parameters, self.suspends, self.shared_bytes, self.regions)
-
-    def print(self, op: Op, buffer: str, result: str) -> str:
-        """The launch knows a function of the host."""
-        block, control, function = f"{result}.block", f"{result}.control", f"{result}.function"
-        return (
-            THREAD.load(block, "%thread", "block")
-            + BLOCK.load(control, block, "control")
-            + CONTROL.load(function, control, "print")
-            + f"  call void {function}(i32 {op.attributes['place']}, ptr {buffer})\n"
-        )
-
-    def room(self, result: str) -> str:
-        """How much of the host thread's stack is in use."""
-        return room(result)

@@ -4,7 +4,7 @@
     link(object_code, {"sinf": 0x7f…}, ["run"])                     the addresses of functions in this process
     text_of(bitcode), assembly_of(bitcode, 2)                       for people and tests
 
-The optimiser's default pipeline splits coroutines and vectorises for the processor it runs on. Floating point is as the
+The optimiser's default pipeline vectorises for the processor it runs on. Floating point is as the
 IR says: a multiply and an add fuse only where both carry the flag `contract`, and nothing else is ever relaxed.
 """
 

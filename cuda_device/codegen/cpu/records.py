@@ -149,9 +149,9 @@ _LANES = f"[{WARP_SIZE} x i32]"
 WARP = Record("%Warp", tuple((name, _LANES) for name in ("words", "masks", "sources", "lows", "highs")))
 WIDE = WARP_SIZE
 
-# One for each block that runs. `warps`, `handles`, `threads` are arrays: the %Warp of each warp (the words of
-# lanes that do not exist are 0), and for each of `count` threads its coroutine and its %Thread. Frames lie `stride`
-# bytes apart. `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
+# One for each block that runs. `warps`, `threads` are arrays: the %Warp of each warp (the words of
+# lanes that do not exist are 0), and for each of `count` threads its %Thread. `frames` are those of the warps
+# (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
 # count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
 # host thread's stack began to be used for kernels, of which a launch may use `stack` bytes.
 BLOCK = Record(
@@ -172,10 +172,8 @@ BLOCK = Record(
         ("control", "ptr"),
         ("parameters", "ptr"),
         ("warps", "ptr"),
-        ("handles", "ptr"),
         ("threads", "ptr"),
         ("frames", "ptr"),
-        ("stride", "i64"),
         ("resume", "ptr"),
     ),
 )
@@ -246,7 +244,7 @@ INTERLEAVED = 256
 # The names of functions: what surrounds each kernel, and what is the same for all.
 
 RUN = "cuda_device.run"
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frame", "keep", "trace"))
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace"))
 """What `scheduler` defines for kernels."""
 CREW = "cuda_device.crew"
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")

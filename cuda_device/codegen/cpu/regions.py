@@ -1,4 +1,4 @@
-"""Kernels that wait, without coroutines: the code from one wait to the next is a region, a loop over the lanes of a warp.
+"""Kernels that wait, on the CPU: the code from one wait to the next is a region, a loop over the lanes of a warp.
 
     split(module)       the module, whose kernel keeps what lives across a wait in slots, and the `Regions` that say which
 
@@ -9,12 +9,11 @@ The kernel stays one function, which returns at a wait and is called again with 
 
 A call with a constant place is inlined into a loop over the lanes (`runner`), where LLVM removes the other places and vectorises.
 A warp's slots are arrays with an element for each lane. What is cheap to compute again, such as a thread's index, has no slot.
-The scheduler decides which lanes go on, as for coroutines, which remain for kernels that would become too large.
+The scheduler decides which lanes go on. In kernels that would become too large, and for debuggers, lanes go on one by one, each
+by a call of the kernel.
 """
 
 from __future__ import annotations
-
-import re
 
 from cuda_device.codegen.cpu.records import WARP_SIZE
 from cuda_device.ir import ops
@@ -22,10 +21,10 @@ from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.layout import align_of, size_of
-from cuda_device.types.model import BOOL, Number, Ref, Space, Type, Vector
+from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
 LARGEST = 6000
-"""Kernels with more operations than this, in all regions together, are coroutines."""
+"""Kernels with more operations than this, in all regions together, have no loops over lanes."""
 _DEAREST = 24
 _POINTS = 4 * WARP_SIZE
 _ALIGN = 64
@@ -35,8 +34,6 @@ _CHEAP = frozenset(
         *(ops.SELECT, ops.ELEMENT, ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.REGISTER, ops.GENERIC),
     }
 )
-_WAIT = re.compile(r"  (%\S+)\.signal = call i8 @llvm\.coro\.suspend\(.*\n  switch .*\n")
-_ALLOCA = re.compile(r"  (%\S+) = alloca \[(\d+) x i8\], align \d+\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,46 +47,62 @@ class LaneSlot:
 
 @dataclass(slots=True)
 class Regions:
-    """Where a kernel waits, and the `slots` that live there; `kept` are the thread's own arrays that live in the frame."""
+    """Where a kernel waits, the `slots` of values that are `live` there, and the threads' own memory that is `kept` in the frame.
+
+    `places` are the numbers of the slots, by the addresses of the memory that has the values within a region. With `in_loops`,
+    each region is a loop over the lanes.
+    """
 
     slots: list[LaneSlot]
     live: list[list[int]]
-    kept: dict[int, int]
+    kept: set[Value]
+    places: dict[Value, int]
     bytes: int
-    names: list[str] = field(default_factory=list)
+    in_loops: bool
+    names: dict[int, str] = field(default_factory=dict)
+    """What the memory of a slot is called within a region."""
     labels: list[str] = field(default_factory=list)
+    """Where the regions after the first begin."""
 
     @property
     def count(self) -> int:
         """How many regions there are."""
         return len(self.live) + 1
 
-    def prologue(self, allocas: str) -> str:
+    @property
+    def warp_bytes(self) -> int:
+        """From one warp's frame to the next: an odd number of cache lines. Frames a power of two apart compete for few lines."""
+        return self.bytes | _ALIGN
+
+    def place(self, name: str, size: int, align: int) -> str:
+        """Text that makes `name` the address of new memory for each lane in the frame."""
+        slot = LaneSlot(self.bytes, -(-size // align) * align, "")
+        self.bytes = _aligned(self.bytes + slot.size * WARP_SIZE)
+        return self._element(name, slot)
+
+    def own(self, name: str, size: int, align: int, value: Value) -> str:
+        """The same for memory of the thread's own that is kept; notes what memory of a slot is called."""
+        if value in self.places:
+            self.names[self.places[value]] = name
+        return self.place(name, size, align) if value in self.kept else ""
+
+    def prologue(self, memory: str) -> str:
         """The kernel's first lines: its memory, then the jump to the place where it goes on."""
-        found = list(_ALLOCA.finditer(allocas))
-        self.names = [match[1] for match in found[: len(self.slots)]]
-        for number, match in enumerate(found[len(self.slots) :]):
-            if number in self.kept:
-                text = self._element(match[1], LaneSlot(self.kept[number], int(match[2]), ""))
-                allocas = allocas.replace(match[0], text)
         places = " ".join(f"i32 {number}, label %region.{number}" for number in range(1, self.count))
-        return f"entry:\n{allocas}  switch i32 %place, label %coro.start [{places}]\ncoro.start:\n"
+        return f"entry:\n{memory}  switch i32 %place, label %start [{places}]\nstart:\n"
 
-    def wait(self, text: str) -> str:
-        """The text of a coroutine's wait as that of a region's end."""
-        return _WAIT.sub(self._leave, text)
-
-    def _leave(self, match: re.Match[str]) -> str:
-        self.labels.append(match[1])
+    def leave(self, label: str) -> str:
+        """The end of a region; the next one begins at a label."""
+        self.labels.append(label)
         number = len(self.labels)
-        text = self._moves(number, f"{match[1]}.out", "%frame")
-        text += f"  {match[1]}.point = getelementptr i32, ptr %frame, i64 %lane\n"
-        return f"{text}  store i32 {number}, ptr {match[1]}.point\n  ret void\n"
+        text = self._moves(number, f"%{label}.out", "%frame")
+        text += f"  %{label}.point = getelementptr i32, ptr %frame, i64 %lane\n"
+        return f"{text}  store i32 {number}, ptr %{label}.point\n  ret void\n"
 
     def epilogue(self) -> str:
         """The beginnings of the regions."""
         return "".join(
-            f"region.{number}:\n{self._moves(number, f'{label}.in', '')}  br label {label}\n"
+            f"region.{number}:\n{self._moves(number, f'%{label}.in', '')}  br label %{label}\n"
             for number, label in enumerate(self.labels, 1)
         )
 
@@ -112,42 +125,31 @@ class Regions:
         )
 
 
-def split(module: Module) -> tuple[Module, Regions | None]:
-    """A kernel in regions, in a module of its own; or the same module, whose kernel does not wait or must be a coroutine."""
+def split(module: Module, debug: bool = False) -> tuple[Module, Regions | None]:
+    """A kernel in regions, in a module of its own; or the same module, whose kernel does not wait."""
     waits = sum(_waits(op) for op in module.main.ops()) if module.main.kernel else 0
-    if (
-        not waits
-        or any(param.type == BOOL for param in module.main.params)
-        or (waits + 1) * len(module.main.ops()) > LARGEST
-    ):
+    if not waits:
         return module, None
     function = _copied(module.main)
     live = _live(function)
     crossing = set[Value]().union(*live.values())
     cheap = _cheap(function)
-    homes = {op.result: op for op in function.ops() if op.code is ops.LOCAL}
-    spilled = [value for value in _defined(function) if value in crossing and value not in cheap and value not in homes]
-    if any(_memory(value.type) is None for value in spilled):
-        return module, None
+    own = {op.result for op in function.ops() if op.code is ops.LOCAL}
+    spilled = [value for value in _defined(function) if value in crossing and value not in cheap and value not in own]
     slots, end = list[LaneSlot](), _POINTS
     for value in spilled:
         size = size_of(value.type or BOOL)
-        slots.append(LaneSlot(end, size, _memory(value.type) or ""))
+        slots.append(LaneSlot(end, size, _memory(value.type)))
         end = _aligned(end + size * WARP_SIZE)
     escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
-    kept = dict[int, int]()
-    for number, (value, op) in enumerate(homes.items()):
-        if escapes or value in crossing:
-            kept[number] = end
-            align = int(str(op.attributes["align"]))
-            size = int(str(op.attributes["count"])) * size_of(value.type.pointee)  # type: ignore[union-attr]
-            if align > _ALIGN or (size % align and size):
-                return module, None
-            end = _aligned(end + size * WARP_SIZE)
     places = {value: index for index, value in enumerate(spilled)}
     order = [sorted(places[v] for v in live[op] if v in places) for op in function.ops() if _waits(op)]
-    _Spilling(function, crossing, cheap, places).run()
-    return Module([function, *module.functions[1:]], module.links, module.losses), Regions(slots, order, kept, end)
+    spilling = _Spilling(function, crossing, cheap, places)
+    spilling.run()
+    memory = {value: index for index, value in enumerate(spilling.memory)}
+    in_loops = not debug and (waits + 1) * len(module.main.ops()) <= LARGEST
+    found = Regions(slots, order, own if escapes else own & crossing, memory, end, in_loops)
+    return Module([function, *module.functions[1:]], module.links, module.losses), found
 
 
 def _waits(op: Op) -> bool:
@@ -158,13 +160,13 @@ def _aligned(size: int) -> int:
     return size + _ALIGN - 1 & -_ALIGN
 
 
-def _memory(type: Type | None) -> str | None:
-    """What LLVM copies to move a value; None for one that is no number, vector or address."""
+def _memory(type: Type | None) -> str:
+    """What LLVM copies to move a value."""
     if isinstance(type, Ref):
         return "ptr"
     if isinstance(type, Number) and type.is_float and type.bits in (32, 64):
         return "float" if type.bits == 32 else "double"
-    return f"i{8 * size_of(type)}" if isinstance(type, (Number, Vector)) else None
+    return f"i{8 * size_of(type or BOOL)}"
 
 
 def _copied(function: Function) -> Function:

@@ -1,8 +1,8 @@
 """How the blocks of a grid run on the CPU, in our own Python: each function here is device code for no thread (`host_code`).
 
     blocks(control, function, static)     a worker's share of a launch whose threads never wait: calls `function` for each block
-    crew(control, function, static)       of one whose threads wait: `function` starts a block's threads, which then take turns
-    frame(thread, size)                   memory for a thread's coroutine
+    crew(control, function, static, frame)    of one whose threads wait: `function` starts a block's threads, which then take
+                                              turns; `frame` are the bytes that each warp needs
 
 Workers take chunks of blocks from a counter in the control record. A block whose threads all wait for other blocks is put aside,
 and the next one starts in memory of its own: up to `INTERLEAVED` blocks of a worker may wait for each other, while a kernel whose
@@ -51,7 +51,6 @@ from cuda_device.types.model import INT64, UINT32, Type
 _PATIENCE = 4
 """So many rounds in which the same number of threads yield, and nothing else happens, make room for another block."""
 _ALIGNMENT = 128
-_CACHE_LINE = 64
 _WAITING = CONTROL.offset("waiting")
 
 
@@ -86,11 +85,11 @@ def blocks(control: Any, function: Any, static: Any) -> None:
     close(block)
 
 
-def crew(control: Any, function: Any, static: Any) -> None:
+def crew(control: Any, function: Any, static: Any, frame: Any) -> None:
     """As `blocks`, for threads that wait."""
     aside = local_array(INTERLEAVED, int64)
     many = 0
-    block = with_threads(opened(control, static))
+    block = with_threads(opened(control, static), frame)
     left, x, y, z = int64(0), uint32(0), uint32(0), uint32(0)
     while not stopped(control):
         visits = many == INTERLEAVED
@@ -102,7 +101,7 @@ def crew(control: Any, function: Any, static: Any) -> None:
                 if schedule(block) == Outcome.SPINS:
                     aside[many] = block
                     many += 1
-                    block = with_threads(opened(control, static))
+                    block = with_threads(opened(control, static), frame)
                     visits = popc(many) == 1
             elif many == 0:
                 break
@@ -206,8 +205,8 @@ def opened(control: Any, static: Any) -> Any:
     return block
 
 
-def with_threads(block: Any) -> Any:
-    """A block with the records of its threads and warps, and room for the handles of their coroutines."""
+def with_threads(block: Any, frame: Any) -> Any:
+    """A block with the records of its threads and warps, and for each warp a frame of so many bytes; the launch stops without."""
     to = array_at(Block, block)
     count = to[0].count
     warps = allocate(WARP_BYTES * warps_of(block))
@@ -215,7 +214,7 @@ def with_threads(block: Any) -> Any:
     for i in range(WARP_BYTES // 4 * warps_of(block)):
         words[i] = uint32(0)
     first = allocate(Thread.itemsize * int64(count))
-    to[0].warps, to[0].handles, to[0].threads, to[0].frames = warps, allocate(8 * int64(count)), first, int64(0)
+    to[0].warps, to[0].threads, to[0].frames = warps, first, allocate(frame * warps_of(block))
     threads = array_at(Thread, first)
     for linear in range(count):
         line = linear // to[0].size_x
@@ -226,6 +225,8 @@ def with_threads(block: Any) -> Any:
         threads[linear].block = block
         threads[linear].state = warps + WARP_BYTES * int64(linear // WARP_SIZE) + 4 * int64(linear % WARP_SIZE)
         threads[linear].fuel = uint32(FUEL)
+    if to[0].frames == 0:
+        deadlock(block, Status.OUT_OF_MEMORY)
     return block
 
 
@@ -255,33 +256,9 @@ def dismiss(block: Any) -> None:
     """As `close`, of a block with threads."""
     of = array_at(Block, block)
     free(of[0].warps)
-    free(of[0].handles)
     free(of[0].threads)
     free(of[0].frames)
     close(block)
-
-
-def frame(thread: Any, size: Any) -> Any:
-    """Where a thread's coroutine lives; 0 where there is no memory. The first thread of a worker allocates for all."""
-    own = array_at(Thread, thread)
-    block = own[0].block
-    at = array_at(Block, block)
-    if at[0].frames == 0:
-        make_frames(block, size)
-    return at[0].frames + int64(own[0].linear) * at[0].stride if at[0].frames != 0 else int64(0)
-
-
-def make_frames(block: Any, size: Any) -> None:
-    """Memory for the coroutines of all threads of a block, `size` bytes each.
-
-    The stride is an odd number of cache lines: frames a power of two apart would all compete for the same few lines.
-    """
-    to = array_at(Block, block)
-    stride = size + (_CACHE_LINE - 1) & -_CACHE_LINE | _CACHE_LINE
-    memory = allocate(stride * WARP_SIZE * warps_of(block))
-    to[0].frames, to[0].stride = memory, stride
-    if memory == 0:
-        deadlock(block, Status.OUT_OF_MEMORY)
 
 
 # Turns
@@ -447,8 +424,7 @@ def deadlock(block: Any, status: Any) -> None:
 _WORKER = (INT64, INT64, INT64)
 _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "blocks": (blocks, _WORKER),
-    "crew": (crew, _WORKER),
-    "frame": (frame, (INT64, INT64)),
+    "crew": (crew, (*_WORKER, INT64)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }

@@ -15,7 +15,7 @@ from typing import ClassVar
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Function, Module, Op
+from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, OpDef, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
@@ -180,6 +180,14 @@ class Dialect(ABC):
 
         `allocas` are the lines that make the function's memory of its own.
         """
+
+    def own(self, name: str, size: int, align: int, value: Value | None = None) -> str:
+        """The lines that make memory of a thread's own, at the address `value`."""
+        return f"  {name} = alloca [{size} x i8], align {align}\n"
+
+    def variable(self, function: Function, name: str, type: str, size: int) -> tuple[str, str, str]:
+        """The lines that make memory for what debuggers look at, what they are given, and DWARF for how that leads there."""
+        return f"  {name} = alloca {type}, align 8\n", name, ""
 
     def close(self, function: Function) -> str:
         """The text behind a function's last block."""

@@ -454,19 +454,7 @@ def _variable(to: FunctionWriter, op: Op) -> None:
     value = op.operands[0]
     name = to.names[value] if value.type != BOOL else to.temporary(f"zext i1 {to.names[value]} to i8")
     place = to.variables[op.attributes["name"], value.type]
-    if not to.dialect.is_gpu:  # a coroutine takes along what anybody may read behind a barrier
-        to.line(f'call void asm sideeffect "", "r"(ptr {place})')
     to.line(f"store {to.module.memory_type(value.type)} {name}, ptr {place}, align 8")
-
-
-def _local(to: FunctionWriter, op: Op) -> None:
-    """The memory is there since the function's start; a boundary that its frame is not aligned to is found within it."""
-    _, align = local_size(op)
-    if align > to.dialect.frame_alignment:
-        # Not with llvm.ptrmask, on which LLVM stops for a GPU.
-        address = to.temporary(f"ptrtoint {to.typed(op.result)} to i64")
-        missing = to.temporary(f"and i64 {to.temporary(f'sub i64 0, {address}')}, {align - 1}")
-        to.names[op.result] = to.temporary(f"getelementptr inbounds i8, {to.typed(op.result)}, i64 {missing}")
 
 
 # Threads
@@ -553,7 +541,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.STORE: _store,
     ops.SHARED: _shared,
     ops.DYNAMIC_SHARED: _shared,
-    ops.LOCAL: _local,
+    ops.LOCAL: lambda to, op: None,  # its memory is there since the function's start
     ops.CONSTANT: lambda to, op: to.names.__setitem__(op.result, f"@{llvm_writer.constant_name(op)}"),
     ops.REGISTER: lambda to, op: to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result))),
     ops.GRID_WORD: lambda to, op: to.lines.append(
@@ -636,15 +624,15 @@ def _function(to: FunctionWriter) -> str:
     interop = function.interop
     result = llvm_writer.result(to, function.result) if interop else to.module.type(function.result)
     place = to.module.metadata.function(function)
-    head, to.label = to.dialect.open(function, result, parameters, _allocas(to) + _variables(to))
+    memory = _allocas(to) + _variables(to)
+    for value in function.params:
+        llvm_writer.unpack(to, value)
+    head, to.label = to.dialect.open(function, result, parameters, memory + "".join(to.lines))
     head = head.replace(" {\n", f"{place} {{\n", 1)
     bodies = []
     for block in function.blocks:
         to.lines = []
-        if block is function.blocks[0]:
-            for value in function.params:
-                llvm_writer.unpack(to, value)
-        else:
+        if block is not function.blocks[0]:
             to.label = to.labels[block]
         for op in block.ops:
             written = len(to.lines)
@@ -681,9 +669,15 @@ def _allocas(to: FunctionWriter) -> str:
             lines.append(f"  {to.buffers[id(op)]} = alloca [{len(op.operands)} x i64], align 8\n")
     for op in to.function.ops():
         if op.code is ops.LOCAL:
-            size, align = local_size(op)
-            align, extra = (align, 0) if align <= most else (most, align)
-            lines.append(f"  {to.name(op.result)} = alloca [{size + extra} x i8], align {align}\n")
+            (size, align), name = local_size(op), to.name(op.result)
+            if align <= most:
+                lines.append(to.dialect.own(name, size, align, op.result))
+                continue
+            lines.append(to.dialect.own(f"{name}.memory", size + align, most, op.result))
+            lines.append(f"  {name}.address = ptrtoint ptr {name}.memory to i64\n")
+            lines.append(f"  {name}.negated = sub i64 0, {name}.address\n")
+            lines.append(f"  {name}.missing = and i64 {name}.negated, {align - 1}\n")
+            lines.append(f"  {name} = getelementptr inbounds i8, ptr {name}.memory, i64 {name}.missing\n")
     return "".join(lines)
 
 
@@ -696,8 +690,9 @@ def _variables(to: FunctionWriter) -> str:
             to.variables[key] = place = to.fresh()
             node = metadata.variable(str(key[0]), key[1], op.location)
             where = metadata.place(op.location).removeprefix(", !dbg ")
-            lines.append(f"  {place} = alloca {to.module.memory_type(key[1])}, align 8\n")
-            lines.append(f"    #dbg_declare(ptr {place}, {node}, !DIExpression(), {where})\n")
+            assert key[1] is not None
+            made = to.dialect.variable(to.function, place, to.module.memory_type(key[1]), size_of(key[1]))
+            lines.append(f"{made[0]}    #dbg_declare(ptr {made[1]}, {node}, !DIExpression({made[2]}), {where})\n")
     return "".join(lines)
 
 
