@@ -128,11 +128,6 @@ def _global(op: Op, _: list[Any], scope: dict[str, Any], __: Any) -> list[Any]:
     return [scope[str(op.attributes["name"])]]
 
 
-def _import(op: Op, _: list[Any], __: Any, ___: Any) -> list[Any]:
-    name, names, level = (op.attributes[key] for key in ("name", "names", "level"))
-    return [builtins.__import__(name, {}, None, names, level)]
-
-
 def _cell(op: Op, _: list[Any], __: Any, cells: dict[str, Any]) -> list[Any]:
     if op.attributes["name"] not in cells:
         raise Unsupported
@@ -231,7 +226,6 @@ def _unsupported(_: Op, __: list[Any], ___: Any, ____: Any) -> list[Any]:
 ROWS: dict[ops.OpDef, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]], Any]] = {
     ops.PY_CONST: lambda op, _, __, ___: [op.attributes["value"]],
     ops.PY_GLOBAL: _global,
-    ops.PY_IMPORT: _import,
     ops.PY_MAP_ADD: lambda _, x, __, ___: [{**x[0], x[1]: x[2]}],
     ops.PY_CELL: _cell,
     ops.PY_SET_CELL: _unsupported,

@@ -36,9 +36,6 @@ Device code can use every statement except those [below](#what-is-missing): cont
 closures, lambdas, recursion, comprehensions, `match`, unpacking, `assert` and `raise`. The compiler infers types, evaluates
 constant expressions, and removes branches whose condition is constant.
 
-**Imports** are executed at compile time. A kernel can import modules of Python's standard library, this package, and modules
-that the program has already imported.
-
 **Lists and dicts** exist at compile time. At every point of the program the compiler knows the length of a list and the keys
 of a dict; the items may be run-time values. Lists can be appended to. Items of both can be assigned to, also through another
 name. A run-time index can read or set an item of a list, if the list has at most 64 items and all have the same type.

@@ -105,19 +105,6 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.build.append(Op(ops.PY_FUNCTION, operands, reader.stack[-1:], attributes, [], reader.build.location))
 
 
-def _import(reader: Reader, instruction: Instruction, _: Span) -> None:
-    level, names = (reader.constants[value] for value in reader.pop(2))
-    module = reader.build.op(ops.PY_IMPORT, None, name=instruction.argument, names=names, level=level)
-    reader.globals.add(module)
-    reader.push(module)
-
-
-def _import_from(reader: Reader, instruction: Instruction, _: Span) -> None:
-    value = reader.build.op(ops.PY_GETATTR, None, reader.stack[-1], name=instruction.argument)
-    reader.globals.add(value)
-    reader.push(value)
-
-
 def _delete(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.variables.pop(str(instruction.argument), None)
 
@@ -337,8 +324,6 @@ SIMPLE: dict[Opcode, tuple[ops.OpDef, int, str]] = {
 
 SPECIAL: dict[Opcode, Handler] = {
     Opcode.CONST: _constant,
-    Opcode.IMPORT: _import,
-    Opcode.IMPORT_FROM: _import_from,
     Opcode.LOAD: _load,
     Opcode.LOAD_CELL: _load_cell,
     Opcode.SAVE_CELL: _save_cell,

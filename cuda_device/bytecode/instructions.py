@@ -71,10 +71,6 @@ class Opcode(Enum):
     """Argument: name of a cell variable, which gets back the cell that SAVE_CELL pushed. `cell →`"""
     GLOBAL = auto()
     """Argument: name of a global or builtin. `→ value`"""
-    IMPORT = auto()
-    """Argument: name of a module. `level, names → module`: the outermost package if there are no names"""
-    IMPORT_FROM = auto()
-    """Argument: name of what a module holds. `module → module, value`"""
 
     # Operators.
 

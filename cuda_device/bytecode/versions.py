@@ -42,8 +42,6 @@ ADDED_ROWS[3, 11] = {
     "LOAD_CLOSURE": translate.simple(Opcode.CLOSURE, translate.value),
     "MAKE_CELL": translate.nothing,
     "LOAD_GLOBAL": translate.load_callable(Opcode.GLOBAL),
-    "IMPORT_NAME": translate.simple(Opcode.IMPORT, translate.value),
-    "IMPORT_FROM": translate.simple(Opcode.IMPORT_FROM, translate.value),
     "UNARY_POSITIVE": translate.fixed(Step(Opcode.UNARY, "+")),
     "UNARY_NEGATIVE": translate.fixed(Step(Opcode.UNARY, "-")),
     "UNARY_INVERT": translate.fixed(Step(Opcode.UNARY, "~")),
@@ -158,6 +156,7 @@ UNSUPPORTED = {
         "del of an attribute": "DELETE_ATTR",
         "a class pattern of match": "MATCH_CLASS",
         "a mapping pattern of match": "MATCH_KEYS MATCH_MAPPING",
+        "an import statement": "IMPORT_NAME IMPORT_FROM",
         "a t-string": "BUILD_INTERPOLATION BUILD_TEMPLATE",
         "code outside of a function": "IMPORT_STAR LOAD_NAME STORE_NAME DELETE_NAME LOAD_LOCALS LOAD_CLASSDEREF"
         " LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS PRINT_EXPR SETUP_ANNOTATIONS",

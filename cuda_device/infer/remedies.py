@@ -30,6 +30,7 @@ CONSTRUCTS = {
     "del of an item": "keep the items that stay: ys = xs[:i] + xs[i + 1 :]",
     "del of an attribute": "leave it out: members of structs and of arrays stay",
     "del of a global variable": "device code cannot change globals",
+    "an import statement": "import it at the top of the module",
     "class": "define it outside of the kernel",
     "a t-string": "write an f-string",
     "code outside of a function": "define a function, and decorate that",

@@ -15,7 +15,6 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import (
     closures,
     conditions,
-    host_calls,
     hosted,
     loops,
     operations,
@@ -180,7 +179,6 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_SETATTR: operations.setattr_,
     ops.PY_CONST: _const,
     ops.PY_GLOBAL: _global,
-    ops.PY_IMPORT: host_calls.import_,
     ops.PY_CELL: closures.get_cell,
     ops.PY_SET_CELL: closures.set_cell,
     ops.PY_BOX: closures.box,

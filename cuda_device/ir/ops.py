@@ -80,14 +80,6 @@ _PT, _TD, _ALL = P | T, T | D, P | T | D
 # What Python says.
 PY_CONST = OpDef("py.const", P, 0, 1, "A constant of the code object.", ("value",))
 PY_GLOBAL = OpDef("py.global", P, 0, 1, "A global or builtin name.", ("name",))
-PY_IMPORT = OpDef(
-    "py.import",
-    P,
-    0,
-    1,
-    "The module of an import statement: `names` are what is taken from it, or None; `level` counts the dots before the name.",
-    ("name", "names", "level"),
-)
 PY_CELL = OpDef("py.cell", P, 0, 1, "The content of a closure's cell.", ("name",))
 PY_SET_CELL = OpDef("py.set_cell", P, 1, 0, "An assignment to a variable of an enclosing function.", ("name",))
 PY_BOX = OpDef("py.box", P, 1, 1, "A place for a variable that nested functions assign to: its value.", ("name",))

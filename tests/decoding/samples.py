@@ -54,22 +54,11 @@ inner | MAKE_FUNCTION ('defaults', 'closure') | STORE 'inner' | LOAD 'inner' | L
 1 | RETURN"""
 
 
-def imports():
-    import math
-    from operator import add as plus
-
-    return plus(math.pi, 1)
-
-
-IMPORTS = """CONST 0 | CONST None | IMPORT 'math' | STORE 'math' | CONST 0 | CONST ('add',) | IMPORT 'operator' |
-IMPORT_FROM 'add' | STORE 'plus' | POP | LOAD 'plus' | LOAD 'math' | ATTR 'pi' | CONST 1 | CALL 2 | RETURN"""
-
 GOLDENS = [
     (star_calls, STAR_CALLS),
     (loop, LOOP),
     (asserts, ASSERTS),
     (closure, CLOSURE),
-    (imports, IMPORTS),
 ]
 
 

@@ -245,16 +245,6 @@ print(<float>, <float>, <int>)
 
 print(<bool>, <bool>, <int>)
 
-import math as <new a>, operator as <new b>
-print(<new a>.gcd(<int>, <int>), <new b>.add(<int>, 2))
-
-from math import floor, ceil as <new a>
-from operator import sub
-print(floor(<float>), <new a>(<part>), sub(<int>, <int>))
-
-from cuda_device import int16, clz
-print(int16(<small>), clz(<positive>))
-
 """)
 """Statements; behind `;=` is what there is from then on."""
 
