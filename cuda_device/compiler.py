@@ -462,17 +462,20 @@ KEPT = ("cubin", "native")
 """The stages whose artifacts are kept on disk."""
 
 
-def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
+def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None = None) -> Work:
     """Compiles a job, up to the stage `until` if it is named. Raises `CompileError` for the user's mistakes.
 
-    Machine code comes from the cache on disk if it is there; `afresh` makes it again, because what was found is of no use.
+    `typed` is what the function means, if its bytecode does not say that. Machine code comes from the cache on disk if it is
+    there; `afresh` makes it again, because what was found is of no use.
     """
     work = Work(job)
+    if typed is not None:
+        work.artifacts = {"python": typed, "typed": typed}
     names = [stage.name for stage in stages_of(job, until)]
     last = until if until in names else names[-1]
     if last not in KEPT or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
         _make(work, last)
-    elif afresh or not (_recall(work, last) or _find(work, last)):
+    elif afresh or not ((typed is None and _recall(work, last)) or _find(work, last)):
         _make(work, last)
         _entry(work, last).fill(work[last])
         disk.count(hits=-afresh, misses=1)

@@ -233,6 +233,7 @@ class CompilerBug(Exception):
     """This compiler broke one of its own invariants. Not the user's fault."""
 
     def __init__(self, message: str) -> None:
+        self.message = message
         super().__init__(
             f"{message}\nThis is a bug in cuda_device, not in your program: please report it with the kernel."
         )

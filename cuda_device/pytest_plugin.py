@@ -138,8 +138,8 @@ def _compile_for(names: list[str]) -> Callable[[], object]:
         raise pytest.UsageError(f"--target: {error}") from None
     seen = set()
 
-    def run_for_all(job: compiler.Job, until: str = "", *, afresh: bool = False) -> compiler.Work:
-        work = run(job, until, afresh=afresh)
+    def run_for_all(job: compiler.Job, until: str = "", **options: Any) -> compiler.Work:
+        work = run(job, until, **options)
         if job.kernel and job.target.on_cpu and job not in seen:
             for target in targets:
                 try:

@@ -17,18 +17,18 @@ import math
 import random
 import textwrap
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
-from ir_reader import parse
 
 import cuda_device as device
 from cuda_device.errors import CompileError
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Function, Module
+from cuda_device.ir.dominance import propagate
+from cuda_device.ir.ir_reader import read_module
+from cuda_device.ir.nodes import Module
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
@@ -36,43 +36,11 @@ from cuda_device.ir.verify import verify
 
 def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Module:
     """The module of one or more functions; each one's effects are those of its operations and callees."""
-    module = Module([parse(part, list(objects)) for part in _functions(textwrap.dedent(text))])
-    assert module.functions
-    for function in module.functions:
-        function.shown = function.shown or function.name
-    changed = True
-    while changed:
-        changed = False
-        for function in module.functions:
-            effects = _effects(module, function)
-            changed |= effects != function.effects
-            function.effects = effects
+    module = read_module(textwrap.dedent(text), list(objects))
+    propagate(module, ~Effect.TERMINATES)
     if verified:
         verify(module)
     return module
-
-
-def _functions(text: str) -> Iterator[str]:
-    """The texts of the functions: each ends with a line that is a brace."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        lines.append(line)
-        if line == "}":
-            yield "\n".join(lines)
-            lines.clear()
-    assert not "".join(lines).strip(), "".join(lines)
-
-
-def _effects(module: Module, function: Function) -> Effect:
-    effects = function.effects
-    known = {f.name: f for f in module.functions}
-    for op in function.ops():
-        if op.code is ops.CALL:
-            callee = known.get(str(op.attributes.get("callee")))
-            effects |= callee.effects if callee else Effect.PURE
-        elif Effect.TERMINATES not in op.code.effects:
-            effects |= op.code.effects
-    return effects
 
 
 def written(text: str) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from ir_programs import PROGRAMS, block_sum, fibonacci, job, saxpy
-from ir_reader import parse
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import CompileError
+from cuda_device.ir.ir_reader import parse
 from cuda_device.ir.text import show
 from cuda_device.types.architectures import parse as architecture
 from cuda_device.types.model import FLOAT32

@@ -28,11 +28,11 @@ from bad_programs import PAGES, PROGRAMS
 from generated_programs import TYPES, mutated, program
 from golden_pages import Golden
 from ir_helpers import define
-from ir_reader import parse_type
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, Location
+from cuda_device.ir.ir_reader import parse_type
 from cuda_device.types import model
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, constant, of_type

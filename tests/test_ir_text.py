@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_helpers import read
 from ir_programs import IDS, PROGRAMS, job
-from ir_reader import parse
 
 from cuda_device import compiler
 from cuda_device.ir import ops
+from cuda_device.ir.ir_reader import parse
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.ir.text import show, show_module

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ir_reader import parse_type
 
 import cuda_device as device
 from cuda_device.infer.joins import join, join_all
+from cuda_device.ir.ir_reader import parse_type
 from cuda_device.types import host, layout, promote
 from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, of_type, tuple_of
 from cuda_device.types.model import (

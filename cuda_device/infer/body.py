@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Generator as Coroutine
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
@@ -430,11 +430,7 @@ class Body:
             error.location = end.location if error.location is NOWHERE else error.location
             raise
         version.block.ops.append(end)
-        for op in version.block.ops:
-            if op.code is ops.INTRINSIC:
-                self.effects |= BY_NAME[str(op.attributes["name"])].effects
-            elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
-                self.effects |= Effect.EXITS
+        self.effects |= effects_of(version.block.ops)
 
     def carry(self, version: BlockVersion, frame: Frame, end: Op, result: State) -> None:
         """Writes what a block's end takes along: the result, or the arguments of the blocks that follow."""
@@ -474,6 +470,17 @@ _OWN = {
     **dict.fromkeys((ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE), Body.terminate),
 }
 """Operations that concern a body and its variables; the others have `RULES`."""
+
+
+def effects_of(found: Iterable[Op]) -> Effect:
+    """What operations of typed IR do, but for the functions that they call."""
+    effects = Effect.PURE
+    for op in found:
+        if op.code is ops.INTRINSIC:
+            effects |= BY_NAME[str(op.attributes["name"])].effects
+        elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
+            effects |= Effect.EXITS
+    return effects
 
 
 def _is_all_of(known: Known, value: Value) -> bool:

@@ -1,4 +1,4 @@
-"""The IR as text, which `show` prints. Tests read it back (`tests/ir_reader.py`).
+"""The IR as text, which `show` prints. `ir/ir_reader` reads it back.
 
     func @double(%x.0: float32) -> float32 typed {
     ^0(%x.0: float32):

@@ -14,12 +14,10 @@ import tempfile
 from typing import Any
 from unittest import mock
 
-import ir_reader
-
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, cubin
-from cuda_device.ir import text
+from cuda_device.ir import ir_reader, text
 from cuda_device.ir.verify import verify
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, of_type

@@ -32,9 +32,10 @@ from cuda_device.cache import programs
 from cuda_device.cache.disk import sha256
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.cubin import Cubin
-from cuda_device.device.functions import Func, Kernel, Options, fixed, func, links_of, with_options
+from cuda_device.device.functions import Func, Kernel, Options, fixed, func, kernel, links_of, with_options
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, CompileError, LaunchError, Location
+from cuda_device.errors import CallError, CompileError, CompilerBug, LaunchError, Location
+from cuda_device.ir.ops import Level
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver, report_message
 from cuda_device.runtime.gpu.grid import clustered, shape_of
@@ -76,7 +77,7 @@ from cuda_device.types.struct_classes import type_of_hint
 from cuda_device.types.vector_classes import value_of
 
 if TYPE_CHECKING:
-    from cuda_device.ir.nodes import Prototype
+    from cuda_device.ir.nodes import Function, Module, Prototype
 
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
@@ -645,7 +646,8 @@ def compile(
 
     A program that generates code passes, in place of a function, the code object of one, or the text of a module, whose last
     function is compiled; `globals` are the names that it refers to, and the function is a `@func` unless the text decorates it.
-    `result` is the type that the result must have (None: any): for any other it raises `CompileError`.
+    `result` is the type that the result must have (None: any): for any other it raises `CompileError`. The text may also be
+    typed IR, as `output="ir"` prints it, whose first function is compiled. Its types are those of the text, without `args`.
 
     The options are those of `@kernel`. With `launch_facts=True` the code relies on what `launch` checks: every array has at
     most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if it is written, shares no memory with another.
@@ -653,8 +655,13 @@ def compile(
     this way. With `by_address=True` an interoperable function is `void f(void* a, void* b, void* result)` in C++: it gets the
     addresses of its arguments and last of where its result goes, as operators of `cuda.compute` do.
     """
+    typed, source = None, f
     if not isinstance(f, (Kernel, Func)):
-        f = generated(f, globals)
+        if isinstance(f, str) and f.lstrip().startswith("func @"):
+            typed = _typed_ir(f)
+            f = _declared(typed.main)
+        else:
+            source = f = generated(f, globals)
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
     if output not in outputs:
         raise ValueError(f"output={output!r}: for target={target!r} there are {', '.join(outputs)}")
@@ -663,7 +670,9 @@ def compile(
         if not targets or isinstance(f, Func):
             raise ValueError("output='fatbin' is of a kernel, for at least one target")
         again = {"link": link, "launch_facts": launch_facts, **options}
-        return _fatbin(f, args, [compile(f, *args, target=each, **again) for each in targets], again)
+        cubins = [compile(source, *args, target=each, **again) for each in targets]
+        linked = link or f.options.link
+        return _fatbin(cubins, None if linked else compile(source, *args, target=targets[-1], output="ptx", **again))
     if not isinstance(target, str) and isinstance(target, Sequence):
         raise ValueError(f"output={output!r} is for one target: several are for 'fatbin'")
     job = job_of(f, args, target, options, links_of(link, "compile"))
@@ -674,7 +683,12 @@ def compile(
         raise TypeError(f"by_address=True is for functions with @func(interop=True), not {f!r}")
     job = replace(job, options=replace(job.options, launch_facts=launch_facts), by_address=by_address or is_host)
     stage = {"ir": "typed", "callable": "object"}.get(output, output)
-    work = compiler.run(job, stage)
+    try:
+        work = compiler.run(job, stage, typed=typed)
+    except CompilerBug as error:
+        if typed is None:
+            raise
+        raise CompileError(f"the IR cannot be compiled: {error.message}", help=_IR) from error
     shown = next(s for s in compiler.stages_of(job, stage) if s.name == stage).show(work[stage])
     symbol = work["typed"].main.name if stage == "typed" or is_host else work.outline.symbol
     record = record_of(work, defaults_of(f.underlying), has_program=stage != "typed" and not is_host)
@@ -718,7 +732,43 @@ def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel |
     return func(last) if isinstance(last, FunctionType) else last
 
 
-def _fatbin(f: Kernel | Func, args: Sequence[Any], cubins: Sequence[Compiled], again: dict[str, Any]) -> Compiled:
+_IR = 'compare it with what compile(…, output="ir") prints'
+
+
+def _typed_ir(text: str) -> Module:
+    """The module that is written as typed IR."""
+    from cuda_device.infer.body import effects_of
+    from cuda_device.ir.dominance import propagate
+    from cuda_device.ir.ir_reader import read_module
+    from cuda_device.ir.verify import verify
+
+    try:
+        module = read_module(text)
+        for function in module.functions:
+            if function.level is not Level.TYPED:
+                raise ValueError(f"{function.name} is not typed")
+            function.effects = effects_of(function.ops())
+        verify(module)
+    except (KeyError, ValueError, CompilerBug) as error:
+        reason = error.message if isinstance(error, CompilerBug) else error
+        reason = f"there is no intrinsic {error}" if isinstance(error, KeyError) else reason
+        raise CompileError(f"the text is not typed IR: {reason}", help=_IR) from None
+    propagate(module)
+    return module
+
+
+def _declared(main: Function) -> Kernel | Func:
+    """A function with the parameters of a typed one, and no body."""
+    hints = [each.hint for each in main.params]
+    names = [hint if hint.isidentifier() and hints.count(hint) == 1 else f"_{i}" for i, hint in enumerate(hints)]
+    scope: dict[str, Any] = {}
+    exec(f"def {main.name}({', '.join(names)}): ...", scope)
+    made: FunctionType = scope[main.name]
+    made.__annotations__ = dict(zip(names, main.signature, strict=True))
+    return kernel(made) if main.kernel else func(made)
+
+
+def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     """The cubins of several targets in one file, with PTX of the last one for later GPUs."""
     try:
         from cuda.bindings import nvfatbin
@@ -733,8 +783,7 @@ def _fatbin(f: Kernel | Func, args: Sequence[Any], cubins: Sequence[Compiled], a
         for each in cubins:
             nvfatbin.add_cubin(handle, each.code, len(each.code), each.target.removeprefix("sm_"), each.symbol)
         last = cubins[-1]
-        ptx = compile(f, *args, target=last.target, output="ptx", **again)
-        if is_whole(ptx) and not again["link"] and not f.options.link:
+        if ptx is not None and is_whole(ptx):
             text = str(ptx).encode() + b"\0"
             nvfatbin.add_ptx(handle, text, len(text), last.target.removeprefix("sm_"), last.symbol, "")
         code = bytearray(nvfatbin.size(handle))

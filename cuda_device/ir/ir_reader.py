@@ -1,6 +1,9 @@
 """Reads the text of types and of IR: `parse_type(str(T)) == T`, `show(parse(show(f))) == show(f)`.
 
-parse_type("array<float32, 2, C>")       Array(FLOAT32, 2, Layout.C)
+    parse_type("array<float32, 2, C>")       Array(FLOAT32, 2, Layout.C)
+    read_module("func @f -> …")              a module of all functions in the text
+
+Programs pass typed IR to `compile` in this form, and tests what they do not want to write as Python.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types.model import (
     NONE,
@@ -134,6 +137,17 @@ _SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}
 
 
 # Functions
+
+
+def read_module(text: str, objects: Sequence[object] = ()) -> Module:
+    """The functions that print as `text`, of which each ends with a line that is a brace. Raises `ValueError`."""
+    ends = [match.end() for match in re.finditer(r"^\}$", text, re.MULTILINE)]
+    if not ends or text[ends[-1] :].strip():
+        raise ValueError("the text does not end with a line '}'")
+    module = Module([parse(text[start:end], objects) for start, end in zip([0, *ends], ends, strict=False)])
+    for function in module.functions:
+        function.shown, function.signature = function.name, tuple(each.type or NONE for each in function.params)
+    return module
 
 
 def parse(text: str, objects: Sequence[object] = ()) -> Function:
