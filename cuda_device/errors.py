@@ -98,8 +98,8 @@ class ArgumentError(TypeError, ValueError):
 class CompileError(Error):
     """Device code that cannot be compiled.
 
-    `reason` is one line. `location` says where, `help` what to do, and `chain` how the place was reached: the calls,
-    innermost first.
+    `reason` says in one line what is wrong, `location` says where, and `help` says what to do. `chain` lists the calls that
+    lead there, innermost first.
     """
 
     def __init__(self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()) -> None:
@@ -167,16 +167,16 @@ class Loss:
 
 
 class PrecisionWarning(UserWarning):
-    """A kernel loses digits in a way that is seldom intended.
+    """A kernel loses digits in a way that is probably unintended.
 
-    Either a Python int takes a type of 8 or 16 bits, or a value that was computed in float32, as Python floats are, becomes a
-    float64 or complex128. The compiler warns once for each place and specialisation. Exact constants never warn. Python's
-    warning filters turn it off. Checked mode reports Python ints that do not fit the type that they take.
+    Either a Python int takes a type of 8 or 16 bits, or a value that was computed in float32, as for Python floats, becomes a
+    float64 or complex128. The compiler warns once for each place and specialisation. Exact constants never warn. To turn it
+    off, use Python's warning filters. Checked mode reports Python ints that do not fit the type that they take.
     """
 
 
 class LaunchError(Error, ValueError):
-    """A launch that cannot be made, because of its grid, block, shared memory, stream or arguments. Nothing was started.
+    """The launch is impossible because of its grid, block, shared memory, stream or arguments. Nothing was started.
 
     `reason` is one line; `help` says what to do.
     """
@@ -198,10 +198,10 @@ class UnalignedError(CompileError, LaunchError):
 
 
 class KernelError(Error):
-    """An error that a running kernel reported: a failed assertion, an exception, a deadlock, or an error of checked mode.
+    """A running kernel reported an error: a failed assertion, an exception, a deadlock, or an error found by checked mode.
 
-    `block`, `thread` and `location` identify the thread and the place. They are None and `NOWHERE` if no single thread or
-    place reported.
+    `block`, `thread` and `location` identify the thread and the place. They are None and `NOWHERE` if the error does not belong
+    to a single thread or place.
     """
 
     def __init__(
@@ -212,9 +212,9 @@ class KernelError(Error):
 
 
 class GroupError(Error, ExceptionGroup[Exception]):
-    """The errors of the devices of a group: an `ExceptionGroup` whose exceptions each have a note of the rank and device.
+    """The errors of the devices of a group, an `ExceptionGroup`; a note on each exception names the rank and the device.
 
-    `ranks` are the ranks of the exceptions, in their order: a `TimeoutError` is that of a device that did not come back.
+    `ranks` are the ranks of the exceptions, in the same order. A `TimeoutError` means that the device did not return in time.
     """
 
     ranks: Sequence[int] = ()

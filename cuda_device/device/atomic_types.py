@@ -39,7 +39,7 @@ def check(dtype: model.Type) -> None:
 class AtomicInterface:
     """A number, or another value of up to 16 bytes, that several threads may access at once. Device code only.
 
-    `atomic_ref` and `Atomic` make these objects. `load`, `store` and `wait` work on values of any type. `exch` and `cas` work
+    `atomic_ref` and `Atomic` create these objects. `load`, `store` and `wait` work on values of any type. `exch` and `cas` work
     on values of up to 8 bytes, and exchange and compare their bits, including padding. The other methods are for numbers.
 
     `memory` is a memory order of C++: 'relaxed', 'consume', 'acquire', 'release', 'acq_rel' or 'seq_cst'. `scope` is the set
@@ -116,9 +116,9 @@ class AtomicInterface:
 
 
 class Atomic(AtomicInterface, Aligned):
-    """A number, or another value of up to 16 bytes, in memory of its own.
+    """An atomic number, or another atomic value of up to 16 bytes, as a struct member or a local object.
 
-    On the host it is the type hint of a struct's member. The member is aligned to its size, or to `align` bytes if that is
+    On the host, use it as the type hint of a struct's member. The member is aligned to its size, or to `align` bytes if that is
     more:
 
         @device.struct
@@ -127,9 +127,9 @@ class Atomic(AtomicInterface, Aligned):
 
     A struct with such a member has identity. It lives in an array (`numpy_dtype(lock)` is the dtype of one on the host), is
     accessed by reference (`locks[i].holder.add(1)`, `m = locks[i]`), and cannot be copied or returned. In device code,
-    `Atomic(dtype)` makes an atomic that belongs to one thread and starts at 0. What `atomic_ref` returns is an instance of
-    `Atomic` as well. Raises `TypeError` for a type that no atomic can hold, and `ValueError` for an invalid alignment.
-    Specification: 'Atomics'.
+    `Atomic(dtype)` creates an atomic that belongs to one thread and starts at 0. `atomic_ref` also returns an instance of
+    `Atomic`. Raises `TypeError` for a type that no atomic can hold, and `ValueError` for an invalid alignment. Specification:
+    'Atomics'.
     """
 
     def __init__(self, dtype: Any, align: int = 1) -> None:

@@ -217,7 +217,7 @@ def by_loop(_: AtomicAccess) -> Tree:
 
 
 def atomic_ref(array: Any, index: Any) -> AtomicInterface:
-    """Refers to the element `array[index]` for atomic access: an `AtomicInterface`.
+    """Returns an `AtomicInterface` for atomic access to the element `array[index]`.
 
     `array` is a writable array in global, shared or local memory. Its elements have 1, 2, 4, 8 or 16 bytes and are aligned to
     their size. `index` is an integer or a tuple of integers; negative ones count from the end. Specification: 'Atomics'.
@@ -226,7 +226,7 @@ def atomic_ref(array: Any, index: Any) -> AtomicInterface:
 
 
 def threadfence(memory: str = "seq_cst", scope: str = "system") -> None:
-    """Orders this thread's memory accesses before and after it, as C++'s `atomic_thread_fence` does.
+    """Orders this thread's memory accesses before and after the call, like C++'s `atomic_thread_fence`.
 
     The parameters are those of the methods of `AtomicInterface`. Specification: 'Atomics'.
     """

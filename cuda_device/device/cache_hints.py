@@ -25,20 +25,21 @@ _STORES = ("wb", "cg", "cs", "wt")
 
 
 def cache_load(array: Any, index: Any, cache: str) -> Any:
-    """Returns `array[index]`, with a hint for the caches: CUDA's `__ldca`, `__ldcg`, `__ldcs`, `__ldlu` and `__ldcv`.
+    """Loads `array[index]` with a hint for the caches: CUDA's `__ldca`, `__ldcg`, `__ldcs`, `__ldlu` and `__ldcv`.
 
     `cache` is a constant: "ca" (all caches), "cg" (not L1), "cs" (streaming: probably read once), "lu" (last use) or "cv" (no
-    cached copy). The array is in global memory; its elements are numbers or vectors of 1, 2, 4, 8 or 16 bytes. `index` is an
-    integer or a tuple of integers. The CPU stream just reads. Device code only. Raises `CompileError` for anything else.
+    cached copy). The array must be in global memory, and its elements must be numbers or vectors of 1, 2, 4, 8 or 16 bytes.
+    `index` is an integer or a tuple of integers. On the CPU stream the hint has no effect. Device code only. Raises
+    `CompileError` for other arguments.
     """
     raise DeviceOnlyError.of("cache_load")
 
 
 def cache_store(array: Any, index: Any, value: Any, cache: str) -> None:
-    """Does `array[index] = value`, with a hint for the caches: CUDA's `__stwb`, `__stcg`, `__stcs` and `__stwt`.
+    """Stores `value` to `array[index]` with a hint for the caches: CUDA's `__stwb`, `__stcg`, `__stcs` and `__stwt`.
 
     `cache` is a constant: "wb" (write back), "cg" (not L1), "cs" (streaming: probably not used soon) or "wt" (write through).
-    The rest is as for `cache_load`.
+    Otherwise like `cache_load`.
     """
     raise DeviceOnlyError.of("cache_store")
 

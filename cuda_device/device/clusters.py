@@ -31,23 +31,24 @@ _MOST = 16
 """A GPU can be asked for clusters of more blocks than 8."""
 
 cluster_idx: Dim3 = device_value(
-    "cluster_idx", "The indices of the block's cluster in the grid of clusters: `Dim3` of uint32; sm_90 and later."
+    "cluster_idx", "The indices of the block's cluster in the grid of clusters: `Dim3` of uint32. For sm_90 and later."
 )
 cluster_dim: Dim3 = device_value(
-    "cluster_dim", "The number of blocks of a cluster along each axis: `Dim3` of uint32; sm_90 and later."
+    "cluster_dim", "The number of blocks in a cluster along each axis: `Dim3` of uint32. For sm_90 and later."
 )
 block_rank: np.int32 = device_value(
-    "block_rank", "The block's number in its cluster, x fastest: int32, 0 where each block is one; sm_90 and later."
+    "block_rank",
+    "The block's number in its cluster, counted along x first: int32; 0 without clusters. For sm_90 and later.",
 )
 
 
 def cluster_shared(array: Any, rank: Any) -> Any:
-    """Returns the array that another block of the cluster has in the place of the shared array `array`: CUDA's `mapa`.
+    """Returns the shared array of another block of the cluster that corresponds to `array`: PTX's `mapa`.
 
-    `rank` is the `block_rank` of that block, an integer. Call `cluster_sync` before the first access, so that the block has
-    begun, and behind the last one, so that it has not ended. Atomics on such an array need the scope "device", also those of
-    the block whose array it is. The race detector does not know that both are the same memory. Device code for sm_90 and
-    later. Raises `CompileError` for what is no shared array, and in checked mode reports a rank that no block has.
+    `rank` is the `block_rank` of that block, an integer. Call `cluster_sync` before the first access, so that the other block
+    has started, and after the last one, so that it has not yet ended. All atomics on such an array need the scope "device",
+    including those of the block that owns it. The race detector treats the two arrays as different memory. Device code only,
+    for sm_90 and later. Raises `CompileError` if `array` is not a shared array. Checked mode reports a rank that no block has.
     """
     raise DeviceOnlyError.of("cluster_shared")
 

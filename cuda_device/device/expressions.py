@@ -27,7 +27,7 @@ class _ConstExprOf:
 
 
 class ConstExpr:
-    """A type hint: the argument must be a constant expression. `ConstExpr[type]` says its type too.
+    """A type hint: the argument must be a constant expression. `ConstExpr[type]` also states its type.
 
     A kernel specialises on the value of such a parameter. Specification: 'Constant Expressions'.
     """

@@ -244,7 +244,7 @@ class DecoratedFunction:
 
 
 class Func(DecoratedFunction):
-    """A heterogeneous function: an ordinary call of `underlying` on the host, compiled in device code."""
+    """A heterogeneous function: it calls `underlying` on the host, and is compiled in device code."""
 
     def __init__(self, underlying: FunctionType, options: FunctionOptions) -> None:
         super().__init__(underlying)
@@ -265,7 +265,7 @@ class Func(DecoratedFunction):
 
 
 class Kernel(DecoratedFunction):
-    """A kernel: device code that `launch` starts. `underlying` is the decorated function."""
+    """A kernel: a device function that `launch` starts. `underlying` is the decorated Python function."""
 
     # What machine code looks up at each launch has a place of its own.
     __slots__ = ("native",)
@@ -290,10 +290,10 @@ class Kernel(DecoratedFunction):
     def bind(
         self, *, grid: Any = None, block: Any = None, shared: Any = 0, threads: Any = None, cluster: Any = None
     ) -> Any:
-        """Returns a `BoundKernel`: the kernel with the size of its launches, called as `bound(*args, stream=…)`.
+        """Returns a `BoundKernel`: the kernel with its launch configuration, called as `bound(*args, stream=…)`.
 
-        Each parameter is what `launch` takes, or a function of the kernel's arguments that returns it. Raises `TypeError` if such
-        a function takes other parameters, and if neither `grid` nor `threads` is given.
+        Each argument is a value that `launch` takes, or a function of the kernel's arguments that returns such a value. Raises
+        `TypeError` if such a function takes other parameters, and if neither `grid` nor `threads` is given.
         """
         # It lies above this module, and is found as programs find it.
         return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads, cluster)
@@ -306,7 +306,7 @@ class Kernel(DecoratedFunction):
     def timings(self) -> dict[str, float]:
         """Returns the seconds that each compiler stage took for the newest variant; empty before the first launch.
 
-        Machine code that was found in the cache on disk is listed as "cache" alone.
+        If the machine code was found in the cache on disk, the only entry is "cache".
         """
         variants = list(self.variants.values())
         return dict(variants[-1].work.seconds) if variants else {}
@@ -409,10 +409,10 @@ def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function heterogeneous: callable on the host and in device code.
 
     With `interop=True`, CUDA C++ can call it: `compile` gives it the symbol and the calling convention of an `extern "C"`
-    function of that name. `link` defines functions of C++ that it calls, as in `extern`. The other keywords are options of
-    `compile` for this function alone (see `Options`); when a kernel calls it, those of the kernel apply. Raises `TypeError`
-    for an unknown keyword, an invalid value, or if `function` is not a plain function. Specification: 'Heterogeneous
-    Functions'.
+    function of the same name. `link` is the code that defines the C++ functions that it calls, as in `extern`. The other
+    keywords are the options with which `compile` compiles this function (see `Options`); when a kernel calls it, the kernel's
+    options apply. Raises `TypeError` for an unknown keyword, an invalid value, or if `function` is not a plain function.
+    Specification: 'Heterogeneous Functions'.
     """
     options = _options("func", keywords)
 
@@ -447,20 +447,20 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
 
     `checked=True`, or the environment variable CUDA_DEVICE_CHECKED=1, makes the kernel report mistakes as a `KernelError`:
     indices out of bounds, integer division by zero, variables that were never assigned, Python ints, lanes and masks that do
-    not fit, and barriers that some threads do not reach. That is the default on CPU streams; `checked=False` or
-    CUDA_DEVICE_CHECKED=0 turns it off. `fastmath=True` does what `-use_fast_math` does in nvcc; a set selects parts of that,
-    or of LLVM's flags: nnan, ninf, nsz, arcp, contract, afn (approximate division, square roots and functions), reassoc, ftz.
-    `max_threads` is the largest block that may be launched (a larger one is a `LaunchError`), `min_blocks` the number of such
-    blocks that should fit on a multiprocessor, and `max_registers` the largest number of registers of a thread. `stack_size`
-    is the minimum stack of a thread on a GPU in bytes; kernels with recursion get 32 KiB by default, or less if all stacks
-    would take more than an eighth of the GPU's memory. `cluster` is the size of the clusters of every launch, as `launch` takes
-    it (`__cluster_dims__` in CUDA C++). `lineinfo=True` adds line tables for profilers, `level` is LLVM's
-    optimisation level, and `contract=False` prevents the fusion of products and sums. `debug=True` is for debuggers: the code
-    is not optimised, unless `level` says so, and describes lines and variables to gdb and cuda-gdb.
+    not fit, and barriers that some threads do not reach. This is the default on CPU streams; `checked=False` or
+    CUDA_DEVICE_CHECKED=0 turns it off. `fastmath=True` has the effect of nvcc's `-use_fast_math`; a set selects single flags:
+    nnan, ninf, nsz, arcp, contract, afn (approximate division, square roots and functions), reassoc, ftz. `max_threads` is the
+    largest block size that may be launched (a larger one raises a `LaunchError`), `min_blocks` is the number of such blocks
+    that should fit on a multiprocessor, and `max_registers` is the maximum number of registers for each thread. `stack_size` is
+    the minimum stack size of a GPU thread in bytes; kernels with recursion get 32 KiB by default, or less if all stacks would
+    take more than an eighth of the GPU's memory. `cluster` is the size of the clusters of every launch, as `launch` takes it
+    (`__cluster_dims__` in CUDA C++). `lineinfo=True` adds line tables for profilers, `level` is LLVM's optimisation level, and
+    `contract=False` prevents the fusion of products and sums. `debug=True` is for debuggers: it turns optimisation off, unless
+    `level` is given, and describes lines and variables to gdb and cuda-gdb.
 
-    With `interop=True` the kernel has the symbol and the parameters of a `__global__` function of its name in CUDA C++.
-    `link` is what is linked to it, as in `extern`. `nvtx=True`, or the environment variable CUDA_DEVICE_NVTX=1, puts each
-    launch, as the host sees it, into an NVTX range of the kernel's name, for Nsight Systems (`pip install nvtx`).
+    With `interop=True`, the kernel has the symbol and the parameters of a `__global__` function of the same name in CUDA C++.
+    `link` is the code to link to it, as in `extern`. `nvtx=True`, or the environment variable CUDA_DEVICE_NVTX=1, puts the
+    host's part of each launch into an NVTX range with the kernel's name, for Nsight Systems (`pip install nvtx`).
 
     Raises `TypeError` for an unknown keyword or an invalid value, if `function` is not a plain function, and for a parameter
     called grid, block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.
@@ -491,10 +491,11 @@ _SYMBOL = re.compile(r"(?!__nv_|WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
 
 
 class Extern(DecoratedFunction):
-    """A function of CUDA C++ that device code can call. `underlying` is the decorated stub.
+    """A CUDA C++ function that device code can call. `underlying` is the decorated stub.
 
-    `parameters` and `result` are its types; the result of a `void` function is the type of None. `link` is what defines it.
-    `cpp` is how C++ calls it, where that is not its symbol: a template with arguments, or one of several of a name.
+    `parameters` and `result` are its types; the result of a `void` function is the type of None. `link` holds the code that
+    defines it. `cpp` is the name by which C++ calls it if that is not its symbol: a template with arguments, or an overloaded
+    function.
     """
 
     def __init__(
@@ -516,7 +517,7 @@ class Extern(DecoratedFunction):
 
     @property
     def links(self) -> tuple[Any, ...]:
-        """What is linked to a kernel that calls it: a source of C++ gets a function of this symbol, if it has none."""
+        """What is linked to a kernel that calls it. A C++ source that lacks this symbol gets a function with it."""
         return self.link if self.cpp is None else tuple(Instance(self, each) for each in self.link)
 
     @property
@@ -595,14 +596,14 @@ def extern(
 def extern(
     function: Callable[..., Any] | None = None, /, *, symbol: str | None = None, link: Any = (), cpp: str | None = None
 ) -> Any:
-    """Declares a function of CUDA C++ that device code can call: a stub with a type hint for each parameter and the result.
+    """Declares a CUDA C++ function that device code can call: a stub with a type hint for each parameter and the result.
 
-    `symbol` is its name for the linker, the stub's by default (`extern "C"`). `link` is what defines it, linked to every
-    kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a file of C++,
-    `cuda_source(…)`, what `device.compile` gave, or several of them. `cpp="ns::norm<float>"` names a function in the sources of
-    C++ that is not `extern "C"`: a template with its arguments, or an overload, which the types of the hints choose. Structs
-    have the names of their classes in C++, where their layouts are checked. The stub's body takes the function's place on the
-    host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
+    `symbol` is its name for the linker, by default the name of the stub (`extern "C"`). `link` is the code that defines it,
+    which is linked to every kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a
+    C++ file, `cuda_source(…)`, a result of `device.compile`, or several of these. `cpp="ns::norm<float>"` names a function in
+    C++ source that is not `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints
+    select one. Structs have the names of their classes in C++, which checks their layouts. The stub's body replaces the
+    function on the host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
     `cuda::interoperable_array_descriptor`. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
     Specification: 'Interoperable Functions'.
     """

@@ -36,18 +36,19 @@ def ptx(
 ) -> Any:
     """Executes PTX instructions, like `asm` in CUDA C++. Returns `result`: None, a number type, or a tuple of number types.
 
-    In `template`, a constant string, `$0`, `$1`, … are the results and then the operands; `$$` is a dollar sign. An operand is a
-    number of 16, 32 or 64 bits (the registers of CUDA C++'s constraints h, r, l, f, d; a Python number has 32 bits), or an array,
-    which stands for the address of its first element: in shared memory for `ld.shared`, else a generic one. Registers and
-    labels of the template's own belong into braces: the compiler may copy the code.
+    In `template`, a constant string, `$0`, `$1`, … stand for the results, followed by the operands; `$$` is a dollar sign. An
+    operand is a number of 16, 32 or 64 bits (the registers of CUDA C++'s constraints h, r, l, f, d; a Python number has 32
+    bits), or an array, which stands for the address of its first element. Addresses of shared arrays are those that `ld.shared`
+    takes; all others are generic. Put registers and labels that the template declares into braces, because the compiler may
+    copy the code.
 
-    With `volatile` (the default) the instructions are executed as often and in the order that the program says, by the same
-    threads, and no access to memory moves across them. With `volatile=False` the results depend on the operands alone: the
-    compiler may merge, move and drop them.
+    With `volatile` (the default), the instructions are executed as often as in the program, in the same order and by the same
+    threads, and no memory access moves across them. With `volatile=False`, the results must depend only on the operands, and
+    the compiler may merge, move and remove the instructions.
 
-    `host` is what the CPU stream and the host call in its place, with the same operands; its result becomes `result`. Without it
-    the CPU stream raises `CompileError`, and the host `DeviceOnlyError`. An instruction that the target lacks, and a template
-    that names too many operands, is a `CompileError`.
+    The CPU stream and the host call the function `host` instead, with the same operands, and convert its result to `result`.
+    Without `host`, the CPU stream raises `CompileError` and the host raises `DeviceOnlyError`. Raises `CompileError` for an
+    instruction that the target lacks, and for a template that names too many operands.
     """
     if host is None:
         raise DeviceOnlyError.of("ptx without host=…")
@@ -145,7 +146,7 @@ ROW = Intrinsic(ptx, "ptx", _never, _lower, effects=ops.PTX.effects)
 
 
 class MachineInstruction(Extern):
-    """What `intrinsic` makes of a function, which is `underlying`: `instruction` is what a GPU executes for a call of it."""
+    """The result of `intrinsic`: a GPU executes `instruction` for a call. `underlying` is the decorated function."""
 
     def __init__(self, underlying: FunctionType, instruction: str) -> None:
         super().__init__(underlying)
@@ -172,13 +173,13 @@ class MachineInstruction(Extern):
 
 
 def intrinsic(instruction: str, /) -> Callable[[Callable[..., Any]], MachineInstruction]:
-    """Declares a function that is one instruction of a GPU, or a few, whose result depends on the arguments alone.
+    """Declares a function that is one GPU instruction, or a few, whose result depends only on the arguments.
 
-    `instruction` is the name of an intrinsic of LLVM, "llvm.nvvm.…", or text of PTX in which `$0` is the result, and `$1` and so
-    on are the arguments. The decorated function has a hint for each parameter and for the result, numbers of 32 or 64 bits
-    (in PTX also 16), and a body that computes the same for the host and the CPU stream, or `...`. Arguments become the
-    parameters' types as those of `extern` do. `device.ptx` is for instructions that access memory. Raises `TypeError` for
-    other types, `ValueError` for text that names no result, or more operands than there are.
+    `instruction` is the name of an LLVM intrinsic, "llvm.nvvm.…", or PTX text in which `$0` is the result, and `$1` and so on
+    are the arguments. The decorated function has a hint for each parameter and for the result, which are numbers of 32 or 64
+    bits (in PTX also 16), and a body that computes the same for the host and the CPU stream, or `...`. Arguments are converted
+    to the parameters' types, as for `extern`. For instructions that access memory, use `device.ptx`. Raises `TypeError` for
+    other types, and `ValueError` for text that does not name the result or names too many operands.
     """
 
     def decorate(target: Callable[..., Any]) -> MachineInstruction:

@@ -49,11 +49,12 @@ class MachineFunction:
 
 
 def byte_perm(x: Integer, y: Integer, selector: Integer) -> uint32:
-    """Four of the eight bytes of `x` and `y`, chosen by the four lowest hexadecimal digits of `selector`: CUDA's `__byte_perm`.
+    """Returns four of the bytes of `x` and `y`, selected by the low hex digits of `selector`: CUDA's `__byte_perm`.
 
-    Bytes 0 to 3 are those of `x`, the lowest first, 4 to 7 those of `y`. The lowest digit chooses the lowest byte of the result,
-    a uint32. A digit of 8 or more gives eight copies of the sign of byte `digit - 8`. Works on host and device. Arguments
-    become uint32. Raises `TypeError` (in device code `CompileError`) if an argument is not an integer.
+    Bytes 0 to 3 are those of `x`, the lowest first, and bytes 4 to 7 are those of `y`. The four lowest hexadecimal digits of
+    `selector` select the bytes of the result, a uint32, from the lowest up. A digit of 8 or more gives eight copies of the sign
+    bit of byte `digit - 8`. Works on host and device. Arguments become uint32. Raises `TypeError` (in device code
+    `CompileError`) if an argument is not an integer.
     """
     return _on_host(byte_perm, x, y, selector)
 
@@ -71,11 +72,11 @@ def _byte_perm(x: Any, y: Any, selector: Any) -> Any:
 
 
 def dp4a(a: Integer, b: Integer, c: Integer) -> int32 | uint32:
-    """`c` plus the four products of the bytes of `a` with those of `b`: CUDA's `__dp4a`.
+    """Returns `c` plus the dot product of the four bytes of `a` with those of `b`: CUDA's `__dp4a`.
 
-    All three are uint32, and their bytes unsigned, if they promote to an unsigned type; else they are int32, and their bytes
-    signed. The result has that type, and wraps. Works on host and device. Raises `TypeError` (in device code `CompileError`) for
-    what is no integer of at most 32 bits.
+    If the arguments promote to an unsigned type, they become uint32 and their bytes are unsigned; otherwise they become int32
+    and their bytes are signed. The result has the same type, and wraps around. Works on host and device. Raises `TypeError` (in
+    device code `CompileError`) if an argument is not an integer of at most 32 bits.
     """
     return _on_host(dp4a, a, b, c)
 
@@ -90,29 +91,29 @@ def _dp4a(a: Any, b: Any, c: Any) -> Any:
 
 
 def funnelshift_l(lo: Integer, hi: Integer, shift: Integer) -> uint32:
-    """The upper 32 bits of `hi` and `lo`, side by side, shifted to the left by `shift & 31`: CUDA's `__funnelshift_l`.
+    """Shifts the 64 bits of `hi` and `lo` left by `shift & 31` and returns the upper 32 bits: CUDA's `__funnelshift_l`.
 
-    If `lo` and `hi` are equal, this is a rotation. Works on host and device. Arguments and result are uint32. Raises `TypeError`
-    (in device code `CompileError`) if an argument is not an integer.
+    If `lo` and `hi` are equal, this is a rotation. Works on host and device. Arguments and result are uint32. Raises
+    `TypeError` (in device code `CompileError`) if an argument is not an integer.
     """
     return _on_host(funnelshift_l, lo, hi, shift)
 
 
 def funnelshift_lc(lo: Integer, hi: Integer, shift: Integer) -> uint32:
-    """As `funnelshift_l`, but it shifts by `min(shift, 32)`: CUDA's `__funnelshift_lc`."""
+    """Like `funnelshift_l`, but shifts by `min(shift, 32)`: CUDA's `__funnelshift_lc`."""
     return _on_host(funnelshift_lc, lo, hi, shift)
 
 
 def funnelshift_r(lo: Integer, hi: Integer, shift: Integer) -> uint32:
-    """The lower 32 bits of `hi` and `lo`, side by side, shifted to the right by `shift & 31`: CUDA's `__funnelshift_r`.
+    """Shifts the 64 bits of `hi` and `lo` right by `shift & 31` and returns the lower 32 bits: CUDA's `__funnelshift_r`.
 
-    Otherwise as `funnelshift_l`.
+    Otherwise like `funnelshift_l`.
     """
     return _on_host(funnelshift_r, lo, hi, shift)
 
 
 def funnelshift_rc(lo: Integer, hi: Integer, shift: Integer) -> uint32:
-    """As `funnelshift_r`, but it shifts by `min(shift, 32)`: CUDA's `__funnelshift_rc`."""
+    """Like `funnelshift_r`, but shifts by `min(shift, 32)`: CUDA's `__funnelshift_rc`."""
     return _on_host(funnelshift_rc, lo, hi, shift)
 
 
@@ -137,11 +138,11 @@ def _funnelshift_rc(lo: Any, hi: Any, shift: Any) -> Any:
 
 
 def mulhi(x: Integer, y: Integer) -> int32 | uint32 | int64 | uint64:
-    """The upper half of the exact product `x * y`: CUDA's `__mulhi`, `__umulhi`, `__mul64hi` and `__umul64hi`.
+    """Returns the upper half of the exact product `x * y`: CUDA's `__mulhi`, `__umulhi`, `__mul64hi` and `__umul64hi`.
 
-    Both are converted to int32, uint32, int64 or uint64, the narrowest that holds their promoted type, which is the result's.
-    Works on host and device. Raises `TypeError` (in device code `CompileError`) if an argument is not an integer, and
-    for a uint64 beside a signed integer.
+    Both arguments are converted to the narrowest of int32, uint32, int64 and uint64 that holds their promoted type; the result
+    has this type. Works on host and device. Raises `TypeError` (in device code `CompileError`) if an argument is not an
+    integer, and if a uint64 is combined with a signed integer.
     """
     return _on_host(mulhi, x, y)
 
@@ -275,16 +276,16 @@ VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*FAMILIES.items(), 
 
 
 def clock64() -> np.int64:
-    """A counter of clock cycles of the multiprocessor, an int64: CUDA's `clock64`.
+    """Returns a counter of the multiprocessor's clock cycles, an int64: CUDA's `clock64`.
 
-    The difference of two values in one thread is the time between them. Memory accesses are not moved across a call. On the CPU
-    stream and on the host it counts the nanoseconds of a monotonic clock.
+    The difference between two values in one thread is the elapsed time. The compiler does not move memory accesses across a
+    call. On the CPU stream and on the host, the counter is a monotonic clock in nanoseconds.
     """
     return np.int64(time.monotonic_ns())
 
 
 def globaltimer() -> np.uint64:
-    """The time in nanoseconds, a uint64: PTX's `%globaltimer`. GPUs update it once a microsecond or less often.
+    """Returns the time in nanoseconds, a uint64: PTX's `%globaltimer`. GPUs update it once a microsecond or less often.
 
     On the CPU stream and on the host it is the time since 1970.
     """
@@ -292,10 +293,10 @@ def globaltimer() -> np.uint64:
 
 
 def nanosleep(ns: Integer) -> None:
-    """Suspends the thread for about `ns` nanoseconds, from 0 to twice as long: CUDA's `__nanosleep`.
+    """Suspends the thread for between 0 and `2 * ns` nanoseconds: CUDA's `__nanosleep`.
 
-    `ns` becomes a uint32; a GPU sleeps a millisecond at most. On the CPU stream other threads run instead. Works on host and
-    device.
+    `ns` becomes a uint32; a GPU sleeps for at most a millisecond. On the CPU stream, other threads run in the meantime. Works
+    on host and device.
     """
     time.sleep(int(ns) * 1e-9)
 

@@ -27,32 +27,33 @@ from cuda_device.types.struct_classes import alignment_of_hint, check_alignment
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
-    """Returns an array in memory that all threads of a block share; its content is unspecified at first.
+    """Returns an array in memory that all threads of a block share. Its initial contents are unspecified.
 
     `shape` is an int or a tuple of ints, `dtype` a number, vector or struct type, `order` "C" or "F", and `align` a power of
     two in bytes (0: the alignment of the type). All must be constant expressions. There is one array for each place in the
-    program text and each specialisation, like `__shared__` in CUDA C++: two calls of a function see the same memory. All arrays
-    of a kernel take at most what a block has on the architecture (64 KiB on sm_75, 227 KiB on sm_90); where they take more than
-    48 KiB, they are in the dynamic shared memory, before that of the launch: who starts such code by other means than this
-    package gives it the sum, rounded up to 128 bytes, in addition. That is not for kernels that call CUDA C++ or are called by
-    it: more than 48 KiB is a `CompileError` there. Specification: 'Local, Shared, and Const Memory'.
+    program text and each specialisation, like `__shared__` in CUDA C++, so two calls of a function use the same memory. All
+    arrays of a kernel together may take as much as a block has on the architecture (64 KiB on sm_75, 227 KiB on sm_90). If they
+    take more than 48 KiB, they are placed in dynamic shared memory, before the memory that the launch requests. To launch such
+    code by other means than this package, add their size, rounded up to 128 bytes, to the dynamic shared memory. In kernels
+    that call CUDA C++, and in interoperable ones, more than 48 KiB raises a `CompileError`. Specification: 'Local, Shared, and
+    Const Memory'.
     """
     raise DeviceOnlyError.of("shared_array")
 
 
 def local_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
-    """Returns an array in memory that belongs to one thread; its content is unspecified at first.
+    """Returns an array in memory that belongs to one thread. Its initial contents are unspecified.
 
-    The parameters are those of `shared_array`. Each call of the enclosing function has its own array, which ends with the
-    call: a function cannot return it. Specification: 'Local, Shared, and Const Memory'.
+    The parameters are those of `shared_array`. Each call of the enclosing function has its own array, which exists only during
+    the call, so a function cannot return it. Specification: 'Local, Shared, and Const Memory'.
     """
     raise DeviceOnlyError.of("local_array")
 
 
 def dynamic_shared_array() -> Any:
-    """Returns the shared memory that the launch asked for with `shared=`, as a 1-D array of uint8 aligned to 128 bytes.
+    """Returns the shared memory that was requested with `launch(…, shared=…)`, a 1-D array of uint8 aligned to 128 bytes.
 
-    Every call returns the same memory; its content is unspecified at first. Specification: 'Local, Shared, and Const Memory'.
+    Every call returns the same memory. Its initial contents are unspecified. Specification: 'Local, Shared, and Const Memory'.
     """
     raise DeviceOnlyError.of("dynamic_shared_array")
 

@@ -191,7 +191,7 @@ def _lower_log(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
 
 
 def popc(x: Integer) -> np.int32:
-    """Returns the number of bits of an integer that are set, an int32.
+    """Returns the number of set bits of an integer, an int32.
 
     A Python int counts as 32 bits, in two's complement if it is negative. Works on host and device. Raises `TypeError` (in
     device code `CompileError`) if `x` is not an integer, and `OverflowError` for a Python int of more than 32 bits.
@@ -202,7 +202,7 @@ def popc(x: Integer) -> np.int32:
 
 
 def brev(x: Any) -> Any:
-    """Returns the integer with the bits of `x` in reverse order, of the type of `x`. A Python int counts as 32 bits.
+    """Returns `x` with its bits in reverse order, in the type of `x`. A Python int counts as 32 bits.
 
     Works on host and device. Errors are those of `popc`. Specification: 'Numeric Intrinsics'.
     """
@@ -213,7 +213,7 @@ def brev(x: Any) -> Any:
 
 
 def clz(x: Integer) -> np.int32:
-    """Returns the number of leading zero bits of an integer, an int32; for 0, the number of all its bits.
+    """Returns the number of leading zero bits of an integer, an int32; for 0, this is its width in bits.
 
     A Python int counts as 32 bits. Works on host and device. Errors are those of `popc`. Specification: 'Numeric Intrinsics'.
     """
@@ -222,7 +222,7 @@ def clz(x: Integer) -> np.int32:
 
 
 def ffs(x: Integer) -> np.int32:
-    """Returns the position of the least significant bit that is set, counted from 1, an int32; 0 for 0.
+    """Returns the position of the least significant set bit, counted from 1, an int32; for 0, returns 0.
 
     A Python int counts as 32 bits. Works on host and device. Errors are those of `popc`. Specification: 'Numeric Intrinsics'.
     """
@@ -231,7 +231,7 @@ def ffs(x: Integer) -> np.int32:
 
 
 def cbrt(a: Any) -> Any:
-    """Returns the cube root of a floating point number, in its precision; for negative numbers, the real one.
+    """Returns the real cube root of a floating-point number, in its precision.
 
     The error is at most 4 units in the last place (1 on a GPU, and on the host for formats below float64). Works on host and
     device. Raises `TypeError` (in device code `CompileError`) if `a` is not a float. Specification: 'Numeric Intrinsics'.
@@ -241,10 +241,10 @@ def cbrt(a: Any) -> Any:
 
 
 def rsqrt(a: Any) -> Any:
-    """`1 / sqrt(a)` of a floating point number, in its precision: CUDA's `rsqrt`. The error is at most 2 units in the last place.
+    """Returns `1 / sqrt(a)` of a floating-point number, in its precision: CUDA's `rsqrt`.
 
-    Of 0 it is infinity, of a negative number NaN. Works on host and device. Raises `TypeError` (in device code `CompileError`)
-    if an argument is not a float.
+    The error is at most 2 units in the last place. The result is infinity for 0, and NaN for a negative number. Works on host
+    and device. Raises `TypeError` (in device code `CompileError`) if an argument is not a float.
     """
     _check_floats("rsqrt", a)
     with np.errstate(all="ignore"):
@@ -252,7 +252,7 @@ def rsqrt(a: Any) -> Any:
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """Returns `a * b + c` of floating point numbers, rounded once, in the type to which they promote.
+    """Returns `a * b + c` of floating-point numbers, rounded once, in the type to which they promote.
 
     Works on host and device; on the host, Python floats are doubles. Raises `TypeError` (in device code `CompileError`) for
     other arguments. Specification: 'Numeric Intrinsics'.

@@ -25,13 +25,13 @@ from cuda_device.types.vector_classes import Dim3
 AXES = "xyz"
 
 thread_idx: Dim3 = device_value(
-    "thread_idx", "The thread's indices in its block: `Dim3` with `.x < block_dim.x` and so on; uint32."
+    "thread_idx", "The thread's indices in its block: `Dim3` of uint32, with `.x < block_dim.x` and so on."
 )
 block_idx: Dim3 = device_value(
-    "block_idx", "The block's indices in the grid: `Dim3` with `.x < grid_dim.x` and so on; uint32."
+    "block_idx", "The block's indices in the grid: `Dim3` of uint32, with `.x < grid_dim.x` and so on."
 )
-block_dim: Dim3 = device_value("block_dim", "The number of threads of a block along each axis: `Dim3` of uint32.")
-grid_dim: Dim3 = device_value("grid_dim", "The number of blocks of the grid along each axis: `Dim3` of uint32.")
+block_dim: Dim3 = device_value("block_dim", "The number of threads in a block along each axis: `Dim3` of uint32.")
+grid_dim: Dim3 = device_value("grid_dim", "The number of blocks in the grid along each axis: `Dim3` of uint32.")
 
 
 @overload
@@ -41,7 +41,7 @@ def tid(ndims: Literal[2]) -> tuple[np.int32, np.int32]: ...
 @overload
 def tid(ndims: Literal[3]) -> tuple[np.int32, np.int32, np.int32]: ...
 def tid(ndims: int) -> np.int32 | tuple[np.int32, ...]:
-    """Returns the thread's position in the grid: an int32 for `ndims` 1, a tuple (x, y) or (x, y, z) of int32 for 2 and 3.
+    """Returns the thread's position in the grid: an int32 if `ndims` is 1, or a tuple (x, y) or (x, y, z) of int32.
 
     `ndims` must be a constant expression. Specification: 'Thread Positioning'.
     """
@@ -55,7 +55,7 @@ def grid_size(ndims: Literal[2]) -> tuple[np.int32, np.int32]: ...
 @overload
 def grid_size(ndims: Literal[3]) -> tuple[np.int32, np.int32, np.int32]: ...
 def grid_size(ndims: int) -> np.int32 | tuple[np.int32, ...]:
-    """Returns the number of threads of the grid: along x, an int32, for `ndims` 1; a tuple, along each axis, for 2 and 3.
+    """Returns the number of threads of the grid along x, an int32, if `ndims` is 1, or along each axis, a tuple.
 
     `ndims` must be a constant expression. Specification: 'Thread Positioning'.
     """

@@ -44,19 +44,16 @@ _ALL_BITS = (1 << WARP_SIZE) - 1
 Predicate = Callable[[], Any] | bool | np.bool_
 T = TypeVar("T")
 
-warp_size: np.int32 = device_value(
-    "warp_size", "The number of threads of a warp, 32: an int32, and a constant expression."
-)
+warp_size: np.int32 = device_value("warp_size", "The number of threads in a warp, 32: an int32 constant expression.")
 lane_id: np.int32 = device_value("lane_id", "The thread's index in its warp, from 0 to 31: int32.")
 
 
 class WarpMask(np.int32):
     """Lanes of a warp: an int32 whose bit i stands for lane i.
 
-    `WarpMask(m)` makes one of any integer whose 32 bits are meant. `~m`, `m & n`, `m | n`, `m ^ n` are masks, and `m == n`
-    compares bits, also where the other operand is a plain integer; in other arithmetic a mask is an int32. `m[i]` says
-    whether lane i is in the mask. Device only. Specification: 'Thread Warp
-    Synchronization'.
+    `WarpMask(m)` converts any integer to a mask of its lower 32 bits. `~m`, `m & n`, `m | n` and `m ^ n` are masks, and `m ==
+    n` compares bits; the other operand may be a plain integer. In other arithmetic a mask is an int32. `m[i]` tells whether
+    lane i is in the mask. Device code only. Specification: 'Thread Warp Synchronization'.
     """
 
     def __new__(cls, mask: Integer = 0, /) -> Self:
@@ -73,7 +70,7 @@ class WarpMask(np.int32):
 
 
 def activemask() -> WarpMask:
-    """Returns the lanes that execute this call together: a `WarpMask`.
+    """Returns the lanes that execute this call together, a `WarpMask`.
 
     Which lanes these are after a branch depends on the hardware. To find lanes that must synchronise, use `ballot_sync`.
     Specification: 'Thread Warp Synchronization'.
@@ -82,12 +79,12 @@ def activemask() -> WarpMask:
 
 
 def lanemask_lt() -> WarpMask:
-    """Returns the lanes below the caller's, active or not: a `WarpMask`. Specification: 'Thread Warp Synchronization'."""
+    """Returns the lanes below the caller's, active or not, a `WarpMask`. Specification: 'Thread Warp Synchronization'."""
     raise DeviceOnlyError.of("lanemask_lt")
 
 
 def syncwarp(mask: Integer) -> None:
-    """Waits for all lanes of `mask`; what each of them wrote before is then visible to all of them.
+    """Waits for all lanes of `mask`. Their earlier writes are then visible to all of them.
 
     Specification: 'Thread Warp Synchronization'.
     """
@@ -95,7 +92,7 @@ def syncwarp(mask: Integer) -> None:
 
 
 def all_sync(mask: Integer, pred: Predicate) -> bool:
-    """Returns whether `pred()` is true in all lanes of `mask`: a bool.
+    """Returns whether `pred()` is true in all lanes of `mask`.
 
     `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
@@ -103,7 +100,7 @@ def all_sync(mask: Integer, pred: Predicate) -> bool:
 
 
 def any_sync(mask: Integer, pred: Predicate) -> bool:
-    """Returns whether `pred()` is true in any lane of `mask`: a bool.
+    """Returns whether `pred()` is true in any lane of `mask`.
 
     `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
@@ -111,7 +108,7 @@ def any_sync(mask: Integer, pred: Predicate) -> bool:
 
 
 def eq_sync(mask: Integer, pred: Predicate) -> bool:
-    """Returns whether `pred()` has the same value in all lanes of `mask`: a bool.
+    """Returns whether `pred()` has the same value in all lanes of `mask`.
 
     `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
@@ -119,7 +116,7 @@ def eq_sync(mask: Integer, pred: Predicate) -> bool:
 
 
 def ballot_sync(mask: Integer, pred: Predicate) -> WarpMask:
-    """Returns the lanes of `mask` in which `pred()` is true: a `WarpMask`.
+    """Returns the lanes of `mask` in which `pred()` is true, a `WarpMask`.
 
     `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
@@ -152,7 +149,7 @@ def shfl_down_sync(mask: Integer, value: T, delta: Integer) -> T:
 
 
 def shfl_xor_sync(mask: Integer, value: T, flag: Integer) -> T:
-    """Returns the `value` of the lane whose index is the caller's exclusive-or `flag`.
+    """Returns the `value` of the lane whose index is the exclusive or of the caller's index and `flag`.
 
     `flag` is from 0 to 31; otherwise like `shfl_sync`. Specification: 'Thread Warp Synchronization'.
     """
@@ -160,7 +157,7 @@ def shfl_xor_sync(mask: Integer, value: T, flag: Integer) -> T:
 
 
 def match_any_sync(mask: Integer, value: Any, flag: object = 0) -> WarpMask:
-    """Returns the lanes of `mask` whose `value` has the same bits as the caller's: a `WarpMask`.
+    """Returns the lanes of `mask` whose `value` has the same bits as the caller's, a `WarpMask`.
 
     `value` is as in `shfl_sync`; `flag` is not used. Specification: 'Thread Warp Synchronization'.
     """
@@ -170,43 +167,43 @@ def match_any_sync(mask: Integer, value: Any, flag: object = 0) -> WarpMask:
 def match_all_sync(mask: Integer, value: Any, flag: object = 0) -> tuple[WarpMask, bool]:
     """Returns (lanes, True) if `value` has the same bits in all lanes of `mask`, and otherwise (0, False).
 
-    The lanes are those of `mask` that have not returned, a `WarpMask`. `value` is as in `shfl_sync`; `flag` is not used.
+    `lanes` is a `WarpMask` of the lanes of `mask` that have not returned. `value` is as in `shfl_sync`; `flag` is not used.
     Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("match_all_sync")
 
 
 def reduce_add_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The sum of the `value` of all lanes of `mask`, which wraps: CUDA's `__reduce_add_sync`.
+    """Returns the sum of `value` over all lanes of `mask`, which wraps around: CUDA's `__reduce_add_sync`.
 
-    It is an int32, or a uint32 if `value` has an unsigned type. `value` is an integer of at most 32 bits. One instruction of
-    sm_80 and later; a `CompileError` for older targets. Device only.
+    `value` is an integer of at most 32 bits. The result is a uint32 if its type is unsigned, and otherwise an int32. This is a
+    single instruction on sm_80 and later; older targets raise a `CompileError`. Device code only.
     """
     raise DeviceOnlyError.of("reduce_add_sync")
 
 
 def reduce_min_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The least `value` of all lanes of `mask`: CUDA's `__reduce_min_sync`. Otherwise as `reduce_add_sync`."""
+    """Returns the smallest `value` of the lanes of `mask` (CUDA's `__reduce_min_sync`), like `reduce_add_sync`."""
     raise DeviceOnlyError.of("reduce_min_sync")
 
 
 def reduce_max_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The greatest `value` of all lanes of `mask`: CUDA's `__reduce_max_sync`. Otherwise as `reduce_add_sync`."""
+    """Returns the largest `value` of the lanes of `mask` (CUDA's `__reduce_max_sync`), like `reduce_add_sync`."""
     raise DeviceOnlyError.of("reduce_max_sync")
 
 
 def reduce_and_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The bitwise and of the `value` of all lanes of `mask`: CUDA's `__reduce_and_sync`. Otherwise as `reduce_add_sync`."""
+    """Returns the bitwise and of `value` over the lanes of `mask` (CUDA's `__reduce_and_sync`), like `reduce_add_sync`."""
     raise DeviceOnlyError.of("reduce_and_sync")
 
 
 def reduce_or_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The bitwise or of the `value` of all lanes of `mask`: CUDA's `__reduce_or_sync`. Otherwise as `reduce_add_sync`."""
+    """Returns the bitwise or of `value` over the lanes of `mask` (CUDA's `__reduce_or_sync`), like `reduce_add_sync`."""
     raise DeviceOnlyError.of("reduce_or_sync")
 
 
 def reduce_xor_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
-    """The exclusive or of the `value` of all lanes of `mask`: CUDA's `__reduce_xor_sync`. Otherwise as `reduce_add_sync`."""
+    """Returns the exclusive or of `value` over the lanes of `mask` (CUDA's `__reduce_xor_sync`), like `reduce_add_sync`."""
     raise DeviceOnlyError.of("reduce_xor_sync")
 
 
@@ -466,7 +463,7 @@ WARP_ROWS = (
 
 
 def syncthreads() -> None:
-    """Waits until all threads of the block have reached it; their earlier writes are then visible to all of them.
+    """Waits until all threads of the block have called it. Their earlier writes are then visible to all of them.
 
     Every thread of the block must call it, except those that have returned. Specification: 'Thread Block Synchronization'.
     """
@@ -474,7 +471,7 @@ def syncthreads() -> None:
 
 
 def syncthreads_count(pred: Predicate) -> np.int32:
-    """Like `syncthreads`, and returns the number of the block's threads in which `pred()` is true: an int32.
+    """Synchronises like `syncthreads`, and returns the number of threads of the block in which `pred()` is true, an int32.
 
     `pred` is a function without parameters, called before the thread waits, or a bool. Specification: 'Thread Block
     Synchronization'.
@@ -483,7 +480,7 @@ def syncthreads_count(pred: Predicate) -> np.int32:
 
 
 def syncthreads_and(pred: Predicate) -> bool:
-    """Like `syncthreads`, and returns whether `pred()` is true in all threads of the block: a bool.
+    """Synchronises like `syncthreads`, and returns whether `pred()` is true in all threads of the block.
 
     `pred` is a function without parameters, called before the thread waits, or a bool. Specification: 'Thread Block
     Synchronization'.
@@ -492,7 +489,7 @@ def syncthreads_and(pred: Predicate) -> bool:
 
 
 def syncthreads_or(pred: Predicate) -> bool:
-    """Like `syncthreads`, and returns whether `pred()` is true in any thread of the block: a bool.
+    """Synchronises like `syncthreads`, and returns whether `pred()` is true in any thread of the block.
 
     `pred` is a function without parameters, called before the thread waits, or a bool. Specification: 'Thread Block
     Synchronization'.

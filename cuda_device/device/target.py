@@ -44,14 +44,14 @@ class SMSelector:
 
     @property
     def name(self) -> str:
-        """The name that assemblers know: "sm_90a"."""
+        """The name that assemblers use: "sm_90a"."""
         return f"sm_{self.number}{self.variant}"
 
     def provides(self, other: SMSelector) -> bool:
-        """Whether code for this target may use what `other` has.
+        """Returns whether code for this target may use the features of `other`.
 
-        What an architecture has, every later one has, but for the features of an `a` variant, which only that one has, and of
-        an `f` variant, which the later ones of its family have in their `a` and `f` variants.
+        Every architecture has the features of all earlier ones, with two exceptions: only an `a` variant has its own features,
+        and the features of an `f` variant are only in the `a` and `f` variants of later architectures of its family.
         """
         if other.variant == "a":
             return self == other
@@ -60,7 +60,7 @@ class SMSelector:
         return self.number >= other.number
 
     def is_exactly(self, other: SMSelector) -> bool:
-        """Whether this target has the number of `other`, and its variant if it names one."""
+        """Returns whether this target has the number of `other`, and its variant if `other` has one."""
         return self == other or (not other.variant and self.number == other.number)
 
 
@@ -76,7 +76,7 @@ class TargetDescription(CompileTime):
         self._targets, self._text = targets, text
 
     def matches(self, target: SMSelector | None) -> bool:
-        """Whether this describes a GPU's architecture, or, for None, the host."""
+        """Returns whether this set contains a GPU's architecture, or, for None, the host."""
         return (target or _HOST) in self._targets
 
     def __or__(self, desc: TargetDescription) -> TargetDescription:

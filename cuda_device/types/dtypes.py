@@ -23,19 +23,19 @@ from cuda_device.types.struct_classes import Aligned, alignment_of_hint, type_of
 def numpy_dtype(T: Any) -> np.dtype[Any]:  # noqa: N803
     """Returns the NumPy dtype with the CUDA C++ layout of a number, vector, struct or tuple type.
 
-    The fields of a vector are called x, y, z and w; those of a tuple `_0`, `_1` and so on. Raises `TypeError` for other
-    types.
+    The fields of a vector are named x, y, z and w; those of a tuple are named `_0`, `_1` and so on. Raises `TypeError` for
+    other types.
     """
     return dtype_of_type(type_of_hint(T))
 
 
 def sizeof(T: Any) -> int:  # noqa: N803
-    """Returns the size of a value of `T` in bytes, as C++'s `sizeof`."""
+    """Returns the size of a value of `T` in bytes, like C++'s `sizeof`."""
     return size_of(_in_memory(type_of_hint(T)))
 
 
 def alignof(T: Any) -> int:  # noqa: N803
-    """Returns the alignment of `T` in bytes, as C++'s `alignof`; for `align(T, n)`, that of a member with this hint."""
+    """Returns the alignment of `T` in bytes, like C++'s `alignof`; for `align(T, n)`, that of a member with this hint."""
     return max(alignment_of_hint(T), align_of(_in_memory(type_of_hint(T))))
 
 
@@ -85,7 +85,8 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
     """The type of an array argument, for `compile` and annotations.
 
     `dtype` is a number type such as `float32`; `layout` is "C", "F" or "strided". Raises `TypeError` for a dtype that device
-    code does not have, and an error that is both a `TypeError` and a `ValueError` for another layout or a negative `ndim`.
+    code does not support, and an error that is both a `TypeError` and a `ValueError` for an unknown layout or a negative
+    `ndim`.
 
     Elements are aligned as in NumPy and CUDA C++. Structs and tuples are also aligned to the largest power of two, up to 16
     bytes, that divides their size.
@@ -101,13 +102,13 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
 
 
 def pointer(T: Any = None, *, readonly: bool = False) -> Pointer:  # noqa: N803
-    """The type of a pointer to values of `T`, C++'s `T*`; without `T` that of `void*`, with `readonly` of `T const*`.
+    """The type of a pointer to values of `T`: C++'s `T*`, or `T const*` with `readonly`, or `void*` without `T`.
 
-    It is a type hint for parameters and members of structs, and a type for `compile` and `extern`. At a launch such a parameter
-    takes an address (an int) or a contiguous array, and then points to its first element. In device code there are `p[i]`,
-    `p + n`, `p - n`, `p - q`, comparisons, `p.cast(T)`, `p.array(shape, strides=None)`, `p.address`, and `atomic_ref(p, i)`.
-    Indices count elements, and negative ones lie before `p`. Bounds are unknown and not checked. Raises `TypeError` if
-    `T` has no counterpart in CUDA C++.
+    It is a type hint for parameters and members of structs, and a type for `compile` and `extern`. At a launch, such a
+    parameter takes an address (an int), or a contiguous array, to whose first element it then points. Device code supports
+    `p[i]`, `p + n`, `p - n`, `p - q`, comparisons, `p.cast(T)`, `p.array(shape, strides=None)`, `p.address`, and `atomic_ref(p,
+    i)`. Indices count elements; a negative index refers to an element before `p`. Bounds are unknown and not checked. Raises
+    `TypeError` if `T` has no counterpart in CUDA C++.
     """
     if not isinstance(readonly, (bool, np.bool_)):
         raise ArgumentError(f"readonly={readonly!r}: give True or False")

@@ -25,12 +25,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def register(cls: type, struct: type) -> Callable[[F], F]:
-    """Makes kernels take objects of `cls`, and of its subclasses: a launch passes the `struct` that the decorated function makes.
+    """Lets kernels take objects of `cls` and its subclasses: the decorated function converts them to `struct` at each launch.
 
-    `struct` is a class made by `@device.struct`. The function gets the object and returns a `struct`, or a tuple or dict of its
-    members, from which `struct.of` makes one; it runs at each launch. `cls` becomes a type hint of parameters and a type for
-    `compile`, which stands for `struct`. A second registration of a class replaces the first. Raises `TypeError` where `cls` is
-    no class or is a struct, and where `struct` is none.
+    `struct` is a class made by `@device.struct`. The function takes the object and returns a `struct`, or a tuple or dict of
+    its members, which `struct.of` converts. As a type hint of parameters and as a type for `compile`, `cls` stands for
+    `struct`. A second registration of a class replaces the first. Raises `TypeError` if `cls` is not a class or is a struct,
+    and if `struct` is not a struct.
     """
     if not isinstance(cls, type) or is_struct(cls):
         raise TypeError(f"register takes a class that is no struct, not {cls!r}")
@@ -62,14 +62,14 @@ def registered(value: object, name: str) -> Any:
 
 
 def overload(entity: object) -> Callable[[F], F]:
-    """Makes device code call the decorated function for `entity`, a builtin, operator or function, where its hints fit.
+    """Makes device code call the decorated function for `entity` (a builtin, operator or function) if the hints match.
 
-    At least one parameter has the hint of a struct class, or of a class that is registered: what `entity` does with the types
-    that device code has stays as it is. A parameter with the hint of a number, vector or tuple takes what a struct's member of
-    that type takes, `ArrayType(…)` an array of these elements and axes, one without a hint anything. Operators are those of the
-    module `operator`: `@overload(operator.add)` is `a + b`. A struct's own methods come first, such as `__len__`. An overload
-    for the same types replaces the former. The host does not know of overloads. Raises `TypeError` for a function without such
-    a hint.
+    At least one parameter must have a struct class or a registered class as its hint, so that `entity` keeps its meaning for
+    the types that device code has. A parameter with a number, vector or tuple as its hint takes what a struct's member of that
+    type takes; one with `ArrayType(…)` takes an array of these elements and axes; one without a hint takes anything. Operators
+    are those of the module `operator`: `@overload(operator.add)` defines `a + b`. A struct's own methods, such as `__len__`,
+    take precedence. A new overload replaces an earlier one for the same types. Overloads have no effect on the host. Raises
+    `TypeError` for a function without such a hint.
     """
     if not callable(entity):
         raise TypeError(f"overload takes a function, such as len or operator.add, not {entity!r}")

@@ -48,7 +48,7 @@ class Aligned:
 
 
 def align(t: Any, n: int) -> Any:
-    """Returns a type like `t` that is aligned to at least `n` bytes, a power of two, as a member or argument.
+    """Returns a type like `t` that, as a member or argument, is aligned to at least `n` bytes, a power of two.
 
     For a struct this also changes the size, and such a struct may be an element of a tuple. A number in a tuple keeps the
     alignment of numbers. Raises `TypeError` if `t` is not a heterogeneous type, and `ValueError` for an invalid `n`.
@@ -143,7 +143,7 @@ def struct(cls: C, /) -> C: ...
 @overload
 def struct(*, align: int) -> Callable[[C], C]: ...
 def struct(cls: Any = None, /, *, align: int = 0) -> Any:
-    """Makes a class a heterogeneous struct; `align` is its minimum alignment in bytes.
+    """Makes a class a heterogeneous struct, with a minimum alignment of `align` bytes.
 
     Each attribute has a type hint: a number, vector, struct or tuple, `align(…)` of one, `Atomic(…)`, or `ArrayType(…)`. A
     struct with an `Atomic` member can only live in arrays; a struct with an array as a member can only be an argument or a
