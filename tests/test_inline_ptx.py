@@ -152,8 +152,8 @@ def wrong(source):
         ("device.ptx('exit;', (1, 2))", "registers hold numbers of 16, 32 or 64 bits"),
         ("device.ptx('exit;', volatile=False)", "ptx without a result does nothing"),
         ("device.ptx('ld.f32 $0, [$1];', x, result=device.float32, volatile=False)", "an array, which is memory"),
-        ("device.ptx('exit;', memory=True)", "ptx has no keyword parameter 'memory'"),
-        ("device.ptx()", "ptx lacks its template"),
+        ("device.ptx('exit;', memory=True)", "ptx: got an unexpected keyword argument 'memory'"),
+        ("device.ptx()", "ptx: missing a required argument: 'template'"),
         ("device.ptx(5)", "the template of ptx is a string, not 5"),
     ],
 )

@@ -348,7 +348,7 @@ def test_a_kernel_that_prints_nothing_has_no_printf():
         ("print(device)", "cannot be printed"),
         ("print(lambda: 1)", "cannot be printed"),
         ("print(n, file=G)", "writes to the standard output"),
-        ("print(n, color=1)", "print has no keyword 'color'"),
+        ("print(n, color=1)", "print: got an unexpected keyword argument 'color'"),
         ("print(n, sep=n)", "sep of print is a constant string, not int"),
         ("print(n, end=3)", "end of print is a constant string, not int 3"),
         ("print(f'{n:^5}')", "device code has no format"),

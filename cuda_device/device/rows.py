@@ -69,15 +69,9 @@ class Intrinsic:
         """The arguments in the order of the parameters; `literal` makes an argument of a default."""
         if isinstance(self.entity, FunctionType) or self.named:
             assert callable(self.entity)
-            signature = _signature(self.entity)
-            try:
-                bound = signature.bind(*positional, **named).arguments
-            except TypeError as error:
-                plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-                usage = signature.replace(parameters=plain, return_annotation=signature.empty)
-                raise CompileError(f"{self.name}: {error}", help=f"write {self.name}{usage}") from None
-            parameters = signature.parameters.items()
-            return [bound[name] if name in bound else literal(parameter.default) for name, parameter in parameters]
+            bound = bind(self.entity, self.name, positional, named)
+            given, parameters = bound.arguments, bound.signature.parameters.items()
+            return [given[name] if name in given else literal(parameter.default) for name, parameter in parameters]
         low, high = self.arity
         if named:
             raise CompileError(f"{self.name} takes no keyword arguments in device code", help="pass them by position")
@@ -86,6 +80,23 @@ class Intrinsic:
             what = f"{count} argument{'s' * (count != '1')}"
             raise CompileError(f"{self.name} takes {what}, not {len(positional)}", help=f"pass {what}")
         return list(positional)
+
+
+def bind(
+    function: Callable[..., object],
+    shown: str,
+    positional: Sequence[object],
+    named: Mapping[str, object],
+    first: int = 0,
+) -> inspect.BoundArguments:
+    """The arguments of a call, by the signature of `function`, of which messages do not show the `first` parameters."""
+    signature = _signature(function)
+    try:
+        return signature.bind(*positional, **named)
+    except TypeError as error:
+        plain = [p.replace(annotation=p.empty) for p in list(signature.parameters.values())[first:]]
+        usage = signature.replace(parameters=plain, return_annotation=signature.empty)
+        raise CompileError(f"{shown}: {error}", help=f"write {shown}{usage}") from None
 
 
 @functools.cache

@@ -25,16 +25,15 @@ from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, host_calls, hosted, loops, printing, sequences
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.host_calls import Special
-from cuda_device.infer.indexing import check_count, no_keywords
+from cuda_device.infer.host_calls import Special, declared
 from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.kinds import complexes, dicts, vectors
-from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, means
+from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, prelude, standard
 from cuda_device.library.table import entry
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.model import BOOL, INT, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.model import BOOL, INT, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 from cuda_device.types.vector_classes import host_vector
 
 # NumPy's universal functions on single numbers, and functions of `math` for integers: which function of Python each of them is.
@@ -152,7 +151,10 @@ def _of_integers(
     values = [cell.known.value for cell in cells if cell.known.type in (INT, BOOL)]
     constants = [int(value) for value in values if isinstance(value, int)]
     if len(constants) == len(cells) and not named:
-        if _bits(function, constants) > LARGEST_BITS:
+        factors = constants[-1:] if function in _PRODUCTS else [0]
+        if function is math.comb and len(constants) == 2:
+            factors.append(constants[0] - constants[1])
+        if min(factors, default=0) > LARGEST_BITS:
             raise too_large()
         try:
             return Cell(constant(function(*constants), frame.location))
@@ -161,72 +163,75 @@ def _of_integers(
     return frame.program.call(frame, numbers.REPLACEMENTS[function], positional, named)
 
 
-def _bits(function: Callable[..., int], values: Sequence[int]) -> int:
-    """No fewer bits than the result has."""
-    sizes = [value.bit_length() for value in values]
-    match (function, values):
-        case (math.factorial, [n]) | (math.perm, [n]) | (math.perm, [_, n]):
-            return n * sizes[0]
-        case (math.comb, [n, k]):
-            return min(k, n - k) * sizes[0]
-        case _:
-            return sum(sizes)
-
-
+_PRODUCTS = (math.factorial, math.perm, math.comb)
 _OF_INTEGERS = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt)
 
 
-# What takes iterators, types, or functions. Those with a counted number of arguments get them one by one.
+# What takes iterators, types, or functions: each rule has the signature of what it stands for, behind the frame.
 
 
-def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`min` and `max` of what one argument holds, or with a `key`."""
-    if len(positional) != 1 and "default" in named:
-        raise CompileError(f"{name} takes a default with one argument only", help=f"write {name}((a, b, …), default=c)")
-    items = positional[0] if len(positional) == 1 else frame.tuple(positional)
-    if isinstance(items.known.type, Number):
-        raise CompileError(
-            f"{name} of one argument takes a tuple, a range or an array, not {items.known}",
-            help=f"write {name}(a, b, …)",
-        )
-    if isinstance(items.known.type, Tuple) and not items.known.items and "default" not in named:
-        raise CompileError(f"{name}() of nothing has no value", help=f"write {name}(…, default=0)")
-    return frame.program.call(frame, standard.ONE_ARGUMENT[function], [items], named)
+def _reducing(function: Any) -> Special:
+    """A function of all that one argument holds; `min` and `max` also of several arguments."""
+
+    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        items = [*map(frame.as_iterable, positional[:1]), *positional[1:]]
+        if function not in standard.ONE_ARGUMENT:
+            return frame.program.call(frame, standard.REPLACEMENTS[function], items, named)
+        if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
+            return frame.call_plain(constant(function), positional, named)
+        name = function.__name__
+        if len(positional) != 1 and "default" in named:
+            raise CompileError(
+                f"{name} takes a default with one argument only", help=f"write {name}((a, b, …), default=c)"
+            )
+        found = items[0] if len(positional) == 1 else frame.tuple(positional)
+        if isinstance(found.known.type, Number):
+            raise CompileError(
+                f"{name} of one argument takes a tuple, a range or an array, not {found.known}",
+                help=f"write {name}(a, b, …)",
+            )
+        if isinstance(found.known.type, Tuple) and not found.known.items and "default" not in named:
+            raise CompileError(f"{name}() of nothing has no value", help=f"write {name}(…, default=0)")
+        return frame.program.call(frame, standard.ONE_ARGUMENT[function], [found], named)
+
+    return special
 
 
-def _next(frame: Frame, items: Cell, *default: Cell) -> Cell:
-    """`next(iterator)`, perhaps with a default."""
-    if items.known.identity is None or means(items.known, Thing.LIST):
-        raise CompileError(f"next takes an iterator, not {items.known}", help="write next(iter(…)), or index it")
-    return frame.run(standard.next_or if default else standard.next_of, items, *default)
+def _is_compared(cell: Cell) -> bool:
+    """Whether `min` and `max` compare a value with `<`, as Python does: a tuple, or a struct."""
+    return isinstance(cell.known.type, Tuple | Struct) or isinstance(cell.known.value, Named) or is_list(cell.known)
 
 
-def _filter(frame: Frame, function: Cell, items: Cell) -> Cell:
-    """`filter(function, items)`."""
-    if function.known.value is None:
-        function = frame.literal(bool)
-    return frame.run(standard.chosen, function, frame.iterate(items))
+def _next(frame: Frame, iterator: Cell, default: Cell | None = None, /) -> Cell:
+    if iterator.known.identity is None or is_list(iterator.known):
+        raise CompileError(f"next takes an iterator, not {iterator.known}", help="write next(iter(…)), or index it")
+    if default is None:
+        return frame.run(standard.next_of, iterator)
+    return frame.run(standard.next_or, iterator, default)
 
 
-def _reduce(frame: Frame, function: Cell, items: Cell, *begin: Cell) -> Cell:
-    """`functools.reduce(function, items)`, perhaps with a first result."""
-    target = standard.reduce_from if begin else standard.reduce_all
-    return frame.run(target, function, frame.as_iterable(items), *begin)
+def _filter(frame: Frame, function: Cell, iterable: Cell, /) -> Cell:
+    chosen = frame.literal(bool) if function.known.value is None else function
+    return frame.run(standard.chosen, chosen, frame.iterate(iterable))
 
 
-def _map(frame: Frame, function: Cell, *items: Cell) -> Cell:
-    """`map(function, a, b, …)`: each item is computed when the loop comes to it."""
-    return frame.run(standard.mapped, function, *map(frame.iterate, items))
+def _reduce(frame: Frame, function: Cell, iterable: Cell, /, *initial: Cell) -> Cell:
+    target = standard.reduce_from if initial else standard.reduce_all
+    return frame.run(target, function, frame.as_iterable(iterable), *initial)
 
 
-def _iter(frame: Frame, items: Cell) -> Cell:
-    """`iter(x)`: an iterator, which is its own."""
-    iterator = frame.iterate(items)
+def _map(frame: Frame, function: Cell, iterable: Cell, /, *iterables: Cell) -> Cell:
+    """Each item is computed when the loop comes to it."""
+    return frame.run(standard.mapped, function, *map(frame.iterate, (iterable, *iterables)))
+
+
+def _iter(frame: Frame, iterable: Cell, /) -> Cell:
+    """An iterator is its own."""
+    iterator = frame.iterate(iterable)
     return iterator if iterator.known.identity is not None else frame.as_object(iterator)
 
 
-def _getattr(frame: Frame, owner: Cell, name: Cell, *default: Cell) -> Cell:
-    """`getattr(x, "name")`, perhaps with a default."""
+def _getattr(frame: Frame, owner: Cell, name: Cell, /, *default: Cell) -> Cell:
     found = _attribute(frame, owner, name)
     if isinstance(found, Cell):
         return found
@@ -235,7 +240,7 @@ def _getattr(frame: Frame, owner: Cell, name: Cell, *default: Cell) -> Cell:
     return default[0]
 
 
-def _hasattr(frame: Frame, owner: Cell, name: Cell) -> Cell:
+def _hasattr(frame: Frame, owner: Cell, name: Cell, /) -> Cell:
     return Cell(constant(isinstance(_attribute(frame, owner, name), Cell)))
 
 
@@ -248,56 +253,27 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
         return error
 
 
-def _reducing(function: object, name: str) -> Special:
-    """A function of all that one argument holds."""
-
-    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        if len(positional) == 1 or function not in standard.ONE_ARGUMENT:
-            positional = [*(frame.as_iterable(cell) for cell in positional[:1]), *positional[1:]]
-        if function not in standard.ONE_ARGUMENT:
-            return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
-        if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
-            return frame.call_plain(constant(function), positional, named)
-        return extreme(frame, function, name, positional, named)
-
-    return special
+def _tuple(frame: Frame, *iterable: Cell) -> Cell:
+    return frame.as_tuple(_list(frame, *iterable))
 
 
-def _is_compared(cell: Cell) -> bool:
-    """Whether `min` and `max` compare a value with `<`, as Python does: a tuple, or a struct."""
-    return (
-        isinstance(cell.known.type, Tuple | Struct)
-        or isinstance(cell.known.value, Named)
-        or means(cell.known, Thing.LIST)
-    )
+def _list(frame: Frame, *iterable: Cell) -> Cell:
+    return sequences.list_of(frame, iterable[0]) if iterable else frame.new_list([])
 
 
-def _tuple(frame: Frame, *items: Cell) -> Cell:
-    return frame.as_tuple(_list(frame, *items))
-
-
-def _list(frame: Frame, *items: Cell) -> Cell:
-    return sequences.list_of(frame, items[0]) if items else frame.new_list([])
-
-
-def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    start = [*positional[1:], *(cell for name, cell in named.items() if name == "start")]
-    check_count("enumerate", [*positional[:1], *start], 1, 2)
-    number = start[0] if start else Cell(constant(0))
+def _enumerate(frame: Frame, iterable: Cell, start: Cell | None = None) -> Cell:
+    number = start or Cell(constant(0))
     if not isinstance(number.known.type, Number) or not number.known.type.is_integer:
         raise CompileError(f"enumerate counts from an integer, not from {number.known}", help="convert it: int(…)")
-    return frame.as_object(frame.bundle(Thing.ENUMERATE, [number, frame.iterate(positional[0])]))
+    return frame.as_object(frame.bundle(Thing.ENUMERATE, [number, frame.iterate(iterable)]))
 
 
-def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    strict = named.get("strict")
-    if set(named) - {"strict"} or (strict is not None and not strict.known.constant):
-        raise CompileError(
-            "zip takes strict=True or strict=False, and no other keyword", help="write the constant True or False"
-        )
-    cells = [frame.as_iterable(cell) for cell in positional]
+def _zip(frame: Frame, *iterables: Cell, strict: Cell | None = None) -> Cell:
+    if strict is not None and not strict.known.constant:
+        raise CompileError("zip takes strict=True or strict=False", help="write the constant True or False")
+    cells = [frame.as_iterable(cell) for cell in iterables]
     if strict is not None and strict.known.value and len(cells) > 1:
-        lengths = [_len(frame, [cell], {}) for cell in cells]
+        lengths = [_len(frame, cell) for cell in cells]
         if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
             raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
         frame.run(standard.check_lengths, *lengths)
@@ -329,26 +305,19 @@ def type_of(known: Known) -> object:
             return pointee.host if isinstance(pointee, Struct) else Atomic if interface_of(known.type) else None
         case Static():
             return type(known.value)
+        case Bundle() if isinstance(known.value, Named):
+            return known.value.cls
         case Bundle():
-            return _type_of_meaning(known.value)
+            return _CLASSES.get(known.value if isinstance(known.value, Thing) else type(known.value))
     return None
 
 
-_CLASSES: dict[Thing, type] = {
-    Thing.LIST: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip
+_CLASSES: dict[object, type] = {
+    Thing.LIST: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip, NestedFunction: FunctionType, Keywords: dict
 }  # fmt: skip
 
 
-def _type_of_meaning(meaning: object) -> object:
-    match meaning:
-        case Thing() if meaning in _CLASSES:
-            return _CLASSES[meaning]
-        case Named(cls):
-            return cls
-    return FunctionType if isinstance(meaning, NestedFunction) else dict if isinstance(meaning, Keywords) else None
-
-
-def _type(frame: Frame, value: Cell) -> Cell:
+def _type(frame: Frame, value: Cell, /) -> Cell:
     found = type_of(value.known)
     if found is None:
         raise CompileError(
@@ -358,7 +327,7 @@ def _type(frame: Frame, value: Cell) -> Cell:
     return frame.literal(found)
 
 
-def _isinstance(_: Frame, value: Cell, kinds: Cell) -> Cell:
+def _isinstance(_: Frame, value: Cell, kinds: Cell, /) -> Cell:
     wanted = _types(kinds.known.python) if kinds.known.constant else None
     if wanted is None:
         raise CompileError(
@@ -382,83 +351,65 @@ def _types(given: object) -> tuple[type, ...] | None:
     return None if None in found else tuple(kind for part in found if part for kind in part)
 
 
-def _bool(frame: Frame, *value: Cell) -> Cell:
-    return frame.truth(frame.as_tuple(value[0])) if value else Cell(constant(False))
+def _bool(frame: Frame, value: Cell | None = None, /) -> Cell:
+    return Cell(constant(False)) if value is None else frame.truth(frame.as_tuple(value))
 
 
-def _abs(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`abs(x)`; of a vector, element by element."""
-    if len(positional) == 1 and isinstance(positional[0].known.type, Vector) and not named:
-        return vectors.elementwise(frame, lambda parts: frame.call_plain(constant(abs), parts, {}), positional)
-    return frame.call_plain(constant(abs), positional, named)
+def _abs(frame: Frame, x: Cell, /) -> Cell:
+    """Of a vector, element by element."""
+    if isinstance(x.known.type, Vector):
+        return vectors.elementwise(frame, lambda parts: frame.call_plain(constant(abs), parts, {}), [x])
+    return frame.call_plain(constant(abs), [x], {})
 
 
-def _complex(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`complex(real, imag)`: Python has names for both."""
-    check_count("complex", [*positional, *named.values()], 0, 2)
-    given = dict(zip(("real", "imag"), positional, strict=False))
-    for name in named:
-        if name not in ("real", "imag") or name in given:
-            what = f"got two values for {name!r}" if name in given else f"has no parameter {name!r}"
-            raise CompileError(f"complex {what}", help="write complex(real, imag)")
-    given |= named
-    if "imag" in given:
-        given.setdefault("real", Cell(constant(0)))
-    arguments = [given[name] for name in ("real", "imag") if name in given]
-    return frame.call_plain(constant(complex), arguments, {})
+def _complex(frame: Frame, real: Cell | None = None, imag: Cell | None = None) -> Cell:
+    given = [real or Cell(constant(0)), imag] if imag is not None else [real] if real is not None else []
+    return frame.call_plain(constant(complex), given, {})
 
 
-def _partial(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    if not positional:
-        raise CompileError("partial takes a function", help="write partial(function, …)")
-    return frame.bundle(Partial(tuple(named)), [*positional, *named.values()])
+def _partial(frame: Frame, function: Cell, /, *arguments: Cell, **keywords: Cell) -> Cell:
+    return frame.bundle(Partial(tuple(keywords)), [function, *arguments, *keywords.values()])
 
 
-def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    if len(positional) == 2 and not (positional[1].known.constant and positional[1].known.value is None):
-        number, digits = positional
-        if not isinstance(number.known.type, Number) or number.known.type.is_complex:
-            return frame.call_plain(constant(round), positional[:1], named)
-        if not isinstance(digits.known.type, Number) or not (digits.known.type.is_integer or digits.known.type == BOOL):
-            raise CompileError(f"the digits of round are an integer, not {digits.known}", help="convert it: int(…)")
-        if number.known.type.is_integer:
-            if not digits.known.constant or not isinstance(digits.known.value, int):
-                raise CompileError(
-                    "round of an integer takes a constant number of digits in device code",
-                    help="write the number of digits as a literal",
-                )
-            if digits.known.value >= 0:
-                return number
-            return frame.program.call(frame, numbers.round_integer, positional, named)
-        value, count = number.known.value, digits.known.value
-        if number.known.type.builtin and isinstance(value, float) and isinstance(count, int):
-            return frame.literal(round(value, count))
-        return frame.program.call(frame, numbers.round_to, positional, named)
-    return frame.call_plain(constant(round), positional if len(positional) != 2 else positional[:1], named)
+def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
+    type = number.known.type
+    if ndigits is None or ndigits.known.type == NONE or not isinstance(type, Number) or type.is_complex:
+        return frame.call_plain(constant(round), [number], {})
+    if not isinstance(ndigits.known.type, Number) or not (ndigits.known.type.is_integer or ndigits.known.type == BOOL):
+        raise CompileError(f"the digits of round are an integer, not {ndigits.known}", help="convert it: int(…)")
+    value, count = number.known.value, ndigits.known.value
+    if type.is_integer:
+        if not isinstance(count, int):
+            raise CompileError(
+                "round of an integer takes a constant number of digits in device code",
+                help="write the number of digits as a literal",
+            )
+        return number if count >= 0 else frame.run(numbers.round_integer, number, ndigits)
+    if type.builtin and isinstance(value, float) and isinstance(count, int):
+        return frame.literal(round(value, count))
+    return frame.run(numbers.round_to, number, ndigits)
 
 
-def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    cells = list(positional)
-    if len(cells) == 1 and isinstance(cells[0].known.value, Text):
+def _len(frame: Frame, items: Cell, /) -> Cell:
+    if isinstance(items.known.value, Text):
         raise CompileError(
             "the length of a string with run-time values is not known",
             help="it can be printed; of a number there are n.bit_length(), n.bit_count(), and digits by // and %",
         )
-    if len(cells) == 1 and isinstance(cells[0].known.type, Static):
-        method = hosted.method_of(cells[0].known.value, "__len__")
+    if isinstance(items.known.type, Static):
+        method = hosted.method_of(items.known.value, "__len__")
         if method is not None:
-            return frame.program.call(frame, method, cells, named)
-        if isinstance(cells[0].known.value, (np.ndarray, Sized)) and not named:
-            return host_calls.while_compiling(len)(frame, cells, named)
-    cells = [frame.as_iterable(cell) for cell in cells]
-    if len(cells) == 1 and isinstance(cells[0].known.type, Range):
-        return frame.program.call(frame, standard.length_of_range, [frame.field(cells[0], i) for i in range(3)], named)
-    return frame.call_plain(constant(len), cells, named)
+            return frame.run(method, items)
+        if isinstance(items.known.value, (np.ndarray, Sized)):
+            return host_calls.while_compiling(len)(frame, [items], {})
+    items = frame.as_iterable(items)
+    if isinstance(items.known.type, Range):
+        return frame.run(standard.length_of_range, *(frame.field(items, i) for i in range(3)))
+    return frame.call_plain(constant(len), [items], {})
 
 
-def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _exception(kind: type[BaseException], frame: Frame, /, *positional: Cell) -> Cell:
     """An exception that the program makes to raise it."""
-    no_keywords(kind.__name__, named)
     message, numbers = printing.message_of(frame, positional, shows_repr=issubclass(kind, KeyError))
     return frame.bundle(Raised(kind.__name__, message), numbers)
 
@@ -485,32 +436,34 @@ def _of_numpy(
     return frame.call(Cell(constant(function)), positional, named)
 
 
-def _hypot(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    if len(positional) == 2:
-        return frame.call_plain(constant(math.hypot), positional, named)
-    return frame.program.call(frame, numbers.length_of, positional, named)
+def _hypot(frame: Frame, /, *coordinates: Cell) -> Cell:
+    if len(coordinates) == 2:
+        return frame.call_plain(constant(math.hypot), coordinates, {})
+    return frame.run(numbers.length_of, *coordinates)
 
 
-def _ptx(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _ptx(
+    frame: Frame,
+    template: Cell,
+    /,
+    *operands: Cell,
+    result: Cell | None = None,
+    host: Cell | None = None,
+    volatile: Cell | None = None,
+) -> Cell:
     """Instructions of PTX; on the CPU the function that stands for them."""
-    if not positional:
-        raise CompileError("ptx lacks its template", help='write ptx("…", x, y, result=uint32, host=…)')
-    if unknown := [name for name in named if name not in ("result", "host", "volatile")]:
-        raise CompileError(
-            f"ptx has no keyword parameter {unknown[0]!r}", help="its keywords are result, host, volatile"
-        )
-    template, operands = positional[0], [frame.scalar(cell) for cell in positional[1:]]
+    operands = tuple(map(frame.scalar, operands))
     text = constant_of(template.known, "the template of ptx")
-    result, volatile = (
-        constant_of(named[name].known, f"{name} of ptx") if name in named else otherwise
-        for name, otherwise in (("result", None), ("volatile", True))
+    of_result, changes = (
+        constant_of(cell.known, f"{name} of ptx") if cell is not None else otherwise
+        for name, cell, otherwise in (("result", result, None), ("volatile", volatile, True))
     )
     if not isinstance(text, str):
         raise CompileError(f"the template of ptx is a string, not {text!r}", help="write it in quotes")
-    typed = inline_ptx.typed(text, [cell.known for cell in operands], result, bool(volatile))
+    typed = inline_ptx.typed(text, [cell.known for cell in operands], of_result, bool(changes))
     if not frame.program.on_cpu:
         return frame.intrinsic(inline_ptx.ROW, typed, operands)
-    host, numbers = named.get("host"), typed.settings[1]
+    numbers = typed.settings[1]
     if host is None or host.known.value is None:
         raise CompileError(
             "this ptx has no function that the CPU stream could call in its place",
@@ -536,70 +489,67 @@ def _as_number(frame: Frame, cell: Cell, number: Number) -> Cell:
     return Cell(of_type(number), frame.materialise(cell, number))
 
 
-def _operator(sign: str, frame: Frame, *operands: Cell) -> Cell:
-    """A function of `operator` that is one of Python's operators."""
-    return frame.operate(sign, *operands)
+def _binary(sign: str, frame: Frame, a: Cell, b: Cell, /) -> Cell:
+    return frame.operate(sign, a, b)
 
 
-def _member(name: str, frame: Frame, owner: Cell) -> Cell:
+def _unary(sign: str, frame: Frame, a: Cell, /) -> Cell:
+    return frame.operate(sign, a)
+
+
+def _member(name: str, frame: Frame, a: Cell, /) -> Cell:
     """A function of NumPy that is an attribute."""
-    return frame.member(owner, name)
+    return frame.member(a, name)
 
 
-def _counted(name: str, rule: Callable[..., Cell], low: int, high: int) -> Special:
-    """The rule for a builtin that takes so many arguments, by position."""
-
-    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        no_keywords(name, named)
-        check_count(name, positional, low, high)
-        return rule(frame, *positional)
-
-    return special
+def _func(_: Frame, function: Cell, /) -> Cell:
+    """On a nested function, which is device code already."""
+    return function
 
 
-_COUNTED: dict[Any, tuple[Callable[..., Cell], int, int]] = {
-    **{function: (partial(_operator, sign), 2, 2) for sign, function in FOLDS.items()},
-    **{function: (partial(_operator, sign), 1, 1) for sign, function in UNARY.items()},
-    np.ndim: (partial(_member, "ndim"), 1, 1),
-    np.shape: (partial(_member, "shape"), 1, 1),
-    np.size: (partial(_member, "size"), 1, 1),
-    np.real: (partial(_member, "real"), 1, 1),
-    np.imag: (partial(_member, "imag"), 1, 1),
-    bool: (_bool, 0, 1),
-    filter: (_filter, 2, 2),
-    functions.func: (lambda _, function: function, 1, 1),  # on a nested function, which is device code already
-    functools.reduce: (_reduce, 2, 3),
-    getattr: (_getattr, 2, 3),
-    hasattr: (_hasattr, 2, 2),
-    isinstance: (_isinstance, 2, 2),
-    iter: (_iter, 1, 1),
-    list: (_list, 0, 1),
-    map: (_map, 2, 255),
-    next: (_next, 1, 2),
-    reversed: (lambda frame, items: frame.as_object(loops.reversed_iterator(frame, items)), 1, 1),
-    tuple: (_tuple, 0, 1),
-    type: (_type, 1, 1),
+def _reversed(frame: Frame, sequence: Cell, /) -> Cell:
+    return frame.as_object(loops.reversed_iterator(frame, sequence))
+
+
+_DECLARED: dict[Any, Callable[..., Cell]] = {
+    **{function: partial(_binary, sign) for sign, function in FOLDS.items()},
+    **{function: partial(_unary, sign) for sign, function in UNARY.items()},
+    **{getattr(np, name): partial(_member, name) for name in ("ndim", "shape", "size", "real", "imag")},
+    abs: _abs,
+    bool: _bool,
+    complex: _complex,
+    dict: dicts.make,
+    enumerate: _enumerate,
+    filter: _filter,
+    functions.func: _func,
+    functools.partial: _partial,
+    functools.reduce: _reduce,
+    getattr: _getattr,
+    hasattr: _hasattr,
+    inline_ptx.ptx: _ptx,
+    isinstance: _isinstance,
+    iter: _iter,
+    len: _len,
+    list: _list,
+    map: _map,
+    math.hypot: _hypot,
+    next: _next,
+    print: printing.print_,
+    reversed: _reversed,
+    round: _round,
+    tuple: _tuple,
+    type: _type,
+    zip: _zip,
 }
-"""By a builtin: its rule, and the least and the largest number of its arguments."""
+"""By a builtin: its rule, which has its signature."""
 _REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
 BUILTINS: dict[object, Special] = {
     **host_calls.RULES,
     **{function: partial(_of_integers, function) for function in _OF_INTEGERS},
     **{function: partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
     **{function: partial(_of_numpy, of_numbers) for function, of_numbers in _OF_NUMPY.items()},
-    **{function: _reducing(function, function.__name__) for function in _REDUCTIONS},
-    **{function: _counted(function.__name__, *row) for function, row in _COUNTED.items()},
-    dict: dicts.make,
-    enumerate: _enumerate,
-    zip: _zip,
-    abs: _abs,
-    complex: _complex,
-    round: _round,
-    len: _len,
-    functools.partial: _partial,
-    math.hypot: _hypot,
-    print: printing.print_,
-    inline_ptx.ptx: _ptx,
+    **{function: _reducing(function) for function in _REDUCTIONS},
+    **{function: declared(rule, function.__name__) for function, rule in _DECLARED.items()},
 }
 """By a function or class of Python, of NumPy or of ours: the rule for calls of it."""
 
@@ -634,7 +584,7 @@ def find(entity: object) -> Special | None:
     if hosted_rule is not None:
         return hosted_rule
     if isinstance(entity, type) and issubclass(entity, BaseException):
-        return partial(_exception, entity)
+        return declared(partial(_exception, entity), entity.__name__)
     if isinstance(entity, functools.partial):
         return partial(_call_partial, entity)
     if isinstance(entity, MethodType):

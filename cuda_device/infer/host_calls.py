@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device.rows import constant_of
+from cuda_device.device.rows import bind, constant_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites
 from cuda_device.infer.dependencies import MISSING, PASSING
@@ -26,6 +26,17 @@ from cuda_device.types.model import Struct
 from cuda_device.types.struct_classes import align
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
+
+
+def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
+    """A rule that gets the arguments of a call as its signature says, behind the frame (and the owner of a method)."""
+
+    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        bound = bind(rule, shown, (frame, *positional), named, first)
+        return rule(*bound.args, **bound.kwargs)
+
+    return special
+
 
 PURE: tuple[Any, ...] = (
     align,

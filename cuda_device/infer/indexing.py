@@ -92,25 +92,6 @@ def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
     return [*frame.fields(cell), Cell(constant(None))][:3] if means(known, slice) else None
 
 
-# Refusals of calls of builtins with arguments that they do not take.
-
-
-def no_keywords(name: str, named: Mapping[str, Cell]) -> None:
-    """Refuses keywords."""
-    if named:
-        raise CompileError(f"{name} takes no keyword arguments in device code", help="give the arguments by position")
-
-
-def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> None:
-    """Refuses too few or too many arguments."""
-    if not low <= len(positional) <= high:
-        count = str(low) if low == high else f"{low} to {high}"
-        raise CompileError(
-            f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}",
-            help=f"pass {name} what it takes in Python",
-        )
-
-
 def dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """The argument of `x.view(T)` and `x.astype(T, copy=False)`."""
     given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]

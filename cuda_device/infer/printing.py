@@ -12,7 +12,7 @@ import enum
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import EllipsisType
 
 import numpy as np
@@ -92,31 +92,33 @@ def digits_of(number: model.Number) -> int:
 _MOST = 32
 
 
-def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def print_(
+    frame: Frame,
+    *values: Cell,
+    sep: Cell | None = None,
+    end: Cell | None = None,
+    file: Cell | None = None,
+    flush: Cell | None = None,
+) -> Cell:
     """`print(…, sep=" ", end="\\n")`."""
-    for name in named:
-        if name not in ("sep", "end", "file", "flush"):
-            raise CompileError(f"print has no keyword {name!r}", help="there are sep, end, file and flush")
-    if "file" in named and named["file"].known.value not in (None, sys.stdout):
+    if file is not None and file.known.value not in (None, sys.stdout):
         raise CompileError("print in device code writes to the standard output", help="leave file=… out")
-    separator, end = _text(named, "sep", " "), _text(named, "end", "\n")
+    separator, ending = _text("sep", sep, " "), _text("end", end, "\n")
     line = Line(frame)
-    for i, cell in enumerate(positional):
+    for i, cell in enumerate(values):
         if i:
             line.literal(separator)
         line.show(cell, is_repr=False)
-    line.literal(end)
+    line.literal(ending)
     line.emit()
     return Cell(constant(None))
 
 
-def _text(named: Mapping[str, Cell], name: str, default: str) -> str:
-    value = named[name].known.value if name in named else None
-    if not isinstance(value, str | None):
-        raise CompileError(
-            f"{name} of print is a constant string, not {named[name].known}", help="write it as a literal"
-        )
-    return default if value is None else value
+def _text(name: str, cell: Cell | None, default: str) -> str:
+    value = None if cell is None else cell.known.value
+    if cell is not None and not isinstance(value, str | None):
+        raise CompileError(f"{name} of print is a constant string, not {cell.known}", help="write it as a literal")
+    return value if isinstance(value, str) else default
 
 
 class Line:

@@ -9,28 +9,27 @@ A dict is an object, as a list is (see `lists`). Its keys are constants, and it 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, hosted
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.indexing import check_count, no_keywords
+from cuda_device.infer.host_calls import declared
 from cuda_device.infer.meanings import DictView, Keywords, Method
 from cuda_device.ir.nodes import Op
 from cuda_device.types.known import constant, shorten
 
 
-def make(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def make(frame: Frame, other: Cell | None = None, /, **named: Cell) -> Cell:
     """`dict(mapping)`, `dict(pairs)`, `dict(a=1)`."""
-    check_count("dict", positional, 0, 1)
     parts: dict[object, Cell] = {}
-    for other in positional:
+    if other is not None:
         mapping = hosted.as_mapping(frame, other)
         if isinstance(mapping.known.value, Keywords):
             parts |= _parts(frame, mapping)
         else:
             parts |= dict(_pair(frame, pair) for pair in frame.items_of(other, "dict"))
-    for name, value in named.items():
-        parts[name] = value
+    parts.update(named)
     return frame.as_object(frame.bundle(Keywords(tuple(parts)), list(parts.values())))
 
 
@@ -47,21 +46,19 @@ def _pair(frame: Frame, cell: Cell) -> tuple[object, Cell]:
     return hosted.key_of(items[0]), items[1]
 
 
-def _get(frame: Frame, owner: Cell, key: Cell, default: Cell | None = None) -> Cell:
+def _get(frame: Frame, owner: Cell, key: Cell, default: Cell | None = None, /) -> Cell:
     return _parts(frame, owner).get(hosted.key_of(key), default or Cell(constant(None)))
 
 
-def _view(name: str) -> Callable[[Frame, Cell], Cell]:
-    return lambda frame, owner: frame.bundle(DictView(name), [owner])
+def _view(name: str, frame: Frame, owner: Cell, /) -> Cell:
+    return frame.bundle(DictView(name), [owner])
 
 
-METHODS: dict[str, tuple[Callable[..., Cell], int, int]] = {
-    "get": (_get, 1, 2),
-    "items": (_view("items"), 0, 0),
-    "keys": (_view("keys"), 0, 0),
-    "values": (_view("values"), 0, 0),
+METHODS: dict[str, Callable[..., Cell]] = {
+    "get": _get,
+    **{name: partial(_view, name) for name in ("items", "keys", "values")},
 }
-"""What each method does, and how many arguments it takes at least and at most."""
+"""What each method does."""
 
 
 def _getitem(frame: Frame, _: Op, owner: Cell, key: Cell) -> Cell:
@@ -95,10 +92,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
 
 def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`d.get(key, default)`, `d.items()` and the like."""
-    method, low, high = METHODS[name]
-    no_keywords(name, named)
-    check_count(name, positional, low, high)
-    return method(frame, owner, *positional)
+    return declared(METHODS[name], name, 2)(frame, [owner, *positional], named)
 
 
 def _truth(_: Frame, cell: Cell) -> Cell:

@@ -21,7 +21,7 @@ from types import FunctionType
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, hosted, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.indexing import check_count, no_keywords
+from cuda_device.infer.host_calls import declared
 from cuda_device.infer.joins import join, join_all
 from cuda_device.infer.meanings import Method, Named, is_list
 from cuda_device.ir import ops
@@ -164,7 +164,6 @@ NAMED = replace(KIND, setitem=None, getattr=_named_attribute)
 
 # An index of run time selects among all items.
 _MOST_SELECTED = 64
-LIST_METHODS = ("append",)
 
 
 def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) -> list[Cell]:
@@ -214,12 +213,17 @@ def _list_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     return frame.bundle(Method(name), [cell]) if name in LIST_METHODS else None
 
 
-def _append(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`xs.append(v)`."""
-    no_keywords(name, named)
-    check_count(name, positional, 1, 1)
-    composites.change(frame, owner, [*frame.fields(owner), *positional])
+def _append(frame: Frame, owner: Cell, item: Cell, /) -> Cell:
+    composites.change(frame, owner, [*frame.fields(owner), item])
     return Cell(constant(None))
+
+
+LIST_METHODS = {"append": _append}
+
+
+def _list_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`xs.append(v)`."""
+    return declared(LIST_METHODS[name], name, 2)(frame, [owner, *positional], named)
 
 
 # Operations that make lists
@@ -249,5 +253,5 @@ LIST = replace(
     setitem=_set_list_item,
     getattr=_list_attribute,
     names=lambda _: [*standard.TUPLE_METHODS, *LIST_METHODS],
-    method=_append,
+    method=_list_method,
 )
