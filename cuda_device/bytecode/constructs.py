@@ -7,6 +7,7 @@ the instruction and its span, and does to the reader's stack and variables what 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
@@ -15,16 +16,17 @@ from cuda_device.bytecode.suspension import finish, suspend
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 
-Handler = Callable[["Reader", Instruction, Span], None]
+Handler = Callable[[Reader, Instruction, Span], object]
 
 
-def _load(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.push(reader.variable(str(instruction.argument)))
+def _push(reader: Reader, code: ops.OpDef, *operands: Value, **attributes: Any) -> Value:
+    """An operation whose result goes on the stack."""
+    reader.push(reader.build.op(code, None, *operands, **attributes))
+    return reader.stack[-1]
 
 
 def _constant(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.push(reader.build.op(ops.PY_CONST, None, value=instruction.argument))
-    reader.constants[reader.stack[-1]] = instruction.argument
+    reader.constants[_push(reader, ops.PY_CONST, value=instruction.argument)] = instruction.argument
 
 
 def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -38,18 +40,18 @@ def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _save_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.push(reader.build.op(ops.PY_CONST, None, value=None))
+    _push(reader, ops.PY_CONST, value=None)
     reader.begin_cell(str(instruction.argument))
 
 
 def _load_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
     name = str(instruction.argument)
     if name in reader.boxed:
-        reader.push(reader.build.op(ops.PY_UNBOX, None, reader.variable(f"{CELL}{name}")))
+        _push(reader, ops.PY_UNBOX, reader.variable(f"{CELL}{name}"))
     elif name in reader.cells:
         reader.push(reader.variable(f"{CELL}{name}"))
     else:
-        reader.push(reader.build.op(ops.PY_CELL, None, name=name))
+        _push(reader, ops.PY_CELL, name=name)
 
 
 def _store_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
@@ -76,11 +78,6 @@ def _assign(reader: Reader, name: str, value: Value) -> None:
         reader.build.effect(ops.PY_SET_CELL, value, name=name)
 
 
-def _closure(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.push(reader.build.op(ops.PY_CONST, None, value=None))
-    reader.references[reader.stack[-1]] = (str(instruction.argument),)
-
-
 def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     extras = instruction.argument
     assert isinstance(extras, tuple)
@@ -95,14 +92,9 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
         keywords, values = reader.dicts[found["kwdefaults"]]
         operands += values
     cells = reader.references[found["closure"]] if "closure" in found else ()
-    attributes: dict[str, object] = {
-        "function": code,
-        "cells": cells,
-        "defaults": "defaults" in found,
-        "keywords": keywords,
-    }
-    reader.push(Value())
-    reader.build.append(Op(ops.PY_FUNCTION, operands, reader.stack[-1:], attributes, [], reader.build.location))
+    _push(
+        reader, ops.PY_FUNCTION, *operands, function=code, cells=cells, defaults="defaults" in found, keywords=keywords
+    )
 
 
 def _delete(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -110,16 +102,8 @@ def _delete(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _load_and_clear(reader: Reader, instruction: Instruction, span: Span) -> None:
-    _load(reader, instruction, span)
+    reader.push(reader.variable(str(instruction.argument)))
     _delete(reader, instruction, span)
-
-
-def _discard(reader: Reader, _: Instruction, __: Span) -> None:
-    reader.stack.pop()
-
-
-def _copy(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.push(reader.stack[-_count(instruction)])
 
 
 def _swap(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -130,7 +114,7 @@ def _swap(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _binary(reader: Reader, instruction: Instruction, _: Span) -> None:
     operator = str(instruction.argument)
     in_place = {"inplace": True} if operator.endswith("=") else {}
-    reader.push(reader.build.op(ops.PY_BINARY, None, *reader.pop(2), op=operator.removesuffix("="), **in_place))
+    _push(reader, ops.PY_BINARY, *reader.pop(2), op=operator.removesuffix("="), **in_place)
 
 
 def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -140,9 +124,9 @@ def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
         _build_map(reader, reader.pop(2 * number))
         return
     parts = reader.pop(number)
-    reader.push(reader.build.op(_DISPLAYS[str(kind)], None, *parts))
+    made = _push(reader, _DISPLAYS[str(kind)], *parts)
     if parts and all(part in reader.references for part in parts):
-        reader.references[reader.stack[-1]] = tuple(reader.references[part][0] for part in parts)
+        reader.references[made] = tuple(reader.references[part][0] for part in parts)
 
 
 def _build_map(reader: Reader, parts: list[Value]) -> None:
@@ -156,67 +140,33 @@ def _build_map(reader: Reader, parts: list[Value]) -> None:
     reader.push(made)
 
 
-def _build_keyed(reader: Reader, instruction: Instruction, _: Span) -> None:
-    keys = instruction.argument
+def _keyed(reader: Reader, keys: object, values: list[Value] | None = None) -> None:
     assert isinstance(keys, tuple)
-    _keyed(reader, keys, reader.pop(len(keys)))
+    values = reader.pop(len(keys)) if values is None else values
+    reader.dicts[_push(reader, ops.PY_DICT, *values, keys=keys)] = keys, values
 
 
-def _keyed(reader: Reader, keys: tuple[object, ...], values: list[Value]) -> None:
-    reader.push(reader.build.op(ops.PY_DICT, None, *values, keys=keys))
-    reader.dicts[reader.stack[-1]] = keys, values
-
-
-def _into_list(reader: Reader, instruction: Instruction, _: Span) -> None:
-    """LIST_APPEND and LIST_EXTEND replace the list that they find in the stack: nothing else has it."""
-    (value,) = reader.pop(1)
-    at = -_count(instruction)
-    code = ops.PY_APPEND if instruction.opcode is Opcode.LIST_APPEND else ops.PY_EXTEND
-    reader.stack[at] = reader.build.op(code, None, reader.stack[at], value)
-
-
-def _into_dict(reader: Reader, instruction: Instruction, _: Span) -> None:
-    """MAP_ADD of a comprehension, as LIST_APPEND."""
-    key, value = reader.pop(2)
-    at = -_count(instruction)
-    reader.stack[at] = reader.build.op(ops.PY_MAP_ADD, None, reader.stack[at], key, value)
-
-
-def _merge(reader: Reader, instruction: Instruction, _: Span) -> None:
-    """`f(*x, a=1, **more)` and `{**more}`."""
-    (value,) = reader.pop(1)
-    at = -_count(instruction)
-    unique = instruction.opcode is Opcode.MAP_MERGE
-    reader.stack[at] = reader.build.op(ops.PY_MERGE, None, reader.stack[at], value, unique=unique)
+def _into(reader: Reader, instruction: Instruction, count: int, code: ops.OpDef, **attributes: Any) -> None:
+    """What goes into a list or dict further down replaces it there: nothing else has it."""
+    parts, at = reader.pop(count), -_count(instruction)
+    reader.stack[at] = reader.build.op(code, None, reader.stack[at], *parts, **attributes)
 
 
 def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
     attributes = {"unroll": True} if reader.index in reader.unrolled else {}
     if reader.index in reader.indexed:
         attributes = {"indexed": True}
-    reader.push(reader.build.op(ops.PY_ITER, None, *reader.pop(1), **attributes))
-
-
-def _yield(reader: Reader, _: Instruction, __: Span) -> None:
-    suspend(reader, reader.stack.pop())
-
-
-def _build_slice(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.push(reader.build.op(ops.PY_SLICE, None, *reader.pop(_count(instruction))))
+    _push(reader, ops.PY_ITER, *reader.pop(1), **attributes)
 
 
 def _format(reader: Reader, instruction: Instruction, _: Span) -> None:
     conversion, has_spec = _pair(instruction)
-    reader.push(reader.build.op(ops.PY_FORMAT, None, *reader.pop(1 + bool(has_spec)), conversion=conversion))
+    _push(reader, ops.PY_FORMAT, *reader.pop(1 + bool(has_spec)), conversion=conversion)
 
 
 def _get_length(reader: Reader, _: Instruction, __: Span) -> None:
     function = reader.build.op(ops.PY_CONST, None, value=len)
-    reader.push(reader.build.op(ops.PY_CALL, None, function, reader.stack[-1]))
-
-
-def _match_sequence(reader: Reader, _: Instruction, __: Span) -> None:
-    reader.push(reader.build.op(ops.PY_IS_SEQUENCE, None, reader.stack[-1]))
+    _push(reader, ops.PY_CALL, function, reader.stack[-1])
 
 
 def _raise(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -255,18 +205,9 @@ def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.write_back(owner)
 
 
-def _call(reader: Reader, instruction: Instruction, _: Span) -> None:
-    operands = reader.pop(_count(instruction) + 1)
-    reader.push(reader.build.op(ops.PY_CALL, None, *operands))
-
-
-def _call_star(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.push(reader.build.op(ops.PY_CALL_STAR, None, *reader.pop(2 + bool(instruction.argument))))
-
-
 def _call_keywords(reader: Reader, instruction: Instruction, _: Span) -> None:
     count, names = _pair(instruction)
-    reader.push(reader.build.op(ops.PY_CALL, None, *reader.pop(int(str(count)) + 1), names=names))
+    _push(reader, ops.PY_CALL, *reader.pop(int(str(count)) + 1), names=names)
 
 
 def _for_iter(reader: Reader, _: Instruction, span: Span) -> None:
@@ -276,10 +217,6 @@ def _for_iter(reader: Reader, _: Instruction, span: Span) -> None:
     exit_ = reader.edge(span.successors[1])
     reader.push(iterator, item)
     reader.end(ops.BRANCH, [more], [reader.edge(span.successors[0]), exit_])
-
-
-def _jump(reader: Reader, _: Instruction, span: Span) -> None:
-    reader.end(ops.JUMP, [], [reader.edge(span.successors[0])])
 
 
 def _jump_if(reader: Reader, instruction: Instruction, span: Span) -> None:
@@ -324,47 +261,49 @@ SIMPLE: dict[Opcode, tuple[ops.OpDef, int, str]] = {
 
 SPECIAL: dict[Opcode, Handler] = {
     Opcode.CONST: _constant,
-    Opcode.LOAD: _load,
+    Opcode.LOAD: lambda reader, i, _: reader.push(reader.variable(str(i.argument))),
+    Opcode.STORE: _store,
+    Opcode.DELETE: _delete,
+    Opcode.LOAD_AND_CLEAR: _load_and_clear,
     Opcode.LOAD_CELL: _load_cell,
     Opcode.SAVE_CELL: _save_cell,
     Opcode.STORE_CELL: _store_cell,
     Opcode.DELETE_CELL: _delete_cell,
-    Opcode.CLOSURE: _closure,
+    Opcode.CLOSURE: lambda reader, i, _: reader.references.update(
+        {_push(reader, ops.PY_CONST, value=None): (str(i.argument),)}
+    ),
     Opcode.MAKE_FUNCTION: _make_function,
-    Opcode.BUILD_KEYED: _build_keyed,
-    Opcode.LIST_APPEND: _into_list,
-    Opcode.LIST_EXTEND: _into_list,
-    Opcode.MAP_ADD: _into_dict,
-    Opcode.MAP_MERGE: _merge,
-    Opcode.MAP_UPDATE: _merge,
-    Opcode.ITER: _iterate,
-    Opcode.YIELD: _yield,
-    Opcode.BUILD_SLICE: _build_slice,
-    Opcode.FORMAT: _format,
-    Opcode.GET_LEN: _get_length,
-    Opcode.MATCH_SEQUENCE: _match_sequence,
-    Opcode.UNPACK_EX: _unpack_star,
-    Opcode.CALL_EX: _call_star,
-    Opcode.RAISE: _raise,
-    Opcode.ASSERT_FAIL: _raise,
-    Opcode.STORE: _store,
-    Opcode.DELETE: _delete,
-    Opcode.LOAD_AND_CLEAR: _load_and_clear,
-    Opcode.POP: _discard,
-    Opcode.COPY: _copy,
-    Opcode.SWAP: _swap,
-    Opcode.BINARY: _binary,
     Opcode.BUILD: _build_display,
-    Opcode.UNPACK: _unpack,
+    Opcode.BUILD_KEYED: lambda reader, i, _: _keyed(reader, i.argument),
+    Opcode.BUILD_SLICE: lambda reader, i, _: _push(reader, ops.PY_SLICE, *reader.pop(_count(i))),
+    Opcode.LIST_APPEND: lambda reader, i, _: _into(reader, i, 1, ops.PY_APPEND),
+    Opcode.LIST_EXTEND: lambda reader, i, _: _into(reader, i, 1, ops.PY_EXTEND),
+    Opcode.MAP_ADD: lambda reader, i, _: _into(reader, i, 2, ops.PY_MAP_ADD),
+    Opcode.MAP_MERGE: lambda reader, i, _: _into(reader, i, 1, ops.PY_MERGE, unique=True),
+    Opcode.MAP_UPDATE: lambda reader, i, _: _into(reader, i, 1, ops.PY_MERGE, unique=False),
+    Opcode.FORMAT: _format,
+    Opcode.BINARY: _binary,
     Opcode.STORE_SUBSCR: _store_item,
     Opcode.STORE_ATTR: _store_attribute,
-    Opcode.CALL: _call,
+    Opcode.CALL: lambda reader, i, _: _push(reader, ops.PY_CALL, *reader.pop(_count(i) + 1)),
     Opcode.CALL_KW: _call_keywords,
+    Opcode.CALL_EX: lambda reader, i, _: _push(reader, ops.PY_CALL_STAR, *reader.pop(2 + bool(i.argument))),
+    Opcode.ITER: _iterate,
     Opcode.FOR_ITER: _for_iter,
-    Opcode.JUMP: _jump,
+    Opcode.UNPACK: _unpack,
+    Opcode.UNPACK_EX: _unpack_star,
+    Opcode.GET_LEN: _get_length,
+    Opcode.MATCH_SEQUENCE: lambda reader, _, __: _push(reader, ops.PY_IS_SEQUENCE, reader.stack[-1]),
+    Opcode.JUMP: lambda reader, _, span: reader.end(ops.JUMP, [], [reader.edge(span.successors[0])]),
     Opcode.JUMP_IF_TRUE: _jump_if,
     Opcode.JUMP_IF_FALSE: _jump_if,
     Opcode.RETURN: _return,
+    Opcode.YIELD: lambda reader, _, __: suspend(reader, reader.stack.pop()),
+    Opcode.RAISE: _raise,
+    Opcode.ASSERT_FAIL: _raise,
+    Opcode.POP: lambda reader, _, __: reader.stack.pop(),
+    Opcode.COPY: lambda reader, i, _: reader.push(reader.stack[-_count(i)]),
+    Opcode.SWAP: _swap,
 }
 
 _DISPLAYS = {"tuple": ops.PY_TUPLE, "list": ops.PY_LIST, "string": ops.PY_STRING}
