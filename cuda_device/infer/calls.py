@@ -19,6 +19,7 @@ from cuda_device.errors import CompileError, Location
 from cuda_device.infer import closures, composites, conditions, hosted
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.host_calls import declared
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
@@ -105,9 +106,11 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a method that an attribute has bound."""
-    rule = frame.kind(owner.known).method
-    assert rule is not None, owner.known
-    return rule(frame, owner, name, positional, named)
+    kind = frame.kind(owner.known)
+    if name in kind.methods:
+        return declared(kind.methods[name], name, 2)(frame, [owner, *positional], named)
+    assert kind.method is not None, owner.known
+    return kind.method(frame, owner, name, positional, named)
 
 
 def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:

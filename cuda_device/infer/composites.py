@@ -287,14 +287,6 @@ def no_member(type: Type, name: str) -> CompileError:
     return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(members_of(type))}")
 
 
-def check_item_method(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> None:
-    """The arguments of `__getitem__`, `__len__` and `__setitem__` of vectors and masks."""
-    parameters = {"__len__": (), "__getitem__": ("i",)}.get(name, ("i", "val"))
-    if named or len(positional) != len(parameters):
-        count = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}"
-        raise CompileError(f"{name} takes {count}", help=f"write {name}({', '.join(parameters)})")
-
-
 # Equality
 
 

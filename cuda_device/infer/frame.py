@@ -149,10 +149,12 @@ class Kind:
     """`x.name`."""
     setattr: Callable[[Frame, Op, Cell, str, Cell], Sequence[Cell] | None] | None = None
     """`x.name = v`: nothing, or what the variable becomes."""
-    names: Callable[[Known], Sequence[str]] = lambda _: ()
-    """The attributes that error messages offer."""
+    methods: Mapping[str, Callable[..., Cell]] = MappingProxyType({})
+    """By the name of a method its rule, which has its signature behind the frame and the owner."""
+    names: Callable[[Known], Sequence[str]] | None = None
+    """The attributes that error messages offer; if it is None, the methods."""
     method: Callable[[Frame, Cell, str, Sequence[Cell], Mapping[str, Cell]], Cell] | None = None
-    """A call of a method that `getattr` has bound."""
+    """A call of a method that `getattr` has bound, and that is not one of `methods`."""
     items: Callable[[Frame, Cell], list[Cell] | None] | None = None
     """All items, where their number is known while compiling."""
     truth: Callable[[Frame, Cell], Cell] | None = None
@@ -163,6 +165,11 @@ class Kind:
     """`x + y` and its like."""
     compare: Callable[[Frame, str, Cell, Cell], Cell] | None = None
     """`x < y` and its like, of numbers."""
+
+
+def library(function: Callable[..., object]) -> Callable[..., Cell]:
+    """The rule of a method that is a function of the library."""
+    return lambda frame, owner, *given, **named: frame.program.call(frame, function, [owner, *given], named)
 
 
 class Program(ABC):

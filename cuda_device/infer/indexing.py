@@ -5,7 +5,7 @@ x[i, j]      parts_of: i and j      values_of: two typed values, one for each ax
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
@@ -90,17 +90,6 @@ def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
     if isinstance(known.type, Static) and isinstance(known.value, slice):
         return [frame.literal(part) for part in (known.value.start, known.value.stop, known.value.step)]
     return [*frame.fields(cell), Cell(constant(None))][:3] if means(known, slice) else None
-
-
-def dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """The argument of `x.view(T)` and `x.astype(T, copy=False)`."""
-    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
-    others = ("dtype", "copy") if name == "astype" else ("dtype",)
-    if len(given) != 1 or any(key not in others for key in named):
-        raise CompileError(
-            f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
-        )
-    return given[0]
 
 
 # Repetition

@@ -25,7 +25,7 @@ from cuda_device.infer.kinds import (
     tuples,
     vectors,
 )
-from cuda_device.infer.meanings import Keywords, Named, Text, Thing, use_of
+from cuda_device.infer.meanings import Keywords, Method, Named, Text, Thing, use_of
 from cuda_device.ir.nodes import Op
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant
@@ -125,8 +125,9 @@ def attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
     """`x.name`, or None if the kind of x has nothing of that name."""
     if name == "__class__":
         return frame.call(Cell(constant(type)), [cell], {})
-    rule = frame.kind(cell.known).getattr
-    return rule(frame, op, cell, name) if rule else None
+    kind = frame.kind(cell.known)
+    found = kind.getattr(frame, op, cell, name) if kind.getattr else None
+    return frame.bundle(Method(name), [cell]) if found is None and name in kind.methods else found
 
 
 def _help_with_attributes(frame: Frame, known: Known, name: str) -> str:
@@ -139,7 +140,8 @@ def _help_with_attributes(frame: Frame, known: Known, name: str) -> str:
         remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)
     ):
         return remedy
-    names = frame.kind(known).names(known)
+    kind = frame.kind(known)
+    names = kind.names(known) if kind.names else [*kind.methods]
     if not names:
         return use_of(known)
     close = remedies.nearest(name, names)

@@ -13,13 +13,13 @@ What can be computed is computed by Python's own rules, as if the user had writt
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank
-from cuda_device.infer.meanings import Method, is_member, means
+from cuda_device.infer.meanings import is_member, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
@@ -38,8 +38,6 @@ from cuda_device.types.layout import (
     size_of,
 )
 from cuda_device.types.vector_classes import host_class_of
-
-METHODS = ("pointer", "view", "reshape", "astype", *standard.METHODS)
 
 
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
@@ -177,29 +175,26 @@ def transpose(frame: Frame, owner: Cell, array: model.Array) -> Cell:
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
-def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`x.view(…)`, `x.reshape(…)`, `x.astype(…, copy=False)`, or `x.sum()` and the like."""
-    array = owner.known.type
-    assert isinstance(array, model.Array)
-    if name in standard.METHODS:
-        if positional or any(key not in standard.KEYWORDS.get(name, ()) for key in named):
+def _array_of(owner: Cell) -> model.Array:
+    assert isinstance(owner.known.type, model.Array)
+    return owner.known.type
+
+
+def _of_all(name: str) -> Callable[..., Cell]:
+    """A method that the library has: `x.sum()`."""
+
+    def method(frame: Frame, owner: Cell, /, *given: Cell, **named: Cell) -> Cell:
+        if given or any(key not in standard.KEYWORDS.get(name, ()) for key in named):
             raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
         return frame.program.call(frame, standard.METHODS[name], [owner], named)
-    if name == "pointer":
-        return _pointer(frame, owner, array, positional, named)
-    if name == "reshape":
-        return reshape(frame, owner, array, positional, named)
-    dtype = frame.type_argument(indexing.dtype_argument(name, positional, named).known, f"the dtype of {name}")
-    if name == "astype":
-        return _astype(owner, array, dtype, named)
-    return _view(frame, owner, array, dtype)
+
+    return method
 
 
-def _pointer(
-    frame: Frame, owner: Cell, array: model.Array, positional: Sequence[Cell], named: Mapping[str, Cell]
-) -> Cell:
+def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
     """`x.pointer(i, j)`: a pointer to an element; without indices to the beginning."""
-    if named or len(positional) not in (0, array.ndim):
+    array = _array_of(owner)
+    if len(index) not in (0, array.ndim):
         count = f"{array.ndim} ind{'ex' if array.ndim == 1 else 'ices'}"
         raise CompileError(
             f"pointer of {array} takes {count}, or none", help="give each axis its index, as in x.pointer(i, j)"
@@ -209,29 +204,33 @@ def _pointer(
             f"{array} is less aligned than C++ takes for granted of what pointers point to",
             help="copy the array on the host, or make its dtype with align=True",
         )
-    if positional:
-        owner = references.element(frame, owner, indexing.values_of(frame, positional))
+    if index:
+        owner = references.element(frame, owner, indexing.values_of(frame, index))
     assert owner.value is not None
     known = of_type(model.Pointer(array.dtype, array.readonly))
     return frame.emit(ops.WINDOW, known, owner.value, frame.build.const(model.INDEX, 0))
 
 
-def _astype(owner: Cell, array: model.Array, dtype: model.Type, named: Mapping[str, Cell]) -> Cell:
-    copy = named.get("copy")
+def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None) -> Cell:
+    array, wanted = _array_of(owner), frame.type_argument(dtype.known, "the dtype of astype")
     if copy is None or not copy.known.constant or copy.known.value:
         raise CompileError(
             "astype makes a copy, for which device code has no memory", help="write x.astype(T, copy=False)"
         )
-    if dtype != array.dtype:
+    if wanted != array.dtype:
         raise CompileError(
-            f"astype of {array} to {dtype} needs a copy",
+            f"astype of {array} to {wanted} needs a copy",
             help="convert the elements: T(x[i]), or use view to see other types",
         )
     return owner
 
 
-def _view(frame: Frame, owner: Cell, array: model.Array, dtype: model.Type) -> Cell:
+def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
     """The same memory as elements of `dtype`; the last axis takes up the difference in size."""
+    return _viewed(frame, owner, _array_of(owner), frame.type_argument(dtype.known, "the dtype of view"))
+
+
+def _viewed(frame: Frame, owner: Cell, array: model.Array, dtype: model.Type) -> Cell:
     old, new = size_of(array.dtype), size_of(dtype)
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:
@@ -304,11 +303,10 @@ def _check_order(frame: Frame, target: Cell, source: Cell) -> None:
 _ORDERS = ("C", "F")
 
 
-def reshape(
-    frame: Frame, owner: Cell, array: model.Array, positional: Sequence[Cell], named: Mapping[str, Cell]
-) -> Cell:
+def _reshape(frame: Frame, owner: Cell, /, *given: Cell, **named: Cell) -> Cell:
     """The same elements in another shape; one length may be -1."""
-    shape, order = _arguments(frame, positional, named)
+    array = _array_of(owner)
+    shape, order = _arguments(frame, given, named)
     if order == "F":
         # In the order of Fortran, what is C's order of the axes turned round.
         turned = transpose(frame, owner, array)
@@ -526,7 +524,13 @@ _INSTEAD = {
 """Methods of NumPy's arrays that device code has not, and what to write."""
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
+METHODS: dict[str, Callable[..., Cell]] = {
+    "pointer": _pointer, "view": _view, "reshape": _reshape, "astype": _astype,
+    **{name: _of_all(name) for name in standard.METHODS},
+}  # fmt: skip
+
+
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     array = cell.known.type
     assert isinstance(array, model.Array)
     match name:
@@ -553,7 +557,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
         case "real" if isinstance(array.dtype, model.Number):
             return cell
         case _ if name in METHODS:
-            return frame.bundle(Method(name), [cell])
+            return None
     raise CompileError(
         f"arrays have no attribute {name!r} in device code",
         help=_INSTEAD.get(name)
@@ -567,4 +571,4 @@ def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequ
     return ()
 
 
-KIND = Kind(rank=Rank.ARRAY, getitem=_getitem, setitem=_setitem, getattr=_attribute, method=call_method)
+KIND = Kind(rank=Rank.ARRAY, getitem=_getitem, setitem=_setitem, getattr=_attribute, methods=METHODS)

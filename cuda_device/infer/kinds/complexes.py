@@ -169,7 +169,7 @@ def _as(frame: Frame, cell: Cell, type: Number) -> Cell:
     return Cell(of_type(type, nonneg_as(cell.known, type)), frame.materialise(cell, type))
 
 
-def _conjugate(frame: Frame, cell: Cell) -> Cell:
+def _conjugate(frame: Frame, cell: Cell, /) -> Cell:
     """`z.conjugate()` of a complex number."""
     type = cell.known.type
     assert isinstance(type, Number)
@@ -229,17 +229,10 @@ def _truth(frame: Frame, cell: Cell) -> Cell:
 
 def kind(number: Kind) -> Kind:
     """The kind of complex numbers: what they have beside what a number has."""
-    assert number.method
-    method = number.method
-
-    def call_method(frame: Frame, owner: Cell, name: str, given: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        result = method(frame, owner, name, given, named)
-        return _conjugate(frame, owner) if name in ("conjugate", "conj") else result
-
     return replace(
         number,
         rank=Rank.COMPLEX,
-        method=call_method,
+        methods={**number.methods, "conjugate": _conjugate, "conj": _conjugate},
         truth=_truth,
         unary=_unary,
         binary=_binary,

@@ -8,14 +8,13 @@ A dict is an object, as a list is (see `lists`). Its keys are constants, and it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, hosted
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.host_calls import declared
-from cuda_device.infer.meanings import DictView, Keywords, Method
+from cuda_device.infer.meanings import DictView, Keywords
 from cuda_device.ir.nodes import Op
 from cuda_device.types.known import constant, shorten
 
@@ -86,19 +85,6 @@ def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequ
     return ()
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    return frame.bundle(Method(name), [cell]) if name in METHODS else None
-
-
-def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`d.get(key, default)`, `d.items()` and the like."""
-    return declared(METHODS[name], name, 2)(frame, [owner, *positional], named)
-
-
-def _truth(_: Frame, cell: Cell) -> Cell:
-    return Cell(constant(bool(cell.known.items)))
-
-
 # Operations that make dicts
 
 
@@ -139,8 +125,6 @@ KIND = Kind(
     rank=Rank.LIST,
     getitem=_getitem,
     setitem=_setitem,
-    getattr=_attribute,
-    names=lambda _: [*METHODS],
-    method=_method,
-    truth=_truth,
+    methods=METHODS,
+    truth=lambda _, cell: Cell(constant(bool(cell.known.items))),
 )

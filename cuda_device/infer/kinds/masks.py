@@ -9,12 +9,11 @@ In other arithmetic a mask is an int32 (`types.promote`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions
+from cuda_device.infer import conditions
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
@@ -80,34 +79,25 @@ def _check_lane(frame: Frame, index: Cell) -> None:
     conditions.lane(frame, index)
 
 
-def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
-    return [_with_lane(frame, owner, index, value)] if op.attributes.get("target") != "value" else None
-
-
-def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`mask.__getitem__(i)`, and `mask.__setitem__(i, a)`, which gives a mask with a lane changed."""
-    composites.check_item_method(name, positional, named)
-    if name == "__getitem__":
-        return _item(frame, Op(ops.PY_GETITEM), owner, *positional)
-    return _with_lane(frame, owner, *positional)
-
-
-_METHODS = ("__getitem__", "__setitem__")
+_METHODS: dict[str, Callable[..., Cell]] = {
+    "__getitem__": lambda frame, owner, i, /: _item(frame, Op(ops.PY_GETITEM), owner, i),
+    "__setitem__": lambda frame, owner, i, val, /: _with_lane(frame, owner, i, val),
+}
+"""`mask.__setitem__(i, a)` gives a mask with a lane changed."""
 
 
 def kind(number: Kind) -> Kind:
     """The kind of masks: what they have beside what a number has."""
-    assert number.getattr and number.method and number.binary and number.compare
-    attribute, method, binary, compare = number.getattr, number.method, number.binary, number.compare
+    assert number.binary and number.compare
+    binary, compare = number.binary, number.compare
     return replace(
         number,
         rank=Rank.MASK,
         getitem=_item,
-        setitem=_setitem,
-        getattr=lambda frame, op, cell, name: (
-            frame.bundle(Method(name), [cell]) if name in _METHODS else attribute(frame, op, cell, name)
+        setitem=lambda frame, op, owner, index, value: (
+            [_with_lane(frame, owner, index, value)] if op.attributes.get("target") != "value" else None
         ),
-        method=lambda frame, cell, name, *more: (_method if name in _METHODS else method)(frame, cell, name, *more),
+        methods={**number.methods, **_METHODS},
         binary=lambda frame, sign, a, b: (_operator if _apply(sign, a, b) else binary)(frame, sign, a, b),
         compare=lambda frame, sign, a, b: (_operator if _apply(sign, a, b) else compare)(frame, sign, a, b),
     )

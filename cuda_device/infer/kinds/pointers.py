@@ -10,12 +10,11 @@ All of them are `window`s: an element is that of an array without axes so many b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import copying
@@ -25,8 +24,7 @@ from cuda_device.types.layout import align_of, shortfall, size_of
 from cuda_device.types.model import INDEX, UINT8, Array, Layout, NoneType, Pointer, Space, Tuple, Type, is_index
 from cuda_device.types.vector_classes import host_class_of
 
-_METHODS = ("array", "cast")
-_NAMES = ("address", "dtype", *_METHODS)
+_NAMES = ("address", "dtype", "array", "cast")
 
 
 def _type_of(cell: Cell) -> Pointer:
@@ -125,45 +123,27 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     return frame.operate(sign, *sides)
 
 
-def _truth(frame: Frame, cell: Cell) -> Cell:
-    """Whether it is not null."""
-    return _compare(frame, "!=", cell, Cell(constant(None)))
-
-
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    if name in _METHODS:
-        return frame.bundle(Method(name), [cell])
     if name == "address":
         return _address(frame, cell)
     return Cell(constant(host_class_of(_element_of(cell, "p.dtype")))) if name == "dtype" else None
 
 
-def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    if name == "cast":
-        return _cast(frame, owner, positional, named)
-    given = dict(zip(("shape", "strides"), positional, strict=False)) | dict(named)
-    if len(positional) > 2 or "shape" not in given or len(given) != len(positional) + len(named) or len(given) > 2:
-        raise CompileError("array of a pointer takes a shape, and perhaps strides", help="write p.array(shape)")
-    return _array(frame, owner, given["shape"], given.get("strides", Cell(constant(None))))
-
-
-def _cast(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _cast(frame: Frame, owner: Cell, dtype: Cell, /) -> Cell:
     """`p.cast(T)`: the same address as a pointer to a `T`; what is read-only stays so."""
-    if len(positional) != 1 or named:
-        raise CompileError("cast takes a type", help="write p.cast(T), or p.cast(None) for a void*")
     try:
-        type = pointer(constant_of(positional[0].known, "the type of cast"), readonly=_type_of(owner).readonly)
+        type = pointer(constant_of(dtype.known, "the type of cast"), readonly=_type_of(owner).readonly)
     except TypeError as error:
         raise CompileError(f"cast: {error}", help="name the type of the elements: p.cast(float32)") from None
     return _moved(frame, owner, frame.build.const(INDEX, 0), type)
 
 
-def _array(frame: Frame, owner: Cell, shape: Cell, strides: Cell) -> Cell:
+def _array(frame: Frame, owner: Cell, shape: Cell, strides: Cell | None = None) -> Cell:
     """`p.array(shape, strides)`: an array of the memory at a pointer; strides are in bytes, without any it is contiguous."""
     dtype = _element_of(owner, "p.array(…)")
     lengths = _numbers(frame, shape, "the shape")
-    strided = not isinstance(strides.known.type, NoneType)
-    steps = _numbers(frame, strides, "the strides") if strided else []
+    strided = strides is not None and not isinstance(strides.known.type, NoneType)
+    steps = _numbers(frame, strides, "the strides") if strides is not None and strided else []
     if strided and len(steps) != len(lengths):
         raise CompileError(
             f"there are {len(lengths)} lengths, and {len(steps)} strides", help="give each axis its stride in bytes"
@@ -186,8 +166,8 @@ KIND = Kind(
     setitem=_setitem,
     getattr=_attribute,
     names=lambda _: _NAMES,
-    method=_method,
-    truth=_truth,
+    methods={"array": _array, "cast": _cast},
+    truth=lambda frame, cell: _compare(frame, "!=", cell, Cell(constant(None))),  # not null
     binary=_binary,
     compare=_compare,
 )

@@ -6,14 +6,9 @@ range(1, n).stop        n
 from __future__ import annotations
 
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
 
 _PARTS = ("start", "stop", "step")
-
-
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    return frame.field(cell, _PARTS.index(name)) if name in _PARTS else None
 
 
 def _truth(frame: Frame, cell: Cell) -> Cell:
@@ -21,4 +16,9 @@ def _truth(frame: Frame, cell: Cell) -> Cell:
     return frame.truth(frame.run(standard.length_of_range, *parts))
 
 
-KIND = Kind(rank=Rank.OTHER, getattr=_attribute, names=lambda _: _PARTS, truth=_truth)
+KIND = Kind(
+    rank=Rank.OTHER,
+    getattr=lambda frame, _, cell, name: frame.field(cell, _PARTS.index(name)) if name in _PARTS else None,
+    names=lambda _: _PARTS,
+    truth=_truth,
+)

@@ -11,17 +11,15 @@ x[None]                           an array of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum, IntFlag
 
 from cuda_device.device.packing import reinterpret, type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
-from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.indexing import dtype_argument
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
 from cuda_device.infer.intervals import combine
 from cuda_device.infer.joins import FOLDS, only_integers, operation_type
-from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import numbers, prelude
@@ -52,8 +50,8 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
             f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than {', '.join(names)}",
             help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
         )
-    if name in METHODS or name in numbers.METHODS:
-        return frame.bundle(Method(name), [cell])
+    if name in KIND.methods:
+        return None
     if number.is_complex and name in ("real", "imag"):
         return frame.field(cell, ("real", "imag").index(name))
     if name == "imag":
@@ -73,13 +71,6 @@ def _names(known: Known) -> Sequence[str]:
     return (*_CONSTANTS, *_SAME, "imag", *METHODS, *of_python)
 
 
-def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`x.astype(T, copy=False)` and the like."""
-    if name in numbers.METHODS:
-        return frame.program.call(frame, numbers.METHODS[name], [owner, *positional], named)
-    return METHODS[name](frame, owner, positional, named)
-
-
 def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
     """`x[()]` and `x[...]`, the number itself, and `x[None]`, an array of it with so many axes; None for another index."""
     number = owner.known.type
@@ -96,8 +87,8 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
     return frame.composite(model.Subarray(number, (1,) * len(axes)), [owner]) if axes else owner
 
 
-def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    target = type_argument(dtype_argument("astype", positional, named).known, "the dtype of astype")
+def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None) -> Cell:
+    target = type_argument(dtype.known, "the dtype of astype")
     if not isinstance(target, model.Number):
         vector = host_vector(target) if isinstance(target, model.Vector) else None
         name = vector.__name__ if vector else getattr(target, "name", str(target))
@@ -105,25 +96,22 @@ def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mappin
     return frame.call(frame.literal(host_type_of(target)), [owner], {})
 
 
-def _view(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    return frame.call(frame.literal(reinterpret), [owner, dtype_argument("view", positional, named)], {})
+def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
+    return frame.call(frame.literal(reinterpret), [owner, dtype], {})
 
 
-def _reshape(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    shape = positional[0].known if len(positional) == 1 else None
-    if named or (positional and (shape is None or not isinstance(shape.type, model.Tuple) or shape.items)):
+def _reshape(_: Frame, owner: Cell, /, *shape: Cell) -> Cell:
+    if shape and (len(shape) > 1 or not isinstance(shape[0].known.type, model.Tuple) or shape[0].known.items):
         raise CompileError(f"{owner.known} is a number: its only shape is ()", help="write x.reshape(())")
     return owner
 
 
-def _conjugate(_: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    _no_arguments("conjugate", positional, named)
+def _conjugate(_: Frame, owner: Cell, /) -> Cell:
     return owner
 
 
-def _item(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _item(frame: Frame, owner: Cell, /) -> Cell:
     """A builtin number, where one has room for every value of the type: float64 and uint64 stay what they are."""
-    _no_arguments("item", positional, named)
     number = owner.known.type
     assert isinstance(number, model.Number)
     builtin = (
@@ -143,12 +131,7 @@ def _most(number: model.Number) -> int:
     return number.bits if number.is_float or number.is_complex else number.high
 
 
-def _no_arguments(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> None:
-    if positional or named:
-        raise CompileError(f"{name} of a number takes no arguments", help=f"write x.{name}()")
-
-
-METHODS: dict[str, Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]] = {
+METHODS: dict[str, Callable[..., Cell]] = {
     "astype": _astype,
     "view": _view,
     "reshape": _reshape,
@@ -297,7 +280,7 @@ KIND = Kind(
     getitem=_getitem,
     getattr=_attribute,
     names=_names,
-    method=call_method,
+    methods=METHODS | {name: library(function) for name, function in numbers.METHODS.items()},
     truth=_truth,
     unary=_unary,
     binary=_binary,

@@ -15,15 +15,14 @@ changes its length is done while compiling, and an index of run time selects amo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import FunctionType
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, hosted, indexing, references
-from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.host_calls import declared
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
 from cuda_device.infer.joins import join, join_all
-from cuda_device.infer.meanings import Method, Named, is_list
+from cuda_device.infer.meanings import Named, is_list
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
@@ -91,22 +90,6 @@ def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Seq
     return [frame.tuple(parts)]
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    return frame.bundle(Method(name), [cell]) if name in standard.TUPLE_METHODS else None
-
-
-def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
-
-
-def _items(frame: Frame, cell: Cell) -> list[Cell]:
-    return frame.fields(cell)
-
-
-def _truth(_: Frame, cell: Cell) -> Cell:
-    return Cell(constant(bool(cell.known.items)))
-
-
 def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
     """`t + u` and `t * n`, of tuples or of lists."""
     make = frame.new_list if is_list(a.known) or is_list(b.known) else frame.tuple
@@ -125,11 +108,9 @@ KIND = Kind(
     rank=Rank.SEQUENCE,
     getitem=_getitem,
     setitem=_setitem,
-    getattr=_attribute,
-    names=lambda _: [*standard.TUPLE_METHODS],
-    method=_method,
-    items=_items,
-    truth=_truth,
+    methods={name: library(function) for name, function in standard.TUPLE_METHODS.items()},
+    items=Frame.fields,
+    truth=lambda _, cell: Cell(constant(bool(cell.known.items))),
     binary=_binary,
 )
 
@@ -144,7 +125,7 @@ def _named_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     if name in meaning.names:
         return frame.field(cell, meaning.names.index(name))
     if name in standard.TUPLE_METHODS:
-        return frame.bundle(Method(name), [cell])
+        return None
     found = inspect.getattr_static(meaning.cls, name, None)
     if isinstance(found, property | FunctionType | classmethod):
         raise CompileError(
@@ -207,23 +188,18 @@ def _set_list_item(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -
     return ()
 
 
-def _list_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    if name in standard.TUPLE_METHODS:
-        return frame.bundle(Method(name), [frame.tuple(frame.fields(cell))])
-    return frame.bundle(Method(name), [cell]) if name in LIST_METHODS else None
-
-
 def _append(frame: Frame, owner: Cell, item: Cell, /) -> Cell:
+    """`xs.append(v)`."""
     composites.change(frame, owner, [*frame.fields(owner), item])
     return Cell(constant(None))
 
 
+def _of_items(method: Callable[..., Cell]) -> Callable[..., Cell]:
+    """The method of a tuple with the items of the list, which it does not change."""
+    return lambda frame, owner, *given: method(frame, frame.tuple(frame.fields(owner)), *given)
+
+
 LIST_METHODS = {"append": _append}
-
-
-def _list_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`xs.append(v)`."""
-    return declared(LIST_METHODS[name], name, 2)(frame, [owner, *positional], named)
 
 
 # Operations that make lists
@@ -251,7 +227,5 @@ LIST = replace(
     rank=Rank.LIST,
     getitem=_list_item,
     setitem=_set_list_item,
-    getattr=_list_attribute,
-    names=lambda _: [*standard.TUPLE_METHODS, *LIST_METHODS],
-    method=_list_method,
+    methods={name: _of_items(method) for name, method in KIND.methods.items()} | LIST_METHODS,
 )

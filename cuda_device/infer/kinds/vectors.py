@@ -7,12 +7,11 @@ a[i].x = 1            writes x there, in memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import prelude
@@ -20,8 +19,6 @@ from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import machine, placement
 from cuda_device.types.model import Number, NumberKind, Vector
-
-_METHODS = ("__getitem__", "__setitem__", "__len__")
 
 
 def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
@@ -33,7 +30,8 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
             help="take the elements that are meant: v.x, v.y, …",
         )
     (size,) = sizes
-    results = [operate([_part(frame, cell, i) for cell in cells]) for i in range(size)]
+    columns = [_parts(frame, cell) if isinstance(cell.known.type, Vector) else [cell] * size for cell in cells]
+    results = [operate(column) for column in zip(*columns, strict=True)]
     dtype = results[0].known.type
     assert isinstance(dtype, Number)
     if dtype.kind is NumberKind.BOOL:
@@ -43,8 +41,9 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     return frame.composite(Vector(machine(dtype), size), results)
 
 
-def _part(frame: Frame, cell: Cell, index: int) -> Cell:
-    return frame.field(cell, index) if isinstance(cell.known.type, Vector) else cell
+def _parts(frame: Frame, cell: Cell) -> list[Cell]:
+    assert isinstance(cell.known.type, Vector)
+    return [frame.field(cell, i) for i in range(cell.known.type.size)]
 
 
 def _operate(frame: Frame, sign: str, *cells: Cell) -> Cell:
@@ -60,14 +59,7 @@ def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
         raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     conditions.element(frame, index, size)
-    return frame.call(
-        frame.literal(prelude.element), [frame.tuple([frame.field(vector, i) for i in range(size)]), index], {}
-    )
-
-
-def _items(frame: Frame, cell: Cell) -> list[Cell]:
-    assert isinstance(cell.known.type, Vector)
-    return [frame.field(cell, i) for i in range(cell.known.type.size)]
+    return frame.run(prelude.element, frame.tuple(_parts(frame, vector)), index)
 
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
@@ -77,7 +69,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
         return frame.field(cell, "xyzw".index(name))
     if name in ("size", "dtype"):
         return Cell(constant(vector.size if name == "size" else host_type_of(vector.dtype)))
-    return frame.bundle(Method(name), [cell]) if name in _METHODS else None
+    return None
 
 
 def _names(known: Known) -> Sequence[str]:
@@ -117,7 +109,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
 def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Cell:
     """A vector that differs from `owner` in one element."""
     value = _as_element(frame, owner, vector, value)
-    parts = [frame.field(owner, i) for i in range(vector.size)]
+    parts = _parts(frame, owner)
     if index.known.constant:
         parts[indexing.position(index, vector.size)] = value
         return frame.composite(vector, parts)
@@ -133,15 +125,12 @@ def _as_element(frame: Frame, owner: Cell, vector: Vector, value: Cell) -> Cell:
     return composites.as_stored(frame, value, vector.dtype)
 
 
-def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`v.__getitem__(i)`, `v.__len__()`, and `v.__setitem__(i, a)`, which gives a vector with an element changed."""
-    composites.check_item_method(name, positional, named)
-    assert isinstance(owner.known.type, Vector)
-    if name == "__len__":
-        return Cell(constant(owner.known.type.size))
-    if name == "__getitem__":
-        return _getitem(frame, Op(ops.PY_GETITEM), owner, *positional)
-    return _with_element(frame, owner, owner.known.type, *positional)
+_METHODS: dict[str, Callable[..., Cell]] = {
+    "__getitem__": lambda frame, owner, i, /: _getitem(frame, Op(ops.PY_GETITEM), owner, i),
+    "__len__": lambda _, owner, /: Cell(constant(owner.known.type.size)),
+    "__setitem__": lambda frame, owner, i, val, /: _with_element(frame, owner, owner.known.type, i, val),
+}
+"""`v.__setitem__(i, a)` gives a vector with an element changed."""
 
 
 KIND = Kind(
@@ -151,8 +140,8 @@ KIND = Kind(
     getattr=_attribute,
     setattr=_setattr,
     names=_names,
-    method=_method,
-    items=_items,
+    methods=_METHODS,
+    items=_parts,
     unary=_operate,
     binary=_operate,
 )
