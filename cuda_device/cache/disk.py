@@ -259,10 +259,10 @@ _OFF = ("", "0")
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """Statistics of the cache of compiled kernels: what this process found in it, and what it holds.
+    """Statistics of the cache of compiled kernels: what this process found in it, and what it contains.
 
-    `folder` is None if the cache is off. `hits` and `misses` count kernels. `direct` counts the hits for which nothing had to
-    be compiled, not even to identify them. `nbytes` is the size of all `entries`, which other processes share.
+    `folder` is None if the cache is off. `hits` and `misses` count kernels. `direct` counts the hits that needed no compilation
+    at all, not even to find the key. `nbytes` is the size of all `entries`, which other processes share.
     """
 
     folder: Path | None
@@ -284,9 +284,9 @@ def count(**changes: int) -> None:
 
 
 def cache_info() -> CacheInfo:
-    """Statistics of the cache of compiled kernels: a `CacheInfo`.
+    """Returns statistics of the cache of compiled kernels, a `CacheInfo`.
 
-    The environment variable `CUDA_DEVICE_CACHE` names another folder for the cache, or turns it off if set to `0`.
+    The environment variable `CUDA_DEVICE_CACHE` selects another folder for the cache, or turns the cache off if it is `0`.
     """
     from pathlib import Path  # which takes a while to import
 

@@ -26,15 +26,16 @@ from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
 
 
 class DeviceGroup:
-    """Devices that work together. The position of a device in the group is its rank.
+    """A set of devices that work together. The position of a device in the group is its rank.
 
-    `devices` is a list of GPU numbers, or of streams (of this package, cuda.core, torch or CuPy). `streams` can give each GPU
-    number a stream; the default is the legacy default stream. CPU streams can stand for devices if there are no GPUs.
-    `synchronize` and `launch_group` wait at most `timeout` seconds for a device. None sets no limit, but after another device has
-    failed they wait for a few seconds only. Ctrl-C ends the wait.
+    `devices` is a list of GPU numbers, or of streams (of this package, cuda.core, torch or CuPy). `streams` can assign a stream
+    to each GPU number; the default is the legacy default stream. CPU streams can take the place of GPUs. `synchronize` and
+    `launch_group` wait at most `timeout` seconds for a device. None sets no limit, except that after another device has failed
+    they wait only a few seconds. Ctrl-C ends the wait.
 
-    Each GPU gets access to the memory of all others, including memory from pools. This is idempotent. Raises `LaunchError` if a
-    device or stream does not exist, if the group mixes GPUs and CPUs, and if a GPU cannot reach the memory of another one.
+    Each GPU gets access to the memory of all others, including memory from pools. Creating several groups of the same devices
+    is harmless. Raises `LaunchError` if a device or stream does not exist, if the group mixes GPUs and CPUs, and if a GPU
+    cannot access the memory of another one.
     """
 
     def __init__(
@@ -58,12 +59,12 @@ class DeviceGroup:
         return len(self.streams)
 
     def name(self, rank: int) -> str:
-        """The rank and the device, as messages show them."""
+        """Returns the rank and the device, as messages show them."""
         stream = self.streams[rank]
         return f"rank {rank} ({f'GPU {stream.ordinal}' if isinstance(stream, GpuStream) else 'CPU'})"
 
     def arrays(self, shape: Any, dtype: Any = float) -> DeviceArrayGroup:
-        """Makes an array of zeros on each device; every device can access all of them. Parameters and errors as for `zeros`."""
+        """Creates an array of zeros on each device, which all devices can access; otherwise like `zeros`."""
         first = zeros(shape, dtype, stream=self.streams[0])
         if isinstance(self.streams[0], GpuStream):
             rest = [zeros(shape, dtype, stream=stream) for stream in self.streams[1:]]
@@ -81,8 +82,8 @@ class DeviceGroup:
     def synchronize(self, timeout: float | None = None) -> None:
         """Waits until all launches on the streams have ended, at most `timeout` seconds (None: the timeout of the group).
 
-        Raises `GroupError`, an `ExceptionGroup` with the `KernelError` of each device where a kernel failed and a `TimeoutError`
-        for each device that has not come back. The group stays usable.
+        Raises `GroupError`, an `ExceptionGroup` with a `KernelError` for each device on which a kernel failed and a
+        `TimeoutError` for each device that did not return in time. The group remains usable.
         """
         self.run([stream.synchronize for stream in self.streams], "waiting", timeout)
 
@@ -172,8 +173,9 @@ def _reaches(here: Stream, there: Stream) -> bool:
 class DeviceArrayGroup:
     """One array on each device of `group`. All are C-contiguous and have the same shape and dtype.
 
-    `group.arrays` and `DeviceArrayGroup.of` make it. A kernel gets it as a struct: `g[rank]` is the array on the device of that
-    rank, `g.own` the array on its own device, `g.rank` its rank, `g.n_devices` the number of devices, and `g.shape` the shape.
+    `group.arrays` and `DeviceArrayGroup.of` create it. A kernel gets it as a struct: `g[rank]` is the array on the device of
+    that rank, `g.own` the array on its own device, `g.rank` its rank, `g.n_devices` the number of devices, and `g.shape` the
+    shape.
     """
 
     _remedy_at_launch = "start the kernel with launch_group(group, …), or pass what one device takes: g.on(rank)"
@@ -214,11 +216,11 @@ class DeviceArrayGroup:
         return self._arrays[0].dtype
 
     def local(self, rank: int) -> DeviceArray:
-        """The array of the device of that rank."""
+        """Returns the array on the device with that rank."""
         return self._arrays[rank]
 
     def on(self, rank: int) -> Any:
-        """The struct that a kernel on the device of that rank takes, for use with `launch`."""
+        """Returns the struct that a kernel on the device with that rank takes, for use with `launch`."""
         return self._parts[rank]
 
     def __len__(self) -> int:

@@ -37,15 +37,15 @@ def launch_group(
     """Launches `f(*args, **kwargs)` once on each device of `group`; the launches run concurrently.
 
     A list has one item for each rank, an array or a number. A `DeviceArrayGroup` gives each kernel the view of its device. All
-    other arguments are copied to all devices. `grid`, `block`, `shared` and `threads` are what `launch` takes, or functions of
+    other arguments are passed to all devices. `grid`, `block`, `shared` and `threads` are what `launch` takes, or functions of
     the kernel's arguments, as for `kernel.bind`.
 
     On GPUs the launches are asynchronous. They wait for the earlier work of all streams of the group, and later work of each
-    stream waits for all of them. On CPU streams the launches have ended when this function returns.
+    stream waits for all of them. On CPU streams the launches have finished when this function returns.
 
     The kernel is compiled and the arguments are checked for all devices before anything starts. Raises `LaunchError`, which names
-    the rank, and `CompileError`. Errors of running launches are raised as a `GroupError`, which has a `TimeoutError` for each
-    device that has not come back. The group stays usable.
+    the rank, and `CompileError`. Errors of running launches are raised as a `GroupError`, which contains a `TimeoutError` for
+    each device that did not return in time. The group remains usable.
     """
     check_kernel(f)
     if threads is not None and "threads" in parameters_of(f.underlying).names:

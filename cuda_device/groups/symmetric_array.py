@@ -97,15 +97,15 @@ class _Offer:
 
 
 class SymmetricArray:
-    """One array of zeros in each process of a job. All have the same shape and dtype, and lie on one machine.
+    """One array of zeros in each process of a job. All have the same shape and dtype, and are on one machine.
 
     `ranks` are the processes: `torch.distributed` or one of its process groups, an mpi4py communicator, the ranks that
     `cuda_device.dask.spmd` passes, or any object with `rank`, `size` and `allgather(value)`. The part of this process is on the
-    GPU of `stream`. A kernel gets `x.part` and uses it as it uses a `DeviceArrayGroup`.
+    GPU of `stream`. A kernel gets `x.part` and uses it like a `DeviceArrayGroup`.
 
-    Making it and `close` are collective: every process has to call them. Raises `LaunchError` in every process if shapes or
-    dtypes differ, if processes are on several machines or mix GPUs and CPUs, if a GPU cannot reach the memory of another one,
-    and if memory cannot be allocated or lent; the message names the rank. After `close` no kernel may use the array.
+    Creating it and `close` are collective: every process must call them. Raises `LaunchError` in every process if shapes or
+    dtypes differ, if processes are on several machines or mix GPUs and CPUs, if a GPU cannot access the memory of another one,
+    and if memory cannot be allocated or shared; the message names the rank. After `close` no kernel may use the array.
     """
 
     def __init__(self, shape: Any, dtype: Any, ranks: Any, *, stream: Any = None) -> None:
@@ -194,14 +194,14 @@ class SymmetricArray:
         return self._like.dtype
 
     def local(self, rank: int | None = None) -> DeviceArray:
-        """The part of a process, by default of this one, for copies from and to the host."""
+        """Returns the part of a process, by default of this one, for copies from and to the host."""
         return self._arrays[self.rank if rank is None else rank]
 
     def __len__(self) -> int:
         return self._ranks.size
 
     def close(self) -> None:
-        """Gives the memory back, after all processes have called it and their streams have ended their work. Twice is as once."""
+        """Frees the memory after all processes have called it and their streams have finished. Calling it twice is harmless."""
         if self._own is not None:
             try:
                 self.stream.synchronize()

@@ -70,10 +70,10 @@ _BY_KIND = {
 
 
 class Bindings(ModuleType):
-    """What a header, or one of its namespaces, declares: an attribute for each name.
+    """The declarations of a header, or of one of its namespaces, as attributes.
 
-    Functions that C++ overloads are items by their parameters: `norms["dot(float2, float2)"]`. What has no counterpart in
-    Python raises an `AttributeError` that says why.
+    Overloaded functions are items, by their parameters: `norms["dot(float2, float2)"]`. A name that has no counterpart in
+    Python raises an `AttributeError` with the reason.
     """
 
     def __init__(self, name: str) -> None:
@@ -105,16 +105,17 @@ def bindings(
     define: Mapping[str, object] | None = None,
     std: str = "c++17",
 ) -> Bindings:
-    """Reads a header of CUDA C++ (`pip install libclang`) and returns an object with what it declares for device code.
+    """Reads a CUDA C++ header (`pip install libclang`) and returns an object with its declarations for device code.
 
-    `__device__` functions become functions as of `extern`; `link` is what defines those that the header only declares. Structs
-    become classes as of `struct`, with the layout that C++ has, and arrays as members become tuples. Enumerations become
-    `IntEnum` classes. Namespaces become attributes. Parameters that are references to const take values; pointers are those of
-    `device.pointer`, and `cuda::interoperable_array_descriptor` is an array. Headers that this one includes are read, too, but
-    not bound. `include`, `define` and `std` are those of `cuda_source`.
+    `__device__` functions become functions like those of `extern`; `link` is the code that defines functions that the header
+    only declares. Structs become classes like those of `struct`, with the layout of C++; array members become tuples.
+    Enumerations become `IntEnum` classes, and namespaces become attributes. Parameters that are references to const take
+    values, pointers become those of `device.pointer`, and `cuda::interoperable_array_descriptor` becomes an array. Headers that
+    this one includes are read, too, but not bound. `include`, `define` and `std` are those of `cuda_source`.
 
-    What has no counterpart (templates, classes with bases, bit-fields, other references) raises an `AttributeError` with the
-    reason where it is used. Raises `CompileError` for a header that cannot be read or parsed, and without libclang.
+    Names without a counterpart in Python (templates, classes with bases, bit-fields, other references) raise an
+    `AttributeError` with the reason when they are used. Raises `CompileError` for a header that cannot be read or parsed, and
+    if libclang is missing.
     """
     path = os.path.abspath(header)
     reader = _Reader(path, links_of(link, "bindings"), include, dict(define or {}), std)

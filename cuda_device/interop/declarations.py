@@ -25,16 +25,16 @@ from cuda_device.types.struct_classes import type_of_hint
 
 
 def get_include() -> str:
-    """Returns the folder that a C++ compiler needs (`-I`) for `#include <cuda_device/interop.h>`."""
+    """Returns the folder to pass to a C++ compiler with `-I` for `#include <cuda_device/interop.h>`."""
     return str(Path(__file__).parent / "include")
 
 
 def cpp_declaration(T: Any) -> str:  # noqa: N803
-    """Returns the C++ definition of a struct or a `tuple[…]`, of everything it is made of, and checks of their layout.
+    """Returns the C++ definitions of a struct or a `tuple[…]` and of all types in it, with checks of their layout.
 
-    Members have their Python names; those of tuples are called `_0`, `_1` and so on. The C++ compiler checks size, alignment
-    and offsets with `static_assert`. Raises `TypeError` for a type that has no counterpart in C++, and `ValueError` for a
-    name that C++ cannot have.
+    Members have their Python names; those of tuples are named `_0`, `_1` and so on. The C++ compiler checks size, alignment and
+    offsets with `static_assert`. Raises `TypeError` for a type that has no counterpart in C++, and `ValueError` for a name that
+    C++ cannot have.
     """
     writer = _DeclarationWriter()
     type = type_of_hint(T)

@@ -44,21 +44,22 @@ def torch_op(
     mutates_args: Sequence[str] = (),
     backward: Callable[..., Any] | None = None,
 ) -> Any:
-    """Makes an operator of PyTorch from a kernel: the `CustomOpDef` of `torch.library.custom_op(name, …)`.
+    """Makes a PyTorch operator from a kernel: the `CustomOpDef` of `torch.library.custom_op(name, …)`.
 
-    `outputs` has, for each parameter of the kernel that is a result, the name of a parameter that it is like, or a function of
-    the operator's arguments that returns an empty tensor, such as `lambda x: x.new_empty(len(x))`. That function also tells
-    `torch.compile` what the result looks like. The operator returns one tensor for one output, a tuple for several, and None
-    for none. `mutates_args` names the parameters that the kernel changes; it must not change others.
+    `outputs` maps each kernel parameter that is a result to the name of a parameter with the same shape and dtype, or to a
+    callable that takes the operator's arguments and returns an empty tensor, such as `lambda x: x.new_empty(len(x))`.
+    `torch.compile` also calls it to find the shape of the result. The operator returns one tensor if there is one output, a
+    tuple if there are several, and None if there are none. `mutates_args` names the parameters that the kernel changes; it must
+    not change others.
 
-    The operator's parameters are those of the kernel without the outputs. Those with a hint of a number (`gain: float`,
-    `n: int32`) take numbers, all others tensors. The kernel runs on PyTorch's current stream of the tensors' GPU, or on a CPU
-    stream, with a thread for each element of the first output; `kernel.bind(grid=…)` gives other sizes.
+    The operator's parameters are those of the kernel without the outputs. Those with a number type as their hint (`gain:
+    float`, `n: int32`) take numbers; all others take tensors. The kernel runs on PyTorch's current stream of the tensors' GPU,
+    or on a CPU stream, with one thread for each element of the first output; use `kernel.bind(grid=…)` for other sizes.
 
-    `backward(*gradients, *arguments)` gets the gradient of each output and the operator's arguments, and returns the gradient of
-    each tensor among the arguments, or None for it. It is made of differentiable operations, such as other operators.
+    `backward(*gradients, *arguments)` takes the gradient of each output and the operator's arguments. It returns the gradient,
+    or None, for each tensor among the arguments. It must consist of differentiable operations, such as other operators.
 
-    Raises `LaunchError` for unknown parameters and `ImportError` without PyTorch; PyTorch raises what it has against the name.
+    Raises `LaunchError` for unknown parameters, and `ImportError` without PyTorch. PyTorch raises an error for an invalid name.
     """
     operator = _Operator(kernel, outputs or {}, mutates_args)
     torch = _framework("torch")
@@ -109,23 +110,23 @@ def jax_op(
     outputs: _Outputs,
     backward: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Makes a function of JAX arrays from a kernel, for CPUs and GPUs, by JAX's FFI (`pip install jax-tvm-ffi`).
+    """Makes a function of JAX arrays from a kernel, for CPUs and GPUs, through JAX's FFI (`pip install jax-tvm-ffi`).
 
-    `outputs` has, for each parameter of the kernel that is a result, the name of a parameter that it is like, or a function of
-    the function's arguments that returns a `jax.ShapeDtypeStruct`. The function's parameters are those of the kernel without
-    the outputs. Arguments that are Python's or NumPy's numbers are constants of the compiled program, and the kernel gets them
-    as they are. All others are arrays, which the kernel can only read. The function returns one array for one output, else a
-    tuple. It works under `jit`, and under `vmap` with one launch for each item.
+    `outputs` maps each kernel parameter that is a result to the name of a parameter with the same shape and dtype, or to a
+    callable that takes the function's arguments and returns a `jax.ShapeDtypeStruct`. The function's parameters are those of
+    the kernel without the outputs. Arguments that are Python or NumPy numbers become constants of the compiled program, and are
+    passed to the kernel unchanged. All others are arrays, which the kernel may only read. The function returns one array if
+    there is one output, and otherwise a tuple. It works under `jit`, and under `vmap` with one launch for each item.
 
-    The kernel runs in the order of JAX's work, with a thread for each element of the first output; `kernel.bind(grid=…)` gives
-    other sizes. `name` identifies the operator in compiled programs, also in those that JAX keeps on disk. A later operator of
-    the same name takes its place.
+    The kernel runs in the order of JAX's work, with one thread for each element of the first output; use `kernel.bind(grid=…)`
+    for other sizes. `name` identifies the operator in compiled programs, including those that JAX caches on disk. A later
+    operator with the same name replaces it.
 
-    `backward(*gradients, *arguments)` gets the gradient of each output and the function's arguments, and returns the gradient of
-    each array among the arguments, or None for it.
+    `backward(*gradients, *arguments)` takes the gradient of each output and the function's arguments. It returns the gradient,
+    or None, for each array among the arguments.
 
-    Raises `LaunchError` for unknown parameters or no outputs, and `ImportError` without JAX or jax-tvm-ffi. An error of the
-    launch becomes an error of JAX with the same message.
+    Raises `LaunchError` for unknown parameters and if there are no outputs, and `ImportError` without JAX or jax-tvm-ffi. JAX
+    reports an error of the launch with the same message.
     """
     operator = _Operator(kernel, outputs)
     if not outputs:
@@ -193,12 +194,12 @@ def jax_op(
 
 
 def tvm_ffi_function(kernel: Kernel | BoundKernel, /) -> Any:
-    """Makes a `tvm_ffi.Function` from a kernel, which C++, Rust and Python call through TVM-FFI (`pip install apache-tvm-ffi`).
+    """Makes a `tvm_ffi.Function` from a kernel, for callers in C++, Rust and Python (`pip install apache-tvm-ffi`).
 
-    The function takes the kernel's arguments: tensors with DLPack, and numbers. The kernel runs on the stream that TVM-FFI has
-    for the GPU of the first tensor (`tvm_ffi.use_torch_stream()`), or on a CPU stream, with a thread for each element of the
-    first tensor; `kernel.bind(grid=…)` gives other sizes. Raises `ImportError` without TVM-FFI. An error of the launch becomes
-    an error of the caller with the same message.
+    The function takes the kernel's arguments: tensors with DLPack, and numbers. The kernel runs on TVM-FFI's current stream of
+    the first tensor's GPU (`tvm_ffi.use_torch_stream()`), or on a CPU stream, with one thread for each element of the first
+    tensor; use `kernel.bind(grid=…)` for other sizes. Raises `ImportError` without TVM-FFI. The caller gets an error of the
+    launch with the same message.
     """
     operator = _Operator(kernel, {})
     tvm = _framework("tvm_ffi")

@@ -25,11 +25,11 @@ _HIGHEST = 0x8000_0000
 
 
 def grid_sync() -> None:
-    """Waits until all threads of the grid have reached the barrier. What they wrote before it is visible to all after it.
+    """Waits until all threads of the grid have called it. Their earlier writes are then visible to all of them.
 
-    Every thread of every block has to call it. The launch of a kernel that calls it is cooperative, as for CUDA's
-    `cooperative_groups::this_grid().sync()`: a grid with more blocks than the device can run at once is a `LaunchError`, which
-    says how many it can. The CPU stream runs 256. Device code only.
+    Every thread of every block must call it. A kernel that calls it is launched cooperatively, as for CUDA's
+    `cooperative_groups::this_grid().sync()`. If the grid has more blocks than the device can run at once, the launch raises a
+    `LaunchError` that names the limit. The CPU stream runs up to 256 blocks at once. Device code only.
     """
     blocks = grid_dim.x * grid_dim.y * grid_dim.z
     _meet(grid_word(), blocks, block_idx.x == 0 and block_idx.y == 0 and block_idx.z == 0)
@@ -48,11 +48,11 @@ def _meet(number: Any, blocks: Any, is_first: Any) -> None:
 
 
 def cluster_sync() -> None:
-    """Waits until all threads of the cluster have reached the barrier. What they wrote before it is visible to all after it.
+    """Waits until all threads of the cluster have called it. Their earlier writes are then visible to all of them.
 
-    Every thread of every block of the cluster that has not returned has to call it, as for CUDA's
-    `cooperative_groups::this_cluster().sync()`; on the CPU stream all that its block has. Where each block is a cluster, that is
-    `syncthreads`. Device code for sm_90 and later only.
+    Every thread of the cluster that has not returned must call it, as for CUDA's `cooperative_groups::this_cluster().sync()`;
+    on the CPU stream, every thread of the block must call it. Without clusters, it is the same as `syncthreads`. Device code
+    only, for sm_90 and later.
     """
     blocks = cluster_dim.x * cluster_dim.y * cluster_dim.z
     ptx("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;", blocks, host=_meet_cluster)

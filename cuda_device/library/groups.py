@@ -59,10 +59,10 @@ def array_group(element: Type, ndim: int) -> Any:
 def signal(flags: Any, rank: Any, value: Any = 1, slot: Any = 0) -> None:
     """Sends `value` to the device `rank`, which receives it with `wait_until`. Successive values must increase.
 
-    `flags` is a `DeviceArrayGroup` of int32 of the shape (slots, number of devices), initially 0. Each purpose, such as each
-    block, has a `slot` of its own. This is a release at system scope: the receiver sees what the thread has written before,
-    and what other threads of its block have written before a `syncthreads()`. The kernels have to run concurrently, as those
-    of `launch_group` do. Device code only.
+    `flags` is a `DeviceArrayGroup` of int32 of the shape (slots, number of devices), initially 0. Use a separate `slot` for
+    each purpose, such as for each block. This is a release at system scope: the receiver sees what the thread has written
+    before, and what other threads of its block have written before a `syncthreads()`. The kernels must run concurrently, like
+    those of `launch_group`. Device code only.
     """
     atomic_ref(flags[rank], (slot, flags.rank)).store(value, "release", "system")
 
@@ -71,7 +71,8 @@ def wait_until(flags: Any, rank: Any, value: Any = 1, slot: Any = 0, timeout: An
     """Waits until the device `rank` has sent `value` or more to this device by `signal` with the same `flags` and `slot`.
 
     This is an acquire at system scope: the thread sees what that device had written, and so does its block after a
-    `syncthreads()`. After `timeout` seconds the thread ends with a `KernelError` that names the missing rank. Device code only.
+    `syncthreads()`. After `timeout` seconds, the thread stops with a `KernelError` that names the missing rank. Device code
+    only.
     """
     if not _is_told(flags, rank, value, slot, timeout):
         raise TimeoutError(f"rank {rank} has not signalled to rank {flags.rank}")
@@ -81,9 +82,9 @@ def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
     """Waits until all threads of the block, and of the blocks with the same index on all devices, have reached the barrier.
 
     Writes before the barrier are visible to all of them after it. `flags` is a `DeviceArrayGroup` of int32 of the shape
-    (blocks of the grid, number of devices), initially 0 and used for nothing else. All blocks of the grid have to fit on a
-    device at once. After `timeout` seconds the threads of the block end with a `KernelError` that names the missing rank.
-    Device code only.
+    (blocks of the grid, number of devices), initially 0 and used for nothing else. All blocks of the grid must fit on a device
+    at once. After `timeout` seconds, the threads of the block stop with a `KernelError` that names the missing rank. Device
+    code only.
     """
     missing = shared_array(1, "int32")
     syncthreads()

@@ -30,7 +30,7 @@ _WIDE = (
 
 @func
 def philox4x32(counter: Any, key: Any) -> Any:
-    """Four random uint32 from a counter of four and a key of two: Philox4x32-10, as cuRAND and Random123 define it.
+    """Returns four random uint32 for a counter of four words and a key of two: Philox4x32-10 of cuRAND and Random123.
 
     `counter` and `key` are vectors or tuples, the lowest word first; their elements become uint32. Works on host and device.
     """
@@ -42,11 +42,11 @@ def philox4x32(counter: Any, key: Any) -> Any:
 
 @func
 def philox4x64(counter: Any, key: Any) -> Any:
-    """Four random uint64 from a counter of four and a key of two: Philox4x64-10, as NumPy and Random123 define it.
+    """Returns four random uint64 for a counter of four words and a key of two: Philox4x64-10 of NumPy and Random123.
 
-    `counter` and `key` are vectors or tuples, the lowest word first; their elements become uint64. NumPy counts before it
-    computes: `np.random.Philox(counter=c, key=k).random_raw()` gives the elements of `philox4x64` of c + 1, then of c + 2, and so
-    on. Works on host and device.
+    `counter` and `key` are vectors or tuples, the lowest word first; their elements become uint64. NumPy increments the counter
+    first: `np.random.Philox(counter=c, key=k).random_raw()` returns the elements of `philox4x64` for c + 1, then for c + 2, and
+    so on. Works on host and device.
     """
     a, b, c, d = counter
     first, second = key
@@ -80,7 +80,7 @@ def _plus(a: Any, b: Any) -> Any:
 
 @struct
 class Philox:
-    """A sequence of random numbers with random access, made by `philox`."""
+    """A sequence of random numbers with random access, created by `philox`."""
 
     seed: uint64
     subsequence: uint64
@@ -88,13 +88,13 @@ class Philox:
 
     @func
     def bits(self, i: Any) -> Any:
-        """The number `offset + i` of the sequence, a uint32: what cuRAND's `curand` gives when it is called for the i-th time."""
+        """Returns number `offset + i` of the sequence, a uint32, as the i-th call of cuRAND's `curand` does."""
         place = self.offset + uint64(i)
         return self._block(place >> uint64(2))[int(place & uint64(3))]
 
     @func
     def bits4(self, i: Any) -> Any:
-        """`bits` of 4 * i to 4 * i + 3, all of which cost what one of them does if `offset` is a multiple of 4."""
+        """Returns `bits(4 * i)` to `bits(4 * i + 3)`, for the cost of one of them if `offset` is a multiple of 4."""
         place = self.offset + uint64(4) * uint64(i)
         if place & uint64(3) == 0:
             return self._block(place >> uint64(2))
@@ -103,10 +103,10 @@ class Philox:
 
     @func
     def uniform(self, i: Any, dtype: Any = float32) -> Any:
-        """A number from 0 up to but not including 1, from the upper bits of `bits(i)`, as NumPy makes it.
+        """Returns a number from 0 up to but not including 1, made from the upper bits of `bits(i)` as in NumPy.
 
-        A float32, with 24 bits, or a float64, with 53 bits of `bits(2 * i + 1)` and `bits(2 * i)`. The same to the last bit on
-        host, CPU stream and GPU. (`curand_uniform` gives numbers above 0 up to 1 instead: `x * 2**-32 + 2**-33`.)
+        A float32 has 24 random bits; a float64 has 53, from `bits(2 * i + 1)` and `bits(2 * i)`. Host, CPU stream and GPU give
+        the same numbers, bit for bit. (`curand_uniform` instead returns numbers greater than 0 up to 1: `x * 2**-32 + 2**-33`.)
         """
         if dtype is float64:
             return float64(self._wide(i) >> uint64(11)) * 2.0**-53
@@ -114,16 +114,16 @@ class Philox:
 
     @func
     def uniform4(self, i: Any) -> Any:
-        """`uniform` of 4 * i to 4 * i + 3, as `bits4`."""
+        """Returns `uniform(4 * i)` to `uniform(4 * i + 3)`, like `bits4`."""
         a, b, c, d = self.bits4(i)
         return float32x4(_unit(a), _unit(b), _unit(c), _unit(d))
 
     @func
     def normal(self, i: Any, dtype: Any = float32) -> Any:
-        """A number of the normal distribution with mean 0 and variance 1, a float32 or float64, by Box and Muller's transform.
+        """Returns a normally distributed float32 or float64 with mean 0 and variance 1, by the Box-Muller transform.
 
-        Numbers 2 * k and 2 * k + 1 are the sine and the cosine part for the same two numbers of the sequence, as those of
-        `curand_normal`. Equal on host, CPU stream and GPU but for the rounding of logarithm, sine and cosine.
+        Numbers 2 * k and 2 * k + 1 are the sine and the cosine part for the same two numbers of the sequence, as in
+        `curand_normal`. Results on host, CPU stream and GPU differ only by the rounding of logarithm, sine and cosine.
         """
         pair = uint64(i) >> uint64(1) << uint64(1)
         if dtype is float64:
@@ -136,7 +136,7 @@ class Philox:
 
     @func
     def normal4(self, i: Any) -> Any:
-        """`normal` of 4 * i to 4 * i + 3, as `bits4`."""
+        """Returns `normal(4 * i)` to `normal(4 * i + 3)`, like `bits4`."""
         a, b, c, d = self.bits4(i)
         return float32x4(*_normal_pair(_above_zero(a), _above_zero(b)), *_normal_pair(_above_zero(c), _above_zero(d)))
 
@@ -153,12 +153,13 @@ class Philox:
 
 @func
 def philox(seed: Any, subsequence: Any = 0, offset: Any = 0) -> Philox:
-    """A sequence of random numbers, as cuRAND's `curand_init(seed, subsequence, offset)` of `curandStatePhilox4_32_10_t`.
+    """Returns the random numbers of cuRAND's `curand_init(seed, subsequence, offset)` for `curandStatePhilox4_32_10_t`.
 
-    The three become uint64; sequences of one seed and different `subsequence`, such as the index of a thread, are independent.
-    Its methods take the position of a number, so there is no state to store: `bits(i)`, `uniform(i)`, `normal(i)`, and four
-    at the price of one with `bits4(i)`, `uniform4(i)`, `normal4(i)`. Number i is `philox4x32` of a counter with the lower 64 bits
-    (offset + i) // 4 and the upper ones `subsequence`, with `seed` as the key. Works on host and device.
+    The arguments become uint64. Sequences with the same seed and different `subsequence`, such as the index of a thread, are
+    independent. The methods of the result take the position of a number, so there is no state to store: `bits(i)`, `uniform(i)`
+    and `normal(i)`, and `bits4(i)`, `uniform4(i)` and `normal4(i)`, which return four numbers for the cost of one. Number i
+    comes from `philox4x32` with `seed` as the key and a counter whose lower 64 bits are (offset + i) // 4 and whose upper 64
+    bits are `subsequence`. Works on host and device.
     """
     return Philox(uint64(seed), uint64(subsequence), uint64(offset))
 

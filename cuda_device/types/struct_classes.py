@@ -278,11 +278,11 @@ def _by_name(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
 
 
 def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """A struct of what a program has at hand, as the parameters of a kernel take it, by position or by name.
+    """Creates a struct from arrays, numbers, and other structs, given by position or by name.
 
-    An array member takes an array of any library, as `as_array` does: one of fewer axes gets axes of length 1 before its own, and
-    its elements have to be the member's. A struct member takes a struct, or a dict or tuple of its members; the others take what
-    they take in the constructor. Raises `TypeError` and `LaunchError` with the name of the member.
+    An array member takes an array of any library, as `as_array` does: missing axes, of length 1, are inserted in front, and the
+    dtype must be the member's. A struct member takes a struct, or a dict or tuple of its members. Other members take what they
+    take in the constructor. Raises `TypeError` and `LaunchError` with the name of the member.
     """
     model = model_of(cls)
     values = _by_name(cls, args, kwargs).values()

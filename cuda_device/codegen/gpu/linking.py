@@ -221,13 +221,14 @@ def cuda_source(
     define: Mapping[str, object] | None = None,
     std: str = "c++17",
 ) -> CudaSource:
-    """A source of CUDA C++ for `link=` of `extern`, `kernel`, `func` and `compile`: text, or a file as a `pathlib.Path`.
+    """Returns CUDA C++ source for `link=` of `extern`, `kernel`, `func` and `compile`: text, or a file as a `pathlib.Path`.
 
-    NVRTC compiles it (`pip install nvidia-cuda-nvrtc`) for the architecture of the kernel that it is linked to. Functions that a
-    kernel calls are `extern "C" __device__`. `name` is what messages call a text. `include` is a folder of headers, or several;
-    those of CUDA, CCCL and `cuda_device/interop.h` are found where they are installed, as is what lies beside a file. `define`
-    maps macros to values, None for none; `std` is the standard, "c++03" to "c++23". `link="norms.cu"` is a file without any of
-    these. Raises `TypeError` for a wrong argument; what NVRTC refuses is a `CompileError` when the kernel is compiled.
+    NVRTC compiles it (`pip install nvidia-cuda-nvrtc`) for the architecture of the kernel that it is linked to. Functions that
+    a kernel calls must be `extern "C" __device__`. `name` is the name of a text in messages. `include` is one or several
+    folders of headers; the headers of CUDA and CCCL (if installed), `cuda_device/interop.h`, and those in the folder of a file
+    are found without it. `define` maps macros to values, or to None for a macro without a value; `std` is the standard, "c++03"
+    to "c++23". `link="norms.cu"` is a file without any of these options. Raises `TypeError` for an invalid argument. Errors in
+    the source raise a `CompileError` when the kernel is compiled.
     """
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"cuda_source takes C++ as text, or a file as pathlib.Path(…), not {source!r}")

@@ -44,11 +44,11 @@ _BLOCK = 1 << 16
 
 
 class DeviceArray:
-    """An array in the memory of a stream's device, made by `array`, `empty`, `zeros`, `full` and others.
+    """An array in the memory of a stream's device, created by `array`, `empty`, `zeros`, `full` and others.
 
-    New arrays are C-contiguous. A part of an array, `x[1:3]` or `x[:, ::2]`, shares its memory and may have gaps between its
-    elements, and so may what `as_array` returns. The memory is freed in the order of its stream, when the array and
-    everything that shares its memory through DLPack are gone.
+    New arrays are C-contiguous. A part of an array, such as `x[1:3]` or `x[:, ::2]`, shares its memory and may have gaps
+    between its elements, as may the results of `as_array`. The memory is freed in stream order once the array and everything
+    that shares its memory through DLPack are gone.
     """
 
     __slots__ = ("__weakref__", "_dtype", "_memory", "_stream", "_view", "_words")
@@ -74,7 +74,7 @@ class DeviceArray:
 
     @classmethod
     def over(cls, view: ArrayView, stream: Stream, dtype: np.dtype[Any] | None = None) -> DeviceArray:
-        """The array that `view` is of somebody's memory, which `stream`'s device reaches; nothing is copied."""
+        """Returns an array over the memory that `view` describes, which `stream`'s device can access; nothing is copied."""
         made = object.__new__(cls)
         made._memory, made._stream = view.keep_alive, stream
         made._dtype = dtype_of_type(view.element) if dtype is None else dtype
@@ -145,7 +145,7 @@ class DeviceArray:
     def fill(self, value: Any) -> None:
         """Sets all elements to `value`: a number, or a struct or vector of the element type.
 
-        Happens in the order of the stream. Raises what `array(value, self.dtype)` raises.
+        Runs in stream order. Raises what `array(value, self.dtype)` raises.
         """
         self[...] = value
 
@@ -343,22 +343,22 @@ def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
 
 
 def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
-    """Makes an array on `stream`'s device; the values of its elements are unspecified.
+    """Creates an array on `stream`'s device. Its initial contents are unspecified.
 
     `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32), float (float32) or complex (complex64). Raises
-    `TypeError` for a dtype that device code does not have, `ValueError` for an invalid shape, and `LaunchError` for an
+    `TypeError` for a dtype that device code does not support, `ValueError` for an invalid shape, and `LaunchError` for an
     invalid stream or if there is not enough memory.
     """
     return _new(shape, dtype_of(dtype), as_stream(stream), zero=False)
 
 
 def zeros(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
-    """Makes an array of zeros on `stream`'s device. `dtype` and errors are those of `empty`."""
+    """Creates an array of zeros on `stream`'s device. `dtype` and errors are those of `empty`."""
     return _new(shape, dtype_of(dtype), as_stream(stream), zero=True)
 
 
 def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """Makes an array on `stream`'s device whose elements are all `value`: a number, or a struct or vector.
+    """Creates an array on `stream`'s device whose elements are all `value`: a number, a struct or a vector.
 
     Without `dtype` the elements have the type that they would have in `array(value)`. Raises what `array` and `empty` raise.
     """
@@ -371,7 +371,7 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None) -> 
 
 
 def empty_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """Makes an array with the shape and, unless `dtype` is given, the dtype of `x`; its elements are unspecified.
+    """Creates an array with the shape and, unless `dtype` is given, the dtype of `x`. Its initial contents are unspecified.
 
     It is on `stream`'s device. The default is the stream of `x` if that is a `DeviceArray`, and otherwise the default stream.
     Raises `TypeError` if `x` is not an array, and what `empty` raises.
@@ -380,7 +380,7 @@ def empty_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
 
 
 def zeros_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """Makes an array of zeros with the shape and dtype of `x`. The parameters and errors are those of `empty_like`."""
+    """Creates an array of zeros with the shape and dtype of `x`. The parameters and errors are those of `empty_like`."""
     return _like(x, dtype, stream, zero=True)
 
 
@@ -395,11 +395,11 @@ def _like(x: Any, dtype: Any, stream: Any, *, zero: bool) -> DeviceArray:
 
 
 def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """Makes an array on `stream`'s device with a copy of `obj`'s elements.
+    """Creates an array on `stream`'s device with a copy of `obj`'s elements.
 
     `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers, or of structs
-    or vectors of one type. Without `dtype`, an array keeps its own, and Python numbers get the type that they have in device
-    code: bool, int32, float32 or complex64. Raises `TypeError` for element types that device code does not have and for
+    or vectors of one type. Without `dtype`, arrays keep their dtype, and Python numbers get the type that they have in device
+    code: bool, int32, float32 or complex64. Raises `TypeError` for element types that device code does not support and for
     complex numbers with a real `dtype`, `OverflowError` for an int that does not fit, and what `empty` raises.
     """
     target = as_stream(stream)
@@ -569,14 +569,14 @@ def as_array(
 ) -> DeviceArray:
     """Views an array of any library as a `DeviceArray` with `ndim` axes. The memory is shared.
 
-    `x` has DLPack or the CUDA Array Interface, or is a NumPy array. Missing axes, of length 1, are inserted in front of its
-    own, or behind them with `pad="right"`; `ndim=None` keeps the axes as they are. `order` is the layout that the memory must
-    have: "C" or "F" contiguous, or "strided" for any. `dtype` is the type that the elements must have (None: any); nothing is
-    converted. Kernels cannot write to a `readonly` view. Messages call the array `name`.
+    `x` has DLPack or the CUDA Array Interface, or is a NumPy array. Missing axes, of length 1, are inserted in front, or with
+    `pad="right"` at the end; `ndim=None` keeps the axes unchanged. `order` is the layout that the memory must have: "C" or "F"
+    contiguous, or "strided" for any. `dtype` is the type that the elements must have (None: any); nothing is converted. Kernels
+    cannot write to a `readonly` view. `name` is the name of the array in messages.
 
     `stream` is a stream of the device that must hold the memory. None means the stream of `x` if that is a `DeviceArray`, and
     otherwise the legacy default stream of the GPU that holds the memory, or a CPU stream. That stream waits for the work that
-    the library of `x` has queued so far; call `as_array` again after the library has written on another stream.
+    the library of `x` has queued so far; call `as_array` again after the library has written to `x` on another stream.
 
     Raises `CallError`, which is a `LaunchError` and a `TypeError`, if `x` is not an array or has other elements,
     `LaunchError` for other axes, another order or another device, and `ValueError` for an unknown `pad` or `order`.

@@ -40,7 +40,7 @@ class _SharedMemory:
 
 
 class HostArray(np.ndarray[Any, Any]):
-    """The result of `pinned` and `managed`: a NumPy array that is an argument of launches on the GPU, too, as are its views."""
+    """The result of `pinned` and `managed`: a NumPy array that, like its views, can be an argument of launches on a GPU."""
 
     _memory: _SharedMemory | None = None
 
@@ -60,20 +60,20 @@ class HostArray(np.ndarray[Any, Any]):
 
 
 def pinned(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> np.ndarray[Any, Any]:
-    """Returns a NumPy array in pinned memory of the host, which kernels on the GPU of `stream` read and write over the bus.
+    """Returns a NumPy array in pinned host memory, which kernels on the GPU of `stream` read and write over the bus.
 
-    Copies between it and a GPU are faster than those of other host memory. `shape`, `dtype` and the errors are those of `empty`;
-    the content is unspecified. The array and its views are arguments of launches, which are put in order with `stream`, and a
-    launch on a CPU stream waits for it; the host's own code has to call `synchronize` before it looks at what kernels wrote.
-    On a CPU stream it is an ordinary array.
+    Copies between it and a GPU are faster than those of other host memory. `shape`, `dtype` and the errors are those of
+    `empty`; its initial contents are unspecified. The array and its views can be arguments of launches, which are ordered with
+    `stream`; a launch on a CPU stream waits for `stream`. Code on the host must call `synchronize` before it reads what kernels
+    wrote. With a CPU stream, the result is an ordinary array.
     """
     return _made(shape, dtype, stream, Device.PINNED)
 
 
 def managed(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> np.ndarray[Any, Any]:
-    """Returns a NumPy array in managed memory, whose pages move to where they are used: the host, or the GPU of `stream`.
+    """Returns a NumPy array in managed memory, whose pages move to the host or to the GPU of `stream` when they are used.
 
-    Otherwise as `pinned`.
+    Otherwise like `pinned`.
     """
     return _made(shape, dtype, stream, Device.MANAGED)
 

@@ -43,16 +43,16 @@ class Stream:
 
     @property
     def consumer(self) -> int | None:
-        """What producers of arrays are told about the stream that will use the arrays."""
+        """What is passed to producers of arrays about the stream that will use them."""
         return None
 
     @property
     def device_name(self) -> str:
-        """What runs the stream's launches, as in "NVIDIA H200" or "CPU, 8 threads"."""
+        """The name of the device, such as "NVIDIA H200" or "CPU, 8 threads"."""
         return "no device"
 
     def synchronize(self) -> None:
-        """Waits until all launches on the stream have ended."""
+        """Waits until all launches on the stream have finished."""
 
     def sync(self) -> None:
         """Same as `synchronize`, under the name that `cuda.core` uses."""
@@ -67,16 +67,16 @@ class Stream:
         return False
 
     def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
-        """Whether a launch becomes part of a graph, which keeps what the launch uses; on a CPU stream it does not run then."""
+        """Whether a launch is recorded in a graph, which keeps its objects alive; on a CPU stream it then does not run."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class CpuStream(Stream):
-    """A stream whose launches run on this machine's CPU, and have ended when `launch` returns.
+    """A stream whose launches run on this machine's CPU and have finished when `launch` returns.
 
-    `target` is the GPU whose programming model the kernels see, such as "sm_90". With `races`, each launch looks for data
-    races. `schedule` is the number of an order in which blocks and warps run.
+    `target` is the GPU architecture that the kernels see, such as "sm_90". With `races`, each launch looks for data races.
+    `schedule` selects the order in which blocks and warps run.
     """
 
     target: str = "sm_90"
@@ -115,9 +115,9 @@ _defaults: dict[int, GpuStream] = {}
 
 
 class GpuStream(Stream):
-    """A stream of a GPU. `owner` is the object that it was made from, which it keeps alive.
+    """A stream of a GPU. It keeps `owner`, the object that it was made from, alive.
 
-    `ordered` says whether launches are put in order with the streams on which their arrays are produced.
+    `ordered` says whether launches are ordered with the streams on which their arrays are produced.
     """
 
     __slots__ = ("_handle", "_retained", "_words", "context", "ordered", "ordinal", "owner")
@@ -146,7 +146,7 @@ class GpuStream(Stream):
 
     @property
     def consumer(self) -> int:
-        """What producers of arrays are told: the handle, or -1 if they need not wait."""
+        """What is passed to producers of arrays: the handle, or -1 if they need not wait."""
         return self._handle if self.ordered else -1
 
     @property
@@ -203,16 +203,16 @@ class GpuStream(Stream):
             self.release_finished()
 
     def release_finished(self) -> None:
-        """Releases what launches used that have ended."""
+        """Releases the objects used by launches that have finished."""
         _release(self._retained, self.context)
 
     def wait_for(self, handle: int) -> None:
-        """Makes later work of this stream wait for the work that the stream `handle` has now."""
+        """Makes later work of this stream wait for the current work of the stream `handle`."""
         with self.using():
             driver.order((handle,), () if handle == self._handle else (self._handle,))
 
     def hold_back(self, handle: int) -> None:
-        """Makes later work of the stream `handle` wait for the work that this stream has now."""
+        """Makes later work of the stream `handle` wait for the current work of this stream."""
         with self.using():
             driver.order((self._handle,), () if handle == self._handle else (handle,))
 
@@ -260,14 +260,15 @@ def release_finished_everywhere(context: int) -> None:
 
 
 def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | None = None) -> CpuStream:
-    """Returns a stream whose launches run on this machine's CPU; needs no GPU and no driver.
+    """Returns a stream whose launches run on this machine's CPU; needs neither a GPU nor a driver.
 
-    `target` is the GPU that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access the same
-    location, at least one of them writes, and nothing orders the two accesses: no barrier, no `syncwarp`, and no atomic that
-    acquires what another one releases. The error names both threads and both lines. Detection takes some microseconds for
-    each access, so use it in tests, with little data. With a `schedule`, an int, blocks and the warps of a block run in another
-    order, always the same for the same number, on one thread of the host: tests find results that depend on the order. Raises
-    `ValueError` for a target that is not of the form "sm_90", and for a `schedule` that is not an int.
+    `target` is the GPU architecture that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access
+    the same location, at least one of them writes, and nothing orders the two accesses: no barrier, no `syncwarp`, and no
+    atomic that acquires what another one releases. The error names both threads and both lines. Detection takes from about
+    twenty nanoseconds to microseconds for each access, so use it in tests, with little data. With a `schedule`, an int, blocks
+    and the warps of a block run in another order on one host thread; the same number always gives the same order. Use it to
+    find results that depend on the order. Raises `ValueError` for a target that is not of the form "sm_90", and for a
+    `schedule` that is not an int.
     """
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
         raise ValueError(f"target={target!r} is not a GPU architecture: give its name, as in 'sm_90'")

@@ -40,13 +40,12 @@ class Timing:
 def benchmark(
     function: Callable[[], Any], *, stream: Any = None, warmup: float = 0.025, duration: float = 0.1, cold: bool = True
 ) -> Timing:
-    """Calls `function` for about `warmup` seconds, and then for about `duration` seconds, and times each of these calls.
+    """Calls `function` for about `warmup` seconds, then for about `duration` seconds, and times each of the latter calls.
 
-    On a GPU, what counts is the time between two events on `stream` (None: `default_stream()`), where `function` has to put its
-    work. With `cold`, the GPU clears a piece of memory of twice the size of its L2 cache before each call, so that no call finds
-    its data there; the time for that does not count. On a CPU stream, what counts is the time until `function` returns, and
-    `cold` has no effect. At least ten calls are timed. Raises what `function` raises, and `ValueError` for times that are not
-    positive.
+    On a GPU, it measures the time between two events on `stream` (None: `default_stream()`), to which `function` must submit
+    its work. With `cold`, the GPU clears memory of twice the size of its L2 cache before each call, so that no call finds its
+    data there; this time is not measured. On a CPU stream, it measures the time until `function` returns, and `cold` has no
+    effect. At least ten calls are timed. Raises what `function` raises, and `ValueError` for times that are not positive.
     """
     if not (warmup >= 0 and duration > 0):
         raise ValueError(f"warmup={warmup}, duration={duration}: give seconds, of which duration is more than 0")

@@ -87,7 +87,7 @@ class Parameter(NamedTuple):
     """A parameter of a compiled kernel or function.
 
     `offset` and `size` are its position and size in bytes in the kernel's parameter memory. Both are 0 for the parameters of a
-    function, and for a constant, whose value is `constant`. `default` is the default value. Values are in Python's notation.
+    function, and for a constant, whose value is `constant`. `default` is the default value. Values are in Python notation.
     """
 
     name: str
@@ -100,9 +100,9 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The result of `compile`: `code` is text for "ir", "llvm" and "ptx", and bytes for all other outputs.
+    """The result of `compile`: `code` is a str for "ir", "llvm" and "ptx", and bytes for all other outputs.
 
-    `target` is the architecture, several with commas between for "fatbin".
+    `target` is the architecture; for "fatbin", several may be separated by commas.
     """
 
     code: str | bytes = field(repr=False)
@@ -160,52 +160,52 @@ class Compiled:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters, in their order; types are as in typed IR, such as "array<float32, 1, C>"."""
+        """The parameters in order, with types as in typed IR, such as "array<float32, 1, C>"."""
         return _parameters(self.record)
 
     @property
     def result(self) -> str:
-        """The type of the result; "none" of kernels."""
+        """The type of the result; "none" for kernels."""
         return str(_of(self.record)["result"])
 
     @property
     def dependencies(self) -> tuple[str, ...]:
-        """The names of globals, captured variables and attributes that the program read: it is as they were."""
+        """The names of the globals, captured variables and attributes whose values were compiled into the program."""
         return tuple(_of(self.record)["dependencies"])
 
     @property
     def registers(self) -> int | None:
-        """How many registers a thread uses, or None of what is no cubin."""
+        """The number of registers that a thread uses; None unless the output is a cubin."""
         return elf.registers(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
 
     @property
     def shared(self) -> int | None:
-        """The bytes of shared memory that it declares, or None of typed IR."""
+        """The bytes of shared memory that it declares; None for typed IR."""
         found: int | None = _of(self.record)["shared"]
         return found
 
     @property
     def local(self) -> int | None:
-        """The bytes of stack of a thread, or None of what is no cubin, or where recursion has no bound."""
+        """The bytes of stack of a thread; None unless the output is a cubin, and for unbounded recursion."""
         found = elf.stacks(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
         return None if found == elf.UNBOUNDED else found
 
     @property
     def constant(self) -> int | None:
-        """The bytes of constant memory that it declares, or None of what is no cubin."""
+        """The bytes of constant memory that it declares; None unless the output is a cubin."""
         if self.output != "cubin" or not isinstance(self.code, bytes):
             return None
         return sum(section.size for section in elf.sections(self.code) if section.name == _CONSTANTS)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the code to a file, and what `device.load` has to know to one beside it, whose name ends in `.json`."""
+        """Writes the code to a file, and what `device.load` needs to a second file beside it, whose name ends in `.json`."""
         path = os.fspath(path)
         with open(path, "wb") as file:
             file.write(self.code if isinstance(self.code, bytes) else self.code.encode())
         write_index(f"{path}.json", [(os.path.basename(path), self)])
 
     def launch(self, /, *args: Any, **keywords: Any) -> None:
-        """Starts the kernel: see `LoadedKernel.launch`."""
+        """Launches the kernel: see `LoadedKernel.launch`."""
         _kernel_of(self).launch(*args, **keywords)
 
 
@@ -291,10 +291,10 @@ def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Loads a file that `Compiled.save` wrote, or a folder that `python -m cuda_device build` wrote.
+    """Loads a file written by `Compiled.save`, or a folder written by `python -m cuda_device build`.
 
-    A file gives a `Compiled`, a folder a dict of `LoadedKernel` by name. Neither loads the compiler or LLVM. Raises
-    `LaunchError` for anything else, and for files of another version of the format.
+    Returns a `Compiled` for a file, and a dict of `LoadedKernel` by name for a folder, without loading the compiler or LLVM.
+    Raises `LaunchError` for anything else, and for files in another version of the format.
     """
     path = os.fspath(path)
     is_folder = os.path.isdir(path)
@@ -337,7 +337,7 @@ _LOADABLE = ("cubin", "fatbin", "ptx")
 
 
 class LoadedKernel:
-    """A kernel compiled ahead of time; `variants` are its architectures and types of arguments."""
+    """A kernel compiled ahead of time; `variants` lists its architectures and argument types."""
 
     def __init__(self, name: str, variants: tuple[Compiled, ...]) -> None:
         self.name, self.variants = name, variants
@@ -364,10 +364,10 @@ class LoadedKernel:
         cluster: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Starts the variant for the stream's GPU and these arguments, as `device.launch` does, with the same keywords.
+        """Launches the variant for the stream's GPU and these arguments, with the keywords of `device.launch`.
 
-        Numbers of Python become those that it was compiled for. Raises `LaunchError` where there is none for the GPU, and
-        `CallError` where none takes the arguments.
+        Python numbers are converted to the types that the variant was compiled for. Raises `LaunchError` if there is no variant
+        for the GPU, and `CallError` if none takes the arguments.
         """
         where = as_stream(stream)
         refused: list[CallError] = []
@@ -559,9 +559,9 @@ def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
 
 
 class NativeFunction:
-    """A function that was compiled for this machine. Called, it checks its arguments as a launch does, and returns its result.
+    """A function compiled for this machine. A call checks the arguments like a launch, and returns the result.
 
-    `address` is that of the function as C++ on this machine calls it, for as long as this object lives; `compiled` has its object
+    `address` is the address of the function for C++ on this machine, valid while this object exists. `compiled` has its object
     file and parameters.
     """
 
@@ -632,28 +632,30 @@ def compile(
     by_address: bool = False,
     **options: Any,
 ) -> Any:
-    """Compiles a kernel or function; needs no GPU and no driver.
+    """Compiles a kernel or function; needs neither a GPU nor a driver.
 
     Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. For a
-    parameter without one, its type hint or default is used. `target` is an architecture from "sm_75" on, or "host" for an
-    interoperable function that C++ on this machine calls: its `output` is an "object" file, or a "callable", which takes the
-    arguments that Python has (Linux on x86-64; `math` needs `-lm`, and a failed assertion ends the program). Else it is "ir",
-    "llvm", "ptx", "cubin", "ltoir" or "fatbin". The cubin of a kernel is linked to `link` (as in `extern`) and can be loaded;
-    that of a function is relocatable, for a linker. A "fatbin" has cubins of a kernel for one or several targets, and, if nothing
-    is linked to it, PTX of the last one for later GPUs; nvFatbin makes it (`pip install nvidia-nvfatbin`). The result can be
-    saved and launched (see `Compiled`). Raises `CompileError` for code that cannot be compiled, `ValueError` for an unknown
-    target or output, or for several targets of another output, and `TypeError` for an unknown option.
+    parameter without an argument, its type hint or default is used. `target` is an architecture from "sm_75" on; `output` is
+    then "ir", "llvm", "ptx", "cubin", "ltoir" or "fatbin". The cubin of a kernel is linked with `link` (as in `extern`) and can
+    be loaded; that of a function is relocatable, for a linker. A "fatbin" contains cubins of a kernel for one or several
+    targets, and, if nothing is linked to it, PTX for the last target and later GPUs; nvFatbin creates it (`pip install
+    nvidia-nvfatbin`). With the target "host", an interoperable function is compiled for this machine (Linux on x86-64):
+    `output` is an "object" file for C++ (`math` needs `-lm`, and a failed assertion ends the program), or a "callable" for
+    Python. The result can be saved and launched (see `Compiled`). Raises `CompileError` for code that cannot be compiled,
+    `ValueError` for an unknown target or output and for several targets with another output than "fatbin", and `TypeError` for
+    an unknown option.
 
-    A program that generates code passes, in place of a function, the code object of one, or the text of a module, whose last
-    function is compiled; `globals` are the names that it refers to, and the function is a `@func` unless the text decorates it.
-    `result` is the type that the result must have (None: any): for any other it raises `CompileError`. The text may also be
-    typed IR, as `output="ir"` prints it, whose first function is compiled. Its types are those of the text, without `args`.
+    A program that generates code can pass a code object instead of a function, or the source text of a module, whose last
+    function is compiled. `globals` defines the names that the code refers to; the function is a `@func` unless the text
+    decorates it. `result` is the type that the result must have (None: any); any other type raises `CompileError`. The text may
+    also be typed IR, as `output="ir"` prints it, whose first function is compiled. Its types are those of the text, without
+    `args`.
 
-    The options are those of `@kernel`. With `launch_facts=True` the code relies on what `launch` checks: every array has at
-    most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if it is written, shares no memory with another.
-    Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be compiled in
-    this way. With `by_address=True` an interoperable function is `void f(void* a, void* b, void* result)` in C++: it gets the
-    addresses of its arguments and last of where its result goes, as operators of `cuda.compute` do.
+    The options are those of `@kernel`. With `launch_facts=True`, the code relies on facts that `launch` checks: every array has
+    at most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if the kernel writes to it, shares no memory with
+    another array. Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be
+    compiled in this way. With `by_address=True`, an interoperable function is `void f(void* a, void* b, void* result)` in C++:
+    it takes the addresses of its arguments, followed by the address for its result, as operators of `cuda.compute` do.
     """
     typed, source = None, f
     if not isinstance(f, (Kernel, Func)):

@@ -81,7 +81,7 @@ class _GpuRecorder(GpuStream):
 
 
 class Graph:
-    """Launches that start together; made by `graph`, and built in a `with` block."""
+    """A sequence of launches that are started together; created by `graph` and recorded in a `with` block."""
 
     __slots__ = ("__weakref__", "_executable", "_launches", "_recorder", "_where")
 
@@ -93,7 +93,7 @@ class Graph:
 
     @property
     def stream(self) -> Stream:
-        """The stream whose launches become part of the graph, within the `with` block. Raises `LaunchError` outside."""
+        """The stream whose launches are recorded within the `with` block. Raises `LaunchError` outside of it."""
         if self._recorder is None:
             raise LaunchError(
                 "the graph is not being built", "launch on graph.stream within `with graph:` or `with graph.update():`"
@@ -163,21 +163,21 @@ class Graph:
 
     @users_traceback
     def update(self) -> Graph:
-        """For `with graph.update():`, in which the same launches are made again, with other arguments, sizes or kernels.
+        """Use `with graph.update():` to record the same launches again with other arguments, sizes or kernels.
 
-        At the end of the block they take the place of the old ones; what was launched before is not affected. Raises
-        `LaunchError` there, and leaves the graph as it was, where the driver cannot update it so (`cuGraphExecUpdate`): if there
-        are more or fewer launches, or they depend on each other in another way.
+        At the end of the block they replace the old ones; earlier launches of the graph are not affected. If the driver cannot
+        make this update (`cuGraphExecUpdate`), the end of the block raises `LaunchError` and leaves the graph unchanged. This
+        happens if there are more or fewer launches, or if they depend on each other in another way.
         """
         self._built()
         return self
 
     @users_traceback
     def launch(self, stream: Any = None) -> None:
-        """Starts all that is in the graph, in its order, on `stream`, by default the one that the graph was made for.
+        """Starts everything in the graph, in order, on `stream`, by default the stream that the graph was created for.
 
-        It waits for the streams on which the arrays of its launches are produced, as they are known from the building, and these
-        wait for it. Raises `LaunchError`, and on a CPU stream what kernels report (`KernelError`).
+        The graph waits for the streams on which, when it was recorded, the arrays of its launches were produced; these streams
+        wait for the graph. Raises `LaunchError`, and, on a CPU stream, a `KernelError` if a kernel reports an error.
         """
         launches = self._built()
         where = self._where if stream is None else as_stream(stream)
@@ -223,11 +223,11 @@ def _destroy(executable: int) -> None:
 
 
 def graph(stream: Any = None) -> Graph:
-    """Returns a graph, to be built in a `with` block by launches on its `stream`, and then launched as a whole.
+    """Returns a graph, which records launches on its `stream` in a `with` block and is then launched as a whole.
 
-    `stream` is what `launch` takes; the graph is launched there by default. Within the block nothing runs. The graph keeps the
-    arrays of its launches alive, and uses their contents as they are whenever it is launched. Make arrays before the block. What
-    other libraries put into `graph.stream` on a GPU is part of the graph, too; what it uses is not kept alive. Raises
-    `LaunchError` for what is no stream, and for one that cannot be captured.
+    `stream` is a stream as for `launch`, on which the graph is launched by default. Nothing runs within the block. The graph
+    keeps the arrays of its launches alive, and each launch of the graph uses their current contents. Create arrays before the
+    block. Work that other libraries submit to `graph.stream` on a GPU becomes part of the graph, too, but the graph does not
+    keep its arrays alive. Raises `LaunchError` for anything that is not a stream, and for a stream that cannot be captured.
     """
     return Graph(stream)

@@ -36,12 +36,12 @@ Call = tuple["Future[Any]", Callable[[], Any]]
 class HostFunction:
     """The result of `host_function`; `underlying` is the decorated function.
 
-    A call runs the function and returns its result. With `stream=`, the function runs in the order of the stream: after the work
-    that is already queued, and before later work. The call then returns a `concurrent.futures.Future`. On a CPU stream the
-    function has ended on return. On a GPU stream, a thread of the driver calls it. In that thread CUDA cannot be used: the
-    function must not launch kernels, copy from the GPU (as `numpy()` does) or wait for the GPU. The Future's `result()` raises an
-    exception of the function, which is also logged. If the context breaks first, the driver never calls the function, so
-    give `result` a timeout.
+    A call runs the function and returns its result. With `stream=`, the function runs in the order of the stream, after the
+    work that is already queued and before later work, and the call returns a `concurrent.futures.Future`. On a CPU stream, the
+    function has finished when the call returns. On a GPU stream, a thread of the driver calls the function. That thread cannot
+    use CUDA: the function must not launch kernels, copy from the GPU (as `numpy()` does) or wait for the GPU. If the function
+    raises an exception, it is logged, and the Future's `result()` raises it. If the context breaks first, the driver never
+    calls the function, so pass a timeout to `result`.
 
     Raises `TypeError` and `LaunchError` for arguments that do not fit, and `LaunchError` while the stream is being captured.
     """
@@ -84,11 +84,11 @@ class HostFunction:
 
 
 def host_function(function: Callable[..., Any], /) -> HostFunction:
-    """Makes a host function accept the arguments of a kernel, converted as its type hints say.
+    """Makes a host function accept the arguments of a kernel and convert them to its type hints.
 
-    A parameter with the hint of a struct `T` takes a `T`, or a tuple or dict, of which `T.of` makes one. With `ArrayType(…)` it
-    takes an array of any library, as `as_array` does; with a number type, what a struct's member of that type takes. Parameters
-    without such hints take anything. Raises `TypeError` if `function` is not a plain function, and for a parameter called stream.
+    A parameter with a struct `T` as its hint takes a `T`, or a tuple or dict that `T.of` converts. With `ArrayType(…)` it takes
+    an array of any library, like `as_array`; with a number type, what a struct's member of that type takes. Parameters without
+    such hints take anything. Raises `TypeError` if `function` is not a plain function, and for a parameter called stream.
     """
     if isinstance(function, (Func, Kernel)) or not isinstance(function, FunctionType):
         raise TypeError(f"@host_function decorates a Python function, not {function!r}")

@@ -247,17 +247,17 @@ def launch(
 ) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
-    Numbers are converted as the hints of their parameters say. `grid` and `block` are ints or tuples of one to three ints,
-    along x, y and z. Instead of `grid`, `threads` gives the minimum number of threads along each axis, such as the shape of
-    an array; the grid is then as large as necessary, and the last blocks may exceed it. `block="auto"`, the default with
+    Numbers are converted to the type hints of their parameters. `grid` and `block` are ints or tuples of one to three ints,
+    along x, y and z. Instead of `grid`, you can give `threads`, the minimum number of threads along each axis, such as the
+    shape of an array; the grid is then as large as necessary, so there may be more threads. `block="auto"`, the default with
     `threads`, is the size with which a GPU runs the most threads at once, according to the driver's occupancy calculator, and
-    256 on the CPU stream. `cluster` is the number of blocks of a cluster along each axis, 8 in all at most; the grid has whole
-    clusters (sm_90 and later). (If the kernel itself has a parameter called `threads` or `cluster`, the argument goes there.)
-    `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this package, `cuda.core`, torch or
-    CuPy, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
+    256 on the CPU stream. `cluster` is the number of blocks in a cluster along each axis, at most 8 in all; the grid must
+    consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter called `threads` or `cluster`, the
+    argument is passed to the kernel.) `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this
+    package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
 
-    Raises `LaunchError` for a launch that cannot be made, `CompileError` for a kernel that cannot be compiled, and, on the
-    CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
+    Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
+    `KernelError` if the kernel reports an error. Specification: 'Kernel Functions'.
     """
     if (
         cluster is None
@@ -683,7 +683,7 @@ def _load_here(variant: CompiledKernel, stream: GpuStream) -> Loaded:
 
 
 def synchronize(stream: Any = None) -> None:
-    """Waits until all launches on `stream` have ended. Raises the `KernelError` that a kernel reported."""
+    """Waits until all launches on `stream` have finished. Raises a `KernelError` if a kernel has reported an error."""
     as_stream(stream).synchronize()
 
 

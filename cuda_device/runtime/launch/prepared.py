@@ -53,10 +53,10 @@ def prepare(
     cluster: Any = None,
     **kwargs: Any,
 ) -> PreparedLaunch:
-    """Prepares a launch: returns an object that starts the kernel whenever it is called.
+    """Prepares a launch: returns an object that launches the kernel whenever it is called.
 
-    The parameters are those of `launch`, and so are the errors, which are raised here instead of at the first start. The
-    object keeps its arrays alive and reads them again at each start.
+    The parameters and errors are those of `launch`; errors are raised here instead of at the first launch. The object keeps its
+    arrays alive, and each launch reads their current contents.
     """
     check_kernel(f)
     function, where = f.underlying, as_stream(stream)
@@ -75,10 +75,10 @@ def prepare(
 
 
 class PreparedLaunch(partial[None]):
-    """The result of `prepare`; calling it starts the kernel. It is immutable, so several threads may start it at once.
+    """The result of `prepare`; calling it launches the kernel. It is immutable, so several threads may call it at once.
 
-    Arguments of the call, by position or by name, replace its own for this start. `replace` makes another prepared launch in
-    the same way. A call raises what `launch` raises.
+    Arguments of the call, by position or by name, replace the prepared ones for this launch. `replace` makes another prepared
+    launch in the same way. A call raises what `launch` raises.
     """
 
     # Python passes a call of a `partial` on to the function behind it without a frame and without packing the arguments.
@@ -121,7 +121,7 @@ class PreparedLaunch(partial[None]):
 
     @property
     def block(self) -> tuple[int, int, int]:
-        """The number of threads of a block along x, y and z."""
+        """The number of threads in a block along x, y and z."""
         return self._shape.block
 
     @property
@@ -178,10 +178,10 @@ def _exchanged(kernel: Kernel, prepared: Sequence[Any], args: Sequence[Any], kwa
 class BoundKernel:
     """The result of `kernel.bind`; calling it with the kernel's arguments launches the kernel.
 
-    `sizes` has the `grid`, `block`, `shared`, `threads` and `cluster` that were given: what `launch` takes, or functions that
-    return it. Such a function is called with all arguments of the kernel, including defaults, by position; a method of a
-    struct can serve if the struct is the only argument. Raises `TypeError` for a function with other parameters, and if
-    neither `grid` nor `threads` is given.
+    `sizes` holds the given `grid`, `block`, `shared`, `threads` and `cluster`: values that `launch` takes, or functions that
+    return them. Such a function is called with all arguments of the kernel, including defaults, by position. If a struct is the
+    only argument, it may be a method of the struct. Raises `TypeError` for a function with other parameters, and if neither
+    `grid` nor `threads` is given.
     """
 
     __slots__ = ("kernel", "sizes")
