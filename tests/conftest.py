@@ -34,6 +34,7 @@ import cuda_device as device
 from cuda_device import compiler
 from cuda_device.runtime.gpu import driver
 
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
 # The compiler is what is tested, and nobody's files are touched. With a folder of their own, tests that run twice show that
 # what the cache knows of a program is what the compiler makes of it: that is what verifying means there.

@@ -5,7 +5,6 @@ Every number, every layout that the library has, often enough that machine code 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,6 @@ import pytest
 import cuda_device as device
 from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 LAUNCHES = FIRST_LAUNCHER + 4
 # numba-cuda copies what is not contiguous by a kernel of its own, and finds that small.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Grid size")
