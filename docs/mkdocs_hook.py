@@ -73,7 +73,7 @@ def api() -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The page without links that lead out of the site."""
+    """The page without links that lead out of the site, and without the backslash that GitHub wants before | in a table."""
     folder = (DOCS / page.file.src_uri).parent
 
     def plain(match: re.Match[str]) -> str:
@@ -84,4 +84,4 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return match[0] if inside or there in made else match["text"]
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.M | re.S)
-    return "".join(part if part.startswith("```") else LINK.sub(plain, part) for part in parts)
+    return "".join(part if part.startswith("```") else LINK.sub(plain, part.replace("\\|", "|")) for part in parts)
