@@ -241,9 +241,9 @@ LINES = {
     "  %v2 = call i8 @llvm.fptosi.sat.i8.f16(half %v1)": [
         "  %old.1 = fpext half %v1 to float",
         '  %old.2 = call i32 asm "cvt.rzi.s8.f32 $0, $1;", "=r,f"(float %old.1)',
-        "  %old.3 = trunc i32 %old.2 to i8",
-        "  %old.4 = fcmp uno float %old.1, %old.1",
-        "  %v2 = select i1 %old.4, i8 0, i8 %old.3",
+        "  %old.4 = trunc i32 %old.2 to i8",
+        "  %old.3 = fcmp uno float %old.1, %old.1",
+        "  %v2 = select i1 %old.3, i8 0, i8 %old.4",
     ],
     "  %v2 = call <2 x half> @llvm.nvvm.e5m2x2.to.f16x2.rn(i16 %v1)": [
         '  %old.1 = call i32 asm "cvt.rn.f16x2.e5m2x2 $0, $1;", "=r,h"(i16 %v1)',
@@ -253,8 +253,10 @@ LINES = {
         '  %v2 = call i16 asm "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "=h,f,f"(float %v0, float %v1)'
     ],
     "  %v2 = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %v1, i32 1, i32 31) convergent": [
-        "  %old.1 = call { i32, i1 } @llvm.nvvm.shfl.sync.i32(i32 -1, i32 3, i32 %v1, i32 1, i32 31) convergent",
-        "  %v2 = extractvalue { i32, i1 } %old.1, 0",
+        (
+            '  %v2 = call i32 asm sideeffect "shfl.sync.bfly.b32 $0, $2, $3, $4, $1;", "=r,r,r,r,r"'
+            "(i32 -1, i32 %v1, i32 1, i32 31) convergent"
+        )
     ],
 }
 

@@ -47,7 +47,9 @@ def by_libnvvm() -> Iterator[None]:
 def _linked(work: Work) -> cubin.Cubin:
     """PTX of the kernel's LTO-IR."""
     architecture, options = work.job.target.architecture, work.job.options
-    return cubin.Cubin(ptx_of(ltoir.make(work["llvm"], architecture, options), architecture.name).encode(), "nvJitLink")
+    return cubin.Cubin(
+        ptx_of(ltoir.make(work["llvm"], architecture, options, {}), architecture.name).encode(), "nvJitLink"
+    )
 
 
 def ptx_of(code: bytes, architecture: str) -> str:
