@@ -258,6 +258,14 @@ class Lowerer:
         assert isinstance(tree, Value)
         return tree
 
+    def values(self, op: Op) -> list[Value]:
+        """The trees of an operation's operands, which are numbers."""
+        return [self.value(operand) for operand in op.operands]
+
+    def leaves(self, op: Op) -> list[Value]:
+        """The leaves of an operation's operands."""
+        return [leaf for operand in op.operands for leaf in flatten(self.trees[operand])]
+
     def array(self, value: Value) -> tuple[ArrayTree, model.Array]:
         """The tree of an array."""
         tree = self.trees[value]
@@ -272,7 +280,7 @@ class Lowerer:
         self.trees[result] = tree
 
 
-def iterate(lowerer: Lowerer, op: Op) -> None:
+def _iterate(lowerer: Lowerer, op: Op) -> Tree:
     """A range → the next item, the stop and the step, in the type that it counts in."""
     build, type = lowerer.build, op.result.type
     tree = lowerer.trees[op.operands[0]]
@@ -282,10 +290,10 @@ def iterate(lowerer: Lowerer, op: Op) -> None:
             zero = build.number(_number(stop), 0)
             stop = build.select(build.compare("<", stop, zero), zero, stop)
         tree = tuple(build.convert(part, type.counter, exact=True) for part in (start, stop, step))
-    lowerer.define(op, tree)
+    return tree
 
 
-def advance(lowerer: Lowerer, op: Op) -> None:
+def _advance(lowerer: Lowerer, op: Op) -> None:
     """One step of a range.
 
     A step of 1 or -1 gives LLVM's canonical loop, and so does a step up of what has room for one step beyond any stop: an
@@ -363,7 +371,8 @@ def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: Ran
     return build.select(room, build.sum(ops.ADD, item, step), stop)
 
 
-Rule = Callable[[Lowerer, Op], None]
+Rule = Callable[[Lowerer, Op], "Tree | None"]
+"""What an operation becomes: the tree of its only result; None if it has none, or if the rule has seen to it."""
 
 
 def run(module: Module, checked: bool = False) -> Module:
@@ -409,7 +418,9 @@ def _function(lowerer: Lowerer) -> Function:
         lowerer.build = Lowering(lowerer.blocks[id(block)], lowerer.checked, lowerer.sums)
         for op in block.ops:
             lowerer.build.location = op.location
-            RULES[op.code](lowerer, op)
+            tree = RULES[op.code](lowerer, op)
+            if tree is not None:
+                lowerer.define(op, tree)
         opened += lowerer.build.opened
     result = leaves(source.result)
     lowered = Function(
@@ -463,37 +474,30 @@ def _const(lowerer: Lowerer, op: Op) -> None:
         lowerer.trees[op.result] = grow(type, zeros)
 
 
-def _convert(lowerer: Lowerer, op: Op) -> None:
+def _convert(lowerer: Lowerer, op: Op) -> Tree:
     assert isinstance(op.result.type, model.Number)
-    tree, exact = lowerer.trees[op.operands[0]], bool(op.attributes.get("exact"))
-    if exact:
-        assert isinstance(tree, Value)
-        lowerer.define(op, lowerer.build.convert(tree, op.result.type, exact=True))
-    else:
-        lowerer.define(op, lowerer.build.convert_tree(tree, op.result.type))
+    if op.attributes.get("exact"):
+        return lowerer.build.convert(lowerer.value(op.operands[0]), op.result.type, exact=True)
+    return lowerer.build.convert_tree(lowerer.trees[op.operands[0]], op.result.type)
 
 
-def _make(lowerer: Lowerer, op: Op) -> None:
-    lowerer.define(op, tuple(lowerer.trees[operand] for operand in op.operands))
-
-
-def _field(lowerer: Lowerer, op: Op) -> None:
+def _field(lowerer: Lowerer, op: Op) -> Tree:
     tree, index = lowerer.trees[op.operands[0]], op.attributes["index"]
     assert isinstance(tree, tuple) and isinstance(index, int)
-    lowerer.define(op, tree[index])
+    return tree[index]
 
 
-def _extent(lowerer: Lowerer, op: Op) -> None:
+def _extent(lowerer: Lowerer, op: Op) -> Tree:
     tree, _ = lowerer.array(op.operands[0])
-    lowerer.define(op, lowerer.build.convert(tree.extents[int(str(op.attributes["axis"]))], model.INDEX))
+    return lowerer.build.convert(tree.extents[int(str(op.attributes["axis"]))], model.INDEX)
 
 
-def _stride(lowerer: Lowerer, op: Op) -> None:
+def _stride(lowerer: Lowerer, op: Op) -> Tree:
     tree, array = lowerer.array(op.operands[0])
-    lowerer.define(op, lowerer.build.strides(tree, array)[int(str(op.attributes["axis"]))])
+    return lowerer.build.strides(tree, array)[int(str(op.attributes["axis"]))]
 
 
-def _window(lowerer: Lowerer, op: Op) -> None:
+def _window(lowerer: Lowerer, op: Op) -> Tree:
     old, tree = op.operands[0].type, lowerer.trees[op.operands[0]]
     array = op.result.type
     assert isinstance(old, (model.Array, model.Ref, model.Pointer)) and isinstance(tree, (ArrayTree, Value))
@@ -504,8 +508,7 @@ def _window(lowerer: Lowerer, op: Op) -> None:
         assert isinstance(leaf, model.Ref) and isinstance(address.type, model.Ref)
         if address.type.space is not leaf.space:
             address = lowerer.build.op(ops.GENERIC, replace(address.type, space=leaf.space), address)
-        lowerer.define(op, lowerer.build.op(ops.BYTES, leaf, address, offset))
-        return
+        return lowerer.build.op(ops.BYTES, leaf, address, offset)
     assert isinstance(array, model.Array)
     data = lowerer.build.op(
         ops.BYTES, model.Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset
@@ -517,23 +520,21 @@ def _window(lowerer: Lowerer, op: Op) -> None:
         lowerer.build.check_alignment(data, known_alignment(array), f"a view of {array.dtype} begins")
     if array.small:
         extents = [lowerer.build.length(extent) for extent in extents]
-    lowerer.define(op, ArrayTree(data, tuple(extents), tuple(parts[array.ndim :])))
+    return ArrayTree(data, tuple(extents), tuple(parts[array.ndim :]))
 
 
-def _unary(lowerer: Lowerer, op: Op) -> None:
-    build, value = lowerer.build, lowerer.value(op.operands[0])
-    number = value.type
-    assert isinstance(number, model.Number)
+def _unary(lowerer: Lowerer, op: Op) -> Tree:
+    build, (value,) = lowerer.build, lowerer.values(op)
+    number = _number(value)
     match op.attributes["op"]:
         case "not":
-            result = build.binary(ops.XOR, value, build.number(model.BOOL, True))
+            return build.binary(ops.XOR, value, build.number(model.BOOL, True))
         case "-":
-            result = build.negative(value)
+            return build.negative(value)
         case "~":
-            result = build.binary(ops.XOR, value, build.number(number, -1 if number.signed else number.high))
+            return build.binary(ops.XOR, value, build.number(number, -1 if number.signed else number.high))
         case other:
             raise CompilerBug(f"no unary operator {other}")
-    lowerer.define(op, result)
 
 
 _SUMS = {"+": ops.ADD, "-": ops.SUB, "*": ops.MUL}
@@ -541,42 +542,28 @@ _PLAIN = {"/": ops.DIV, "&": ops.AND, "|": ops.OR, "^": ops.XOR}
 _SHIFTS = {"<<": ops.SHL, ">>": ops.SHR}
 
 
-def _binary(lowerer: Lowerer, op: Op) -> None:
-    build, sign = lowerer.build, str(op.attributes["op"])
-    a, b = (lowerer.value(operand) for operand in op.operands)
-    type = op.result.type
-    assert isinstance(type, model.Number)
+def _binary(lowerer: Lowerer, op: Op) -> Tree:
+    build, sign, (a, b) = lowerer.build, str(op.attributes["op"]), lowerer.values(op)
+    type = _number(op.result)
     if sign in _SUMS:
         # A builtin integer never leaves its range (the specification leaves it undefined), so LLVM may widen it.
-        result = build.sum(
-            _SUMS[sign], a, b, exact=(type.builtin and type.is_integer) or bool(op.attributes.get("exact"))
-        )
-    elif sign in _PLAIN:
-        result = build.binary(_PLAIN[sign], a, b)
-    elif sign in _SHIFTS:
-        result = build.shift(_SHIFTS[sign], a, b, lowerer.constants.get(op.operands[1]))
-    elif sign == "**":
-        result = numeric.call(build, "pow", a, b)
-    else:
-        result = build.floor_divide(a, b) if sign == "//" else build.modulo(a, b)
-    lowerer.define(op, result)
+        exact = (type.builtin and type.is_integer) or bool(op.attributes.get("exact"))
+        return build.sum(_SUMS[sign], a, b, exact=exact)
+    if sign in _PLAIN:
+        return build.binary(_PLAIN[sign], a, b)
+    if sign in _SHIFTS:
+        return build.shift(_SHIFTS[sign], a, b, lowerer.constants.get(op.operands[1]))
+    if sign == "**":
+        return numeric.call(build, "pow", a, b)
+    return build.floor_divide(a, b) if sign == "//" else build.modulo(a, b)
 
 
-def _compare(lowerer: Lowerer, op: Op) -> None:
-    a, b = (lowerer.value(operand) for operand in op.operands)
-    lowerer.define(op, lowerer.build.exact_compare(str(op.attributes["op"]), a, b))
-
-
-def _truth(lowerer: Lowerer, op: Op) -> None:
-    lowerer.define(op, lowerer.build.truth(lowerer.value(op.operands[0])))
-
-
-def _getitem(lowerer: Lowerer, op: Op) -> None:
+def _getitem(lowerer: Lowerer, op: Op) -> Tree:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     address = address_of(lowerer.build, tree, array, [lowerer.value(index) for index in indices])
     _check_size(op, array.dtype)
-    lowerer.define(op, lowerer.build.load(address, array.dtype))
+    return lowerer.build.load(address, array.dtype)
 
 
 def _check_size(op: Op, type: model.Type) -> None:
@@ -590,31 +577,30 @@ def _check_size(op: Op, type: model.Type) -> None:
         )
 
 
-def _refer(lowerer: Lowerer, op: Op) -> None:
+def _refer(lowerer: Lowerer, op: Op) -> Tree:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     places = [lowerer.value(index) for index in indices]
     address = address_of(lowerer.build, tree, array, places, behind=bool(op.attributes.get("behind")))
     assert isinstance(op.result.type, model.Ref)
-    lowerer.define(op, lowerer.build.refer(address, op.result.type))
+    return lowerer.build.refer(address, op.result.type)
 
 
-def _member(lowerer: Lowerer, op: Op) -> None:
+def _member(lowerer: Lowerer, op: Op) -> Tree:
     assert isinstance(op.result.type, model.Ref)
     reference = replace(op.result.type, pointee=pointee_of(op.result.type.pointee))
-    offset = int(str(op.attributes["offset"]))
-    lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), reference, offset))
+    return lowerer.build.refer(lowerer.value(op.operands[0]), reference, int(str(op.attributes["offset"])))
 
 
-def _element(lowerer: Lowerer, op: Op) -> None:
-    reference, index = (lowerer.value(operand) for operand in op.operands)
-    lowerer.define(op, lowerer.build.op(ops.ELEMENT, reference.type, reference, index))
+def _element(lowerer: Lowerer, op: Op) -> Tree:
+    reference, index = lowerer.values(op)
+    return lowerer.build.op(ops.ELEMENT, reference.type, reference, index)
 
 
-def _load(lowerer: Lowerer, op: Op) -> None:
+def _load(lowerer: Lowerer, op: Op) -> Tree:
     assert op.result.type is not None
     _check_size(op, op.result.type)
-    lowerer.define(op, lowerer.build.load(lowerer.value(op.operands[0]), op.result.type))
+    return lowerer.build.load(lowerer.value(op.operands[0]), op.result.type)
 
 
 def _store(lowerer: Lowerer, op: Op) -> None:
@@ -630,20 +616,20 @@ def _setitem(lowerer: Lowerer, op: Op) -> None:
     lowerer.build.store(address, array.dtype, lowerer.trees[item])
 
 
-def _intrinsic(lowerer: Lowerer, op: Op) -> None:
+def _intrinsic(lowerer: Lowerer, op: Op) -> Tree:
     assert op.result.type is not None
     row = BY_NAME[str(op.attributes["name"])]
     settings = op.attributes.get("settings", ())
     assert isinstance(settings, tuple)
     typed = Typed(of_type(op.result.type, op.result.nonneg), settings=settings)
-    lowerer.define(op, row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed))
+    return row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed)
 
 
 def _call(lowerer: Lowerer, op: Op) -> None:
-    operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
     type = op.result.type
     assert type is not None
-    lowerer.trees[op.result] = lowerer.build.call(str(op.attributes["callee"]), operands, type, op.result.nonneg)
+    callee = str(op.attributes["callee"])
+    lowerer.trees[op.result] = lowerer.build.call(callee, lowerer.leaves(op), type, op.result.nonneg)
 
 
 def _extern(lowerer: Lowerer, op: Op) -> None:
@@ -664,26 +650,21 @@ def _edges(lowerer: Lowerer, op: Op) -> list[Edge]:
 
 
 def _end(lowerer: Lowerer, op: Op) -> None:
-    operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
+    operands = lowerer.leaves(op)
     if op.code is ops.RETURN and len(operands) > 1:
         operands = [lowerer.build.op(ops.MAKE, model.Tuple(leaves(lowerer.source.result)), *operands)]
     lowerer.build.append(Op(op.code, operands, [], {}, _edges(lowerer, op), op.location))
 
 
 def _raise(lowerer: Lowerer, op: Op) -> None:
-    values = (lowerer.value(operand) for operand in op.operands)
-    lowerer.build.effect(ops.REPORT, *values, status=str(op.attributes["kind"]), message=op.attributes["message"])
+    kind, message = str(op.attributes["kind"]), op.attributes["message"]
+    lowerer.build.effect(ops.REPORT, *lowerer.values(op), status=kind, message=message)
     lowerer.build.append(Op(ops.EXIT, location=op.location))
 
 
 def _check(lowerer: Lowerer, op: Op) -> None:
-    holds, *values = (lowerer.value(operand) for operand in op.operands)
+    holds, *values = lowerer.values(op)
     lowerer.build.check(holds, str(op.attributes["message"]), *values, help=str(op.attributes.get("help", "")))
-
-
-def _print(lowerer: Lowerer, op: Op) -> None:
-    values = (lowerer.value(operand) for operand in op.operands)
-    lowerer.build.effect(ops.PRINT, *values, **op.attributes)
 
 
 def _unreachable(lowerer: Lowerer, op: Op) -> None:
@@ -704,18 +685,18 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.VARIABLE: _variable,
     ops.PY_RAISE: _raise,
     ops.PY_CHECK: _check,
-    ops.PRINT: _print,
+    ops.PRINT: lambda low, op: low.build.effect(ops.PRINT, *low.values(op), **op.attributes),
     ops.CONST: _const,
     ops.CONVERT: _convert,
-    ops.MAKE: _make,
+    ops.MAKE: lambda low, op: tuple(low.trees[operand] for operand in op.operands),
     ops.FIELD: _field,
     ops.EXTENT: _extent,
     ops.STRIDE: _stride,
     ops.WINDOW: _window,
     ops.PY_UNARY: _unary,
     ops.PY_BINARY: _binary,
-    ops.PY_COMPARE: _compare,
-    ops.PY_TRUTH: _truth,
+    ops.PY_COMPARE: lambda low, op: low.build.exact_compare(str(op.attributes["op"]), *low.values(op)),
+    ops.PY_TRUTH: lambda low, op: low.build.truth(*low.values(op)),
     ops.PY_GETITEM: _getitem,
     ops.REFER: _refer,
     ops.MEMBER: _member,
@@ -723,8 +704,8 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.LOAD: _load,
     ops.STORE: _store,
     ops.PY_SETITEM: _setitem,
-    ops.PY_ITER: iterate,
-    ops.PY_NEXT: advance,
+    ops.PY_ITER: _iterate,
+    ops.PY_NEXT: _advance,
     ops.INTRINSIC: _intrinsic,
     ops.CALL: _call,
     ops.EXTERN: _extern,
