@@ -39,46 +39,6 @@ EdgeKey = tuple[tuple[int, ...], int]
 """An edge: the key of the block version that it leaves, and which of the terminator's successors it is."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
-    """Where the visit of a block version stood before an operation that had to wait: the next visit goes on from there.
-
-    `place` counts the operations before it, `states` are what was known of the parameters then.
-    """
-
-    place: int
-    states: list[State]
-    cells: dict[Value, Cell | Pending]
-    frame: dict[str, object]
-    ops: list[Op]
-    fresh: set[Value]
-    changed: set[Value]
-    error: CompileError | None
-
-    def restore(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
-        """Everything as it was; returns the cells."""
-        assert version.frame is not None
-        for name, value in _copied(self.frame).items():
-            setattr(version.frame, name, value)
-        version.block.ops[:] = self.ops
-        version.end, version.outgoing, version.returned = None, [], None
-        version.fresh, version.changed = set(self.fresh), set(self.changed)
-        version.error = self.error
-        return dict(self.cells)
-
-
-_SHARED = frozenset(("program", "function", "globals", "closure", "build"))
-"""What a frame has from the beginning to the end."""
-
-
-def _copied(parts: dict[str, object]) -> dict[str, object]:
-    return {
-        name: value.copy() if isinstance(value, (dict, set)) else value
-        for name, value in parts.items()
-        if name not in _SHARED
-    }
-
-
 @dataclass(slots=True, eq=False)
 class BlockVersion:
     """A block for given positions of the tuple loops that it stands in.
@@ -105,20 +65,10 @@ class BlockVersion:
     """What an assignment to a part of it has given a new value."""
     fresh: set[Value] = field(default_factory=set)
     """What was computed since memory may have changed."""
-    waited: int = -1
-    """The number of the operation that the last visit waited for, and where a visit can go on."""
-    point: Checkpoint | None = None
     arrived: dict[EdgeKey, Sequence[Cell | Pending]] = field(default_factory=dict, repr=False)
     values: Sequence[Value | None] = ()
     """What each parameter is on all edges, if that is one value, and the places of those that need no parameter for that."""
     taken: set[int] = field(default_factory=set)
-
-    def keep(self, place: int, cells: dict[Value, Cell | Pending]) -> None:
-        """Makes a point of where the visit stands."""
-        assert self.frame is not None
-        frame, states = _copied(vars(self.frame)), self.states
-        sets = set(self.fresh), set(self.changed)
-        self.point = Checkpoint(place, states, dict(cells), frame, list(self.block.ops), *sets, self.error)
 
     def receive(self, edge: EdgeKey, states: list[State]) -> bool:
         """Notes the state at an edge. Returns whether what was found behind this block has to be forgotten: see above."""
@@ -144,7 +94,7 @@ class BlockVersion:
         values = [_only_value(column) for column in columns]
         if values == self.values:
             return False
-        self.values, self.point = values, None
+        self.values = values
         return True
 
     def forget(self, first: tuple[int, ...]) -> None:

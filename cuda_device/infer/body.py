@@ -9,7 +9,6 @@ blocks once all types are certain, and converts the arguments of their edges.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator as Coroutine
 from collections.abc import Iterable, Sequence
 from types import FunctionType
 
@@ -24,7 +23,6 @@ from cuda_device.infer.frame import (
     NeverReturns,
     Pending,
     Program,
-    Waits,
     is_static,
 )
 from cuda_device.infer.intervals import proofs, twins, widened
@@ -108,24 +106,16 @@ class Body:
         self.worklist: list[tuple[int, ...]] = []
         self.effects = Effect.PURE
 
-    def run(self) -> Coroutine[None, None, tuple[Function, State, frozenset[Identity]]]:
-        """The typed function, what is known of its result, and the objects that it changes.
-
-        Yields whenever a callee has to be inferred first.
-        """
+    def run(self) -> tuple[Function, State, frozenset[Identity]]:
+        """The typed function, what is known of its result, and the objects that it changes."""
         entry = self.python.blocks[0]
         self.propagate(entry, [Cell(known) for known in self.parameters], ((), 0))
         while self.worklist:
             key = heapq.heappop(self.worklist)
             while self.worklist and self.worklist[0] == key:
                 heapq.heappop(self.worklist)
-            if not self.versions[key].incoming:
-                continue
-            try:
+            if self.versions[key].incoming:
                 self.visit(self.versions[key])
-            except Waits:
-                heapq.heappush(self.worklist, key)
-                yield
         ordered = [self.versions[key] for key in sorted(self.versions) if self.versions[key].incoming]
         errors = [version.error for version in ordered if version.error is not None]
         if errors:
@@ -194,29 +184,15 @@ class Body:
             heapq.heappush(self.worklist, version.key)
 
     def visit(self, version: BlockVersion) -> None:
-        """Runs a version's operations; an error is kept until it is certain.
-
-        Where one has to wait for a callee, the next visit goes on before the one that waited before that: a block of many calls
-        is not begun anew for each of them.
-        """
+        """Runs a version's operations; an error is kept until it is certain."""
         before = {edge: target for target, edge, _ in version.outgoing}
-        point, first = version.point, 0
-        if point is not None and point.states is version.states:
-            cells, first = point.restore(version), point.place
-        else:
-            cells = self.begin(version)
+        cells = self.begin(version)
         frame = version.frame
         assert frame is not None
-        for place in range(first, len(version.source.ops)):
-            op = version.source.ops[place]
-            if place == version.waited:
-                version.keep(place, cells)
+        for op in version.source.ops:
             frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
             try:
                 self.step(version, frame, op, cells)
-            except Waits:
-                version.waited = place
-                raise
             except NeverReturns:
                 version.end = Op(ops.UNREACHABLE, location=frame.location)
                 break
@@ -227,7 +203,6 @@ class Body:
                 if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
                     version.error = error
                 cells.update((result, Pending(FAILED)) for result in op.results)
-        version.waited, version.point = -1, None
         for edge, target in before.items():
             if all(target is not now for now, same, _ in version.outgoing if same == edge):
                 target.incoming.pop(edge, None)
@@ -239,7 +214,7 @@ class Body:
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.changed, version.fresh = set(), set()
-        version.point, version.taken = None, set()
+        version.taken = set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
         frame.site, frame.where = version.key, self.where
         cells: dict[Value, Cell | Pending] = {}

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType
 
@@ -41,7 +41,7 @@ from cuda_device.infer.block_versions import PLAIN, CallContext
 from cuda_device.infer.body import Body
 from cuda_device.infer.calls import as_constant, bind, defaults_in
 from cuda_device.infer.dependencies import Dependency
-from cuda_device.infer.frame import Cell, Frame, NeverReturns, Program, Waits, is_static
+from cuda_device.infer.frame import Cell, Frame, NeverReturns, Program, is_static
 from cuda_device.infer.meanings import NestedFunction, Origin
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import dominance, ops
@@ -110,15 +110,16 @@ def name_functions(module: Module, symbols: set[str]) -> None:
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
 _DEPTH = 2_000
+_CALLS_PER_THREAD = 30
 _RECURSION = 64
 _CONSTANT_VARIANTS = 32
 
 
 @dataclass(slots=True, eq=False)
 class Specialisation:
-    """A function for given arguments. `result` rises while its body is being inferred by `work`, and so do the `changed` objects.
+    """A function for given arguments. `result` rises while its body is being inferred, and so do the `changed` objects.
 
-    `used_early`: a recursive call used the result before it was final; `mark`: how many specialisations there were then.
+    `used_early`: a recursive call used the result before it was final.
     """
 
     name: str
@@ -130,11 +131,9 @@ class Specialisation:
     function: Function | None = None
     error: CompileError | None = None
     changed: frozenset[Identity] = frozenset()
-    work: Generator[None, None, tuple[Function, State, frozenset[Identity]]] | None = None
     kernel: bool = False
     interop: bool = False
     used_early: bool = False
-    mark: int = 0
 
 
 def run(
@@ -270,15 +269,14 @@ class Inference(Program):
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
         """What a specialisation gives for arguments, of which it knows what `cells` are known to be."""
-        if spec.error is not None:
-            raise _called(spec, spec.error, frame.location)
         if spec in self.active:
             if spec.variant.reading:
                 raise closures.endless(spec.source.__qualname__)
             spec.used_early = True
-        elif spec.function is None:
-            self._begin(spec)
-            raise Waits
+        elif spec.function is None and spec.error is None:
+            self.infer(spec)
+        if spec.error is not None:
+            raise _called(spec, spec.error, frame.location)
         if isinstance(spec.result, Undefined) and spec.function is None:
             raise NeverReturns
         given = zip(cells, spec.arguments, strict=True)
@@ -329,21 +327,8 @@ class Inference(Program):
         plain = tuple(known if name in constants else known.plain() for name, known in given)
         return self.families.setdefault((id(source), plain, variant.reading), str(len(self.families)))
 
-    def infer(self, main: Specialisation) -> None:
-        """Infers `main` and all that it calls. The stack is ours, not Python's: chains of calls may be long."""
-        self._begin(main)
-        while self.active:
-            spec = self.active[-1]
-            assert spec.work is not None
-            try:
-                next(spec.work)
-            except StopIteration as finished:
-                self._finish(spec, *finished.value)
-            except CompileError as error:
-                spec.error = error
-                self.active.pop()
-
-    def _begin(self, spec: Specialisation) -> None:
+    def infer(self, spec: Specialisation) -> None:
+        """Infers a specialisation, and what it calls as it is called: on another thread where Python's stack might end."""
         if len(self.active) >= _DEPTH:
             raise CompileError(
                 f"{spec.source.__qualname__} is more than {_DEPTH} calls deep",
@@ -355,31 +340,43 @@ class Inference(Program):
                 f"{spec.source.__qualname__} calls itself more than {_RECURSION} deep, each time with arguments of other types",
                 help="recursion must come back to arguments of the same types",
             )
-        spec.used_early = False
-        spec.mark = len(self.order)
-        spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.interop).run()
         self.active.append(spec)
+        try:
+            if len(self.active) % _CALLS_PER_THREAD:
+                self._infer(spec)
+            else:
+                from concurrent.futures import ThreadPoolExecutor
 
-    def _finish(self, spec: Specialisation, function: Function, result: State, changed: frozenset[Identity]) -> None:
-        """Takes a body's result; recursion that saw another one makes the body run again."""
-        self.active.pop()
-        if spec.used_early and isinstance(result, Undefined):
-            spec.error = CompileError(
-                f"{spec.source.__qualname__} never returns: it calls itself on every path",
-                function.location,
-                "return without a recursive call on some path",
-            )
-        if spec.used_early and isinstance(result, Known):
-            result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))
-        again = spec.used_early and (spec.result, spec.changed) != (result, changed)
-        function.family = spec.family
-        spec.function, spec.result, spec.changed = function, result, changed
-        if again:
-            # Callees inferred meanwhile may rest on the old result: they are inferred again.
-            stale = {id(other) for other in self.order[spec.mark :]}
-            del self.order[spec.mark :]
-            self.found = {key: other for key, other in self.found.items() if id(other) not in stale}
-            self._begin(spec)
+                with ThreadPoolExecutor(1) as thread:
+                    thread.submit(self._infer, spec).result()
+        except CompileError as error:
+            spec.error = error
+        finally:
+            self.active.pop()
+
+    def _infer(self, spec: Specialisation) -> None:
+        """Runs a body; recursion that used its result before it was final makes it run again."""
+        again = True
+        while again:
+            spec.used_early, mark = False, len(self.order)
+            body = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.interop)
+            function, result, changed = body.run()
+            if spec.used_early and isinstance(result, Undefined):
+                raise CompileError(
+                    f"{spec.source.__qualname__} never returns: it calls itself on every path",
+                    function.location,
+                    "return without a recursive call on some path",
+                )
+            if spec.used_early and isinstance(result, Known):
+                result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))
+            again = spec.used_early and (spec.result, spec.changed) != (result, changed)
+            function.family = spec.family
+            spec.function, spec.result, spec.changed = function, result, changed
+            if again:
+                # Callees inferred meanwhile may rest on the old result: they are inferred again.
+                stale = {id(other) for other in self.order[mark:]}
+                del self.order[mark:]
+                self.found = {key: other for key, other in self.found.items() if id(other) not in stale}
 
 
 @lru_cache(maxsize=256)

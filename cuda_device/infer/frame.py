@@ -84,10 +84,6 @@ class Pending:
     state: Undefined | Conflict
 
 
-class Waits(Exception):
-    """The block at hand calls a function that has to be inferred first; then the block is visited again."""
-
-
 class Follows(CompileError):
     """An error that only another one made: nobody is told of it."""
 
