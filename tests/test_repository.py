@@ -65,6 +65,7 @@ FOLDERS = (
         "numba_compat",
         "numba_random",
         "dask",
+        "nvshmem",
     ),
     *("__init__", "__main__"),
 )

@@ -12,11 +12,13 @@ can import it, and is told by `available()` that there is none.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import struct
 import threading
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 from cuda_device.codegen.gpu import libcuda
@@ -578,7 +580,31 @@ def load_library(code: bytes) -> int:
     ensure_context()
     if not code.startswith(b"\x7fELF") and not code.endswith(b"\0"):
         code += b"\0"
-    return int(check(bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0), "loading device code"))
+    library = int(check(bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0), "loading device code"))
+    if b"nvshmemi_device_state_d" in code:
+        _begin_nvshmem(library)
+    return library
+
+
+def _begin_nvshmem(library: int) -> None:
+    """Tells NVSHMEM of a program that has a copy of its state, and again when the process ends."""
+    try:
+        from nvshmem import core
+    except ImportError as error:
+        raise LaunchError(f"the kernel needs NVSHMEM: {error}", "pip install nvshmem4py-cu13") from None
+    program = core.NvshmemKernelObject.from_handle(library)
+    try:
+        core.library_init(program)
+    except Exception as error:  # its own class, or that of its bindings
+        raise LaunchError(
+            f"NVSHMEM does not accept the kernel: {error}", "start it before the first launch: nvshmem.core.init(…)"
+        ) from None
+
+    def end() -> None:
+        with suppress(Exception):  # it may have ended before
+            core.library_finalize(program)
+
+    atexit.register(end)
 
 
 def get_kernel(library: int, symbol: str) -> int:

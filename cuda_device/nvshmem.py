@@ -1,0 +1,146 @@
+"""NVSHMEM in kernels: memory of other GPUs, also of other machines, under NVSHMEM's own names without their prefix.
+
+    import nvshmem.core                                   # NVSHMEM4Py: starts NVSHMEM, and allocates symmetric memory
+    from cuda_device import nvshmem
+
+    @device.kernel
+    def shift(target: device.pointer(device.float32), value):
+        nvshmem.float_p(target, value, (nvshmem.my_pe() + 1) % nvshmem.n_pes())
+        nvshmem.barrier_all()
+
+`nvshmem.NAME` is the function `nvshmem_NAME` of C++, or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers are `x.pointer(i)`
+of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes seconds at the first
+time. Link-time optimisation inlines them. When a kernel is loaded, NVSHMEM is told of its program, and again when the process
+ends.
+
+Functions that wait for other processing elements (`barrier_all`, `wait_until`) need all blocks of a launch to run at once. The
+CPU stream has no NVSHMEM.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from cuda_device.codegen.gpu.linking import CudaSource, cuda_source
+from cuda_device.device.functions import Extern, extern
+from cuda_device.types.dtypes import pointer
+
+_TYPES = {
+    "float": np.float32, "double": np.float64, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
+    "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64,
+}  # fmt: skip
+_HINTS: dict[str, Any] = {
+    "int": np.int32, "size_t": np.uint64, "uint64_t": np.uint64, "void": None, "void*": pointer(),
+    **_TYPES, **{f"{name}*": pointer(type) for name, type in _TYPES.items()}, "uint64_t*": pointer(np.uint64),
+}  # fmt: skip
+_COMPARED = ("float", "double", "int32", "int64", "uint32", "uint64")
+_WAITED = ("int32", "int64", "uint32", "uint64")
+_PLAIN = """
+int my_pe()
+int n_pes()
+void* ptr(void* target, int pe)
+void barrier_all()
+void sync_all()
+void fence()
+void quiet()
+uint64_t signal_fetch(uint64_t* signal)
+uint64_t signal_wait_until(uint64_t* signal, int compare, uint64_t value)
+void x_signal_op(uint64_t* signal, uint64_t value, int operation, int pe)
+void x_barrier_all_block()
+void x_barrier_all_warp()
+void x_sync_all_block()
+void x_sync_all_warp()
+"""
+_OF_TYPES = {
+    """
+void T_p(T* target, T value, int pe)
+T T_g(T* source, int pe)
+void T_put(T* target, T* source, size_t count, int pe)
+void T_get(T* target, T* source, size_t count, int pe)
+void T_put_nbi(T* target, T* source, size_t count, int pe)
+void T_get_nbi(T* target, T* source, size_t count, int pe)
+void x_T_put_block(T* target, T* source, size_t count, int pe)
+void x_T_get_block(T* target, T* source, size_t count, int pe)
+void x_T_put_nbi_block(T* target, T* source, size_t count, int pe)
+void x_T_get_nbi_block(T* target, T* source, size_t count, int pe)
+void x_T_put_warp(T* target, T* source, size_t count, int pe)
+void x_T_get_warp(T* target, T* source, size_t count, int pe)
+void T_put_signal(T* target, T* source, size_t count, uint64_t* signal, uint64_t value, int operation, int pe)
+void T_put_signal_nbi(T* target, T* source, size_t count, uint64_t* signal, uint64_t value, int operation, int pe)
+""": tuple(_TYPES),
+    """
+T T_atomic_fetch(T* source, int pe)
+void T_atomic_set(T* target, T value, int pe)
+T T_atomic_swap(T* target, T value, int pe)
+""": _COMPARED,
+    """
+T T_atomic_compare_swap(T* target, T expected, T value, int pe)
+void T_wait_until(T* variable, int compare, T value)
+int T_test(T* variable, int compare, T value)
+""": _WAITED,
+    """
+T T_atomic_fetch_add(T* target, T value, int pe)
+void T_atomic_add(T* target, T value, int pe)
+""": ("int32", "uint32", "uint64"),
+}
+_CONSTANTS = {
+    "CMP_EQ": 0, "CMP_NE": 1, "CMP_GT": 2, "CMP_LE": 3, "CMP_LT": 4, "CMP_GE": 5, "SIGNAL_SET": 9, "SIGNAL_ADD": 10,
+}  # fmt: skip
+
+
+@cache
+def _prototypes() -> dict[str, tuple[str, str, str]]:
+    """By its name here: what C++ calls a function, its result and its parameters."""
+    found = {}
+    for lines, kinds in ((_PLAIN, ("",)), *_OF_TYPES.items()):
+        for kind in kinds:
+            for result, symbol, parameters in re.findall(
+                r"(\S+) (\w+)\((.*)\)", re.sub(r"(?<![a-z])T(?![a-z])", kind, lines)
+            ):
+                plain = symbol.removeprefix("x_")
+                found[plain] = (f"nvshmem{'_' if plain == symbol else 'x_'}{plain}", result, parameters)
+    return found
+
+
+@cache
+def _source() -> CudaSource:
+    """NVSHMEM's headers, for programs that have the library's state themselves, where `culibrary_init` writes it."""
+    package = find_spec("nvidia.nvshmem")
+    folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []
+    if not any(folder.is_dir() for folder in folders):
+        raise ImportError("kernels with NVSHMEM need its headers\n  help: pip install nvshmem4py-cu13")
+    define = {"__NVSHMEM_NUMBA_SUPPORT__": None}
+    return cuda_source(
+        "#include <nvshmem.h>\n#include <nvshmemx.h>\n", name="nvshmem.cu", include=folders, define=define
+    )
+
+
+@cache
+def _declared(name: str) -> Extern:
+    symbol, result, parameters = _prototypes()[name]
+    hints = {each.split()[1]: _HINTS[each.split()[0]] for each in parameters.split(", ") if each}
+    scope: dict[str, Any] = {}
+    exec(f"def {name}({', '.join(hints)}): ...", scope)
+    stub: FunctionType = scope[name]
+    stub.__module__, stub.__doc__ = __name__, f"`{symbol}` of NVSHMEM: `{result} {name}({parameters})`."
+    stub.__annotations__ = {**hints, "return": _HINTS[result]}
+    return extern(cpp=symbol, link=_source())(stub)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
+    if name in _prototypes():
+        return _declared(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return [*_CONSTANTS, *_prototypes()]
