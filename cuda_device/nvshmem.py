@@ -8,8 +8,8 @@
         nvshmem.float_p(target, value, (nvshmem.my_pe() + 1) % nvshmem.n_pes())
         nvshmem.barrier_all()
 
-`nvshmem.NAME` is the function `nvshmem_NAME` of C++, or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers are `x.pointer(i)`
-of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes seconds at the first
+`nvshmem.NAME` is the function `nvshmem_NAME` of C++, or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers are to
+elements of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes seconds at the first
 time. Link-time optimisation inlines them. When a kernel is loaded, NVSHMEM is told of its program, and again when the process
 ends.
 

@@ -52,8 +52,7 @@ def test_one_processing_element(host):
     seen = torch.zeros(3, dtype=torch.int32, device="cuda")
     stream = torch.cuda.current_stream()
     unsigned = signal.view(torch.uint64)
-    pointers = [device.as_array(each).pointer(0) for each in (target, source, counter, unsigned)]
-    device.launch(send, *pointers, seen, grid=1, block=128, stream=stream)
+    device.launch(send, target, source, counter, unsigned, seen, grid=1, block=128, stream=stream)
     torch.cuda.synchronize()
     np.testing.assert_array_equal(target.cpu().numpy(), [2.5, *range(64)])
     assert seen.tolist() == [0, 1, 3 * 128]
