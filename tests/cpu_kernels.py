@@ -24,7 +24,7 @@ def module(body, leaves=(), names=(), extra=""):
     parameters = [f"{type} %{name}" for type, name in zip(leaves, names, strict=True)]
     head, _ = DIALECT.open(KERNEL, "void", parameters, "")
     return (
-        f"{DIALECT.preamble('')}{extra}{head}{body}finish:\n  ret void\n{DIALECT.close(KERNEL)}{DIALECT.runner(leaves)}"
+        f"{DIALECT.preamble()}{extra}{head}{body}finish:\n  ret void\n{DIALECT.close(KERNEL)}{DIALECT.runner(leaves)}"
     )
 
 

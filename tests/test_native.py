@@ -84,7 +84,7 @@ def test_multiply_and_add_fuse_only_where_both_allow_it():
 
 def test_the_records_are_the_same_in_both_languages():
 
-    text = DIALECT.preamble("") + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
+    text = DIALECT.preamble() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
     parsed = llvm.parse_assembly(text)
     from cuda_device.codegen.cpu.native import _machine
 

@@ -236,7 +236,6 @@ def difference_of_lengths(x, n):
 @device.kernel
 def syncs_once(x):
     """
-    LLVM:      declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent
     LLVM:      define ptx_kernel void @syncs_once({{.*}}) {{.*}}convergent {
     LLVM:      call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent
     LLVM-NOT:  barrier

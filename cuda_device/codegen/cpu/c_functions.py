@@ -57,14 +57,11 @@ def check(module: Module) -> None:
 class HostDialect(Cpu):
     """As kernels on the CPU are spelled, but there is no thread: what is passed first is where a report goes."""
 
+    thread = "ptr %thread"
+
     def __init__(self, module: Module, prototype: Prototype, symbol: str) -> None:
         super().__init__(module)
         self.prototype, self.name = prototype, symbol
-
-    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """A plain function."""
-        listed = ", ".join(("ptr %thread", *parameters))
-        return f"define internal {result} @{self.symbol(function)}({listed}) nounwind {{\nb0:\n{allocas}", "b0"
 
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """Stores."""

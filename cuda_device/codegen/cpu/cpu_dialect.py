@@ -36,7 +36,6 @@ from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.model import Number, Space
 
-THREAD_PARAMETER = "ptr readonly captures(none) %thread"
 _RETURNED = "returned"
 """The label of the block that ends a thread of a kernel in regions."""
 
@@ -54,7 +53,6 @@ _BLOCK_FIELDS = {
     "dynamic_shared_bytes": "dynamic_bytes",
 }
 _FUNCTIONS = """\
-declare ptr @llvm.frameaddress.p0(i32)
 declare void @cuda_device.trace(ptr, i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
 """
@@ -136,6 +134,8 @@ class Cpu(Dialect):
 
     # Frames of warps are memory of ours, at the boundary of a cache line.
     frame_alignment = 64
+    thread = "ptr readonly captures(none) %thread"
+    """The first parameter of each function."""
     same_bits = 'asm "", "=r,0"'
 
     def __init__(
@@ -148,7 +148,7 @@ class Cpu(Dialect):
         super().__init__(module, options, most_shared)
         self.regions = regions
 
-    def preamble(self, text: str) -> str:
+    def preamble(self) -> str:
         """The records that threads and the scheduler share."""
         records = "".join(record.declaration() for record in RECORDS)
         return f"{records}{_FUNCTIONS}" + "".join(f"{line}\n" for line in llvm_writer.constant_definitions(self.module))
@@ -168,11 +168,11 @@ class Cpu(Dialect):
         """
         if function.kernel and self.regions:
             hidden = ("i32 %place", "ptr noalias %frame", "i64 %lane")
-            listed = ", ".join((THREAD_PARAMETER, *hidden, *parameters))
+            listed = ", ".join((self.thread, *hidden, *parameters))
             head = f"define internal void @{self.symbol(function)}({listed}) nounwind {{\n"
             return head + self.regions.prologue(allocas), "start"
         how = " noinline" if self.options.debug else " alwaysinline"
-        listed = ", ".join((THREAD_PARAMETER, *parameters))
+        listed = ", ".join((self.thread, *parameters))
         head = f"define internal {result} @{self.symbol(function)}({listed}) nounwind{how if function.kernel else ''}"
         return f"{head} {{\nb0:\n{allocas}", "b0"
 
@@ -330,10 +330,10 @@ class Cpu(Dialect):
         """What runs the kernel's threads."""
         symbol, found = self.symbol(self.module.main), self.regions
         frame = f", i64 {found.warp_bytes}" if found else ""
-        worker = CREW if found else "cuda_device.blocks"
+        worker, function = (CREW, "resume") if found else ("cuda_device.blocks", "block")
         return f"""\
 define void @{RUN}(ptr %control) nounwind {{
-  call void @{worker}(ptr %control, ptr @cuda_device.block, i64 {self.shared_bytes}{frame})
+  call void @{worker}(ptr %control, ptr @cuda_device.{function}, i64 {self.shared_bytes}{frame})
   ret void
 }}
 
@@ -366,8 +366,9 @@ declare void @{worker}(ptr, ptr, i64{", i64" * bool(found)})
 # What surrounds one kernel: the threads of one block, and the exported `@cuda_device.run`.
 #
 #     void @cuda_device.run(ptr control)      each worker calls it once for a launch; `scheduler` takes blocks, and calls
-#     void @cuda_device.block(ptr block)      plain kernel:       for z, y, x: kernel(thread), inlined, x vectorised by LLVM
-#                                             kernel in regions:  runs the first region of each thread; `scheduler` does the rest
+#     void @cuda_device.block(ptr block)      of a plain kernel: for z, y, x: kernel(thread), inlined, x vectorised by LLVM
+#     void @cuda_device.resume(ptr block, i64 warp, i32 lanes)
+#                                             of a kernel in regions: lets lanes go on to where they wait next
 #
 # Only this is compiled anew for each kernel, and so it is small: what is the same for all kernels is in `scheduler`.
 
@@ -399,11 +400,7 @@ def _plain(symbol: str, leaves: Sequence[str]) -> str:
     return f"""\
 define internal void @cuda_device.block(ptr %shared.block) nounwind {{
 entry:
-  %thread = alloca {THREAD}
-  %block = alloca {BLOCK}
-  %copy = load {BLOCK}, ptr %shared.block
-  store {BLOCK} %copy, ptr %block
-{_load_arguments(leaves)}{sizes}{THREAD.store("%block", "%thread", "block")}
+{_copied(leaves)}{sizes}
   br label %plane
 plane:
   %z = phi i32 [0, %entry], [%z.next, %plane.end]
@@ -438,42 +435,26 @@ finished:
 """
 
 
-def _regions(symbol: str, leaves: Sequence[str], regions: Regions) -> str:
-    """A block of a kernel in regions, whose threads all begin; and what lets lanes of a warp go on.
-
-    All lanes of a warp that go on at one place do so in a loop that is this place's own; others go on one by one.
-    """
+def _copied(leaves: Sequence[str]) -> str:
+    """Copies of the records, and the arguments."""
     return f"""\
-define internal void @cuda_device.block(ptr %block) nounwind {{
-entry:
-{BLOCK.loads("%block", "count", "frames")}{BLOCK.store("@cuda_device.resume", "%block", "resume")}
-  br label %each
-each:
-  %warp = phi i64 [0, %entry], [%warp.next, %each]
-  %left = phi i32 [%count, %entry], [%rest, %each]
-  %offset = mul i64 %warp, {regions.warp_bytes}
-  %frame = getelementptr i8, ptr %frames, i64 %offset
-  store <{WARP_SIZE} x i32> zeroinitializer, ptr %frame, align 64
-  %here = call i32 @llvm.umin.i32(i32 %left, i32 {WARP_SIZE})
-  %missing = sub i32 {WARP_SIZE}, %here
-  %lanes = lshr i32 -1, %missing
-  call void @cuda_device.resume(ptr %block, i64 %warp, i32 %lanes)
-  %warp.next = add i64 %warp, 1
-  %rest = sub i32 %left, %here
-  %more = icmp ne i32 %rest, 0
-  br i1 %more, label %each, label %leave
-leave:
-  ret void
-}}
-
-define internal void @cuda_device.resume(ptr %shared.block, i64 %warp, i32 %lanes) nounwind {{
-entry:
   %thread = alloca {THREAD}
   %block = alloca {BLOCK}
   %copy = load {BLOCK}, ptr %shared.block
   store {BLOCK} %copy, ptr %block
-{_load_arguments(leaves)}{BLOCK.loads("%block", "count", "threads", "warps", "frames")}
-{THREAD.store("%block", "%thread", "block")}{THREAD.store(str(FUEL), "%thread", "fuel")}
+{_load_arguments(leaves)}{THREAD.store("%block", "%thread", "block")}"""
+
+
+def _regions(symbol: str, leaves: Sequence[str], regions: Regions) -> str:
+    """What lets lanes of a warp go on.
+
+    All lanes of a warp that go on at one place do so in a loop that is this place's own; others go on one by one.
+    """
+    return f"""\
+define internal void @cuda_device.resume(ptr %shared.block, i64 %warp, i32 %lanes) nounwind {{
+entry:
+{_copied(leaves)}{BLOCK.loads("%block", "count", "threads", "warps", "frames")}
+{THREAD.store(str(FUEL), "%thread", "fuel")}
   %number = trunc i64 %warp to i32
   %first = mul nuw nsw i32 %number, {WARP_SIZE}
   %offset = mul i64 %warp, {regions.warp_bytes}
@@ -495,9 +476,6 @@ some:
 leave:
   ret void
 }}
-
-declare i32 @llvm.cttz.i32(i32, i1)
-declare i32 @llvm.umin.i32(i32, i32)
 """
 
 

@@ -121,7 +121,7 @@ class _Host(Cpu):
         super().__init__(module)
         self.name = name
 
-    def preamble(self, text: str) -> str:
+    def preamble(self) -> str:
         """Nothing: what device code cannot say is written where it is known what is called."""
         return ""
 

@@ -19,7 +19,7 @@ from cuda_device.codegen.cpu.records import WARP_SIZE
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
@@ -135,7 +135,8 @@ def split(module: Module, debug: bool = False) -> tuple[Module, Regions | None]:
     crossing = set[Value]().union(*live.values())
     cheap = _cheap(function)
     own = {op.result for op in function.ops() if op.code is ops.LOCAL}
-    spilled = [value for value in _defined(function) if value in crossing and value not in cheap and value not in own]
+    made = (v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results)))
+    spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
     slots, end = list[LaneSlot](), _POINTS
     for value in spilled:
         size = size_of(value.type or BOOL)
@@ -175,21 +176,8 @@ def _copied(function: Function) -> Function:
     for old, new in blocks.items():
         for op in old.ops:
             edges = [Edge(blocks[edge.block], list(edge.arguments)) for edge in op.successors]
-            new.ops.append(Op(op.code, list(op.operands), list(op.results), dict(op.attributes), edges, op.location))
-    return Function(
-        function.name, list(blocks.values()), function.level, function.result, function.kernel, function.interop,
-        function.signature, function.shown, function.location, function.effects, function.prototype, function.family,
-        function.falling,
-    )  # fmt: skip
-
-
-def _defined(function: Function) -> list[Value]:
-    found = list[Value]()
-    for block in function.blocks:
-        found += block.params
-        for op in block.ops:
-            found += op.results
-    return found
+            new.ops.append(replace(op, operands=list(op.operands), successors=edges))
+    return replace(function, blocks=list(blocks.values()))
 
 
 def _live(function: Function) -> dict[Op, set[Value]]:

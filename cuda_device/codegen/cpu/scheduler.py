@@ -1,8 +1,8 @@
 """How the blocks of a grid run on the CPU, in our own Python: each function here is device code for no thread (`host_code`).
 
     blocks(control, function, static)     a worker's share of a launch whose threads never wait: calls `function` for each block
-    crew(control, function, static, frame)    of one whose threads wait: `function` starts a block's threads, which then take
-                                              turns; `frame` are the bytes that each warp needs
+    crew(control, resume, static, frame)    of one whose threads wait, and take turns: `resume` lets lanes of a warp go on, and
+                                            `frame` are the bytes that each warp needs
 
 Workers take chunks of blocks from a counter in the control record. A block whose threads all wait for other blocks is put aside,
 and the next one starts in memory of its own: up to `INTERLEAVED` blocks of a worker may wait for each other, while a kernel whose
@@ -85,11 +85,11 @@ def blocks(control: Any, function: Any, static: Any) -> None:
     close(block)
 
 
-def crew(control: Any, function: Any, static: Any, frame: Any) -> None:
+def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
     """As `blocks`, for threads that wait."""
     aside = local_array(INTERLEAVED, int64)
     many = 0
-    block = with_threads(opened(control, static), frame)
+    block = with_threads(opened(control, static), resume, frame)
     left, x, y, z = int64(0), uint32(0), uint32(0), uint32(0)
     while not stopped(control):
         visits = many == INTERLEAVED
@@ -97,11 +97,11 @@ def crew(control: Any, function: Any, static: Any, frame: Any) -> None:
             left, x, y, z = advance(control, left, x, y, z)
             if left > 0:
                 begin(block, x, y, z)
-                call(function, block)
+                start(block, frame)
                 if schedule(block) == Outcome.SPINS:
                     aside[many] = block
                     many += 1
-                    block = with_threads(opened(control, static), frame)
+                    block = with_threads(opened(control, static), resume, frame)
                     visits = popc(many) == 1
             elif many == 0:
                 break
@@ -205,7 +205,7 @@ def opened(control: Any, static: Any) -> Any:
     return block
 
 
-def with_threads(block: Any, frame: Any) -> Any:
+def with_threads(block: Any, resume: Any, frame: Any) -> Any:
     """A block with the records of its threads and warps, and for each warp a frame of so many bytes; the launch stops without."""
     to = array_at(Block, block)
     count = to[0].count
@@ -215,6 +215,7 @@ def with_threads(block: Any, frame: Any) -> Any:
         words[i] = uint32(0)
     first = allocate(Thread.itemsize * int64(count))
     to[0].warps, to[0].threads, to[0].frames = warps, first, allocate(frame * warps_of(block))
+    to[0].resume = resume
     threads = array_at(Thread, first)
     for linear in range(count):
         line = linear // to[0].size_x
@@ -246,6 +247,16 @@ def begin(block: Any, x: Any, y: Any, z: Any) -> None:
         array_at(int64, record)[1 + rank] = to[0].shared
 
 
+def start(block: Any, frame: Any) -> None:
+    """Lets all threads of a block begin: the words in front of their warp's frame say where they go on."""
+    at = array_at(Block, block)
+    for w in range(warps_of(block)):
+        points = array_at(uint32, at[0].frames + frame * w)
+        for lane in range(WARP_SIZE):
+            points[lane] = uint32(0)
+        resume_lanes(block, w, uint32(ALL) >> (WARP_SIZE - min(WARP_SIZE, int(at[0].count) - WARP_SIZE * int(w))))
+
+
 def close(block: Any) -> None:
     """Gives the memory of a block back."""
     free(array_at(Block, block)[0].shared)
@@ -274,8 +285,7 @@ def schedule(block: Any) -> Any:
     at = array_at(Block, block)
     control, warps, many = at[0].control, at[0].warps, warps_of(block)
     checked = array_at(Control, control)[0].checked != 0
-    patience, before = _PATIENCE, -1
-    permutes, turn = array_at(Control, control)[0].step != 0, int64(0)
+    patience, before, turn = _PATIENCE, -1, int64(0)
     while not stopped(control):
         turn += 1
         verdict = settle(warps, many)
@@ -285,19 +295,14 @@ def schedule(block: Any) -> Any:
             deadlock(block, Status.DIVERGENT_BARRIER)
             break
         if verdict == Verdict.TOGETHER or reduce(block):
-            if permutes:
-                release_permuted(block, many, turn)
-            else:
-                for w in range(many):
-                    resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
+            for place in range(many):
+                w = permuted(control, place, many, turn)
+                resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
             patience, before = _PATIENCE, -1
             continue
         progress = False
-        if permutes:
-            progress = go_on_permuted(block, many, turn)
-        else:
-            for w in range(many):
-                progress |= meetings.go_on(block, w)
+        for place in range(many):
+            progress |= meetings.go_on(block, permuted(control, place, many, turn))
         yields = turns(block, warps, many)
         if yields == 0 and not progress:
             deadlock(block, Status.DEADLOCK)
@@ -307,24 +312,6 @@ def schedule(block: Any) -> Any:
         if patience == 0:
             return Outcome.SPINS
     return Outcome.ENDED
-
-
-def release_permuted(block: Any, many: Any, turn: Any) -> None:
-    """Lets all live threads of a block go on, warp by warp in the order of the launch."""
-    at = array_at(Block, block)
-    for place in range(many):
-        w = permuted(at[0].control, place, many, turn)
-        resume_lanes(block, w, lanes_between(at[0].warps + WARP_BYTES * w + WORDS, 1, ALL))
-
-
-def go_on_permuted(block: Any, many: Any, turn: Any) -> Any:
-    """Lets each warp of a block go on in the order of the launch; returns whether any lane did."""
-    at = array_at(Block, block)
-    progress = False
-    for place in range(many):
-        w = permuted(at[0].control, place, many, turn)
-        progress |= meetings.go_on(block, w)
-    return progress
 
 
 def settle(warps: Any, many: Any) -> Any:

@@ -159,8 +159,8 @@ class Dialect(ABC):
         self.offsets, self.shared_bytes = shared_offsets(module, most_shared)
 
     @abstractmethod
-    def preamble(self, text: str) -> str:
-        """What stands before the first function, where `text` is all that follows."""
+    def preamble(self) -> str:
+        """What stands before the first function."""
 
     def module_flags(self) -> tuple[str, ...]:
         """What the module says of itself: nodes of metadata."""

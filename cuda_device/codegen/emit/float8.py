@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable
 
 from cuda_device.types.layout import DIVISIONS
 from cuda_device.types.model import Format, Number
@@ -47,16 +46,6 @@ def definition(form: Format, direction: Direction, has_instructions: bool) -> st
     head = {Direction.WIDEN: "float {}(i8 %x)", Direction.ROUND: "i8 {}(float %x)"}[direction]
     body = _BODIES[direction, has_instructions](form)
     return f"define internal {head.format('@' + _name(form, direction))} alwaysinline nounwind {{\n{body}}}\n"
-
-
-def declarations(used: Iterable[Conversion]) -> set[str]:
-    """What the functions for a machine with instructions call."""
-    return {
-        f"<2 x half> @llvm.nvvm.{form}x2.to.f16x2.rn(i16)"
-        if direction is Direction.WIDEN
-        else f"i16 @llvm.nvvm.ff.to.{form}x2.rn(float, float)"
-        for form, direction in used
-    }
 
 
 def _bits(value: float) -> int:

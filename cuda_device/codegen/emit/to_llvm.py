@@ -596,9 +596,6 @@ class Llvm:
     shared_bytes: int
 
 
-_DECLARED = re.compile(r"(?m)^declare (.*)\n")
-
-
 def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     """Writes a device module. The options say what arithmetic may do, and whether there is a table of lines."""
     writer = ModuleWriter(dialect, options)
@@ -606,12 +603,9 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     parameters = tuple(writer.memory_type(param.type) for param in module.main.params)
     tail = dialect.runner(parameters)
     helpers = [float8.definition(*conversion, dialect.has_float8) for conversion in sorted(writer.conversions)]
-    writer.declared |= float8.declarations(writer.conversions) if dialect.has_float8 else set()
-    writer.declared |= set(_DECLARED.findall(tail))  # the functions may call some of them
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
-    text = "\n".join((declarations, *helpers, *functions, _DECLARED.sub("", tail) + writer.metadata.text()))
-    text = f"{dialect.preamble(text)}\n{text}"
-    return Llvm(text, frozenset(writer.library), parameters, dialect.shared_bytes)
+    text = "\n".join((declarations, *helpers, *functions, tail + writer.metadata.text()))
+    return Llvm(f"{dialect.preamble()}\n{text}", frozenset(writer.library), parameters, dialect.shared_bytes)
 
 
 def _function(to: FunctionWriter) -> str:

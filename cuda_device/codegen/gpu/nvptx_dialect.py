@@ -112,18 +112,6 @@ _PLAIN_REGISTERS = {
     "dynamic_shared_bytes": "@llvm.nvvm.read.ptx.sreg.dynamic_smem_size",
     "hidden_zero": 'asm "mov.b32 $0, 0;", "=r"',
 }
-_INTRINSICS = (
-    *(f"i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"),
-    *(f"i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for name in ("clusterid", "cluster.nctaid") for axis in "xyz"),
-    "i32 @llvm.nvvm.read.ptx.sreg.cluster.ctarank()",
-    "i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()",
-    "ptr @llvm.nvvm.mapa(ptr, i32)",
-    "void @llvm.nvvm.nanosleep(i32)",
-    "void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind",
-    "void @llvm.trap() noreturn nounwind",
-    "void @llvm.nvvm.exit() noreturn nounwind",
-)
-"""What functions may call without saying so to their module."""
 
 
 class Nvptx(Dialect):
@@ -180,8 +168,8 @@ class Nvptx(Dialect):
         self.constants_fit = llvm_writer.constants_fit(module)
         self.texts = to_llvm.texts(module)
 
-    def preamble(self, text: str) -> str:
-        """Triple, data layout, shared arrays, what reports, and the intrinsics that all of it calls."""
+    def preamble(self) -> str:
+        """Triple, data layout, shared arrays, and what reports."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
         boundary = 128
         for number, op in sorted(shared_arrays(self.module).items()):
@@ -199,7 +187,6 @@ class Nvptx(Dialect):
             lines.append(report_text.definitions(self.module.main.name))
         if places:
             lines.append(report_text.meeting(places))
-        lines += _declarations("".join((*lines, text)))
         return "\n".join(lines) + "\n"
 
     def module_flags(self) -> tuple[str, ...]:
@@ -348,11 +335,6 @@ def _texts(texts: Mapping[str, int]) -> str:
     sized = [(number, len(text.encode()) + 1, llvm_writer.quoted(text)) for text, number in texts.items()]
     lines = [f'@text_{i} = internal addrspace(1) constant [{n} x i8] c"{text}\\00", align 1' for i, n, text in sized]
     return "\n".join([*lines, "declare i32 @vprintf(ptr, ptr)"])
-
-
-def _declarations(text: str) -> list[str]:
-    """Those of the intrinsics that a text calls: to LLVM's passes each one that is declared is a function to look at."""
-    return [f"declare {line}" for line in _INTRINSICS if line[line.index("@") : line.index("(") + 1] in text]
 
 
 def _attributes(options: Options, kernel: bool) -> str:

@@ -76,7 +76,6 @@ def meeting(places: Sequence[int]) -> str:
     compared = "".join(_compare_bit(bit) for bit in bits)
     last = f"%same.{bits[-1]}" if bits else "%full"
     return f"""\
-declare i32 @llvm.nvvm.barrier.cta.red.popc.all(i32, i1) convergent nounwind
 define internal void @device_meet(i32 %place) noinline convergent nounwind {{
   %here = call i32 @llvm.nvvm.barrier.cta.red.popc.all(i32 0, i1 true) convergent
   %x = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
