@@ -9,9 +9,9 @@
         nvshmem.barrier_all()
 
 `nvshmem.NAME` is the function `nvshmem_NAME` of C++, or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers are to
-elements of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes seconds at the first
-time. Link-time optimisation inlines them. When a kernel is loaded, NVSHMEM is told of its program, and again when the process
-ends.
+elements of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes seconds at the
+first time. Link-time optimisation inlines them. When a kernel is loaded, NVSHMEM is told of its program, and again when the
+process ends.
 
 Functions that wait for other processing elements (`barrier_all`, `wait_until`) need all blocks of a launch to run at once. The
 CPU stream has no NVSHMEM.
