@@ -7,8 +7,6 @@ before the loop   int64,  the back edge   float64     and not what int64 and flo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer.frame import Cell, Frame, Pending
 from cuda_device.infer.meanings import NestedFunction
@@ -65,10 +63,6 @@ class BlockVersion:
     """What an assignment to a part of it has given a new value."""
     fresh: set[Value] = field(default_factory=set)
     """What was computed since memory may have changed."""
-    arrived: dict[EdgeKey, Sequence[Cell | Pending]] = field(default_factory=dict, repr=False)
-    values: Sequence[Value | None] = ()
-    """What each parameter is on all edges, if that is one value, and the places of those that need no parameter for that."""
-    taken: set[int] = field(default_factory=set)
 
     def receive(self, edge: EdgeKey, states: list[State]) -> bool:
         """Notes the state at an edge. Returns whether what was found behind this block has to be forgotten: see above."""
@@ -84,33 +78,11 @@ class BlockVersion:
         self.restarts += 1
         return True
 
-    def arrive(self, edge: EdgeKey, cells: Sequence[Cell | Pending]) -> bool:
-        """Notes the values at an edge. Returns whether those that all edges bring are others than before.
-
-        Then the block has to be visited again: each visit of a block makes its values anew.
-        """
-        self.arrived[edge] = cells
-        columns = zip(*(self.arrived[each] for each in self.incoming), strict=True)
-        values = [_only_value(column) for column in columns]
-        if values == self.values:
-            return False
-        self.values = values
-        return True
-
     def forget(self, first: tuple[int, ...]) -> None:
         """Drops what came from the block `first`, where a loop begins, and from those behind it: this is visited again."""
         for edge in [edge for edge in self.incoming if edge[0] >= first]:
             del self.incoming[edge]
         self.is_new = True
-
-
-def _only_value(cells: Sequence[Cell | Pending]) -> Value | None:
-    """The value of a variable on all edges, if it is one."""
-    first = cells[0]
-    value = first.value if isinstance(first, Cell) else None
-    if value is None or len(cells) == 1:
-        return value
-    return value if all(isinstance(cell, Cell) and cell.value is value for cell in cells) else None
 
 
 def _is_another(old: State, new: State) -> bool:

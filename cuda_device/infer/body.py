@@ -32,7 +32,7 @@ from cuda_device.infer.operations import RuleFrame
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import back_edges, drop_unused
+from cuda_device.ir.dominance import drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
@@ -40,7 +40,6 @@ from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.table import BY_NAME, NAMES
 from cuda_device.types.known import (
     FAILED,
-    UNKNOWN,
     Identity,
     Known,
     State,
@@ -101,7 +100,6 @@ class Body:
         """The objects that change among the arguments: what becomes of them is returned, too."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
-        self.headers = {id(edge.block) for _, edge in back_edges(self.python.blocks)} | {id(self.python.blocks[0])}
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
         self.worklist: list[tuple[int, ...]] = []
         self.effects = Effect.PURE
@@ -156,8 +154,6 @@ class Body:
             for other in behind:
                 self.update(other)
         self.update(version)
-        if id(source) not in self.headers and version.arrive(edge, cells):
-            heapq.heappush(self.worklist, version.key)
         return version
 
     def update(self, version: BlockVersion) -> None:
@@ -214,17 +210,11 @@ class Body:
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.changed, version.fresh = set(), set()
-        version.taken = set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
         frame.site, frame.where = version.key, self.where
         cells: dict[Value, Cell | Pending] = {}
         count = len(version.source.params)
-        for place, (param, state) in enumerate(zip(version.source.params, version.states[:count], strict=True)):
-            value = version.values[place] if version.values else None
-            if value is not None and isinstance(state, Known) and _is_all_of(state, value):
-                version.taken.add(place)
-                cells[param] = Cell(state, value)
-                continue
+        for param, state in zip(version.source.params, version.states[:count], strict=True):
             if objects.may_hold(state):
                 state = objects.rename_previous_iteration(state, version.key)  # noqa: PLW2901
             cells[param] = self.parameter(version.block, param, state)
@@ -416,8 +406,8 @@ class Body:
             pairs = [*zip(cells, target.states, strict=True)]
             found = objects.at_hand(frame, pairs)
             arguments: list[Value] = []
-            for place, (cell, state) in enumerate(pairs):
-                if place in target.taken or not isinstance(state, Known) or is_static(state):
+            for cell, state in pairs:
+                if not isinstance(state, Known) or is_static(state):
                     continue
                 value = cell.value if isinstance(cell, Cell) else None
                 if value is None or value.type is not state.type or not isinstance(value.type, (Number, Array)):
@@ -456,16 +446,6 @@ def effects_of(found: Iterable[Op]) -> Effect:
         elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
             effects |= Effect.EXITS
     return effects
-
-
-def _is_all_of(known: Known, value: Value) -> bool:
-    """Whether a value that all edges bring says all that is known of a variable, which then needs no parameter."""
-    return (
-        isinstance(known.type, (Number, Array))
-        and known.type == value.type
-        and known.value is UNKNOWN
-        and (value.nonneg or not known.nonneg)
-    )
 
 
 def _is_int(known: Known) -> bool:
