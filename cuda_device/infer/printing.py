@@ -20,10 +20,9 @@ import numpy as np
 from cuda_device.errors import CompileError
 from cuda_device.infer import references
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Text, TextField, Thing, means
+from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Text, TextField, is_list
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.library import prelude
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, of_type
@@ -38,47 +37,32 @@ FLOAT_KINDS = frozenset("eEfFgG")
 _MOST_COLUMNS = 200
 
 
-@dataclass(frozen=True, slots=True)
 class Spec:
-    """A specification: `flags` are printf's; `sign` is "", "+" or " "; `kind` is a letter, or "" for Python's default."""
+    """A specification of an f-string: `sign` is "", "+" or " "; `kind` is a letter, or "" for Python's default."""
 
-    flags: str = ""
-    sign: str = ""
-    alternate: bool = False
-    width: int = 0
-    precision: int | None = None
-    kind: str = ""
-
-    @property
-    def plain(self) -> bool:
-        """Whether it says nothing."""
-        return self == Spec()
+    def __init__(self, text: str) -> None:
+        found = _SPEC.fullmatch(text)
+        if found is None or (found["align"] and found["zero"]):
+            raise CompileError(
+                f"device code has no format {text!r}",
+                help="there are widths, signs, <, >, zeros and precisions with d, x, o, e, f, g: {n:5d}, {n:08x}, {x:8.3f}",
+            )
+        self.text, self.sign = text, (found["sign"] or "").replace("-", "")
+        self.alternate, self.kind = found["alternate"] is not None, found["kind"] or ""
+        self.flags = "-" if found["align"] == "<" else "0" if found["zero"] else ""
+        self.width = int(found["width"] or 0)
+        self.precision = int(found["precision"]) if found["precision"] else None
+        if self.width > _MOST_COLUMNS or (self.precision or 0) > _MOST_COLUMNS:
+            raise CompileError(
+                f"the format {text!r} is too wide", help=f"{_MOST_COLUMNS} columns and digits are the most"
+            )
 
     def conversion(self, kind: str, precision: int | None = None) -> str:
         """The conversion of printf with this kind."""
         digits = self.precision if precision is None else precision
-        width = str(self.width) if self.width else ""
         point = "" if digits is None else f".{digits}"
-        return f"%{self.sign}{'#' * (self.alternate and kind in FLOAT_KINDS)}{self.flags}{width}{point}{kind}"
-
-    def __str__(self) -> str:
-        return self.conversion(self.kind)[1:]
-
-
-def parse(text: str) -> Spec:
-    """The specification. Raises `CompileError` for what is none, and for what printf does not have."""
-    found = _SPEC.fullmatch(text)
-    if found is None or (found["align"] and found["zero"]):
-        raise CompileError(
-            f"device code has no format {text!r}",
-            help="there are widths, signs, <, >, zeros and precisions with d, x, o, e, f, g: {n:5d}, {n:08x}, {x:8.3f}",
-        )
-    width, precision = int(found["width"] or 0), int(found["precision"]) if found["precision"] else None
-    if width > _MOST_COLUMNS or (precision or 0) > _MOST_COLUMNS:
-        raise CompileError(f"the format {text!r} is too wide", help=f"{_MOST_COLUMNS} columns and digits are the most")
-    flags = "-" if found["align"] == "<" else "0" if found["zero"] else ""
-    sign = (found["sign"] or "").replace("-", "")
-    return Spec(flags, sign, found["alternate"] is not None, width, precision, found["kind"] or "")
+        alternate = "#" * (self.alternate and kind in FLOAT_KINDS)
+        return f"%{self.sign}{alternate}{self.flags}{self.width or ''}{point}{kind}"
 
 
 def digits_of(number: model.Number) -> int:
@@ -165,7 +149,7 @@ class Line:
     def show(self, cell: Cell, is_repr: bool = True) -> None:
         """A value, as `str` or `repr` show it."""
         cell = references.value_of(self.frame, cell)
-        known, field = cell.known, self.frame.field
+        known = cell.known
         if isinstance(known.value, Text):
             if is_repr:
                 raise CompileError(
@@ -176,26 +160,9 @@ class Line:
         elif known.constant and not isinstance(known.type, model.Bundle | model.Tuple):
             self.literal(_constant(known, is_repr))
         elif isinstance(known.type, model.Number):
-            self.number(cell, known.type, Spec())
-        elif isinstance(known.type, model.Tuple) or means(known, Thing.LIST):
-            begin, end = "[]" if means(known, Thing.LIST) else "()"
-            end = f",{end}" if begin == "(" and len(known.items) == 1 else end
-            self.listed(begin, self.frame.fields(cell), end)
-        elif isinstance(known.value, Keywords):
-            names = [f"{name!r}: " for name in known.value.names]
-            self.listed("{", self.frame.fields(cell), "}", names)
-        elif isinstance(known.value, Named):
-            names = [f"{name}=" for name in known.value.names]
-            self.listed(f"{known.value.cls.__name__}(", self.frame.fields(cell), ")", names)
-        elif isinstance(known.type, model.Vector):
-            parts = [field(cell, i) for i in range(known.type.size)]
-            self.listed(f"{_name(known.type)}(", parts, ")")
-        elif isinstance(known.type, model.Struct):
-            names = [f"{member.name}=" for member in known.type.fields]
-            self.listed(f"{known.type.name}(", [field(cell, i) for i in range(len(names))], ")", names)
-        elif isinstance(known.type, model.Range):
-            parts = [field(cell, i) for i in range(3)]
-            self.listed("range(", parts[: 2 if parts[2].known.value == 1 else 3], ")")
+            self.formatted(cell, known.type, "")
+        elif (shape := self.shape(cell)) is not None:
+            self.listed(*shape)
         else:
             what = (
                 "print its elements"
@@ -204,7 +171,32 @@ class Line:
             )
             raise CompileError(f"{known} cannot be printed in device code", help=what)
 
-    def listed(self, begin: str, cells: Sequence[Cell], end: str, names: Sequence[str] = ()) -> None:
+    def shape(self, cell: Cell) -> tuple[str, Sequence[Cell], str, Sequence[str]] | None:
+        """The brackets around the parts of a value that has some, the parts, and what stands before each."""
+        known, fields = cell.known, self.frame.fields
+        if is_list(known):
+            return "[", fields(cell), "]", ()
+        match known.value:
+            case Keywords(names):
+                return "{", fields(cell), "}", [f"{name!r}: " for name in names]
+            case Named(cls):
+                return f"{cls.__name__}(", fields(cell), ")", [f"{name}=" for name in cls._fields]
+        labels: Sequence[str] = ()
+        match known.type:
+            case model.Tuple():
+                return "(", fields(cell), ",)" if len(known.items) == 1 else ")", ()
+            case model.Vector(_, count) as vector:
+                host = host_vector(vector)
+                name = host.__name__ if host is not None else str(vector)
+            case model.Struct(name, members):
+                count, labels = len(members), [f"{member.name}=" for member in members]
+            case model.Range():
+                name, count = "range", 2 if known.items[2].value == 1 else 3
+            case _:
+                return None
+        return f"{name}(", [self.frame.field(cell, i) for i in range(count)], ")", labels
+
+    def listed(self, begin: str, cells: Sequence[Cell], end: str, names: Sequence[str]) -> None:
         """Several values between brackets."""
         self.literal(begin)
         for i, cell in enumerate(cells):
@@ -229,31 +221,25 @@ class Line:
 
     # Numbers
 
-    def formatted(self, cell: Cell, type: model.Number, spec: str) -> None:
-        """A number, in the format that an f-string gives it."""
-        self.number(cell, type, parse(spec))
-
-    def number(self, cell: Cell, type: model.Number, spec: Spec) -> None:
-        """A number of run time."""
-        if type == model.BOOL and spec.plain:
+    def formatted(self, cell: Cell, type: model.Number, text: str) -> None:
+        """A number of run time, in the format that an f-string gives it."""
+        spec = Spec(text)
+        if type == model.BOOL and not text:
             self.choose(cell, ("True", "False"))
         elif type.is_complex:
-            self.complex(cell, spec)
+            self.complex(cell, text)
         elif type.is_float or spec.kind in FLOAT_KINDS:
             self.float(cell, type, spec)
         elif spec.precision is not None:
             raise CompileError("the format of an integer has no precision", help="write {n:8d}, {n:08x} or the like")
-        elif spec.kind in ("", "d"):
-            self.integer(cell, type, spec)
-        else:
+        elif spec.kind not in ("", "d"):
             self.digits(cell, type, spec)
-
-    def integer(self, cell: Cell, type: model.Number, spec: Spec) -> None:
-        """An integer in decimals; in C only signed ones can show a plus."""
-        unsigned = type == model.UINT64
-        if unsigned and spec.sign:
+        elif type != model.UINT64:
+            self.convert(spec.conversion("d"), cell, model.INT64)
+        elif spec.sign:  # in C only signed integers can show a plus
             raise CompileError("printf shows no sign of a uint64", help="leave the sign out of the format")
-        self.convert(spec.conversion("u" if unsigned else "d"), cell, model.UINT64 if unsigned else model.INT64)
+        else:
+            self.convert(spec.conversion("u"), cell, type)
 
     def digits(self, cell: Cell, type: model.Number, spec: Spec) -> None:
         """Hexadecimal or octal digits; of a mask they are those of its 32 bits."""
@@ -268,9 +254,9 @@ class Line:
         self.literal(f"0{spec.kind}" * spec.alternate)
         self.convert(f"%{spec.kind}", magnitude, model.UINT64)
 
-    def complex(self, cell: Cell, spec: Spec) -> None:
+    def complex(self, cell: Cell, spec: str) -> None:
         """Both parts between brackets."""
-        if not spec.plain:
+        if spec:
             raise CompileError("a complex number cannot be printed with a format", help="print .real and .imag")
         real, imaginary = self.frame.field(cell, 0), self.frame.field(cell, 1)
         number = imaginary.known.type
@@ -289,38 +275,24 @@ class Line:
             return
         if spec.kind or spec.width or spec.alternate:
             raise CompileError(
-                f"a float is not printed by the format {str(spec)!r}",
+                f"a float is not printed by the format {spec.text!r}",
                 help="name one of the kinds of floats: {x:8.3f}, {x:.3e}, {x:10g}; int(x) makes it an integer",
             )
         digits = max(digits_of(type) if spec.precision is None else spec.precision, 1)
         powers = self.frame.tuple([Cell(Known(model.FLOAT64, math.pow(10, i + 1))) for i in range(digits)])
-        whole = self.ask(prelude.looks_whole, wide, powers)
+        whole = self.frame.run(prelude.looks_whole, wide, powers)
         self.convert(spec.conversion("g", digits), wide, model.FLOAT64)
         self.choose(whole, (".0", ""))
 
-    def ask(self, function: Callable[..., object], *cells: Cell) -> Cell:
-        """What a function of ours makes of values."""
-        return self.frame.run(function, *cells)
-
     def unsigned(self, cell: Cell, type: model.Number) -> tuple[Cell, Cell]:
         """Whether an integer is negative, and its magnitude, a uint64."""
-        frame = self.frame
+        frame, negative = self.frame, Cell(constant(False))
         if type == model.MASK:
-            low = Cell(of_type(model.UINT32), frame.materialise(cell, model.UINT32))
-            return Cell(constant(False)), Cell(of_type(model.UINT64), frame.materialise(low, model.UINT64))
-        if not type.signed or cell.known.nonneg:
-            return Cell(constant(False)), Cell(of_type(model.UINT64), frame.materialise(cell, model.UINT64))
-        wide = Cell(of_type(model.INT64), frame.materialise(cell, model.INT64))
-        magnitude = self.ask(prelude.magnitude, wide)
-        return self.ask(prelude.is_negative, wide), Cell(
-            of_type(model.UINT64), frame.materialise(magnitude, model.UINT64)
-        )
-
-
-def _name(vector: model.Vector) -> str:
-    """What the host calls vectors of this type."""
-    host = host_vector(vector)
-    return host.__name__ if host is not None else str(vector)
+            cell = Cell(of_type(model.UINT32), frame.materialise(cell, model.UINT32))
+        elif type.signed and not cell.known.nonneg:
+            wide = Cell(of_type(model.INT64), frame.materialise(cell, model.INT64))
+            cell, negative = frame.run(prelude.magnitude, wide), frame.operate("<", wide, Cell(constant(0)))
+        return negative, Cell(of_type(model.UINT64), frame.materialise(cell, model.UINT64))
 
 
 def _constant(known: Known, is_repr: bool) -> str:
@@ -448,10 +420,6 @@ class _Message(Line):
     def literal(self, text: str) -> None:
         """A text."""
         self.format += text.replace("{", "{{").replace("}", "}}")
-
-    def number(self, cell: Cell, type: model.Number, _: Spec) -> None:
-        """A number as Python shows it."""
-        self.formatted(cell, type, "")
 
     def formatted(self, cell: Cell, type: model.Number, spec: str) -> None:
         """A number in a format."""

@@ -74,11 +74,6 @@ def magnitude(number: Any) -> Any:
     return -number if number < 0 else number
 
 
-def is_negative(number: Any) -> Any:
-    """Whether a number is below zero."""
-    return number < 0
-
-
 def is_within(index: Any, length: Any) -> Any:
     """Whether an index, which counts from the end where it is negative, is one of an axis of `length`."""
     return -length <= index < length
