@@ -94,7 +94,10 @@ class Body:
         names = self.code.captured if self.code is not None else ()
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
-        self.captured = {each: _parameter(k, each.name) for each, k in zip(names, arguments[behind:], strict=True)}
+        self.captured = {
+            each: Cell(known, None if is_static(known) else Value(known.type, each.name, known.nonneg))
+            for each, known in zip(names, arguments[behind:], strict=True)
+        }
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The objects that change among the arguments: what becomes of them is returned, too."""
@@ -117,7 +120,8 @@ class Body:
         ordered = [self.versions[key] for key in sorted(self.versions) if self.versions[key].incoming]
         errors = [version.error for version in ordered if version.error is not None]
         if errors:
-            raise min([error for error in errors if not isinstance(error, Follows)] or errors, key=_line)
+            first = [error for error in errors if not isinstance(error, Follows)] or errors
+            raise min(first, key=lambda error: (error.chain[-1] if error.chain else error).location.line)
         result = self.result(ordered)
         if self.interop and isinstance(result, Known):
             result = result.forget()  # to C++, a constant is a result like any other
@@ -285,8 +289,11 @@ class Body:
     def stands_at(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Whether a generator stands at a position."""
         position, mark = (cells[value] for value in op.operands)
-        known = isinstance(mark, Cell)
-        cells[op.result] = objects.stands(frame, op, closures.settle(position, "")) if known else Cell(constant(False))
+        stands = Cell(constant(False))
+        if isinstance(mark, Cell):
+            wanted = Cell(constant(op.attributes["position"]))
+            stands = frame.operate("==", closures.settle(position, ""), wanted)
+        cells[op.result] = stands
 
     def resume(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """What a generator has at hand when it goes on."""
@@ -350,10 +357,16 @@ class Body:
         states = objects.returned([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
         result: State = Undefined()
         for version, (known, *_) in zip(ends, states, strict=True):
-            self.check_kernel(version)
+            assert version.returned is not None and version.end is not None
+            if self.kernel and version.returned.known.type != NONE:
+                raise CompileError(
+                    f"a kernel returns None, but {self.source.__qualname__} returns {version.returned.known} here",
+                    version.end.location,
+                    "write the result to an array",
+                )
             joined = join(result, known)
             if not isinstance(joined, (Known, Undefined)):
-                assert version.end is not None and isinstance(result, Known) and isinstance(known, Known)
+                assert isinstance(result, Known) and isinstance(known, Known)
                 raise CompileError(
                     f"{self.source.__qualname__} returns {result} on one way and {known} on another",
                     version.end.location,
@@ -372,16 +385,6 @@ class Body:
                 f"{self.source.__qualname__} returns {result}, but its local arrays end with it",
                 ends[0].location,
                 "make the array where it is used, and pass it to the function",
-            )
-
-    def check_kernel(self, version: BlockVersion) -> None:
-        """A kernel returns None."""
-        assert version.returned is not None and version.end is not None
-        if self.kernel and version.returned.known.type != NONE:
-            raise CompileError(
-                f"a kernel returns None, but {self.source.__qualname__} returns {version.returned.known} here",
-                version.end.location,
-                "write the result to an array",
             )
 
     def seal(self, version: BlockVersion, result: State) -> None:
@@ -411,19 +414,15 @@ class Body:
                     continue
                 value = cell.value if isinstance(cell, Cell) else None
                 if value is None or value.type is not state.type or not isinstance(value.type, (Number, Array)):
-                    if isinstance(cell, Cell) and _is_int(cell.known) and precision.is_narrow(state.type):
-                        self.program.adopted.add(target.block.params[len(arguments)])
-                    value = self.argument(frame, cell, state, found)
+                    if isinstance(cell, Pending) and not isinstance(state.type, Number):
+                        value = frame.build.const(state.type, None)
+                    else:  # a variable without a value yet passes zero, and so is the same everywhere
+                        given = cell if isinstance(cell, Cell) else Cell(constant(0))
+                        if cell is given and _is_int(given.known) and precision.is_narrow(state.type):
+                            self.program.adopted.add(target.block.params[len(arguments)])
+                        value = frame.carry(given, state, found)
                 arguments.append(value)  # most often as it is
             end.successors.append(Edge(target.block, arguments))
-
-    def argument(self, frame: Frame, cell: Cell | Pending, state: Known, found: objects.Found) -> Value:
-        """A block's argument, converted; a variable without a value yet passes zero, and so is the same everywhere."""
-        if isinstance(cell, Pending):
-            if not isinstance(state.type, Number):
-                return frame.build.const(state.type, None)
-            cell = Cell(constant(0))
-        return frame.carry(cell, state, found)
 
 
 _OWN = {
@@ -451,16 +450,6 @@ def effects_of(found: Iterable[Op]) -> Effect:
 def _is_int(known: Known) -> bool:
     """Whether this is a constant int of Python."""
     return known.constant and isinstance(known.type, Number) and known.type.is_integer and known.type.builtin
-
-
-def _line(error: CompileError) -> int:
-    """The line of the function where an error is: of several, people are told of the first one."""
-    return error.chain[-1].location.line if error.chain else error.location.line
-
-
-def _parameter(known: Known, name: str) -> Cell:
-    """The cell of a captured variable: a parameter of the typed function, unless it is static."""
-    return Cell(known, None if is_static(known) else Value(known.type, name, known.nonneg))
 
 
 def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:

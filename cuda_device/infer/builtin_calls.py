@@ -423,11 +423,6 @@ def _call_partial(
     return frame.call(frame.literal(partial.func), [*first, *positional], given | dict(named))
 
 
-def _call_method(method: MethodType, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a method of an object that exists while compiling."""
-    return frame.call(frame.literal(method.__func__), [Cell(constant(method.__self__)), *positional], named)
-
-
 def _of_numpy(
     function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 ) -> Cell:
@@ -569,17 +564,13 @@ def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> Func
     return frame.method_of(known.type, name) if isinstance(known.type, Struct) else None
 
 
-def _dispatched(_: Frame, __: Sequence[Cell], ___: Mapping[str, Cell]) -> Cell:
-    raise CompileError(
-        "functools.singledispatch looks for a function while a program runs, as device code does not",
-        help="use isinstance, which is decided at compile time",
-    )
-
-
-def find(entity: object) -> Special | None:
+def find(frame: Frame, entity: object) -> Special | None:
     """The rule for calls of an entity, or None."""
     if isinstance(entity, FunctionType) and hasattr(entity, "registry") and hasattr(entity, "dispatch"):
-        return _dispatched
+        raise CompileError(
+            "functools.singledispatch looks for a function while a program runs, as device code does not",
+            help="use isinstance, which is decided at compile time",
+        )
     hosted_rule = host_calls.rule_for(entity)
     if hosted_rule is not None:
         return hosted_rule
@@ -588,7 +579,8 @@ def find(entity: object) -> Special | None:
     if isinstance(entity, functools.partial):
         return partial(_call_partial, entity)
     if isinstance(entity, MethodType):
-        return partial(_call_method, entity)
+        function, owner = frame.literal(entity.__func__), Cell(constant(entity.__self__))
+        return lambda frame, positional, named: frame.call(function, [owner, *positional], named)
     return entry(BUILTINS, entity)
 
 
@@ -599,5 +591,5 @@ def special(frame: Frame, entity: object, positional: Sequence[Cell], named: Map
     )
     if method is not None:
         return frame.program.call(frame, method, positional, named)
-    rule = find(entity)
+    rule = find(frame, entity)
     return None if rule is None else rule(frame, positional, named)

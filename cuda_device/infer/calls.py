@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -77,7 +76,10 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
     if row.folds or isinstance(row.entity, type):
         arguments = [frame.scalar(cell) for cell in arguments]
     if row.predicates:
-        arguments = _ask_predicates(frame, row, arguments)
+        assert isinstance(row.entity, FunctionType)
+        names = parameter_names(row.entity.__code__)
+        pairs = zip(names, arguments, strict=True)
+        arguments = [_answer(frame, row, n, cell) if n in row.predicates else cell for n, cell in pairs]
     typed = frame.ask(row, arguments)
     instead = typed.instead or (row.on_cpu if frame.program.on_cpu else None)
     if instead is None:
@@ -87,14 +89,8 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
     return frame.run(instead, *arguments)
 
 
-def _ask_predicates(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> list[Cell]:
-    """The arguments, with the truth of what predicates answer in their places; a bool is an answer already."""
-    assert isinstance(row.entity, FunctionType)
-    named = zip(parameter_names(row.entity.__code__), cells, strict=True)
-    return [_answer(frame, row, name, cell) if name in row.predicates else cell for name, cell in named]
-
-
 def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
+    """The truth of what a predicate answers; a bool is an answer already."""
     is_answer = isinstance(predicate.known.type, Number)
     cell = predicate if is_answer else call(frame, predicate, (), {})
     if not isinstance(cell.known.type, Number):
@@ -166,15 +162,11 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
         return call(frame, target, [*first[:split], *positional], given | dict(named))
     if not isinstance(meaning, NestedFunction):
         raise CompileError(f"{meaning} cannot be called", help="call a function")
-    defaults = {name: partial(_same, cell) for name, cell in closures.defaults(frame, function).items()}
+    defaults, captured = closures.parts(frame, function)
     cells = bind(frame, meaning.function, positional, named, defaults)
     if closures.is_generator_function(meaning.function):
         return closures.begin(frame, function, meaning.function, cells)
-    return frame.program.enter(frame, meaning.function, cells, meaning, closures.captured(frame, function))
-
-
-def _same(cell: Cell) -> Cell:
-    return cell
+    return frame.program.enter(frame, meaning.function, cells, meaning, captured)
 
 
 def bind(
@@ -182,7 +174,7 @@ def bind(
     function: FunctionType,
     positional: Sequence[Cell],
     named: Mapping[str, Cell],
-    defaults: Mapping[str, Callable[[], Cell]],
+    defaults: Mapping[str, object],
 ) -> list[Cell]:
     """A cell for each parameter of a Python function."""
     code = function.__code__
@@ -213,7 +205,7 @@ def bind(
     missing = [name for name in names if name not in bound and name not in defaults]
     if missing:
         raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", help=usage)
-    cells = [bound[name] if name in bound else defaults[name]() for name in names]
+    cells = [bound[name] if name in bound else _default(frame, function, defaults[name]) for name in names]
     if takes_any_number(code):
         cells.append(frame.tuple(rest))
     if takes_any_keyword(code):
@@ -221,12 +213,10 @@ def bind(
     return cells
 
 
-def defaults_in(frame: Frame, function: FunctionType) -> dict[str, Callable[[], Cell]]:
-    """The defaults of a function of the host: constants."""
-    return {name: partial(_default, frame, function, value) for name, value in defaults_of(function).items()}
-
-
 def _default(frame: Frame, function: FunctionType, value: object) -> Cell:
+    """A default: of a function of the host an object."""
+    if isinstance(value, Cell):
+        return value
     for name in ("__defaults__", "__kwdefaults__"):
         frame.program.depend(function, name, getattr(function, name))
     return frame.literal(value)
@@ -243,7 +233,7 @@ def _default(frame: Frame, function: FunctionType, value: object) -> Cell:
 def call_extern(frame: Frame, function: Extern, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a function of CUDA C++."""
     stub = function.underlying
-    cells = bind(frame, stub, positional, named, defaults_in(frame, stub))
+    cells = bind(frame, stub, positional, named, defaults_of(stub))
     names = parameter_names(stub.__code__)
     arguments = [
         _convert(frame, cell, wanted, f"the argument {name!r} of {stub.__name__}")

@@ -114,12 +114,12 @@ class _Scope:
                 found[origin] = cell = self.find(origin)
                 if isinstance(cell, Cell):
                     todo += [each for inner in _functions(cell.known) for each in inner.cells]
-        there = {each: cell for each, cell in found.items() if not _is_undefined(cell)}
+        there = {
+            each: cell
+            for each, cell in found.items()
+            if isinstance(cell, Cell) or not isinstance(cell.state, Undefined)
+        }
         return {each: settle(there[each], each.name) for each in sorted(there, key=lambda each: each.name)}
-
-
-def _is_undefined(cell: Cell | Pending) -> bool:
-    return isinstance(cell, Pending) and isinstance(cell.state, Undefined)
 
 
 def has_open(known: Known) -> bool:
@@ -266,18 +266,12 @@ def set_cell(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 # Calling
 
 
-def captured(frame: Frame, cell: Cell) -> dict[Origin, Cell]:
-    """What a closed function captured."""
-    code = code_of(cell.known)
+def parts(frame: Frame, cell: Cell) -> tuple[dict[str, Cell], dict[Origin, Cell]]:
+    """A nested function's defaults, and what it captured, if it is closed."""
+    code, cells = code_of(cell.known), frame.fields(cell)
     assert code is not None
-    return dict(zip(code.captured, frame.fields(cell)[len(code.defaults) :], strict=True))
-
-
-def defaults(frame: Frame, cell: Cell) -> dict[str, Cell]:
-    """A nested function's defaults."""
-    code = code_of(cell.known)
-    assert code is not None
-    return dict(zip(code.defaults, frame.fields(cell), strict=False))
+    captured = dict(zip(code.captured, cells[len(code.defaults) :], strict=not code.open))
+    return dict(zip(code.defaults, cells, strict=False)), captured
 
 
 # Generators: each value is a call of the generator's code, which goes on behind the last `yield` (see `bytecode/suspension`).
@@ -349,7 +343,7 @@ def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> 
     code = code_of(function.known)
     source = function.known.value if code is None else code.function
     assert isinstance(source, FunctionType)
-    return frame.program.enter(frame, source, closed, code, captured(frame, function) if code else {}, reading)
+    return frame.program.enter(frame, source, closed, code, parts(frame, function)[1] if code else {}, reading)
 
 
 # Variables

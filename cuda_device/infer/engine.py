@@ -33,13 +33,13 @@ from cuda_device.device import functions
 from cuda_device.device import functions as declarations
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.functions import Extern, Func, Kernel
-from cuda_device.device.parameters import parameter_names
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.infer import calls, closures, objects, precision
 from cuda_device.infer.block_versions import PLAIN, CallContext
 from cuda_device.infer.body import Body
-from cuda_device.infer.calls import as_constant, bind, defaults_in
+from cuda_device.infer.calls import as_constant, bind
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.infer.frame import Cell, Frame, NeverReturns, Program, is_static
 from cuda_device.infer.meanings import NestedFunction, Origin
@@ -78,10 +78,6 @@ _HELPER = "device_"
 _OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|meet)|cuda_device_\w+|vprintf")
 
 
-def _is_taken(symbol: str, spelled: set[str]) -> bool:
-    return symbol in spelled or _OURS.fullmatch(symbol) is not None
-
-
 def name_functions(module: Module, symbols: set[str]) -> None:
     """Gives each function a symbol: its own name, with a number where something else has that name, as do `symbols`."""
     names: dict[str, str] = {}
@@ -95,8 +91,11 @@ def name_functions(module: Module, symbols: set[str]) -> None:
         plain = f"_{plain}" if plain[0].isdigit() else plain
         numbered = (f"{plain}_{number}" for number in itertools.count(2))
         prefix = "" if function is module.main else _HELPER
-        free = (n for n in itertools.chain([plain], numbered) if not (n in taken or _is_taken(prefix + n, spelled)))
-        name = next(free)
+        name = next(
+            name
+            for name in itertools.chain([plain], numbered)
+            if not (name in taken or prefix + name in spelled or _OURS.fullmatch(prefix + name))
+        )
         taken.add(name)
         spelled.add(prefix + name)
         names[function.name] = name
@@ -163,18 +162,14 @@ def run(
     if interop:
         result = main.result if isinstance(main.result, Known) else None
         main.function.prototype = calls.prototype(source, arguments, result, main.function.location)
-    module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
+    callees = {function.name: dominance.callees(function) for function in (main.function, *functions)}
+    reached = dominance.reached_from(callees, main.function.name)
+    called = [function for function in functions if function.name in reached]
+    module = Module([main.function, *called], tuple(program.links))
     module.losses = precision.losses(module, program.adopted, program.given)
     name_functions(module, set(program.symbols))
     dominance.propagate(module)
     return module, tuple(program.dependencies.values())
-
-
-def _reachable(main: Function, functions: list[Function]) -> list[Function]:
-    """Those of `functions` that `main` calls, directly or not, in their order."""
-    calls = {function.name: dominance.callees(function) for function in (main, *functions)}
-    found = dominance.reached_from(calls, main.name)
-    return [function for function in functions if function.name in found]
 
 
 class Inference(Program):
@@ -202,7 +197,7 @@ class Inference(Program):
         source = _callable(function)
         if source.__module__ not in table.NAMES:  # tools that reload modules exchange the code of functions
             self.depend(source, "__code__", source.__code__)
-        cells = bind(frame, source, arguments, named, defaults_in(frame, source))
+        cells = bind(frame, source, arguments, named, defaults_of(source))
         if closures.is_generator_function(source):
             return closures.begin(frame, Cell(constant(source)), source, self._converted(frame, source, PLAIN, cells))
         where = (
@@ -252,7 +247,10 @@ class Inference(Program):
         inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
         constants = {*const_parameters(source), *([POSITION] if variant.reading else [])}
         known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
-        cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
+        cells = [
+            cell if cell.known == k or is_static(k) else Cell(k, frame.carry(cell, k))
+            for cell, k in zip(cells, known, strict=True)
+        ]
         spec = self.specialise(source, known, variant)
         cell = self._result(frame, spec, cells)
         if not given:
@@ -443,10 +441,3 @@ def _is_for_the_host(function: FunctionType) -> bool:
 
 _DEVICE_CODE = ("cuda_device.device.", "cuda_device.library.", "cuda_device.codegen.cpu.")
 _HOST = (functions.__name__, declarations.__name__)
-
-
-def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:
-    """The cell as an argument of which only `known` may be known."""
-    if cell.known == known or is_static(known):
-        return cell
-    return Cell(known, frame.carry(cell, known))

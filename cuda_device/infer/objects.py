@@ -20,7 +20,6 @@ from cuda_device.infer import closures
 from cuda_device.infer.frame import Cell, Frame, Pending, objects_in
 from cuda_device.infer.joins import join_all, join_objects
 from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
-from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
     UNSET,
@@ -31,7 +30,6 @@ from cuda_device.types.known import (
     Undefined,
     Unset,
     bundle_of,
-    constant,
     identities,
     part,
     renamed,
@@ -43,12 +41,6 @@ Found = dict[Identity, Cell] | None
 """Objects by their names."""
 _Place = tuple[object, ...]
 """A variable or an object, by its number or name, and the numbers of the parts that lead from there to an object."""
-
-
-def stands(frame: Frame, op: Op, position: Cell) -> Cell:
-    """Whether a generator stands at a position where it may."""
-    wanted = Cell(constant(op.attributes["position"]))
-    return frame.operate("==", position, wanted)
 
 
 def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
