@@ -30,12 +30,17 @@ def values_of(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
     """Integers as indices: one for each axis."""
     values = []
     for part in parts:
+        check_index(part.known)
         type = part.known.type
-        if not is_index(type):
-            raise CompileError(f"an index is an integer, not {part.known}", help=help_with(part.known))
         roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
         values.append(frame.materialise(part, roomy))
     return values
+
+
+def check_index(known: Known) -> None:
+    """Refuses what is no integer."""
+    if not is_index(known.type):
+        raise CompileError(f"an index is an integer, not {known}", help=help_with(known))
 
 
 def help_with(index: Known) -> str:
@@ -57,9 +62,7 @@ def help_with(index: Known) -> str:
 def position(index: Cell, count: int) -> int:
     """A constant index of `count` elements, counted from the beginning."""
     if not index.known.constant or not isinstance(index.known.value, int):
-        if not is_index(index.known.type):
-            help = "take its .value" if is_member(index.known) else "convert it: int(…)"
-            raise CompileError(f"an index is an integer, not {index.known}", help=help)
+        check_index(index.known)
         raise CompileError(
             "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
         )

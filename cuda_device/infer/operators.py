@@ -167,11 +167,6 @@ def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     return frame.method_of(struct, f"__{method}__") if isinstance(struct, model.Struct) else None
 
 
-def truth(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """What `if` and `while` ask of a value."""
-    return [truth_of(frame, cells[0])]
-
-
 def truth_of(frame: Frame, cell: Cell) -> Cell:
     """Whether a value is true in Python's sense, a bool."""
     cell = frame.scalar(cell)

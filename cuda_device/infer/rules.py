@@ -30,28 +30,8 @@ from cuda_device.infer.printing import message_of
 from cuda_device.infer.remedies import CONSTRUCTS
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import constant
 from cuda_device.types.model import INDEX, Array, Bundle, Range, RangeIterator, Static, Struct
-
-
-def _copy(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """A second name for a value."""
-    return [Cell(cells[0].known, cells[0].value)]
-
-
-def _tuple(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`(x, y, …)`."""
-    return [frame.tuple(cells)]
-
-
-def _tuple_of_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """The tuple that `(*x, y)` makes of a list."""
-    return [frame.as_tuple(cell) for cell in cells]
-
-
-def _const(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
-    return [Cell(constant(op.attributes["value"], op.location))]
-
 
 # What pytest makes of an `assert` uses these names, first of all where it does not hold: to put its message together.
 _PYTEST = frozenset(("@pytest_ar", "@py_builtins"))
@@ -81,16 +61,11 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     names = op.attributes.get("names", ())
     assert isinstance(names, tuple)
     function, *arguments = cells
-    if not _keeps(function.known):
+    code = code_of(function.known)
+    if code is None or code.function.__code__.co_name != "<genexpr>":  # which only keeps what it is given
         function, *arguments = [frame.close(cell) for cell in cells]
     split = len(arguments) - len(names)
     return [frame.call(function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
-
-
-def _keeps(known: Known) -> bool:
-    """Whether a call only keeps its arguments, so that functions among them need not be closed."""
-    code = code_of(known)
-    return code is not None and code.function.__code__.co_name == "<genexpr>"
 
 
 def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -126,11 +101,6 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             f"{count} names for {len(items)} values", help="give each value one name, or write a, *rest = …"
         )
     return items
-
-
-def _contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """A generator is asked by a function of ours for one value after the other."""
-    return sequences.contains(frame, op, [frame.close(cell) for cell in cells])
 
 
 def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -175,9 +145,9 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 RULES: dict[ops.OpDef, Rule] = {
-    ops.PY_COPY: _copy,
+    ops.PY_COPY: lambda _, __, cells: [Cell(cells[0].known, cells[0].value)],
     ops.PY_SETATTR: operations.setattr_,
-    ops.PY_CONST: _const,
+    ops.PY_CONST: lambda _, op, __: [Cell(constant(op.attributes["value"], op.location))],
     ops.PY_GLOBAL: _global,
     ops.PY_CELL: closures.get_cell,
     ops.PY_SET_CELL: closures.set_cell,
@@ -188,22 +158,23 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_BINARY: operators.binary,
     ops.PY_COMPARE: operators.compare,
     ops.PY_IS: _is,
-    ops.PY_TRUTH: operators.truth,
+    ops.PY_TRUTH: lambda frame, _, cells: [frame.truth(cells[0])],
     ops.PY_GETATTR: operations.getattr_,
     ops.PY_GETITEM: operations.getitem,
     ops.PY_SETITEM: operations.setitem,
-    ops.PY_TUPLE: _tuple,
-    ops.PY_LIST: tuples.make_list,
+    ops.PY_TUPLE: lambda frame, _, cells: [frame.tuple(cells)],
+    ops.PY_LIST: lambda frame, _, cells: [frame.new_list(cells)],
     ops.PY_APPEND: tuples.append,
     ops.PY_EXTEND: tuples.extend,
-    ops.PY_TUPLE_OF: _tuple_of_list,
+    ops.PY_TUPLE_OF: lambda frame, _, cells: [frame.as_tuple(cell) for cell in cells],
     ops.PY_DICT: dicts.make_dict,
     ops.PY_MAP_ADD: dicts.map_add,
     ops.PY_MERGE: dicts.merge,
-    ops.PY_SLICE: sequences.make_slice,
+    ops.PY_SLICE: lambda frame, _, cells: [frame.bundle(slice, [*cells, Cell(constant(None))][:3])],
     ops.PY_STRING: printing.make_string,
     ops.PY_FORMAT: printing.format_part,
-    ops.PY_CONTAINS: _contains,
+    # A generator is asked by a function of ours for one value after the other.
+    ops.PY_CONTAINS: lambda frame, op, cells: sequences.contains(frame, op, [frame.close(cell) for cell in cells]),
     ops.PY_IS_SEQUENCE: sequences.is_sequence,
     ops.PY_UNPACK: _unpack,
     ops.PY_UNPACK_STAR: sequences.unpack_star,

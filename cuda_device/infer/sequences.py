@@ -15,7 +15,7 @@ from cuda_device.infer.meanings import Keywords, Named, Thing, means
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
 from cuda_device.types import model
-from cuda_device.types.known import Known, constant, describe
+from cuda_device.types.known import constant, describe
 
 
 def as_tuple(frame: Frame, cell: Cell) -> Cell:
@@ -47,11 +47,6 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
 def list_of(frame: Frame, cell: Cell, what: str = "list") -> Cell:
     """A list of the items of something."""
     return frame.new_list(items_of(frame, cell, what))
-
-
-def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`start:stop:step`."""
-    return [frame.bundle(slice, [*cells, Cell(constant(None))][:3])]
 
 
 def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -87,7 +82,8 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     if isinstance(struct, model.Struct) and (method := frame.method_of(struct, "__contains__")) is not None:
         return frame.truth(frame.run(method, container, item))
     container = hosted.as_array(frame, as_iterable(frame, container))
-    if isinstance(container.known.type, model.Array) or _is_iterator(container.known):
+    is_iterator = container.known.identity is not None and not means(container.known, Thing.LIST)
+    if isinstance(container.known.type, model.Array) or is_iterator:
         return frame.run(standard.array_contains, item, container)
     if isinstance(container.known.type, model.Range) and isinstance(item.known.type, model.Number):
         parts = [frame.field(container, i) for i in range(3)]
@@ -101,10 +97,6 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
             continue
         result = equal if result.known.constant else frame.operate("|", result, equal)
     return result
-
-
-def _is_iterator(known: Known) -> bool:
-    return known.identity is not None and not means(known, Thing.LIST)
 
 
 def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:

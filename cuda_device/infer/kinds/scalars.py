@@ -21,7 +21,7 @@ from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
 from cuda_device.infer.intervals import combine
 from cuda_device.infer.joins import FOLDS, only_integers, operation_type
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Op, Value
+from cuda_device.ir.nodes import Op
 from cuda_device.library import numbers, prelude
 from cuda_device.types import model
 from cuda_device.types.host import host_type_of
@@ -175,14 +175,6 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     return _arithmetic(frame, sign, type, a, b)
 
 
-def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """A comparison, which is exact."""
-    operands = _comparable(frame, sign, a, b)
-    if isinstance(operands, Cell):
-        return operands
-    return frame.emit(ops.PY_COMPARE, of_type(model.BOOL), *operands, op=sign)
-
-
 def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -> Cell:
     """An operator of numbers that have become `type`."""
     first, second = known_as(a.known, type), known_as(b.known, type)
@@ -240,12 +232,11 @@ def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Numbe
     return Cell(of_type(type), frame.materialise(result, type))
 
 
-def _comparable(frame: Frame, sign: str, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:
-    """The operands of an exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
+def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """An exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
     x, y = a.known.type, b.known.type
     assert isinstance(x, model.Number) and isinstance(y, model.Number)
-    if x == model.BOOL and y == model.BOOL:
-        return frame.materialise(a, model.BOOL), frame.materialise(b, model.BOOL)
+    are_bools = x == model.BOOL and y == model.BOOL
     for number, cell, other in ((x, a, b), (y, b, a)):
         if not cell.known.constant or other.known.constant:
             continue
@@ -262,9 +253,9 @@ def _comparable(frame: Frame, sign: str, a: Cell, b: Cell) -> tuple[Value, Value
         x = y = model.INT  # a GPU compares 32 bits
     if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
         x = y = type  # so a builtin float is rounded to what it stands beside, as a constant is
-    return frame.materialise(a, model.INT if x == model.BOOL else x), frame.materialise(
-        b, model.INT if y == model.BOOL else y
-    )
+    types = [model.BOOL] * 2 if are_bools else [model.INT if type == model.BOOL else type for type in (x, y)]
+    operands = [frame.materialise(cell, type) for cell, type in zip((a, b), types, strict=True)]
+    return frame.emit(ops.PY_COMPARE, of_type(model.BOOL), *operands, op=sign)
 
 
 def _truth(frame: Frame, cell: Cell) -> Cell:

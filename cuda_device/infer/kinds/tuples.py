@@ -149,8 +149,7 @@ _MOST_SELECTED = 64
 
 def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) -> list[Cell]:
     """The items where one of them is changed, by an index of run time."""
-    if not is_index(index.known.type):
-        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
+    indexing.check_index(index.known)
     if len(parts) > _MOST_SELECTED:
         raise CompileError(
             f"a list of {len(parts)} items is too long for an assignment by a run-time index: the limit is {_MOST_SELECTED}",
@@ -203,11 +202,6 @@ LIST_METHODS = {"append": _append}
 
 
 # Operations that make lists
-
-
-def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`[x, y, …]`."""
-    return [frame.new_list(cells)]
 
 
 def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -56,8 +56,7 @@ def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
     size = vector.known.type.size
     if index.known.constant:
         return frame.field(vector, indexing.position(index, size))
-    if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
-        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
+    indexing.check_index(index.known)
     conditions.element(frame, index, size)
     return frame.run(prelude.element, frame.tuple(_parts(frame, vector)), index)
 
@@ -99,8 +98,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
     if index.known.constant:
         offset = placement(vector).offsets[indexing.position(index, vector.size)]
         return references.behind(frame, reference, vector.dtype, offset)
-    if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
-        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
+    indexing.check_index(index.known)
     conditions.element(frame, index, vector.size)
     place = frame.run(prelude.place, index, Cell(constant(vector.size)))
     return references.after(frame, references.behind(frame, reference, vector.dtype, 0), place)
