@@ -9,7 +9,6 @@ a value of all its elements: it can be indexed, also by what only run time knows
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,14 +19,10 @@ from cuda_device.infer import composites, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library import prelude
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import Array, Number, Subarray
+from cuda_device.types.model import Array, Number, Subarray, is_index
 from cuda_device.types.vector_classes import host_class_of
-
-_MOST_SELECTED = 16
-"""Of so many elements an index that only run time knows selects one; of more it reads one in memory."""
 
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
@@ -53,52 +48,21 @@ def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Ce
             f"{cell.known} has {len(type.shape)} axes, but there are {len(parts)} indices",
             help="give each axis one index at most",
         )
-    if not all(isinstance(part.known.type, Number) and part.known.type.is_integer for part in parts):
-        return _view(frame, _in_memory(frame, cell, type), parts)
-    row = Cell(constant(0))
-    for part, length in zip(parts, type.shape, strict=False):
-        place = _place(frame, part, length)
-        row = frame.operate("+", frame.operate("*", row, Cell(constant(length))), place)
-    return _row(frame, cell, type, row, len(parts))
-
-
-def _view(frame: Frame, copy: Cell, parts: Sequence[Cell]) -> Cell:
-    """A slice of the copy of a value: to write there would change nothing else, so nobody may."""
-    array = copy.known.type
-    assert isinstance(array, Array) and copy.value is not None
-    if len(parts) == array.ndim and all(isinstance(part.known.type, Number) for part in parts):
-        raise CompileError(f"an index is an integer or a slice, not {parts[0].known}", help="convert it: int(…)")
-    copy = Cell(of_type(replace(array, readonly=True)), copy.value)
-    return frame.item(copy, frame.tuple(parts))
-
-
-def _place(frame: Frame, part: Cell, length: int) -> Cell:
-    """An index counted from the beginning."""
-    if not part.known.constant:
-        return frame.run(prelude.place, part, Cell(constant(length)))
-    index = part.known.value
-    assert isinstance(index, int)
-    if not -length <= index < length:
-        raise CompileError(
-            f"there is no index {index} in {length} element{'s' * (length != 1)}",
-            help=f"indices are from {-length} to {length - 1}",
-        )
-    return Cell(constant(index % length))
-
-
-def _row(frame: Frame, cell: Cell, type: Subarray, row: Cell, axes: int) -> Cell:
-    """What lies at a position that counts along the first axes."""
-    shape = type.shape[axes:]
-    step = math.prod(shape)
-    if not row.known.constant and type.count > _MOST_SELECTED:
-        table = _in_memory(frame, cell, replace(type, shape=(type.count,)))
-        first = frame.operate("*", row, Cell(constant(step)))
-        places = [frame.operate("+", first, Cell(constant(i))) for i in range(step)]
-        chosen = [frame.item(table, place) for place in places]
-        return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
-    rows = [[frame.field(cell, first + i) for first in range(0, type.count, step)] for i in range(step)] if step else []
-    chosen = [_choose(frame, column, row) for column in rows]
-    return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
+    rest = Subarray(type.dtype, type.shape[len(parts) :])
+    are_integers = all(is_index(part.known.type) for part in parts)
+    if are_integers and all(part.known.constant for part in parts):
+        row = 0
+        for part, length in zip(parts, type.shape, strict=False):
+            row = row * length + indexing.position(part, length)
+        items = [frame.field(cell, row * rest.count + i) for i in range(rest.count)]
+        return frame.composite(rest, items) if rest.shape else items[0]
+    if len(parts) == len(type.shape) and all(isinstance(part.known.type, Number) for part in parts):
+        indexing.values_of(frame, parts)  # which refuses what is no integer
+    # To write to the copy would change nothing else, so nobody may.
+    copy = _in_memory(frame, cell, type)
+    assert isinstance(copy.known.type, Array)
+    found = frame.item(Cell(of_type(replace(copy.known.type, readonly=True)), copy.value), frame.tuple(parts))
+    return _of_memory(frame, found, rest) if are_integers and rest.shape else found
 
 
 def _in_memory(frame: Frame, cell: Cell, type: Subarray) -> Cell:
@@ -141,12 +105,6 @@ def made_of(frame: Frame, type: Subarray, value: Cell) -> Cell:
     array = _local(frame, type)
     frame.assign(array, value)
     return _of_memory(frame, array, type)
-
-
-def _choose(frame: Frame, column: Sequence[Cell], row: Cell) -> Cell:
-    if isinstance(row.known.value, int):
-        return column[row.known.value]
-    return frame.run(prelude.element, frame.tuple(column), row)
 
 
 def _items(frame: Frame, cell: Cell) -> list[Cell]:
