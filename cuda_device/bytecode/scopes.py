@@ -153,11 +153,15 @@ def merge(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
     for index in range(len(instructions)):
         numbers.append(count)
         count += index not in dropped
-    return tuple(
-        _renumbered(_jump(instruction, jumps[index]) if index in jumps else instruction, numbers)
-        for index, instruction in enumerate(instructions)
-        if index not in dropped
-    )
+    merged = []
+    for index, each in enumerate(instructions):
+        target = jumps.get(index, each.target)
+        place = None if target is None else numbers[target]
+        if index in jumps:
+            merged.append(replace(each, opcode=Opcode.JUMP, argument=None, target=place))
+        elif index not in dropped:
+            merged.append(each if place is None else replace(each, target=place))
+    return tuple(merged)
 
 
 def _common(instructions: Sequence[Instruction], targets: set[int | None], one: int, other: int) -> int:
@@ -175,11 +179,3 @@ def _place(instruction: Instruction) -> tuple[object, ...]:
     """What copies have in common, beside their arguments."""
     at = instruction.location
     return instruction.opcode, at.line, at.end_line, at.column, at.end_column
-
-
-def _jump(instruction: Instruction, target: int) -> Instruction:
-    return replace(instruction, opcode=Opcode.JUMP, argument=None, target=target)
-
-
-def _renumbered(instruction: Instruction, numbers: Sequence[int]) -> Instruction:
-    return instruction if instruction.target is None else replace(instruction, target=numbers[instruction.target])

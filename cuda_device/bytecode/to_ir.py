@@ -57,8 +57,11 @@ def _read(code: CodeType, reading: str, debug: bool, _file: str, _name: str) -> 
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
         reader = Reader(code, found, reading, kept, debug)
-        if reading:
-            _look_at_loops(reader)
+        loops = list(yielding_loops(reader.instructions, reader.spans)) if reading else []
+        if reading == STEP_UNROLLED:
+            reader.unrolled |= {index for index, _ in loops}
+        elif reading == STEP:  # loops that stay loops although they run over tuples
+            reader.indexed = frozenset(index for index, skips in loops if skips)
         with suppress(TooLittleKept):
             function = _function(reader)
             if reader.wanted <= kept:
@@ -99,15 +102,6 @@ def _function(reader: Reader) -> Function:
     head = dispatch(reader, first) if reader.reading else [first]
     blocks = [*head, *(reader.blocks[start] for start in starts)]
     return Function(reader.code.co_name, blocks, Level.PYTHON, shown=reader.code.co_qualname, location=place)
-
-
-def _look_at_loops(reader: Reader) -> None:
-    """Which loops of a generator are unrolled, or are not although they run over tuples."""
-    loops = list(yielding_loops(reader.instructions, reader.spans))
-    if reader.reading == STEP_UNROLLED:
-        reader.unrolled |= {index for index, _ in loops}
-    elif reader.reading == STEP:
-        reader.indexed = frozenset(index for index, skips in loops if skips)
 
 
 def _begin(reader: Reader, block: Block) -> None:

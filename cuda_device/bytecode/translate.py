@@ -10,6 +10,8 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 
 from cuda_device.bytecode.instructions import Cursor, Opcode, Raw, Row, Slot, Step, Steps
 
@@ -67,14 +69,8 @@ def jump_if_or_pop(opcode: Opcode) -> Row:
     return row
 
 
-def value(raw: Raw) -> object:
-    """An argument: a name or constant."""
-    return raw.value
-
-
-def number(raw: Raw) -> object:
-    """An argument: a count."""
-    return raw.number
+value, number = attrgetter("value"), attrgetter("number")
+"""Arguments: a name or constant, and a count."""
 
 
 def flag(raw: Raw) -> bool:
@@ -401,18 +397,11 @@ def format_value(cursor: Cursor) -> Steps:
     return _format(cursor, has_spec)
 
 
-def format_simple(cursor: Cursor) -> Steps:
-    """FORMAT without a specification."""
-    return _format(cursor, has_spec=False)
-
-
-def format_with_spec(cursor: Cursor) -> Steps:
-    """FORMAT with one."""
-    return _format(cursor, has_spec=True)
-
-
 def _format(cursor: Cursor, has_spec: bool) -> Steps:
     cursor.pop(has_spec)
     (converted,) = cursor.pop()
     cursor.push()
     return (Step(Opcode.FORMAT, (CONVERSION_TEXTS[converted], has_spec)),)
+
+
+format_simple, format_with_spec = partial(_format, has_spec=False), partial(_format, has_spec=True)

@@ -97,36 +97,10 @@ def while_compiling(function: Callable[..., Any]) -> Special:
 # Whose methods depend on nothing but their arguments, and change nothing.
 _VALUES = (str, bytes, int, float, tuple, np.generic, np.dtype)
 _CLASSES = (str, bytes, int, float)  # int.from_bytes, float.fromhex
-_ARRAY_METHODS = frozenset(
-    [
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "astype",
-        "copy",
-        "cumsum",
-        "dot",
-        "flatten",
-        "item",
-        "max",
-        "mean",
-        "min",
-        "prod",
-        "ravel",
-        "reshape",
-        "squeeze",
-        "std",
-        "sum",
-        "swapaxes",
-        "tobytes",
-        "tolist",
-        "transpose",
-        "trace",
-        "var",
-        "view",
-    ]
-)
+_ARRAY_METHODS = frozenset((
+    "all", "any", "argmax", "argmin", "astype", "copy", "cumsum", "dot", "flatten", "item", "max", "mean", "min", "prod", "ravel",
+    "reshape", "squeeze", "std", "sum", "swapaxes", "tobytes", "tolist", "transpose", "trace", "var", "view",
+))  # fmt: skip
 
 
 def _is_pure_method(entity: object) -> bool:

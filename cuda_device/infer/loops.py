@@ -279,7 +279,7 @@ def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     iterator = iterator_over(frame, cells[0])
     if op.attributes.get("unroll"):
         return [_unrolled(frame, iterator)]
-    return [_indexed(frame, iterator) if op.attributes.get("indexed") else iterator]
+    return [_another_form(frame, iterator, _as_indexed) if op.attributes.get("indexed") else iterator]
 
 
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
@@ -299,8 +299,10 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return iterator_over(frame, frame.run(method, cell))
         case model.Vector() | model.Subarray():
             return frame.bundle(ListIterator(0), [frame.tuple(frame.items_of(cell, "iter"))])
-        case model.Array(_, ndim) if ndim > 0:
-            return _counting(frame, cell)
+        case model.Array(_, ndim, small=small) if ndim > 0:
+            length = frame.field(frame.member(cell, "shape"), 0)
+            first = _index(frame, model.INT if small else model.INDEX)
+            return frame.bundle(Thing.ARRAY_ITERATOR, [cell, first, length])
         case model.RangeIterator():
             return cell
         case model.Bundle() if _is_stepped(known):
@@ -322,15 +324,6 @@ def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> mode
     if not (start.nonneg and step.nonneg) or (item == model.INDEX and not short):
         return None
     return model.UINT32 if short else model.UINT64
-
-
-def _counting(frame: Frame, array: Cell) -> Cell:
-    """An iterator of an array."""
-    assert isinstance(array.known.type, model.Array)
-    length = frame.field(frame.member(array, "shape"), 0)
-    return frame.bundle(
-        Thing.ARRAY_ITERATOR, [array, _index(frame, model.INT if array.known.type.small else model.INDEX), length]
-    )
 
 
 def _index(frame: Frame, number: model.Number, value: int = 0) -> Cell:
@@ -358,11 +351,6 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
 def _unrolled(frame: Frame, iterator: Cell) -> Cell:
     """The same iterator, as one that unrolls its loop."""
     return _another_form(frame, iterator, _as_unrolled)
-
-
-def _indexed(frame: Frame, iterator: Cell) -> Cell:
-    """The same iterator, as one whose loop is one at run time; where a tuple's items have several types, it stays as it is."""
-    return _another_form(frame, iterator, _as_indexed)
 
 
 def _another_form(frame: Frame, iterator: Cell, change: Callable[[Frame, Cell], Cell]) -> Cell:

@@ -13,7 +13,7 @@ What can be computed is computed by Python's own rules, as if the user had writt
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from cuda_device.errors import CompileError
@@ -26,7 +26,7 @@ from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import copying, prelude, standard
 from cuda_device.types import model
 from cuda_device.types.host import members_of
-from cuda_device.types.known import constant, known_as, of_type
+from cuda_device.types.known import Known, constant, known_as, of_type
 from cuda_device.types.layout import (
     align_of,
     common_alignment,
@@ -226,12 +226,9 @@ def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None)
 
 
 def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
-    """The same memory as elements of `dtype`; the last axis takes up the difference in size."""
-    return _viewed(frame, owner, _array_of(owner), frame.type_argument(dtype.known, "the dtype of view"))
-
-
-def _viewed(frame: Frame, owner: Cell, array: model.Array, dtype: model.Type) -> Cell:
-    old, new = size_of(array.dtype), size_of(dtype)
+    """The same memory as elements of another type; the last axis takes up the difference in size."""
+    array, wanted = _array_of(owner), frame.type_argument(dtype.known, "the dtype of view")
+    old, new = size_of(array.dtype), size_of(wanted)
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:
         if array.ndim == 0 or array.layout is model.Layout.F:
@@ -240,17 +237,17 @@ def _viewed(frame: Frame, owner: Cell, array: model.Array, dtype: model.Type) ->
                 if array.ndim
                 else ("it has no axis, and their sizes differ", "x.reshape(1), which has one")
             )
-            raise CompileError(f"{array} cannot be viewed as {dtype}: {why}", help=f"make a view of {instead}")
+            raise CompileError(f"{array} cannot be viewed as {wanted}: {why}", help=f"make a view of {instead}")
         size = frame.operate("*", shape[-1], Cell(constant(old)))
         conditions.viewed(frame, size, new, steps[-1] if array.layout is model.Layout.STRIDED else None, old)
         length = frame.operate("//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
     # An array of less alignment than its own dtype's says so; of any other one, who views it knows where it begins, as in C++.
-    align = array.align or max(known_alignment(array), align_of(dtype))
+    align = array.align or max(known_alignment(array), align_of(wanted))
     # Smaller elements are more of them.
     small = array.small and (new >= old or array.space is not model.Space.GLOBAL)
-    type = replace(array, dtype=dtype, small=small, align=shortfall(dtype, align))
+    type = replace(array, dtype=wanted, small=small, align=shortfall(wanted, align))
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
@@ -280,63 +277,53 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
             for theirs, ours in pairs:
                 conditions.broadcast(frame, theirs, ours)
         meet = array.space is source.space or model.Space.GENERIC in (array.space, source.space)
-        if meet:
-            _check_order(frame, target, value)
+        if meet and frame.program.checked:
+            frame.check(
+                frame.run(copying.has_order, target, value),
+                "the array is assigned to one that overlaps it in another order",
+                help="copy it to a local_array or shared_array first",
+            )
         copy = copying.move_elements if meet else copying.copy_elements
         frame.run(copy, target, value)
     else:
         frame.run(copying.set_elements, target, value)
 
 
-def _check_order(frame: Frame, target: Cell, source: Cell) -> None:
-    """In checked mode: an array that is assigned to another one in the same memory lies there in the same order."""
-    if frame.program.checked:
-        frame.check(
-            frame.run(copying.has_order, target, source),
-            "the array is assigned to one that overlaps it in another order",
-            help="copy it to a local_array or shared_array first",
-        )
-
-
 # Other shapes
 
-_ORDERS = ("C", "F")
 
-
-def _reshape(frame: Frame, owner: Cell, /, *given: Cell, **named: Cell) -> Cell:
+def _reshape(
+    frame: Frame,
+    owner: Cell,
+    /,
+    *lengths: Cell,
+    shape: Cell | None = None,
+    order: Cell | None = None,
+    copy: Cell | None = None,
+) -> Cell:
     """The same elements in another shape; one length may be -1."""
-    array = _array_of(owner)
-    shape, order = _arguments(frame, given, named)
-    if order == "F":
-        # In the order of Fortran, what is C's order of the axes turned round.
-        turned = transpose(frame, owner, array)
-        assert isinstance(turned.known.type, model.Array)
-        made = _in_order(frame, turned, turned.known.type, shape[::-1])
-        assert isinstance(made.known.type, model.Array)
-        return transpose(frame, made, made.known.type)
-    return _in_order(frame, owner, array, shape)
-
-
-def _arguments(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> tuple[list[Cell], str]:
-    """The lengths of the axes, and the order in which the elements are counted."""
-    more = dict(named)
-    given = list(positional) or [cell for cell in (more.pop("shape", None),) if cell is not None]
-    order, copy = (more.pop(name, Cell(constant(value))) for name, value in (("order", "C"), ("copy", None)))
-    if more or not given:
+    array, given = _array_of(owner), [*lengths, *([] if shape is None else [shape])]
+    if not given:
         raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
-    if order.known.value not in _ORDERS:
+    if order is not None and order.known.value not in ("C", "F"):
         raise CompileError(
             f"the order of reshape is 'C' or 'F', not {order.known}", help="write order='C', or leave it out"
         )
-    if not copy.known.constant or copy.known.value:
+    if copy is not None and (not copy.known.constant or copy.known.value):
         raise CompileError("reshape with copy=True needs memory, which device code has not", help="leave copy=True out")
-
     first = frame.as_tuple(given[0])
-    shape = frame.fields(first) if isinstance(first.known.type, model.Tuple) else given
-    for cell in shape:
+    sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else given
+    for cell in sizes:
         if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape are integers, not {cell.known}", help="convert it: int(…)")
-    return shape, str(order.known.value)
+    if order is not None and order.known.value == "F":
+        # In the order of Fortran, what is C's order of the axes turned round.
+        turned = transpose(frame, owner, array)
+        assert isinstance(turned.known.type, model.Array)
+        made = _in_order(frame, turned, turned.known.type, sizes[::-1])
+        assert isinstance(made.known.type, model.Array)
+        return transpose(frame, made, made.known.type)
+    return _in_order(frame, owner, array, sizes)
 
 
 def _in_order(frame: Frame, owner: Cell, array: model.Array, shape: Sequence[Cell]) -> Cell:
@@ -350,7 +337,7 @@ def _in_order(frame: Frame, owner: Cell, array: model.Array, shape: Sequence[Cel
     elif layout is not model.Layout.C:
         layout, steps = model.Layout.STRIDED, _steps(frame, owner, array, lengths)
     # An array without elements may have any lengths.
-    small = array.small and all(_fits_32_bits(cell) for cell in shape)
+    small = array.small and all(_fits_32_bits(cell.known) for cell in shape)
     type = replace(array, ndim=len(lengths), layout=layout, small=small)
     return window(frame, owner, type, Cell(constant(0)), lengths, steps)
 
@@ -360,7 +347,12 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
     open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
     if len(open_axes) > 1:
         raise CompileError("one length of a shape may be -1, not more", help="write the other lengths")
-    lengths = [_as_index(frame, cell) for cell in shape]
+    lengths = [
+        cell
+        if cell.known.constant and cell.known.type == model.INT
+        else Cell(known_as(cell.known, model.INDEX), frame.materialise(cell, model.INDEX))
+        for cell in shape
+    ]
     given = [length for i, length in enumerate(lengths) if i not in open_axes]
     if frame.program.checked:
         conditions.reshaped(frame, product(frame, extents(frame, owner)), given, product(frame, given), bool(open_axes))
@@ -381,17 +373,10 @@ def _steps(frame: Frame, owner: Cell, array: model.Array, lengths: Sequence[Cell
     return [frame.run(prelude.bytes_before, place, *old) for place in places]
 
 
-def _fits_32_bits(length: Cell) -> bool:
-    known = length.known
-    if known.constant:
-        return isinstance(known.value, int) and known.value <= model.SMALL
-    return isinstance(known.type, model.Number) and known.type.high <= model.INT.high
-
-
-def _as_index(frame: Frame, cell: Cell) -> Cell:
-    if cell.known.constant and cell.known.type == model.INT:
-        return cell
-    return Cell(known_as(cell.known, model.INDEX), frame.materialise(cell, model.INDEX))
+def _fits_32_bits(length: Known) -> bool:
+    if length.constant:
+        return isinstance(length.value, int) and length.value <= model.SMALL
+    return isinstance(length.type, model.Number) and length.type.high <= model.INT.high
 
 
 # Elements
@@ -442,7 +427,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
             if loads
             else "write its .value"
             if is_member(value.known)
-            else f"write a {_kind_of(element)}",
+            else f"write a {'number' if isinstance(element, model.Number) else element}",
         )
     indices = indexing.values_of(frame, parts)
     if references.is_copied_in_memory(value, element):
@@ -454,10 +439,6 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     else:
         item = frame.materialise(composites.as_stored(frame, value, element), element)
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
-
-
-def _kind_of(element: model.Type) -> str:
-    return "number" if isinstance(element, model.Number) else str(element)
 
 
 def assign(frame: Frame, target: Cell, value: Cell) -> None:

@@ -189,13 +189,8 @@ def call(function: Callable[..., object], frame: Frame, positional: Sequence[Cel
         types = [to_float(number_of(cell.known, name)) for cell in positional]
     else:
         types = [to_complex(any_number_of(cell.known, name)) for cell in positional]
-    cells = [_as(frame, cell, reduce(_wider, types)) for cell in positional]
+    cells = [_as(frame, cell, reduce(lambda a, b: promote(a, b) or a, types)) for cell in positional]
     return frame.program.call(frame, FUNCTIONS[function], cells, named)
-
-
-def _wider(a: Number, b: Number) -> Number:
-    """The common type of floats, or of complex numbers."""
-    return promote(a, b) or a
 
 
 def _fold(frame: Frame, function: Callable[..., object], cells: Sequence[Cell]) -> Cell | None:

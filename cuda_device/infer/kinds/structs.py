@@ -22,7 +22,7 @@ from cuda_device.infer.meanings import Method
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.host import element_of_dtype
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import constant
 from cuda_device.types.layout import has_identity
 from cuda_device.types.model import AtomicCell, Ref, Struct, Subarray, Tuple, Vector
 from cuda_device.types.vector_classes import host_class_of
@@ -121,10 +121,6 @@ def _truth(frame: Frame, cell: Cell) -> Cell:
 # Assignment
 
 
-def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
-    return _setattr(frame, op, owner, index.known.value, value) if isinstance(index.known.value, str) else None
-
-
 def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Sequence[Cell] | None:
     struct = _struct_of(owner)
     if struct is None:
@@ -208,7 +204,9 @@ def _part(frame: Frame, value: object) -> Cell:
 KIND = Kind(
     rank=Rank.STRUCT,
     getitem=_getitem,
-    setitem=_setitem,
+    setitem=lambda frame, op, owner, index, value: (
+        _setattr(frame, op, owner, index.known.value, value) if isinstance(index.known.value, str) else None
+    ),
     getattr=_attribute,
     setattr=_setattr,
     method=_method,
@@ -216,9 +214,9 @@ KIND = Kind(
 )
 
 
-def _names_of_interface(known: Known) -> Sequence[str]:
-    """The methods of what a reference refers to."""
-    return [name for name in dir(interface_of(known.type)) if not name.startswith("_")]
-
-
-REFERENCE = replace(KIND, rank=Rank.OTHER, names=_names_of_interface, truth=None)
+REFERENCE = replace(
+    KIND,
+    rank=Rank.OTHER,
+    names=lambda known: [name for name in dir(interface_of(known.type)) if not name.startswith("_")],
+    truth=None,
+)
