@@ -22,7 +22,8 @@ import numpy as np
 from cuda_device.device.functions import Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import LaunchError
-from cuda_device.runtime.arrays.device_array import as_array
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.runtime.arrays.device_array import DeviceArray, as_array
 from cuda_device.runtime.gpu.streams import Stream, as_stream, cpu_stream
 from cuda_device.runtime.launch.arguments import parameters_of
 from cuda_device.runtime.launch.launcher import check_kernel
@@ -141,13 +142,14 @@ def jax_op(
 
         def run(*values: Any) -> None:
             stream = _stream(tvm, values)
-            found = {
-                each: numbers[each](value)
-                if each in numbers
-                else as_array(value, order="strided", readonly=each in operator.inputs, stream=stream, name=each)
-                for each, value in zip(order, values, strict=True)
+            named = dict(zip(order, values, strict=True))
+            found = {each: numbers[each](named[each]) for each in numbers}
+            arrays = {
+                each: as_array(value, order="strided", readonly=each in operator.inputs, stream=stream, name=each)
+                for each, value in named.items()
+                if each not in numbers
             }
-            operator.launch(found, stream)
+            operator.launch(found | {each: _lent(array) for each, array in arrays.items()}, stream)
 
         def newest(*values: Any) -> None:
             _targets[full](*values)
@@ -266,6 +268,11 @@ class _Operator:
         named = dict(zip(self.names, args, strict=True))
         first = named[self._written[0]] if self._written else next(each for each in args if hasattr(each, "shape"))
         return tuple(first.shape) or 1
+
+
+def _lent(array: DeviceArray) -> DeviceArray:
+    """The array without what keeps its memory alive: JAX frees it behind the launch, and lets nobody keep it."""
+    return DeviceArray.over(replace(array._view, keep_alive=None), array.stream)
 
 
 def _result(several: Sequence[Any]) -> Any:
