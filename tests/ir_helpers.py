@@ -37,9 +37,9 @@ from cuda_device.ir.verify import verify
 def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Module:
     """The module of one or more functions; each one's effects are those of its operations and callees."""
     module = read_module(textwrap.dedent(text), list(objects))
-    propagate(module, ~Effect.TERMINATES)
     if verified:
         verify(module)
+        propagate(module, ~Effect.TERMINATES)
     return module
 
 
