@@ -439,12 +439,4 @@ CHANGES = (
         1,
         2,
     ),
-    change(
-        "a module that a function imports",
-        "N = 3\n-----\nimport other\n" + body("import other as o\nout[i] = o.N"),
-        "N = 3",
-        "N = 4",
-        3,
-        4,
-    ),
 )
