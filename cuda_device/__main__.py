@@ -4,7 +4,7 @@ python -m cuda_device info
 python -m cuda_device dump saxpy.py:saxpy --signature "float32, ArrayType(float32, 1), ArrayType(float32, 1)"
 python -m cuda_device dump package.module:kernel --stage ptx --target sm_100
 python -m cuda_device build saxpy.py:saxpy --target sm_90,sm_100 --output kernels      for device.load("kernels")
-python -m cuda_device cache            what the cache on disk holds
+python -m cuda_device cache            shows the cache on disk
 python -m cuda_device cache clear
 """
 
@@ -48,21 +48,25 @@ def main(words: Sequence[str] | None = None) -> int:
 
     dump = commands.add_parser("dump", help="print the stages of a kernel: typed IR, LLVM IR, PTX")
     dump.add_argument("kernel", help="file.py:name or package.module:name")
-    dump.add_argument("--signature", help="the arguments' types; without it the kernel's hints count")
+    dump.add_argument("--signature", help="the types of the arguments; the default is the kernel's hints")
     dump.add_argument("--target", default="sm_90", help="the architecture (default: sm_90)")
-    dump.add_argument("--stage", choices=STAGES, help="print one stage only")
+    dump.add_argument("--stage", choices=STAGES, help="print only this stage")
     dump.set_defaults(run=_dump)
 
     build = commands.add_parser("build", help="compile kernels to a folder for device.load, and for C++")
     build.add_argument("kernel", nargs="+", help="file.py:name or package.module:name")
-    build.add_argument("--signature", action="append", help="argument types: of each kernel, or several of one kernel")
-    build.add_argument("--target", default="sm_90", help="architectures, with commas between (default: sm_90)")
-    build.add_argument("--output", required=True, help="the folder for the files; those of the same names are replaced")
-    build.add_argument("--fatbin", action="store_true", help="one file for all targets, which nvFatbin makes")
-    build.add_argument("--ltoir", action="store_true", help="LTO-IR, too, for a linker")
+    build.add_argument(
+        "--signature", action="append", help="argument types; one for each kernel, or several for one kernel"
+    )
+    build.add_argument("--target", default="sm_90", help="architectures, separated by commas (default: sm_90)")
+    build.add_argument(
+        "--output", required=True, help="the folder for the files; files with the same names are replaced"
+    )
+    build.add_argument("--fatbin", action="store_true", help="one file for all targets, made by nvFatbin")
+    build.add_argument("--ltoir", action="store_true", help="also write LTO-IR, for a linker")
     build.set_defaults(run=_build)
 
-    cache = commands.add_parser("cache", help="what the cache on disk holds")
+    cache = commands.add_parser("cache", help="show the cache on disk, or clear it")
     cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
     cache.set_defaults(run=_cache)
 

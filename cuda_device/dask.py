@@ -143,7 +143,7 @@ def spmd(
     chosen = known if workers is None else list(workers)
     if not chosen or not set(chosen) <= set(known):
         raise LaunchError(
-            f"workers={chosen} for a cluster with the workers {known}", "start workers, or name some that run"
+            f"workers={chosen} for a cluster with the workers {known}", "start workers, or name running ones"
         )
     job = f"cuda_device-{uuid4().hex}"
     where = [f"rank {rank} ({worker})" for rank, worker in enumerate(chosen)]
@@ -233,7 +233,9 @@ class WorkerRanks:
             try:
                 data = inbox.get(timeout=max(0.0, end - time.monotonic()))
             except TimeoutError:
-                raise TimeoutError(f"the ranks {missing} have not come to where rank {self.rank} waits") from None
+                raise TimeoutError(
+                    f"the ranks {missing} have not reached the point where rank {self.rank} waits"
+                ) from None
             if data == _STOP:
                 raise LaunchError(
                     f"rank {self.rank} waits for the ranks {missing}, of which one has failed",

@@ -571,9 +571,9 @@ def _check_size(op: Op, type: model.Type) -> None:
     count = len(leaves(type))
     if count > MOST_NUMBERS:
         raise CompileError(
-            f"a value of {count} numbers is too large: {MOST_NUMBERS} are the most",
+            f"a value of {count} numbers is too large: the limit is {MOST_NUMBERS}",
             op.location,
-            "name what is needed of it where it lies, as in a[i].m[j], or copy its members: a[i].m = b[j].m",
+            "use the needed parts in place, as in a[i].m[j], or copy its members: a[i].m = b[j].m",
         )
 
 

@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("cuda_device").addoption(
         "--cuda-device",
         choices=list(_KINDS),
-        help="where the fixture `stream` runs kernels; beside it there are --races, --checked, --schedule and --target",
+        help="where the fixture `stream` runs kernels; enables --races, --checked, --schedule and --target",
     )
 
 
@@ -46,7 +46,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
         "--schedule",
         type=_seed,
         metavar="SEED",
-        help="CPU streams run blocks and warps in the order of this number; with `random`, of one that the header tells",
+        help="the number of the order in which CPU streams run blocks and warps; `random` chooses one, which the header shows",
     )
     group.addoption(
         "--target",

@@ -195,7 +195,7 @@ def division_of_vectors(x, m, out, bug):
     out[0] = v.x
 
 
-@reports("an integer has no power with the exponent -1", thread=0, block=1)
+@reports("an integer cannot be raised to the power -1", thread=0, block=1)
 def power_of_zero(x, m, out, bug):
     out[0] = x[1 - bug] ** (x[0] - 1)  # here
 
@@ -246,17 +246,17 @@ def reshape_with_an_unknown(x, m, out, bug):
     out[0] = x.reshape(4 + bug, -1)[3, 0]  # here
 
 
-@reports("a last axis of 60 bytes is not made of elements of 8 bytes", thread=0, block=1)
+@reports("a last axis of 60 bytes cannot be divided into elements of 8 bytes", thread=0, block=1)
 def view_of_too_few(x, m, out, bug):
     out[0] = x[0 : 16 - bug].view(device.int64)[0] >> 32  # here
 
 
-@reports("which is no multiple of 8", thread=0, block=1)
+@reports("which is not a multiple of 8", thread=0, block=1)
 def view_in_between(x, m, out, bug):
     out[0] = x[bug : 8 + bug].view(device.int64)[0] >> 32  # here
 
 
-@reports("the last axis has a step of 8 bytes, not of 4: it has no such view", thread=0, block=1)
+@reports("the last axis has a step of 8 bytes, not of 4: it cannot be viewed in this way", thread=0, block=1)
 def view_of_a_slice_with_steps(x, m, out, bug):
     out[0] = x[0 : 8 : 1 + bug].view(device.int8)[4]  # here
 
@@ -332,20 +332,20 @@ def shuffle_by_a_negative_distance(x, m, out, bug):
     out[device.lane_id] = device.shfl_up_sync(-1, x[device.lane_id], x[0] - bug)  # here
 
 
-@reports("the mask 0x7fffffff does not name the lane 31, which passes it", thread=31)
+@reports("the mask 0x7fffffff does not include the lane 31, which passes it", thread=31)
 def vote_without_the_caller(x, m, out, bug):
     lane = device.lane_id
     if lane < 31 or bug:
         out[lane] = device.any_sync(0x7FFFFFFF, lane == 5)  # here
 
 
-@reports("the mask 0x00000002 does not name the lane 0, which passes it", thread=0)
+@reports("the mask 0x00000002 does not include the lane 0, which passes it", thread=0)
 def match_without_the_caller(x, m, out, bug):
     lane = device.lane_id
     out[lane] = device.match_any_sync(1 << (lane + bug), x[lane])  # here
 
 
-@reports("the mask 0x0000ffff does not name the lane 16, which passes it", thread=16)
+@reports("the mask 0x0000ffff does not include the lane 16, which passes it", thread=16)
 def meeting_without_the_caller(x, m, out, bug):
     if device.lane_id < 16 + bug:
         device.syncwarp(0xFFFF)  # here

@@ -235,7 +235,7 @@ def test_dlpack_goes_first():
 
 def test_addresses_are_checked_where_there_is_a_gpu():
     with installed() as gpu:
-        with pytest.raises(LaunchError, match=f"{ADDRESS:#x}, which is no memory that the GPU reaches"):
+        with pytest.raises(LaunchError, match=f"{ADDRESS:#x}, which is not memory that the GPU can access"):
             view_of(Fake())
         gpu.foreign_addresses.add(ADDRESS)
         assert view_of(Fake()).ordinal == 0

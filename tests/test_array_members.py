@@ -254,7 +254,7 @@ def test_what_is_reported():
     assert "not an element of an array" in refusal(shared, weighted, out)
     assert "Grid.data is of type array<float32, 2, C>, not array<int32" in refusal(wrong, weighted, out)
     assert "cannot be printed" in refusal(shown, weighted, out)
-    assert "Grid has array members, and is no constant" in refusal(captured, weighted, out)
+    assert "Grid has array members, so it cannot be a constant" in refusal(captured, weighted, out)
 
     class Late:
         """An array that only says at a launch what it is."""

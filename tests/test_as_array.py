@@ -126,11 +126,13 @@ def test_gpus():
         other = device.as_array(x, stream=GpuStream(8, 0))
         assert gpu.names()[-2:] == ["cuEventRecord", "cuStreamWaitEvent"]  # stream 8 waits for the work of 7
         assert other._view.stream == 7 and other.stream.handle == 8
-        with pytest.raises(LaunchError, match=r"'x' of shape \(2, 3\).* on GPU 0 is not where a stream of GPU 1 works"):
+        with pytest.raises(
+            LaunchError, match=r"'x' of shape \(2, 3\).* on GPU 0 is not in memory that a stream of GPU 1 can access"
+        ):
             device.as_array(x, stream=GpuStream(7, 1))
-        with pytest.raises(LaunchError, match="on GPU 0 is not where a CPU stream works"):
+        with pytest.raises(LaunchError, match="on GPU 0 is not in memory that a CPU stream can access"):
             device.as_array(x, stream=device.cpu_stream())
-        with pytest.raises(LaunchError, match="in host memory is not where a stream of GPU 0 works"):
+        with pytest.raises(LaunchError, match="in host memory is not in memory that a stream of GPU 0 can access"):
             device.as_array(np.zeros(3), stream=GpuStream(7, 0))
 
 

@@ -247,7 +247,7 @@ def test_an_index_may_have_ways(stream):
         ("[s.inner][0].a = 3", "no variable holds"),
         ("s.twice.a = 3", "no member 'twice'"),
         ("t = (s, 2); t[device.tid(1)].n = 3", "its items have no common type"),
-        ("v.x += (v := float32x2(5, 6)).y if s.n else 0", "changes what is assigned to"),
+        ("v.x += (v := float32x2(5, 6)).y if s.n else 0", "changes its target"),
         ("s.z = 3", "no member 'z'"),
         ("v.z = 3", "cannot be assigned to"),
         ("v[2] = 3", "no index 2"),

@@ -352,7 +352,7 @@ def test_assemblers_take_all_of_it(target):
         (device.float32x2, "cell.add(v[0])", "atomic add is not for vector<float32, 2>", "it is for int32"),
         (device.complex64, "cell.add(v[0])", "atomic add is not for complex64", "it is for int32"),
         (device.complex128, "cell.exch(v[0])", "up to 8 bytes, but complex128 has 16", "load and store"),
-        (device.float32, "cell.store(1j)", "the constant 1j has no place in float32", ""),
+        (device.float32, "cell.store(1j)", "the constant 1j does not fit float32", ""),
         (device.float32, "cell.store(device.complex64(v[0]))", "complex64", ""),
         (device.bfloat16, "cell.add(v[0])", "atomic add is not for bfloat16", "it is for int32"),
         (device.float32x2, "cell.store(1)", "atomic store of vector<float32, 2> takes one, not int 1", ""),

@@ -646,7 +646,7 @@ def test_orders_and_scopes_that_there_are_not(method):
     for order in ORDERS:
         if order not in orders_of(method):
             text = refusal(A + f"{call}{order!r})")
-            assert f"memory={order!r} is no memory order of " in text
+            assert f"memory={order!r} is not a memory order for " in text
             assert f"help: write one of {', '.join(map(repr, orders_of(method)))}" in text
     for wrong in ("'strong'", "5", "None", "'seq-cst'"):
         text = refusal(A + f"{call}{wrong})")
@@ -724,7 +724,7 @@ def test_an_atomic_of_ones_own_cannot_leave_its_function():
     def make():
         return device.Atomic(np.int32)
 
-    assert "its local arrays end with it" in refusal("a = make(); a.add(1)", make=make)
+    assert "its local arrays do not exist after it returns" in refusal("a = make(); a.add(1)", make=make)
 
 
 @pytest.mark.parametrize("method", [*TYPES, "notify_one", "notify_all"])

@@ -192,7 +192,7 @@ def test_a_wrong_header_is_an_error_at_its_line(tmp_path, text, reason, line):
     with pytest.raises(device.CompileError, match=reason) as caught:
         device.bindings(file)
     assert (caught.value.location.file, caught.value.location.line) == (str(file), line)
-    assert caught.value.help == "correct the header; folders of others are include=…, macros define=…"
+    assert caught.value.help == "correct the header; pass folders of other headers as include=…, and macros as define=…"
     file.write_text("__device__ float f(float);")
     assert shown(device.bindings(file).f) == ["float32", "float32"]
 

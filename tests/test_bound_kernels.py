@@ -107,11 +107,11 @@ def test_other_mistakes():
     x, stream = np.zeros(4, np.int32), device.cpu_stream()
     with pytest.raises(LaunchError, match="lacks an argument for 'x'"):
         fill_32(stream=stream)
-    with pytest.raises(LaunchError, match="grid='no' is no size of a grid"):
+    with pytest.raises(LaunchError, match="grid='no' is not a size of a grid"):
         fill.bind(grid=lambda *_: "no", block=1)(x, stream=stream)
     with pytest.raises(ZeroDivisionError):
         fill.bind(grid=lambda *_: 1 // 0, block=1)(x, stream=stream)
-    with pytest.raises(TypeError, match="a launch takes grid or threads, and got neither"):
+    with pytest.raises(TypeError, match="a launch takes grid or threads, not neither"):
         fill.bind(block=1)
     fill_32(x, stream=stream)
     assert x.tolist() == [32, 5, 5, 5]

@@ -205,7 +205,7 @@ def test_kernels_that_are_not_interoperable_have_no_header(folder):
         (["kernels.py:saxpy"], "saxpy takes 3 arguments, not 0"),
         (["kernels.py:nothing"], "KeyError: 'nothing'"),
         (["kernels.py:hinted", "kernels.py:shift", "--signature", "float32"], "2 kernels have 1 signatures"),
-        (["kernels.py:hinted", "kernels.py:hinted"], "two functions have one name"),
+        (["kernels.py:hinted", "kernels.py:hinted"], "two functions have the same name"),
         (["kernels.py:hinted", "--target", "sm_91"], "no architecture 'sm_91'"),
         (["kernels.py:shift", "--signature", "ArrayType(float32, 1), int8", "--signature", ""], "has no member|y"),
     ],

@@ -109,7 +109,7 @@ def test_a_folder_that_others_may_write_is_not_used(store: Store, mode: int, cap
     with caplog.at_level(logging.WARNING, "cuda_device"):
         assert store.get(KEY) is None
         assert not store.put(key(1), DATA)
-    assert caplog.text.count("others may write it") == 1
+    assert caplog.text.count("other users can write to it") == 1
     store.folder.chmod(0o755)
     assert store.get(KEY) == DATA
 

@@ -100,7 +100,7 @@ def test_bounds_are_checked():
         ('device.cache_load(i, 0, "cs")', "takes an array in global memory, not int32"),
         ('device.cache_load(device.shared_array(4, x.dtype), 0, "cs")', "takes an array in global memory"),
         ('device.cache_load(w, 0, "cs")', "takes aligned numbers and vectors of 1, 2, 4, 8 or 16 bytes"),
-        ('device.cache_store(x, 0, 1j, "cs")', "the constant 1j has no place in float32"),
+        ('device.cache_store(x, 0, 1j, "cs")', "the constant 1j does not fit float32"),
     ],
 )
 def test_wrong_uses(statement, reason):

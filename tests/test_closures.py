@@ -533,9 +533,9 @@ def a_list_gets_a_function_that_captured_it(x):
 @pytest.mark.parametrize(
     ("function", "match"),
     [
-        (a_list_holds_itself, "a list cannot hold itself, nor a function that captured it"),
-        (a_list_gets_a_function_that_captured_it, "a list cannot hold itself, nor a function that captured it"),
-        (differs_at_a_join, "on one way"),
+        (a_list_holds_itself, "a list cannot contain itself or a function that captured it"),
+        (a_list_gets_a_function_that_captured_it, "a list cannot contain itself or a function that captured it"),
+        (differs_at_a_join, "on one path"),
         (captures_nothing_yet, "'y' of the enclosing function has no value yet"),
         (lambda x: (lambda a: a)(x, x), "takes 1 argument, not 2"),
         (lambda x: (lambda a, b: a)(x), "lacks an argument for 'b'"),

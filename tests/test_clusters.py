@@ -179,9 +179,9 @@ def test_prepared_and_bound_launches(clusters):
         (16, "16 blocks along x, where 1 to 8 are possible\n  help: use smaller clusters"),
         (0, "0 blocks along x"),
         ((4, 4), "a cluster has 8 blocks at most"),
-        (3, r"grid=\(8, 1, 1\) is no multiple of cluster=\(3, 1, 1\)"),
-        ((1, 2), "is no multiple of"),
-        ("two", "is no size of a cluster"),
+        (3, r"grid=\(8, 1, 1\) is not a multiple of cluster=\(3, 1, 1\)"),
+        ((1, 2), "is not a multiple of"),
+        ("two", "is not a size of a cluster"),
     ],
 )
 def test_sizes_that_cannot_be(cluster, reason):
@@ -311,7 +311,7 @@ def test_the_driver_is_told():
         for _ in range(12):  # the driver knows of these
             device.launch(compiled, x, x, grid=8, block=BLOCK, stream=stream)
         assert gpu.names().count("cuLaunchKernel") == 12 and len(configs) == 24
-        with pytest.raises(LaunchError, match="no multiple"):  # never machine code, which would not see it
+        with pytest.raises(LaunchError, match="not a multiple"):  # never machine code, which would not see it
             device.launch(compiled, x, x, grid=7, block=BLOCK, stream=stream)
         gpu.cuLaunchKernelEx = lambda *_: (1,)
         with pytest.raises(LaunchError, match=r"of \(32, 1, 1\) threads in clusters of \(8, 1, 1\)"):

@@ -863,7 +863,7 @@ def test_no_complex_number_becomes_a_real_one():
         x[0] = total
 
     for function in (element, constant, part_of_slice, variable):
-        error = refused(function, Z, X, match="has no place in float32")
+        error = refused(function, Z, X, match="does not fit float32")
         assert ".real" in error.help
 
 

@@ -133,7 +133,7 @@ def test_vectors_and_structs(stream):
         (lambda i: WEIGHTS + 1, "is not defined"),
         (lambda i: np.zeros(1 << 22)[i], "cannot be called"),
         (lambda i: NAMES[i], "not a type of device code"),
-        (lambda i: LARGE[i], "are the most"),
+        (lambda i: LARGE[i], "the limit is"),
         (lambda i: WEIGHTS.sort(), "cannot be called"),
     ],
 )

@@ -1260,7 +1260,7 @@ def kernel(a, b, out):
     scope = {}
     exec(text, scope)
     a = np.zeros(2, np.int32)
-    with pytest.raises(device.CompileError, match="int32 on one way here and array<int32, 1, C> on another"):
+    with pytest.raises(device.CompileError, match="int32 on one path here and array<int32, 1, C> on another"):
         device.launch(
             device.kernel(scope["kernel"]), a, a.copy(), a.copy(), grid=1, block=1, stream=device.cpu_stream()
         )

@@ -263,9 +263,9 @@ def test_the_cpu_stream_has_no_cpp():
     ("arguments", "match"),
     [
         ((3, {}), "C.. as text, or a file as pathlib.Path"),
-        (("scaled.cu", {}), "name of a file, and no C.."),
+        (("scaled.cu", {}), "name of a file, not C.."),
         ((SCALED, {"std": "c++98"}), "there are 'c..03'"),
-        ((SCALED, {"define": {"a b": 1}}), "'a b' is no name of a macro"),
+        ((SCALED, {"define": {"a b": 1}}), "'a b' is not the name of a macro"),
         ((SCALED, {"include": 3}), "not iterable"),
     ],
 )
@@ -294,6 +294,6 @@ def test_bitcode_is_compiled_for_the_target(tmp_path):
 def test_bitcode_that_is_none(tmp_path):
     file = tmp_path / "scaled.bc"
     file.write_bytes(b"BC\xc0\xdeand so on")
-    assert "is no bitcode that LLVM reads" in refused(calling(file)).reason
+    assert "is not bitcode that LLVM can read" in refused(calling(file)).reason
     file.write_bytes(llvm.read(BITCODE.replace("nvptx64-nvidia-cuda", "x86_64-linux-gnu")).bitcode())
-    assert re.search("is bitcode for x86_64.*, and not for a GPU", refused(calling(file)).reason)
+    assert re.search("is bitcode for x86_64.*, not for a GPU", refused(calling(file)).reason)

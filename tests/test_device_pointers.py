@@ -470,7 +470,7 @@ WORDS = {
     "index_void": "cast", "move_void": "cast", "array_of_void": "cast", "write_const": "read-only",
     "write_cast_const": "read-only", "atomic_const": "read-only", "slice_it": "p.array", "by_float": "integers",
     "multiply": "no operator *", "other_type": "cast", "bad_cast": "cast", "wrong_strides": "strides",
-    "float_shape": "no integer", "no_attribute": "address", "few_indices": "indices", "store_array": "cannot be set",
+    "float_shape": "not an integer", "no_attribute": "address", "few_indices": "indices", "store_array": "cannot be set",
     "compare_float": "compared with",
 }  # fmt: skip
 
@@ -512,9 +512,9 @@ CONSTANT_ONES.flags.writeable = False
 @pytest.mark.parametrize(
     "value, words",
     [
-        (-4, "no address"),
-        (2**64, "no address"),
-        (6, "no multiple of 4"),
+        (-4, "not an address"),
+        (2**64, "not an address"),
+        (6, "not a multiple of 4"),
         (None, "None"),
         (1.5, "float"),
         (True, "bool"),

@@ -619,15 +619,15 @@ def loops_over_two_kinds(n):
     ("function", "match"),
     [
         (loops_over_two_kinds, "int . tuple<int, int> is not defined"),
-        (lambda n: sum(runs_through_itself(n)), "runs through itself"),
+        (lambda n: sum(runs_through_itself(n)), "iterates over itself"),
         (lambda n: sum(gives_a_value()), "a generator that returns a value"),
-        (lambda n: [v for v in numbers_from(n)], "is not known at compile time|must be known|on one way"),  # noqa: C416
+        (lambda n: [v for v in numbers_from(n)], "is not known at compile time|must be known|on one path"),  # noqa: C416
         (lambda n: next((n, 1)), "next takes an iterator, not tuple"),
         (lambda n: next([n, 1]), "next takes an iterator, not a list"),
-        (keeps_two, "on one way here"),
+        (keeps_two, "on one path here"),
         (
             parts_at_run_time,
-            "(?s)an iterator of a tuple or list on one way here.*the position of a tuple's iterator must be known",
+            "(?s)an iterator of a tuple or list on one path here.*the position of a tuple's iterator must be known",
         ),
     ],
 )

@@ -132,7 +132,7 @@ def test_wrong_uses(stream):
     def call():
         raise AssertionError
 
-    with graph, pytest.raises(LaunchError, match="the stream is captured into a graph"):
+    with graph, pytest.raises(LaunchError, match="the stream is being captured into a graph"):
         call(stream=graph.stream)
 
 

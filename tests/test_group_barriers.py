@@ -89,7 +89,7 @@ def one_is_missing(flags, absent, how, timeout):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (0, r"TimeoutError: rank 1 has not come to the barrier where rank {} waits"),
+        (0, r"TimeoutError: rank 1 has not reached the barrier where rank {} waits"),
         (1, r"TimeoutError: rank 1 has not signalled to rank {}"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_device_that_does_not_come_back_is_named():
     assert caught.value.ranks == [0, 2]
     for error in caught.value.exceptions:
         assert isinstance(error, TimeoutError)
-        assert re.match(r"rank [02] \(CPU\) has not come back from launching meet after 0\.3 seconds", str(error))
+        assert re.match(r"rank [02] \(CPU\) has not returned from launching meet after 0\.3 seconds", str(error))
     group.timeout = 60
     launch_group(group, meet, group.arrays(3, int32), -1, grid=1, block=1)
     group.synchronize()
@@ -111,7 +111,7 @@ def test_what_waits_for_one_that_failed_is_stopped(monkeypatch):
         0: TimeoutError, 1: device.KernelError, 2: TimeoutError,
     }  # fmt: skip
     assert "rank 1 gives up" in str(errors[1]) and errors[1].__notes__ == ["on rank 1 (CPU)"]
-    assert "rank 0 (CPU) has not come back from launching fails_on after another one had failed" in str(errors[0])
+    assert "rank 0 (CPU) has not returned from launching fails_on after another one had failed" in str(errors[0])
     launch_group(group, meet, group.arrays(3, int32), -1, grid=1, block=1)
 
 
@@ -143,7 +143,7 @@ def test_an_interrupt_ends_the_waiting():
         (r"rank 0 \(CPU\): argument 1 is a list of 3 items for 2 devices", {"x": [1, 2, 3]}),
         (r"rank 1 \(CPU\): the argument 'x' is of type set", {"x": [np.zeros(4, np.float32), {1}]}),
         (
-            r"rank 0 \(CPU\): argument 0 is of <DeviceGroup of rank 0 \(CPU\)>, and not of",
+            r"rank 0 \(CPU\): argument 0 belongs to <DeviceGroup of rank 0 \(CPU\)>, not to",
             {"g": cpu_group(1).arrays(4)},
         ),
         (r"rank 0 \(CPU\): block=2000", {"block": 2000}),

@@ -158,11 +158,11 @@ def test_what_is_no_group():
         with pytest.raises(LaunchError, match=message):
             DeviceGroup(wrong)
     with fake_driver.installed(devices=2):
-        with pytest.raises(LaunchError, match="there is no GPU 2\n  help: GPUs 0 to 1 are there"):
+        with pytest.raises(LaunchError, match="there is no GPU 2\n  help: GPUs 0 to 1 exist"):
             DeviceGroup([0, 2])
         with pytest.raises(LaunchError, match=r"not of both: rank 0 \(GPU 0\), rank 1 \(CPU\)"):
             DeviceGroup([0, device.cpu_stream()])
-        with pytest.raises(LaunchError, match=r"streams= are on \[1, 0\], and not on the devices \[0, 1\]"):
+        with pytest.raises(LaunchError, match=r"streams= are on \[1, 0\], not on the devices \[0, 1\]"):
             DeviceGroup([0, 1], [GpuStream(7, 1), GpuStream(8, 0)])
     with fake_driver.no_gpu(), pytest.raises(LaunchError, match="no GPU is usable here"):
         DeviceGroup([0])

@@ -96,7 +96,7 @@ def test_what_the_driver_refuses_is_an_error(gpu):
         total((X,), stream=GpuStream(7, 0))
     gpu.failing.clear()
     gpu.capturing.add(7)
-    with pytest.raises(LaunchError, match="the stream is captured into a graph"):
+    with pytest.raises(LaunchError, match="the stream is being captured into a graph"):
         total((X,), stream=GpuStream(7, 0))
     gpu.capturing.clear()
     assert total((X,), stream=GpuStream(7, 0)).result(0) == 6

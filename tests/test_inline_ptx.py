@@ -169,7 +169,7 @@ def test_the_cpu_needs_a_function():
         device.launch(wrong("device.ptx('exit;')"), np.zeros(4), grid=1, block=1, stream=device.cpu_stream())
     assert "host=" in caught.value.help
     source = "device.ptx('mov.u32 $0, 1;', result=device.int32, host=lambda: x)"
-    with pytest.raises(CompileError, match="host of ptx gives array<float64, 1, C> where int32 is due"):
+    with pytest.raises(CompileError, match="host of ptx returns array<float64, 1, C> instead of int32"):
         device.launch(wrong(source), np.zeros(4), grid=1, block=1, stream=device.cpu_stream())
     with pytest.raises(device.DeviceOnlyError, match="host="):
         device.ptx("exit;")
@@ -177,7 +177,7 @@ def test_the_cpu_needs_a_function():
 
 def test_an_instruction_that_does_not_exist_is_the_programs_mistake():
     kernel = wrong("device.ptx('fly.u32 $0, $0;', i)")
-    with pytest.raises(CompileError, match=r"does not take the PTX 'fly\.u32 %r\d+, %r\d+;'") as caught:
+    with pytest.raises(CompileError, match=r"does not accept the PTX 'fly\.u32 %r\d+, %r\d+;'") as caught:
         device.compile(kernel, np.zeros(4))
     assert caught.value.location.line == 3
     assert "PTX ISA" in caught.value.help

@@ -338,7 +338,7 @@ def test_strides_that_are_no_multiples_of_elements_cannot_be_described():
     records = np.zeros(4, np.dtype([("a", device.numpy_dtype(device.float32x3)), ("b", np.float32)]))["a"]
     argument = read(records, "x", device.cpu_stream())
     with pytest.raises(
-        device.LaunchError, match=r"'x': its strides \(16,\) are no multiples of its elements' 12 bytes"
+        device.LaunchError, match=r"'x': its strides \(16,\) are not multiples of its elements' 12 bytes"
     ):
         describe([argument], ["x"])
 
@@ -346,7 +346,7 @@ def test_strides_that_are_no_multiples_of_elements_cannot_be_described():
     def kernel(x):
         x[0] = x[1]
 
-    with pytest.raises(device.LaunchError, match="are no multiples of its elements"):
+    with pytest.raises(device.LaunchError, match="are not multiples of its elements"):
         device.launch(kernel, records, grid=1, block=1, stream=device.cpu_stream())
 
     @device.func(interop=True)

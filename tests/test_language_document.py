@@ -26,31 +26,31 @@ from cuda_device.library.table import ALL
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
 BEGINNING = """# The Python of device code
 
-Kernels and the functions that they call are written in the part of Python that this page describes. Using anything else is a
-`CompileError`, which shows the line and says what to write instead. The lists are made from the compiler's tables (`pytest
-tests/test_language_document.py --update-golden`), and a test compares them.
+This page describes the subset of Python that you can use in kernels and in the functions that they call. Anything else raises a
+`CompileError` that shows the line and says what to write instead. The lists are generated from the compiler's tables (`pytest
+tests/test_language_document.py --update-golden`), and a test checks that they are up to date.
 
 ## Statements
 
-Device code can use every statement except those [below](#what-is-missing): control flow nested in any way, functions,
-closures, lambdas, recursion, comprehensions, `match`, unpacking, `assert` and `raise`. The compiler infers types, evaluates
-constant expressions, and removes branches whose condition is constant.
+Device code can use every statement except those listed under [What is missing](#what-is-missing): control flow nested in
+any way, functions, closures, lambdas, recursion, comprehensions, `match`, unpacking, `assert` and `raise`. The compiler infers
+types, evaluates constant expressions, and removes branches that a constant condition excludes.
 
 **Lists and dicts** exist at compile time. At every point of the program the compiler knows the length of a list and the keys
-of a dict; the items may be run-time values. Lists can be appended to. Items of both can be assigned to, also through another
-name. A run-time index can read or set an item of a list, if the list has at most 64 items and all have the same type.
+of a dict; the items may be run-time values. You can append to lists and assign to the items of both, also through another name.
+A run-time index can read or set an item of a list if the list has at most 64 items, all of the same type.
 
-**Ranges** can be looped over, tested with `in`, measured with `len` and reversed. They cannot be indexed, sliced or compared.
-A slice is written in the index, as in `x[a:b]`.
+**Ranges** support loops, `in`, `len` and `reversed`. You cannot index, slice or compare them. A slice must be written inside the
+index, as in `x[a:b]`.
 
 **Strings** are constants. f-strings may contain run-time values in `print`, `assert` and `raise`.
 
-**Enumerations:** members are constants; those of `enum.IntEnum` and `enum.IntFlag` are numbers.
+**Enumerations:** members are constants. Members of `enum.IntEnum` and `enum.IntFlag` are also numbers.
 
 **Iterators** (`iter`, `zip`, `map`, and generators with `yield` and `yield from`) can be stored, passed to functions and
-advanced with `next`. As in Python, an iterator can be consumed once. The number of its values may depend on run-time values.
-An iterator over a tuple or list must have reached the same position on every path that leads to a point of the program,
-except in generators that select numbers of a tuple or list with `if`: these become loops at run time.
+advanced with `next`. As in Python, you can consume an iterator only once. The number of values it yields may depend on
+run-time values. Where control flow joins, an iterator over a tuple or list must have reached the same position on every path.
+Generators that select numbers of a tuple or list with `if` are an exception: they become loops at run time.
 """
 
 

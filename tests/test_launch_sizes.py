@@ -91,12 +91,12 @@ def test_a_kernels_own_parameter_of_that_name():
 @pytest.mark.parametrize(
     ("named", "reason"),
     [
-        ({"grid": 1, "threads": 5, "block": 1}, "a launch takes grid or threads, and got both"),
-        ({"block": 1}, "a launch takes grid or threads, and got neither"),
-        ({"grid": 1}, "a launch with grid takes block, too"),
-        ({"grid": 1, "block": "best"}, "block='best' is no size of a block"),
+        ({"grid": 1, "threads": 5, "block": 1}, "a launch takes grid or threads, not both"),
+        ({"block": 1}, "a launch takes grid or threads, not neither"),
+        ({"grid": 1}, "a launch with grid needs block, too"),
+        ({"grid": 1, "block": "best"}, "block='best' is not a size of a block"),
         ({"threads": 0, "block": 1}, "threads=0: 0 threads along x"),
-        ({"threads": "all", "block": 1}, "threads='all' is no number of threads"),
+        ({"threads": "all", "block": 1}, "threads='all' is not a number of threads"),
         ({"threads": 5, "block": 2000}, "block=2000: 2000 threads along x"),
         ({"threads": (1, 1 << 20), "block": 8}, "grid=.*1048576 blocks along y"),
     ],

@@ -245,7 +245,7 @@ def test_finished_cubins():
 @pytest.mark.parametrize("link", [3, [None], "file.ptx".split], ids=["number", "none", "method"])
 def test_links_that_are_none(link):
     for decorator in (device.extern, device.func, device.kernel):
-        with pytest.raises(TypeError, match="takes files, bytes, cuda_source.…., or what device.compile gives"):
+        with pytest.raises(TypeError, match="takes files, bytes, cuda_source.…., or results of device.compile"):
             decorator(link=link)
 
 
@@ -355,7 +355,7 @@ def test_code_for_another_architecture_cannot_be_linked(pair):
         device.CompileError, match=f"^doubled was compiled for {made_for}, and cannot .* a kernel for {target}"
     ) as caught:
         linked_to(made_for, target)
-    assert caught.value.help == "give what was made for this architecture, or PTX"
+    assert caught.value.help == "link code for this architecture, or PTX"
 
 
 @pytest.mark.parametrize("pair", ["sm_80 sm_80", "sm_80 sm_89", "sm_86 sm_87", "sm_90 sm_90a", "sm_100 sm_103"])
@@ -365,7 +365,7 @@ def test_code_for_an_older_architecture_of_a_generation_is_linked(pair):
     except device.CompileError as error:  # nvJitLink 13.0 takes fewer pairs than 13.1
         assert pair in ("sm_86 sm_87", "sm_100 sm_103") and not links_newer_pairs()
         assert "cannot link the kernel to doubled: " in str(error)
-        assert error.help == "give what was made for this architecture"
+        assert error.help == "link code for this architecture"
 
 
 def links_newer_pairs():
@@ -391,7 +391,7 @@ def test_other_threads_link_after_one_that_cannot():
         pytest.skip("nvJitLink 13.0 links the cubin that newer versions refuse")
     with pytest.raises(device.CompileError, match="cannot link the kernel to doubled: .*bad input") as caught:
         linked_to("sm_90a", "sm_90")
-    assert caught.value.help == "give what was made for this architecture"
+    assert caught.value.help == "link code for this architecture"
     made = []
     threads = [
         threading.Thread(target=lambda: made.append(cubin.assemble(EMPTY, SM_90)), daemon=True),
@@ -440,7 +440,7 @@ def test_a_declaration_without_a_body_is_not_for_the_cpu():
         device.CompileError, match="text_hint is a function of CUDA C.*, and its stub has no body"
     ) as caught:
         device.launch(kernel, np.zeros(1, np.float32), grid=1, block=1, stream=device.cpu_stream())
-    assert caught.value.help == "let the body do the same in Python"
+    assert caught.value.help == "write the same computation in Python as its body"
 
 
 def test_members_of_packed_elements_are_not_aligned_as_cpp_has_it():

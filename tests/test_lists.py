@@ -608,31 +608,31 @@ def test_lists_change_as_in_python(stream, name):
     [
         (
             "xs = []\nwhile len(xs) < n:\n    xs.append(n)\nreturn 1",
-            "a list of 0 items on one way here and a list of 1 item",
+            "a list of 0 items on one path here and a list of 1 item",
         ),
         (
             "xs = [1]\nif n > 3:\n    xs.append(2)\nreturn len(xs)",
-            "a list of 1 item on one way here and a list of 2 items",
+            "a list of 1 item on one path here and a list of 2 items",
         ),
-        ("p, q = [1], [2]\nr = p if n > 3 else q\nr[0] = 9\nreturn p[0]", "which list this is depends on the way"),
+        ("p, q = [1], [2]\nr = p if n > 3 else q\nr[0] = 9\nreturn p[0]", "which list this is depends on the path"),
         (
             "xs = [0] * 65\nxs[n] = 1\nreturn xs[0]",
             "a list of 65 items is too long for an assignment by a run-time index",
         ),
         (
             "xs = [0, None]\nxs[n] = 1\nreturn 1",
-            "have no common type, and which one is assigned to only run time knows",
+            "have no common type, and the index is known only at run time",
         ),
         (
             "xs = [(n, 2)]\nif n > 3:\n    xs[0] = (n, 2, 3)\nreturn xs[0][0]",
-            "item 0 of the variable 'xs' is tuple<int, int> on one way here and tuple<int, int, int> on another",
+            "item 0 of the variable 'xs' is tuple<int, int> on one path here and tuple<int, int, int> on another",
         ),
         (
             (
                 "def change(a):\n    v = a[0]\n    v[0] = 7\n    a[0] = [9]\n    if n > 3:\n        v = [3]\n    return v[0]\n"
                 "b = [1]\ny = change([b])\nreturn y + b[0]"
             ),
-            "what has become of a list is not known, as a variable held it or another",
+            "the contents of a list are not known, because a variable may refer to it or to another object",
         ),
         ("xs = [1]\nxs[1] = n\nreturn 1", "there is no index 1 in 1 element"),
         ("xs = [1]\nxs[0.5 * n] = n\nreturn 1", "an index is an integer, not float"),

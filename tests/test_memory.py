@@ -373,7 +373,7 @@ def test_shared_arrays_may_take_what_a_block_has(stream, kib, dynamic):
 def test_the_limit_of_shared_arrays_is_the_architectures(target, kib):
     for output in ("llvm", "cubin") if any(each.available(parse(target)) for each in ASSEMBLERS) else ("llvm",):
         compiled(all_of_it(kib * 1024 - 8000), array(np.int32), output=output, target=target)
-    text = f"the kernel's shared arrays take {kib * 1024 + 1} bytes: {kib * 1024} are the most"
+    text = f"the kernel's shared arrays take {kib * 1024 + 1} bytes: the limit is {kib * 1024}"
     with pytest.raises(device.CompileError, match=text):
         compiled(all_of_it(kib * 1024 - 7999), array(np.int32), output="llvm", target=target)
     stream = device.cpu_stream(target=target)
@@ -383,7 +383,7 @@ def test_the_limit_of_shared_arrays_is_the_architectures(target, kib):
 
 def test_kernels_that_cpp_starts_have_48_kib_of_shared_arrays():
     compiled(all_of_it(40000, interop=True), array(np.int32), output="ptx")
-    with pytest.raises(device.CompileError, match="bytes: 49152 are the most\n.*\n.*\n.*\n.*\n.*shared=…"):
+    with pytest.raises(device.CompileError, match="bytes: the limit is 49152\n.*\n.*\n.*\n.*\n.*shared=…"):
         compiled(all_of_it(48 * 1024, interop=True), array(np.int32), output="ptx")
 
 
@@ -434,7 +434,7 @@ def test_a_local_array_cannot_leave_its_function():
             n, a = make()
             out[0] = a[0]
     """)
-    assert "its local arrays end with it" in text
+    assert "its local arrays do not exist after it returns" in text
     assert "return 5, a" in text
     assert "help: make the array where it is used" in text
 

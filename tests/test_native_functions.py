@@ -265,7 +265,7 @@ def shares(x):
 
 @pytest.mark.parametrize("function", [indexes, waits, prints, shares])
 def test_threads_are_refused(function):
-    with pytest.raises(device.CompileError, match="for the host is called by no kernel, and has no") as caught:
+    with pytest.raises(device.CompileError, match="for the host is not called by a kernel, so it has no") as caught:
         native(function, device.float32)
     assert caught.value.location.file == __file__ and "is_host" in caught.value.help
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_compiled_for_the_host():
     for target, output in (("host", "cubin"), ("sm_90", "object"), ("sm_90", "callable")):
         with pytest.raises(ValueError, match=f"output='{output}': for target='{target}' there are"):
             device.compile(function, float, target=target, output=output)
-    with pytest.raises(device.CompileError, match="whose memory nobody would keep") as caught:
+    with pytest.raises(device.CompileError, match="whose memory would not be kept alive") as caught:
         native(lambda x: x, FLOATS)
     assert caught.value.help
 

@@ -303,7 +303,7 @@ def math_of(x):
     [
         (not_assigned, "'value' is used before it has a value"),
         (deleted, "'value' is used before it has a value"),
-        (of_two_types, "is int on one way here and math_of on another"),
+        (of_two_types, "is int on one path here and math_of on another"),
     ],
 )
 def test_what_has_no_value_or_two_is_refused(function, match):

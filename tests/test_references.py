@@ -395,7 +395,7 @@ def test_references_join_where_control_flow_does(stream):
 
 
 def test_what_has_identity_is_made_in_arrays_only():
-    with pytest.raises(TypeError, match=r"Lock has atomic members, so it lies in an array: .*numpy_dtype\(Lock\)"):
+    with pytest.raises(TypeError, match=r"Lock has atomic members, so it needs an array: .*numpy_dtype\(Lock\)"):
         Lock(1, float32x2(1, 2), 3)
     assert device.zeros(2, Lock, stream=device.cpu_stream()).numpy()["data"].tolist() == [0, 0]
     with pytest.raises(device.CompileError, match="cannot be of a type with atomic members") as caught:
@@ -436,12 +436,12 @@ def test_what_no_atomic_can_hold(make, error, message):
 # Errors in device code
 
 ERRORS = [
-    ("locks[0] = locks[1]", "Lock has atomic members, so it cannot be made, copied or replaced", "m = locks"),
-    ("m = locks[0]; locks[1] = m", "cannot be made, copied", "m = locks"),
-    ("locks[:1] = locks[1:]", "cannot be made, copied", "m = locks"),
-    ("Lock(1, 2, 3)", "cannot be made, copied", r"shared_array\(n, Lock\)"),
-    ("device.replace(locks[0], data=1)", "cannot be made, copied", "m = locks"),
-    ("m = get(locks)", "get returns a reference to Lock, which cannot leave it", "index the array of Lock"),
+    ("locks[0] = locks[1]", "Lock has atomic members, so it cannot be created, copied or replaced", "m = locks"),
+    ("m = locks[0]; locks[1] = m", "cannot be created, copied", "m = locks"),
+    ("locks[:1] = locks[1:]", "cannot be created, copied", "m = locks"),
+    ("Lock(1, 2, 3)", "cannot be created, copied", r"shared_array\(n, Lock\)"),
+    ("device.replace(locks[0], data=1)", "cannot be created, copied", "m = locks"),
+    ("m = get(locks)", "get returns a reference to Lock, which a function cannot return", "index the array of Lock"),
     ("m = pair(locks)", "pair returns a reference to Lock", "index the array of Lock"),
     ("out[0] = locks[0]", "cannot be set to a reference to Lock in global memory", "number"),
     ("out[0] = locks[0].n", "cannot be set to an atomic of int32", r"x.load\(\)"),
@@ -453,7 +453,7 @@ ERRORS = [
     ("locks[0].m.load()", "no member 'm'", "its members are n, extra, data"),
     (
         "o = 'acquire'; if out[0]: o = 'relaxed'; locks[0].n.add(1, o)",
-        "the variable 'o' is 'acquire' on one way here and 'relaxed' on another",
+        "the variable 'o' is 'acquire' on one path here and 'relaxed' on another",
         "",
     ),
     ("locks[0].n.add(1, out[0])", "memory must be a constant expression", "a literal"),
@@ -463,7 +463,11 @@ ERRORS = [
     ("fixed[0].n.load()", "the array is read-only", "can be written"),
     ("fixed[0].data = 1", "the array is read-only", "can be written"),
     ("fixed[0].take()", "the array is read-only", "can be written"),
-    ("s = device.shared_array(1, Lock)[0]; m = locks[0] if out[0] else s; m.take()", "in shared memory on one way", ""),
+    (
+        "s = device.shared_array(1, Lock)[0]; m = locks[0] if out[0] else s; m.take()",
+        "in shared memory on one path",
+        "",
+    ),
     (
         "a = device.Atomic(np.int32); b = a if out[0] else locks[0].n; b.load()",
         "an atomic of int32 in local memory",

@@ -195,7 +195,7 @@ def test_clusters_and_large_shared_arrays_of_saved_kernels(gpu, tmp_path):
     assert clusters == [(8, 1, 1, 32, 1, 1, 80_000 + 100)]
     clustered.launch(x, grid=8, block=32, stream=gpu.stream)  # the driver knows of its clusters
     assert [entry[2:5] for entry in gpu.log if entry[0] == "cuLaunchKernel"] == [((8, 1, 1), (32, 1, 1), 80_000)]
-    with pytest.raises(device.LaunchError, match=r"grid=\(7, 1, 1\) is no multiple of cluster=\(2, 1, 1\)"):
+    with pytest.raises(device.LaunchError, match=r"grid=\(7, 1, 1\) is not a multiple of cluster=\(2, 1, 1\)"):
         clustered.launch(x, grid=7, block=32, stream=gpu.stream)
 
 
@@ -291,7 +291,7 @@ def test_functions_and_texts_are_not_launched(gpu):
         return x + x
 
     for made in (device.compile(twice, float), compiled_saxpy(output="llvm"), compiled_saxpy(output="ir")):
-        with pytest.raises(device.LaunchError, match="is no kernel that a GPU could load") as caught:
+        with pytest.raises(device.LaunchError, match="is not a kernel that a GPU can load") as caught:
             made.launch(1.0, grid=1, block=1, stream=gpu.stream)
         assert caught.value.help
 
@@ -331,10 +331,10 @@ def test_what_cannot_be_loaded(tmp_path):
     index = tmp_path / "saxpy.cubin.json"
     text = index.read_text()
     for changed, match in (
-        ("{}", "no index of compiled kernels"),
-        ("[3", "no index of compiled kernels"),
+        ("{}", "not an index of compiled kernels"),
+        ("[3", "not an index of compiled kernels"),
         (text.replace('"cuda_device": 1', '"cuda_device": 99'), "of format 99"),
-        (text.replace('"symbol"', '"other"'), "no index of compiled kernels"),
+        (text.replace('"symbol"', '"other"'), "not an index of compiled kernels"),
     ):
         index.write_text(changed)
         with pytest.raises(device.LaunchError, match=match):

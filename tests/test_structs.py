@@ -79,7 +79,7 @@ def test_a_struct_says_what_it_is_made_of():
     assert device.float32x2(1, 2).__replace__(x=5) == device.float32x2(5, 2)
     nan = math.nan
     assert Nan(nan, (nan,)) != Nan(nan, (nan,)) and Nan(1.0, (2.0,)) == Nan(1.0, (2.0,))
-    with pytest.raises(TypeError, match="what all vectors are"):
+    with pytest.raises(TypeError, match="the base class of all vectors"):
         device.Vector(1, 2)
 
 
@@ -382,7 +382,7 @@ def test_a_class_that_is_defined_anew_is_another_class():
     def kernel(points):
         points[0] = again(1, 2)
 
-    with pytest.raises(device.CompileError, match="of another class of that name(.|\n)*defined anew"):
+    with pytest.raises(device.CompileError, match="of another class with that name(.|\n)*redefined"):
         device.compile(kernel, device.ArrayType(Point, 1), output="ir")
 
 
@@ -395,9 +395,9 @@ def test_a_struct_neither_inherits_nor_is_inherited_from():
             return 1
 
     for base in (Base, tuple):
-        with pytest.raises(TypeError, match="inherits from nothing"):
+        with pytest.raises(TypeError, match="no base classes"):
             device.struct(type("Derived", (base,), {"__annotations__": {"x": int}}))
-    with pytest.raises(TypeError, match="nothing from a struct"):
+    with pytest.raises(TypeError, match="no subclasses"):
         type("Derived", (Point,), {"__annotations__": {"z": int}})
 
 

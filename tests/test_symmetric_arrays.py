@@ -159,7 +159,7 @@ def test_unequal_parts_are_refused_by_all_processes_which_go_on():
             in found[0]
         )
         assert "the part of rank 1 is (4,) of dtype('int32')" in found[1]
-        assert "help: make the array with one shape and dtype in every process" in found[0]
+        assert "help: create the array with the same shape and dtype in every process" in found[0]
         assert after == [1000, 1002, 1004]
         assert rank in (0, 1)
 

@@ -317,5 +317,5 @@ def test_arrays_join_though_one_is_read_only_or_less_aligned():
         assert out[1] == expected
         with pytest.raises(device.CompileError, match="the array is read-only"):
             device.launch(writes_either, x, y, out, grid=1, block=1, stream=device.cpu_stream())
-    with pytest.raises(device.CompileError, match="array<float64, 1, C> on one way here"):
+    with pytest.raises(device.CompileError, match="array<float64, 1, C> on one path here"):
         device.launch(either, x, x.astype(np.float64), x, grid=1, block=1, stream=device.cpu_stream())

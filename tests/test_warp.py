@@ -866,7 +866,7 @@ def lane_not_in_its_mask(x):
 
 def test_a_lane_outside_of_its_mask_is_reported():
     report = report_of(lane_not_in_its_mask, 40, np.zeros(40, np.int32))
-    assert "the mask 0x00007fff does not name the lane 15, which passes it" in report
+    assert "the mask 0x00007fff does not include the lane 15, which passes it" in report
     assert f"test_warp.py:{line_of(lane_not_in_its_mask, 'shfl_sync')}" in report
     assert "in thread (15, 0, 0) of block (0, 0, 0)" in report
 
@@ -884,7 +884,7 @@ def test_lanes_that_wait_at_a_barrier_meanwhile_are_reported():
     report = report_of(lanes_that_never_come, 32, np.zeros(32, np.int32))
     first, second = (line_of(lanes_that_never_come, text) for text in ("shfl_sync", "syncthreads"))
     assert re.search(rf"deadlock .*\(0\.\.15, 0, 0\) wait at .*:{first}.*\(16\.\.31, 0, 0\) at .*:{second}", report)
-    assert "help: the lanes that a mask names" in report
+    assert "help: all lanes of a mask" in report
 
 
 @device.kernel

@@ -113,8 +113,8 @@ class Reader:
         if self.paths[start] != paths:
             if not self.wanted <= self.kept:
                 raise TooLittleKept
-            help = "give the value a name first, and then assign it"
-            raise CompileError("the value of the assignment changes what is assigned to", self.build.location, help)
+            help = "assign the value to a variable first, and then assign that variable"
+            raise CompileError("the value of the assignment changes its target", self.build.location, help)
         return Edge(self.blocks[start], stack + [self.variable(name) for name in live])
 
     def live(self, start: int) -> list[str]:

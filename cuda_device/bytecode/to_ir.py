@@ -84,7 +84,7 @@ def _refuse(code: CodeType, reading: str) -> None:
         raise CompileError("device code cannot be a coroutine", place, "remove the word async")
     if code.co_flags & GENERATOR and not reading:
         raise CompileError(
-            f"{code.co_qualname} is a generator, which cannot be compiled alone",
+            f"{code.co_qualname} is a generator, which cannot be compiled on its own",
             place,
             "call it in a for loop of a kernel or function",
         )

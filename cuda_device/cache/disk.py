@@ -146,7 +146,7 @@ class Store:
         try:
             private = _is_private(os.fstat(folder))
             if not private:
-                self._complain(logs.WARNING, "belongs to somebody else, or others may write it (chmod go-w)")
+                self._complain(logs.WARNING, "belongs to another user, or other users can write to it (chmod go-w)")
             yield folder if private else None
         finally:
             os.close(folder)
@@ -190,7 +190,7 @@ class Store:
         """Logs what is wrong with the folder, once."""
         if what not in self._complaints:
             self._complaints.add(what)
-            logs.say(level, "the cache %s %s: compiled kernels are not kept there", self.folder, what)
+            logs.say(level, "the cache %s %s: compiled kernels are not stored there", self.folder, what)
 
 
 def _name(key: bytes) -> str:

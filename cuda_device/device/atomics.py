@@ -243,17 +243,17 @@ def _choice(known: Known, kind: type[Choice], name: str, allowed: Sequence[Choic
     value = constant_of(known, name)
     if not isinstance(value, str) or value not in list(kind):
         raise CompileError(
-            f"{name}={value!r}: there is no such {what.split(' of ')[0]}",
+            f"{name}={value!r}: there is no such {what.split(' for ')[0]}",
             help=f"write one of {', '.join(repr(str(each)) for each in kind)}",
         )
     if value not in allowed:
         choices = ", ".join(repr(str(each)) for each in allowed)
-        raise CompileError(f"{name}={value!r} is no {what}", help=f"write one of {choices}")
+        raise CompileError(f"{name}={value!r} is not a {what}", help=f"write one of {choices}")
     return kind(str(value))
 
 
 def _ordering(memory: Known, scope: Known, allowed: Sequence[Order], operation: str) -> tuple[str, str]:
-    order = _choice(memory, Order, "memory", allowed, f"memory order of {operation}")
+    order = _choice(memory, Order, "memory", allowed, f"memory order for {operation}")
     where = _choice(scope, Scope, "scope", tuple(Scope), "thread scope")
     return str(order), str(where)
 

@@ -59,7 +59,7 @@ def constant_as(value: object, type: Any) -> object:
     if not isinstance(type, _class) or (isinstance(value, type) and not is_bool):
         return value
     if is_bool or not (type in PYTHON or issubclass(type, np.generic)):
-        raise TypeError(f"{value!r} is no {type.__name__}")
+        raise TypeError(f"{value!r} is not of type {type.__name__}")
     try:
         return convert(value, number_of(type), "the constant")
     except OverflowError as error:

@@ -203,9 +203,7 @@ _RESERVED = re.compile(
 def check_symbol(name: str) -> None:
     """Raises `TypeError` for what cannot be the name of an interoperable function, which is its symbol."""
     if name in CPP_WORDS or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or _RESERVED.fullmatch(name):
-        raise TypeError(
-            f"{name!r} cannot be the name of an interoperable function: give it one that is a name in CUDA C++"
-        )
+        raise TypeError(f"{name!r} cannot be the name of an interoperable function: choose a name that CUDA C++ allows")
 
 
 RESERVED = ("grid", "block", "stream", "shared")
@@ -372,7 +370,7 @@ def links_of(given: Any, who: str) -> tuple[Any, ...]:
         holds_code = hasattr(item, "code") or hasattr(item, "compiled")
         if not isinstance(item, (str, bytes, os.PathLike)) and not holds_code:
             raise TypeError(
-                f"{who}(link=…) takes files, bytes, cuda_source(…), or what device.compile gives, not {item!r}"
+                f"{who}(link=…) takes files, bytes, cuda_source(…), or results of device.compile, not {item!r}"
             )
     return each
 
@@ -504,7 +502,7 @@ class Extern(DecoratedFunction):
         super().__init__(underlying)
         self.cpp, self.link = cpp, tuple(link)
         if cpp is not None and symbol is not None:
-            raise TypeError("@extern takes symbol=… or cpp=…: what C++ calls otherwise gets a symbol of ours")
+            raise TypeError("@extern takes either symbol=… or cpp=…: with cpp=…, the symbol is generated")
         self.parameters, self.result = _types(underlying)
         if cpp is not None:
             if not isinstance(cpp, str) or not re.fullmatch(r"[\w:<>, *&()+-]+", cpp):
@@ -556,7 +554,7 @@ def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
     for name in (*parameter_names(stub.__code__), "return"):
         if name not in hints:
             what = "type of its result (-> None for void)" if name == "return" else f"type of its parameter {name!r}"
-            raise TypeError(f"{shown} lacks the {what}, which C++ has to know")
+            raise TypeError(f"{shown} lacks the {what}, which C++ needs")
         try:
             type = exchanged(type_of_hint(hints[name]))
             representation(type)

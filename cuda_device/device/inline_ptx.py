@@ -65,7 +65,7 @@ def results_of(result: object) -> tuple[Number, ...]:
     found = tuple(host_number_of(kind) if isinstance(kind, type) else None for kind in kinds)
     for number, kind in zip(found, kinds, strict=True):
         if number is None or not is_register(number):
-            raise TypeError(f"result of ptx is a number type of 16, 32 or 64 bits, or a tuple of such, not {kind!r}")
+            raise TypeError(f"result of ptx is a number type of 16, 32 or 64 bits, or a tuple of these, not {kind!r}")
     return found  # type: ignore[return-value]
 
 

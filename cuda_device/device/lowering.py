@@ -168,7 +168,7 @@ class Lowering(Builder):
         holds = self.compare("==", rest, self.number(model.UINT64, 0))
         self.check(
             holds,
-            f"{what} at the address {{0:#x}}, which is no multiple of {align}",
+            f"{what} at the address {{0:#x}}, which is not a multiple of {align}",
             address,
             help=f"begin at a multiple of {align} bytes",
         )

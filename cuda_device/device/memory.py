@@ -152,7 +152,7 @@ def _infer_constant(arguments: Sequence[Known]) -> Typed:
     assert isinstance(elements, np.ndarray)
     if elements.nbytes > _MOST_CONSTANT_BYTES:
         raise CompileError(
-            f"an array constant has {elements.nbytes} bytes: {_MOST_CONSTANT_BYTES} are the most",
+            f"an array constant has {elements.nbytes} bytes: the limit is {_MOST_CONSTANT_BYTES}",
             help="pass the array to the kernel as an argument",
         )
     element = _element(elements.dtype)

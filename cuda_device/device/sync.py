@@ -271,7 +271,7 @@ def _lower_own_mask(build: Lowering, tree: Tree) -> Value:
         own = _own_lane(build)
         build.check(
             _has_lane(build, mask, own),
-            "the mask {0:#010x} does not name the lane {1}, which passes it",
+            "the mask {0:#010x} does not include the lane {1}, which passes it",
             build.convert(mask, UINT32),
             own,
             help="a lane that calls a warp operation must be in its own mask",

@@ -47,7 +47,7 @@ class DeviceGroup:
         on_gpu = [isinstance(stream, GpuStream) for stream in self.streams]
         if any(on_gpu) and not all(on_gpu):
             shown = ", ".join(map(self.name, range(len(self))))
-            raise LaunchError(f"a group is of GPUs or of CPU streams, not of both: {shown}", "make two groups")
+            raise LaunchError(f"a group consists of GPUs or of CPU streams, not of both: {shown}", "make two groups")
         self.reachable: tuple[tuple[bool, ...], ...] = tuple(
             tuple(_reaches(here, there) for there in self.streams) for here in self.streams
         )
@@ -128,7 +128,7 @@ class DeviceGroup:
                 if not self.reachable[i][j]:
                     raise LaunchError(
                         f"GPU {here.ordinal} cannot reach the memory of GPU {there.ordinal}: {self.name(i)}, {self.name(j)}",
-                        "make groups of GPUs that reach each other: `nvidia-smi topo -p2p r` shows which do",
+                        "make groups of GPUs that can reach each other: `nvidia-smi topo -p2p r` shows which can",
                     )
                 if here.context != there.context:
                     with here.using():
@@ -148,7 +148,7 @@ def _streams_of(devices: list[Any], streams: Sequence[Any] | None) -> tuple[Stre
     ordinals = [stream.ordinal if isinstance(stream, GpuStream) else "the CPU" for stream in found]
     if ordinals != devices:
         raise LaunchError(
-            f"streams= are on {ordinals}, and not on the devices {devices}",
+            f"streams= are on {ordinals}, not on the devices {devices}",
             "give each GPU one of its streams, in order",
         )
     return found
@@ -160,7 +160,7 @@ def _stream_of(device: Any) -> Stream:
     driver.require()
     ordinal, count = operator.index(device), driver.device_count()
     if not 0 <= ordinal < count:
-        raise LaunchError(f"there is no GPU {ordinal}", f"GPUs 0 to {count - 1} are there")
+        raise LaunchError(f"there is no GPU {ordinal}", f"GPUs 0 to {count - 1} exist")
     return GpuStream(driver.LEGACY_STREAM, ordinal)
 
 
@@ -201,7 +201,7 @@ class DeviceArrayGroup:
                 shown = f"{first.shape} of {first._view.type}", f"{one.shape} of {one._view.type}"
                 raise LaunchError(
                     f"arrays[{rank}] for {group.name(rank)} is {shown[1]}, and arrays[0] is {shown[0]}",
-                    "the arrays of a group are alike: make the largest on each device, or several groups",
+                    "give all the same shape and dtype: make the largest on each device, or several groups",
                 )
         return cls(group, each)
 

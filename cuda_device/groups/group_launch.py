@@ -89,13 +89,15 @@ def _of_rank(value: Any, group: DeviceGroup, rank: int, name: str) -> Any:
     """The argument that the kernel of a rank gets for `value`."""
     if isinstance(value, DeviceArrayGroup):
         if value.group.streams != group.streams:
-            raise LaunchError(f"{name} is of {value.group}, and not of {group}", "make the arrays by group.arrays(…)")
+            raise LaunchError(
+                f"{name} belongs to {value.group}, not to {group}", "create the arrays with group.arrays(…)"
+            )
         return value.on(rank)
     if isinstance(value, list):
         if len(value) != len(group):
             raise LaunchError(
                 f"{name} is a list of {len(value)} items for {len(group)} devices",
-                "give one for each rank, or pass a tuple, which goes to all",
+                "give one for each rank, or pass a tuple, which all of them get",
             )
         return _of_rank(value[rank], group, rank, f"{name}[{rank}]")
     if type(value) is tuple:

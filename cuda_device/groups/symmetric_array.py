@@ -151,7 +151,7 @@ class SymmetricArray:
                 shown = f"{offer.shape} of {offer.dtype}", f"{first.shape} of {first.dtype}"
                 raise LaunchError(
                     f"the part of rank {rank} is {shown[0]}, and that of rank 0 is {shown[1]}",
-                    "make the array with one shape and dtype in every process",
+                    "create the array with the same shape and dtype in every process",
                 )
             if offer.machine != first.machine:
                 raise LaunchError(
@@ -330,7 +330,7 @@ class _GpuPart:
     def lend(self) -> tuple[bytes, int]:
         cuda = _libcuda()
         with self._stream.using():
-            handle = driver.check(cuda.cuIpcGetMemHandle(self.address), "lending GPU memory to other processes")
+            handle = driver.check(cuda.cuIpcGetMemHandle(self.address), "sharing GPU memory with other processes")
             base, _ = driver.check(cuda.cuMemGetAddressRange(self.address), "asking where memory begins")
         return bytes(handle.reserved), self.address - int(base)
 
@@ -342,12 +342,12 @@ class _GpuPart:
         if device not in ordinals:
             raise LaunchError(
                 f"GPU {device} of another process is not visible here",
-                "let CUDA_VISIBLE_DEVICES name the GPUs of all processes, and choose by stream=",
+                "list the GPUs of all processes in CUDA_VISIBLE_DEVICES, and select one with stream=",
             )
         if device != self.device and not driver.can_access_peer(self._stream.ordinal, ordinals[device]):
             raise LaunchError(
                 f"GPU {self.device} cannot reach the memory of GPU {device}",
-                "`nvidia-smi topo -p2p r` shows which GPUs do",
+                "`nvidia-smi topo -p2p r` shows which GPUs can",
             )
         cuda = _libcuda()
         lent = cuda.CUipcMemHandle()

@@ -76,7 +76,7 @@ class Workers:
         errors: dict[int, Exception] = {}
         for rank, future in enumerate(futures):
             if rank in late:
-                errors[rank] = TimeoutError(f"{self._names[rank]} has not come back from {doing} after {after}")
+                errors[rank] = TimeoutError(f"{self._names[rank]} has not returned from {doing} after {after}")
             elif error := future.exception():
                 if not isinstance(error, Exception):
                     raise error

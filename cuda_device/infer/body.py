@@ -368,7 +368,7 @@ class Body:
             if not isinstance(joined, (Known, Undefined)):
                 assert isinstance(result, Known) and isinstance(known, Known)
                 raise CompileError(
-                    f"{self.source.__qualname__} returns {result} on one way and {known} on another",
+                    f"{self.source.__qualname__} returns {result} on one path and {known} on another",
                     version.end.location,
                     of_two_types(result, known, "return the same type on every path"),
                 )
@@ -382,7 +382,7 @@ class Body:
         if any(isinstance(leaf, Ref) and leaf.space is Space.LOCAL for leaf in leaves(result.type)):
             ends = [version.end for version in ordered if version.returned is not None and version.end is not None]
             raise CompileError(
-                f"{self.source.__qualname__} returns {result}, but its local arrays end with it",
+                f"{self.source.__qualname__} returns {result}, but its local arrays do not exist after it returns",
                 ends[0].location,
                 "make the array where it is used, and pass it to the function",
             )

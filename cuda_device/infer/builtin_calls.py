@@ -275,7 +275,7 @@ def _zip(frame: Frame, *iterables: Cell, strict: Cell | None = None) -> Cell:
     if strict is not None and strict.known.value and len(cells) > 1:
         lengths = [_len(frame, cell) for cell in cells]
         if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
-            raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
+            raise CompileError("zip(strict=True) of different lengths", help="give them the same length")
         frame.run(standard.check_lengths, *lengths)
     return frame.as_object(frame.bundle(Thing.ZIP, [frame.iterate(cell) for cell in cells]))
 
@@ -394,7 +394,7 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
     if isinstance(items.known.value, Text):
         raise CompileError(
             "the length of a string with run-time values is not known",
-            help="it can be printed; of a number there are n.bit_length(), n.bit_count(), and digits by // and %",
+            help="it can only be printed; for a number, use n.bit_length() or n.bit_count(), or compute its digits with // and %",
         )
     if isinstance(items.known.type, Static):
         method = hosted.method_of(items.known.value, "__len__")
@@ -471,7 +471,9 @@ def _ptx(
     assert isinstance(numbers, tuple)
     parts = frame.items_of(found, "host of ptx") if isinstance(wanted, Tuple) else [found]
     if len(parts) != len(numbers):
-        raise CompileError(f"host of ptx gives {len(parts)} results", help=f"return a tuple of {len(numbers)} numbers")
+        raise CompileError(
+            f"host of ptx returns {len(parts)} results", help=f"return a tuple of {len(numbers)} numbers"
+        )
     cells = [_as_number(frame, cell, number) for cell, number in zip(parts, numbers, strict=True)]
     return frame.tuple(cells) if isinstance(wanted, Tuple) else cells[0]
 
@@ -479,7 +481,7 @@ def _ptx(
 def _as_number(frame: Frame, cell: Cell, number: Number) -> Cell:
     if not isinstance(cell.known.type, Number) or cell.known.type.is_complex:
         raise CompileError(
-            f"host of ptx gives {cell.known} where {number} is due", help=f"return a number: {number}(…)"
+            f"host of ptx returns {cell.known} instead of {number}", help=f"return a number: {number}(…)"
         )
     return Cell(of_type(number), frame.materialise(cell, number))
 
@@ -568,7 +570,7 @@ def find(frame: Frame, entity: object) -> Special | None:
     """The rule for calls of an entity, or None."""
     if isinstance(entity, FunctionType) and hasattr(entity, "registry") and hasattr(entity, "dispatch"):
         raise CompileError(
-            "functools.singledispatch looks for a function while a program runs, as device code does not",
+            "functools.singledispatch selects a function at run time, which device code cannot do",
             help="use isinstance, which is decided at compile time",
         )
     hosted_rule = host_calls.rule_for(entity)

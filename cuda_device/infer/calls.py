@@ -43,7 +43,7 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
     if isinstance(known.type, Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
         return frame.program.call(frame, method, [function, *positional], named)
     if not isinstance(known.type, Static):
-        raise CompileError(f"{known.shown} cannot be called", help="a function, a type or a lambda can be")
+        raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
     if known.value is replace:
         return composites.replace(frame, positional, named)
     if isinstance(known.value, type) and is_struct(known.value):
@@ -261,7 +261,7 @@ def _call_body(frame: Frame, function: Extern, arguments: Sequence[Cell]) -> Cel
         )
         raise CompileError(
             f"{stub.__name__} is {what}, and its stub has no body that the CPU stream could run",
-            help="let the body do the same in Python",
+            help="write the same computation in Python as its body",
         )
     result = frame.run(stub, *arguments)
     wanted = fixed(function.result)
@@ -314,7 +314,7 @@ def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: st
         )
     if given.align and given.align < align_of(given.dtype):
         raise CompileError(
-            f"{what}: the memory of this array is less aligned than C++ takes for granted",
+            f"{what}: the memory of this array is less aligned than C++ requires",
             help="copy the array on the host, or make its dtype with align=True",
         )
     conditions.describable(frame, cell)

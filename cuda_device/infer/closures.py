@@ -331,8 +331,8 @@ def _depth(known: Known, code: CodeType) -> int:
 def endless(name: str) -> CompileError:
     """The error of a generator that takes ever more to keep."""
     return CompileError(
-        f"the generator {name} runs through itself, which takes a stack without bounds",
-        help="make it a recursive function, or a loop with a stack of its own in local_array",
+        f"the generator {name} iterates over itself, which needs a stack without bounds",
+        help="make it a recursive function, or a loop with its own stack in a local_array",
     )
 
 
@@ -355,9 +355,11 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
         return pending
     match pending.state:
         case state if state is FAILED:
-            raise Follows("what is used here has no value, because of another error", help="mend that one first")
+            raise Follows(
+                "the value that is used here is missing because of another error", help="correct that one first"
+            )
         case Undefined(_, why) if why:
-            raise CompileError(why, help="give the second value a name of its own")
+            raise CompileError(why, help="use another name for the second value")
         case Undefined(name):
             raise CompileError(
                 f"the variable {name or what!r} is used before it has a value",
@@ -369,7 +371,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
                 name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
             raise CompileError(
-                f"{name} is {with_length(first)} on one way here and {with_length(second)} on another{places}",
+                f"{name} is {with_length(first)} on one path here and {with_length(second)} on another{places}",
                 help=no_room(first, second)
                 or no_room(second, first)
                 or of_two_types(first, second, "give it the same type on every path, or use two names"),

@@ -193,8 +193,8 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
         return
     if isinstance(wanted, Struct) and isinstance(given, Struct) and wanted.host and wanted.name == given.name:
         raise CompileError(
-            f"{what} is of type {wanted.name}, and this is of another class of that name",
-            help="take both from one class: where the class was defined anew, make the array or the value again",
+            f"{what} is of type {wanted.name}, and this value is of another class with that name",
+            help="use one class for both: if the class was redefined, create the array or the value again",
         )
     name = wanted.name if isinstance(wanted, Struct) else str(wanted)
     if isinstance(wanted, Pointer):
@@ -211,8 +211,8 @@ def _help_with_pointer(given: Type, wanted: Pointer) -> str:
     if isinstance(given, Array):
         return "write x.pointer(), or x.pointer(i) for a later element"
     if isinstance(given, Pointer) and given.readonly and not wanted.readonly:
-        return "what is read-only stays so: declare pointer(T, readonly=True) where C++ has T const*"
-    return "write p.cast(T)" if isinstance(given, Pointer) else "pass a pointer, as x.pointer() gives one"
+        return "a read-only pointer stays read-only: declare pointer(T, readonly=True) where C++ has T const*"
+    return "write p.cast(T)" if isinstance(given, Pointer) else "pass a pointer, such as x.pointer()"
 
 
 def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -341,12 +341,12 @@ def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Ce
     """Gives a list or dict other items."""
     if owner.known.identity is None:
         raise CompileError(
-            f"which {str(owner.known)[2:]} this is depends on the way that leads here: it cannot be changed",
-            help="give each one a name of its own, or make a copy",
+            f"which {str(owner.known)[2:]} this is depends on the path that leads here, so it cannot be changed",
+            help="use a separate name for each one, or make a copy",
         )
     if len(parts) > MOST_ITEMS:
         raise CompileError(
-            f"{owner.known} of {len(parts)} items is too long for device code: {MOST_ITEMS} are the most",
+            f"{owner.known} of {len(parts)} items is too long for device code: the limit is {MOST_ITEMS}",
             help="use local_array",
         )
     return changed(frame, owner, parts)

@@ -48,8 +48,8 @@ def power(frame: Frame, base: Cell, exponent: Cell) -> None:
     help = "make the base a float: float32(x) ** n"
     value = exponent.known.value
     if isinstance(value, int) and value < 0 and base.known.value not in (1, -1):
-        raise CompileError(f"an integer has no power with the exponent {value}", help=help)
-    message = "an integer has no power with the exponent {0}"
+        raise CompileError(f"an integer cannot be raised to the power {value}", help=help)
+    message = "an integer cannot be raised to the power {0}"
     _require(frame, prelude.has_power, (base, exponent), message, exponent, help=help)
 
 
@@ -88,11 +88,11 @@ def lane(frame: Frame, index: Cell) -> None:
 def viewed(frame: Frame, size: Cell, new: int, step: Cell | None, old: int) -> None:
     """A view whose last axis, of `size` bytes and perhaps with a step, gets elements of `new` bytes for those of `old`."""
     if step is not None:
-        message = f"the last axis has a step of {{0}} bytes, not of {old}: it has no such view"
+        message = f"the last axis has a step of {{0}} bytes, not of {old}: it cannot be viewed in this way"
         help = "make a view of an array whose last axis is contiguous"
         _require(frame, prelude.is_equal, (step, Cell(constant(old))), message, step, help=help)
-    message = f"a last axis of {{0}} bytes is not made of elements of {new} bytes"
-    help = "make a view of a slice whose bytes are"
+    message = f"a last axis of {{0}} bytes cannot be divided into elements of {new} bytes"
+    help = "make a view of a slice whose last axis can be divided"
     _require(frame, prelude.is_multiple, (size, Cell(constant(new))), message, size, help=help)
 
 
@@ -100,7 +100,7 @@ def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_
     """An array of `total` elements whose axes get these lengths, with the product `rest`, and perhaps one more."""
     for length in lengths:
         if not length.known.nonneg:
-            help = "give lengths of 0 or more, and -1 once"
+            help = "use lengths of 0 or more, and -1 at most once"
             _require(frame, prelude.is_length, (length,), "a length of a shape cannot be {0}", length, help=help)
     condition: Callable[..., Any] = prelude.is_multiple if is_open else prelude.is_equal
     message = "an array of {0} elements cannot be reshaped to one of {1} elements"

@@ -85,7 +85,7 @@ def name_functions(module: Module, symbols: set[str]) -> None:
     spelled = set(symbols)
     if module.main.prototype is not None and module.main.shown.rpartition(".")[2] in symbols:
         reason = f"{module.main.shown} calls a function of CUDA C++ of the same name"
-        raise CompileError(reason, module.main.location, "rename it, or say symbol=… in @extern")
+        raise CompileError(reason, module.main.location, "rename it, or pass symbol=… to @extern")
     for function in module.functions:
         plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
         plain = f"_{plain}" if plain[0].isdigit() else plain
@@ -330,13 +330,13 @@ class Inference(Program):
         if len(self.active) >= _DEPTH:
             raise CompileError(
                 f"{spec.source.__qualname__} is more than {_DEPTH} calls deep",
-                help="let fewer functions call each other",
+                help="use fewer nested calls",
             )
         again = sum(active.source.__code__ is spec.source.__code__ for active in self.active)
         if again >= _RECURSION:
             raise CompileError(
-                f"{spec.source.__qualname__} calls itself more than {_RECURSION} deep, each time with arguments of other types",
-                help="recursion must come back to arguments of the same types",
+                f"{spec.source.__qualname__} calls itself more than {_RECURSION} deep, each time with other argument types",
+                help="recursive calls must return to the same argument types",
             )
         self.active.append(spec)
         try:

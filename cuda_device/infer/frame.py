@@ -391,7 +391,8 @@ class Frame:
             model = model_of(type(value))
             if has_arrays(model):
                 raise CompileError(
-                    f"{model.name} has array members, and is no constant", help="pass it to the kernel as an argument"
+                    f"{model.name} has array members, so it cannot be a constant",
+                    help="pass it to the kernel as an argument",
                 )
             return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
         if isinstance(value, np.void):
@@ -552,7 +553,7 @@ class Frame:
         if shorter is not None and shorter.type == type:
             return shorter
         if cell.value.type.is_complex and not type.is_complex:
-            raise CompileError(f"{cell.known} has no place in {type}", help=REAL_REMEDY)
+            raise CompileError(f"{cell.known} does not fit {type}", help=REAL_REMEDY)
         exact = {"exact": True} if has_bounds_within(cell.known, type) else {}
         if self.program.checked and not exact and not self.location.is_ours:
             self._check_room(cell, type)
@@ -593,7 +594,7 @@ def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cel
     if found is not None:
         if join(nameless(found.known), nameless(known)) != nameless(known):
             raise CompileError(
-                f"a generator keeps {known} behind one `yield` that it has changed behind another, which is too much to follow",
+                f"a generator keeps {known} across one `yield` and changes it after another, which the compiler cannot follow",
                 help="change it in the loop over the generator, or give the generator a copy: [*x]",
             )
         return frame.carry(found, known, objects)

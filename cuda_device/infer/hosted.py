@@ -97,7 +97,7 @@ def as_items(frame: Frame, cell: Cell) -> Cell:
     if len(items) > _MOST_ITEMS:
         raise CompileError(
             f"{describe(value)} of {len(items)} items is too long for device code",
-            help=f"make a NumPy array of it; {_MOST_ITEMS} are the most",
+            help=f"make a NumPy array of it; the limit is {_MOST_ITEMS}",
         )
     return frame.tuple([frame.literal(item) for item in items])
 

@@ -118,7 +118,7 @@ def _repeated(frame: Frame, cell: Cell, count: Cell) -> list[Cell] | None:
     parts = frame.fields(cell)
     if len(parts) * count.known.value > MOST_ITEMS:
         raise CompileError(
-            f"a tuple of {len(parts) * count.known.value} elements is too long for device code: {MOST_ITEMS} are the most",
+            f"a tuple of {len(parts) * count.known.value} elements is too long for device code: the limit is {MOST_ITEMS}",
             help="use local_array",
         )
     return parts * count.known.value

@@ -238,7 +238,7 @@ def fit(known: Known, type: model.Number) -> bool | int | float | complex:
             return complex(_fit_float(value.real, type.part), _fit_float(value.imag, type.part))
         return complex(_fit_float(value, type.part))
     if isinstance(value, complex):
-        raise CompileError(f"the constant {show(value)} has no place in {type}", help=REAL_REMEDY)
+        raise CompileError(f"the constant {show(value)} does not fit {type}", help=REAL_REMEDY)
     if type.is_float:
         return _fit_float(value, type)
     if isinstance(value, float):
@@ -308,7 +308,7 @@ def too_large() -> CompileError:
     """The error of a constant that is larger."""
     return CompileError(
         "a constant of thousands of bits is not computed in device code",
-        help="compute it outside of the kernel, and name what is needed of it",
+        help="compute it outside of the kernel, and use the result",
     )
 
 

@@ -136,8 +136,8 @@ def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cel
     joined = common_number([item.known for item in items])
     if joined is None:
         raise CompileError(
-            "how far a list has been gone through is known at run time alone, and its items are no numbers of one type",
-            help="loop over it in a function that is no generator, or make it a list of numbers",
+            "the position in a list is known only at run time, and the items are not numbers of one type",
+            help="loop over it in a function that is not a generator, or make it a list of numbers",
         )
     values = frame.tuple([Cell(joined, frame.materialise(item, joined.type)) for item in items])
     now = frame.bundle(Thing.ARRAY_ITERATOR, [values, index, Cell(constant(len(items)))])
@@ -420,7 +420,7 @@ def constants_of(known: Known, item: model.Number) -> Known:
     if len(numbers) > _MOST_UNROLLED:
         raise CompileError(
             f"a list or tuple of {len(numbers)} elements is too long for device code",
-            help=f"use an array; {_MOST_UNROLLED} are the most",
+            help=f"use an array; the limit is {_MOST_UNROLLED}",
         )
     return tuple_of(tuple(Known(item, number) for number in numbers))
 

@@ -243,6 +243,6 @@ def check_apart(known: Known, identity: Identity) -> None:
     """Refuses an object that would be a part of itself."""
     if any(each == identity for item in known.items for each in identities(item)):
         raise CompileError(
-            f"{known} cannot hold itself, nor a function that captured it",
+            f"{known} cannot contain itself or a function that captured it",
             help="let the function take it as an argument; functions made with def may call each other by name",
         )

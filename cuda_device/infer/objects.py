@@ -127,7 +127,9 @@ def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mappi
         return state
     gone = [each for each in identities(state) if each in names and state.identity not in inside[each]]
     if gone:
-        return Undefined(why=f"what has become of {state} is not known, as a variable held it or another")
+        return Undefined(
+            why=f"the contents of {state} are not known, because a variable may refer to it or to another object"
+        )
     return renamed(state, names)
 
 

@@ -157,7 +157,7 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if found is None:
         raise CompileError(
             f"the attribute {name!r} of {owner.known} cannot be assigned to",
-            help="members of structs, and x, y, z, w of vectors, can be",
+            help="members of structs, and x, y, z, w of vectors, can be assigned to",
         )
     return found
 

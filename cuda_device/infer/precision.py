@@ -135,7 +135,7 @@ class _Body:
         self.losses.report(
             op.location,
             f"{_named(value)} is a Python int and takes the type {target} here: it wraps if it does not fit",
-            f"convert the {target} to a wider type first, as in int32(x); or write {target}(…) around what fits",
+            f"convert the {target} to a wider type first, as in int32(x); or write {target}(…) if it fits",
         )
 
     def _float(self, op: Op) -> None:
@@ -151,7 +151,7 @@ class _Body:
             f"{_named(value)} has the precision of float32, like all Python floats, and becomes {target} here",
             f"give the parameter a hint, {names[0]}: float64, or pass numpy.float64(…)"
             if names
-            else "begin in float64: write float64(…) around the first number of the computation",
+            else "start in float64: write float64(…) around the first number of the computation",
         )
 
     def _source(self, value: Value) -> Value:
@@ -180,8 +180,8 @@ class _Body:
                 if any(self._comes_from(operand, param) for operand in op.operands):
                     self.losses.report(
                         op.location,
-                        f"{_named(param)} began as a Python int and took the type {param.type}: it wraps if it does not fit",
-                        "begin with a wider type, as in int32(0)",
+                        f"{_named(param)} started as a Python int and took the type {param.type}: it wraps if it does not fit",
+                        "start with a wider type, as in int32(0)",
                     )
                 else:
                     todo += op.operands

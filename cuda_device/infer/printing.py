@@ -44,8 +44,8 @@ class Spec:
         found = _SPEC.fullmatch(text)
         if found is None or (found["align"] and found["zero"]):
             raise CompileError(
-                f"device code has no format {text!r}",
-                help="there are widths, signs, <, >, zeros and precisions with d, x, o, e, f, g: {n:5d}, {n:08x}, {x:8.3f}",
+                f"device code does not support the format {text!r}",
+                help="it supports widths, signs, <, >, zeros and precisions with d, x, o, e, f, g: {n:5d}, {n:08x}, {x:8.3f}",
             )
         self.text, self.sign = text, (found["sign"] or "").replace("-", "")
         self.alternate, self.kind = found["alternate"] is not None, found["kind"] or ""
@@ -54,7 +54,7 @@ class Spec:
         self.precision = int(found["precision"]) if found["precision"] else None
         if self.width > _MOST_COLUMNS or (self.precision or 0) > _MOST_COLUMNS:
             raise CompileError(
-                f"the format {text!r} is too wide", help=f"{_MOST_COLUMNS} columns and digits are the most"
+                f"the format {text!r} is too wide", help=f"the limit is {_MOST_COLUMNS} columns and digits"
             )
 
     def conversion(self, kind: str, precision: int | None = None) -> str:
@@ -154,7 +154,7 @@ class Line:
             if is_repr:
                 raise CompileError(
                     "a string with run-time values must be printed by itself",
-                    help="pass it to print as an argument of its own",
+                    help="pass it to print as a separate argument",
                 )
             self.pieces(known.value, self.frame.fields(cell))
         elif known.constant and not isinstance(known.type, model.Bundle | model.Tuple):
@@ -167,7 +167,7 @@ class Line:
             what = (
                 "print its elements"
                 if isinstance(known.type, model.Array)
-                else "print numbers, and what is made of them"
+                else "print numbers, and values that consist of numbers"
             )
             raise CompileError(f"{known} cannot be printed in device code", help=what)
 
@@ -275,8 +275,8 @@ class Line:
             return
         if spec.kind or spec.width or spec.alternate:
             raise CompileError(
-                f"a float is not printed by the format {spec.text!r}",
-                help="name one of the kinds of floats: {x:8.3f}, {x:.3e}, {x:10g}; int(x) makes it an integer",
+                f"a float cannot be printed with the format {spec.text!r}",
+                help="use a format for floats: {x:8.3f}, {x:.3e}, {x:10g}; int(x) makes it an integer",
             )
         digits = max(digits_of(type) if spec.precision is None else spec.precision, 1)
         powers = self.frame.tuple([Cell(Known(model.FLOAT64, math.pow(10, i + 1))) for i in range(digits)])
@@ -301,7 +301,9 @@ def _constant(known: Known, is_repr: bool) -> str:
     shown = repr(value) if isinstance(value, list | dict) else ""  # of the host
     is_plain = isinstance(value, str | bytes | enum.Enum | type | EllipsisType) or (shown and " at 0x" not in shown)
     if isinstance(known.type, model.Static) and not is_plain:
-        raise CompileError(f"{known} cannot be printed in device code", help="print numbers, and what is made of them")
+        raise CompileError(
+            f"{known} cannot be printed in device code", help="print numbers, and values that consist of numbers"
+        )
     return repr(value) if is_repr else str(value)
 
 
@@ -343,7 +345,7 @@ def _field(frame: Frame, cell: Cell, spec: str, conversion: str) -> Cell:
         text = format(_CONVERSIONS[conversion](value.python), spec)
     except (TypeError, ValueError) as error:
         raise CompileError(
-            f"the f-string cannot format {value}: {error}", help="use a format that Python has for this type"
+            f"the f-string cannot format {value}: {error}", help="use a format that Python supports for this type"
         ) from None
     return Cell(constant(text))
 
@@ -425,8 +427,8 @@ class _Message(Line):
         """A number in a format."""
         if type.is_complex or len(self.numbers) == _MOST_NUMBERS or not _fits(spec, type):
             raise CompileError(
-                f"the message of an exception has {_MOST_NUMBERS} numbers of run time at most, in formats of Python, "
-                "and else constants",
+                f"the message of an exception can have at most {_MOST_NUMBERS} run-time numbers, in Python's formats, "
+                "and constants",
                 help="print the rest before: print(f'…')",
             )
         form = _form(type)

@@ -154,7 +154,7 @@ def check_result(function: str, type: Type) -> None:
     match type:
         case Ref(_, Struct(name) as struct) if has_identity(struct):
             raise CompileError(
-                f"{function} returns a reference to {name}, which cannot leave it",
+                f"{function} returns a reference to {name}, which a function cannot return",
                 help=f"index the array of {name} where it is used, or pass it to the function",
             )
         case Tuple(elements):
@@ -170,8 +170,8 @@ def refusal(type: Type) -> CompileError:
         )
     name = type.name if isinstance(type, Struct) else str(type)
     return CompileError(
-        f"{name} has atomic members, so it cannot be made, copied or replaced: it is one place in an array",
-        help=f"name it where it is, as in m = locks[i]; make memory for it with shared_array(n, {name}), or on the host",
+        f"{name} has atomic members, so it cannot be created, copied or replaced: it exists only as an element of an array",
+        help=f"refer to it in its array, as in m = locks[i]; create the array with shared_array(n, {name}), or on the host",
     )
 
 

@@ -18,7 +18,7 @@ from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_co
 from cuda_device.types.known import Known
 from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector
 
-_SUPER = "a struct inherits from nothing: name the method's class"
+_SUPER = "structs have no base classes: name the method's class"
 CONSTRUCTS = {
     "a set": "use a tuple",
     "a generator that returns a value": "yield the value last, or write it to an array",
@@ -27,8 +27,8 @@ CONSTRUCTS = {
     "with": "write what its __enter__ does before the block, and what its __exit__ does after it and before each return in it",
     "async": "device code has no coroutines",
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
-    "del of an item": "keep the items that stay: ys = xs[:i] + xs[i + 1 :]",
-    "del of an attribute": "leave it out: members of structs and of arrays stay",
+    "del of an item": "make a list of the other items: ys = xs[:i] + xs[i + 1 :]",
+    "del of an attribute": "leave it out: members of structs and of arrays cannot be deleted",
     "del of a global variable": "device code cannot change globals",
     "an import statement": "import it at the top of the module",
     "class": "define it outside of the kernel",
@@ -36,8 +36,8 @@ CONSTRUCTS = {
     "code outside of a function": "define a function, and decorate that",
     "super()": _SUPER,
     "raise without an exception": "write raise ValueError('why')",
-    "a class pattern of match": "match numbers, strings and tuples; ask isinstance for types, and read the members",
-    "a mapping pattern of match": "match numbers, strings and tuples; read d[key], and ask `key in d`",
+    "a class pattern of match": "match numbers, strings and tuples; test types with isinstance, and read the members",
+    "a mapping pattern of match": "match numbers, strings and tuples; test `key in d`, and read d[key]",
 }
 
 # Where numba-cuda and CUDA C++ have another name that no name here is like.
@@ -52,7 +52,7 @@ _CALLS: dict[object, str] = {
     np.arange: "loop over range(…)",
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple or local_array, or make it on the host with np.array or device.array, and pass it",
-    **dict.fromkeys((set, frozenset), "use a tuple, in which `in` looks as well"),
+    **dict.fromkeys((set, frozenset), "use a tuple, which supports `in` as well"),
     sorted: "sort an array on the host, or by a bitonic or radix sort of your own; of two numbers write min(a, b), max(a, b)",
     super: _SUPER,
     **dict.fromkeys(
@@ -66,7 +66,7 @@ _CALLS: dict[object, str] = {
     eval: "write the expression itself",
     exec: "write the statements themselves",
     slice: "write it where it indexes: x[a:b]",
-    id: "number what is to be told apart",
+    id: "give the objects numbers to tell them apart",
     open: "read the file on the host",
     input: "pass the value to the kernel as an argument",
 }
@@ -85,7 +85,7 @@ _MODULES = {
     "cupy": "write loops over the elements",
     "logging": "print, or write to an array that the kernel takes as an argument",
     "os": "read it on the host, and pass it to the kernel as an argument",
-    "_sitebuiltins": "return ends a thread",
+    "_sitebuiltins": "write return to end a thread",
 }
 
 # Py_TPFLAGS_IMMUTABLETYPE: of the classes that are written in C.
@@ -126,7 +126,7 @@ def of_call(function: object) -> str:
     if isinstance(function, type) and not function.__flags__ & _IMMUTABLE:
         return f"make the object on the host, or decorate {function.__name__} with @struct if it has members with type hints"
     if isinstance(function, type):
-        return "device code makes numbers, vectors, tuples, and classes with @struct"
+        return "device code can create numbers, vectors, tuples, and structs (classes with @struct)"
     return "write it as a Python function, or compute it on the host"
 
 
@@ -161,15 +161,15 @@ def with_length(known: Known) -> str:
 def of_two_types(first: Known, second: Known, otherwise: str) -> str:
     """The remedy for what is one thing on one way and another thing on another."""
     if NONE in (first.type, second.type):
-        return (
-            "take a value that cannot occur, such as -1 or math.inf, or a bool beside it that says whether there is one"
-        )
+        return "use a value that cannot occur, such as -1 or math.inf, or a separate bool that says whether there is a value"
     if means(first, Thing.LIST) and means(second, Thing.LIST):
-        return "how many items a list has must be known at each place: loop over a tuple, or write to a local_array and count"
+        return (
+            "the length of a list must be known at compile time: loop over a tuple, or write to a local_array and count"
+        )
     if all(isinstance(known.value, str) and isinstance(known.type, Static) for known in (first, second)):
-        return "texts must be known at each place: print each part, or choose between numbers"
+        return "strings must be known at compile time: print each part, or choose between numbers"
     if isinstance(first.type, Tuple) and isinstance(second.type, Tuple) and len(first.items) != len(second.items):
-        return "how many items a tuple has must be known at each place: loop over a tuple, or write to a local_array and count"
+        return "the length of a tuple must be known at compile time: loop over a tuple, or write to a local_array and count"
     if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
         return "call a function on each path: y = f(x) if c else g(x)"
     if isinstance(first.value, ListIterator) or first.identity is not None or second.identity is not None:
@@ -201,7 +201,7 @@ def _remedy_of_text(sign: str, *operands: Known) -> str:
             return "write one f-string: f'{n} {x:.3f}'"
         if sign in ("<", "<=", ">", ">=", "==", "!=") and any(isinstance(operand.value, Text) for operand in operands):
             return "strings with run-time values are for print: compare the values"
-        return "a number is made of text by int('12'), float('1.5') or ord('a')"
+        return "convert text to a number with int('12'), float('1.5') or ord('a')"
     return "test for None with `is`" if any(operand.type == NONE for operand in operands) else ""
 
 
@@ -213,12 +213,12 @@ def _own_remedy(method: str, *operands: Known) -> str:
         return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
     if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
         return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
-    return next(filter(None, map(use_of, operands)), "take the numbers in it: read its members or attributes")
+    return next(filter(None, map(use_of, operands)), "use the numbers in it: read its members or attributes")
 
 
 def _remedy_of_array(known: Known) -> str:
     if isinstance(known.type, Array) or isinstance(known.value, np.ndarray):
-        return "arithmetic in device code is on elements: index the array first"
+        return "arithmetic in device code works on elements: index the array first"
     if isinstance(known.type, Ref) and isinstance(known.type.pointee, AtomicCell):
         return "an atomic is read and changed by its methods: x.load(), x.add(value), …"
     return ""

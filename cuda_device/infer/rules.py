@@ -95,7 +95,7 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     rule = frame.kind(cell.known).items
     items = rule(frame, cell) if rule else None
     if items is None:
-        raise CompileError(f"{cell.known} cannot be unpacked", help="a tuple, a vector or an array can be")
+        raise CompileError(f"{cell.known} cannot be unpacked", help="unpack a tuple, a vector or an array")
     if len(items) != count:
         raise CompileError(
             f"{count} names for {len(items)} values", help="give each value one name, or write a, *rest = …"

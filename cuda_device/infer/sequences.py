@@ -111,7 +111,7 @@ def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
         return Cell(constant(item.known.python in value))  # type: ignore[operator]
     except TypeError:
         raise CompileError(
-            f"{describe(value)} cannot contain {item.known}", help="look for something of the kind that it holds"
+            f"{describe(value)} cannot contain {item.known}", help="look for a value of the kind that it contains"
         ) from None
 
 

@@ -162,7 +162,7 @@ class _Reader:
                 raise CompileError(
                     f"libclang cannot read {self.path}: {message.spelling}",
                     Location(where.file.name if where.file else self.path, where.line),
-                    "correct the header; folders of others are include=…, macros define=…",
+                    "correct the header; pass folders of other headers as include=…, and macros as define=…",
                 )
         made = Bindings(os.path.basename(self.path))
         self.scope(made, unit.cursor)

@@ -38,7 +38,7 @@ def build(
     """
     names = [function.__qualname__ for function, _ in kernels]
     if len(set(names)) < len(names):
-        raise ValueError(f"two functions have one name: {', '.join(names)}")
+        raise ValueError(f"two functions have the same name: {', '.join(names)}")
     made = [
         (_name(each), each)
         for function, signatures in kernels

@@ -60,7 +60,7 @@ def cpp_header(*items: Any, launchers: bool = False) -> str:
             continue
         name, line = item[0].underlying.__name__, _declare(writer, launchers, *item)
         if lines.setdefault(name, line) != line:
-            raise ValueError(f"{name} is declared twice, and its symbol is its name: give each function one of its own")
+            raise ValueError(f"{name} is declared twice: give each function its own name, which is its symbol")
     text = "\n".join([writer.definitions(), *lines.values()]).lstrip("\n")
     includes = "".join(f"#include <{header}>\n" for header in headers_for(text))
     if _HOST in text:

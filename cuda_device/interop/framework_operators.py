@@ -131,7 +131,9 @@ def jax_op(
     """
     operator = _Operator(kernel, outputs)
     if not outputs:
-        raise LaunchError("an operator of JAX has outputs, as JAX's arrays cannot change", 'write outputs={"y": "x"}')
+        raise LaunchError(
+            "a JAX operator must have outputs, because JAX's arrays cannot change", 'write outputs={"y": "x"}'
+        )
     jax, ffi, tvm = (_framework(each) for each in ("jax", "jax_tvm_ffi", "tvm_ffi"))
 
     @cache

@@ -146,7 +146,7 @@ def _infer_len(arguments: Sequence[Known]) -> Typed:
             return Typed(constant(shape[0]))
         case model.Static() if isinstance(argument.value, str):
             return Typed(constant(len(argument.value)))
-    raise CompileError(f"{argument} has no length", help="len is of arrays, tuples, ranges and vectors")
+    raise CompileError(f"{argument} has no length", help="len takes arrays, tuples, ranges and vectors")
 
 
 def _lower_len(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:

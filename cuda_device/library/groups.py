@@ -102,7 +102,7 @@ def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
                 missing[0] = rank
     syncthreads()
     if missing[0] >= 0:
-        raise TimeoutError(f"rank {missing[0]} has not come to the barrier where rank {flags.rank} waits")
+        raise TimeoutError(f"rank {missing[0]} has not reached the barrier where rank {flags.rank} waits")
 
 
 def _is_told(flags: Any, rank: Any, value: Any, slot: Any, timeout: Any) -> Any:

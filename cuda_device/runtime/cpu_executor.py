@@ -52,9 +52,7 @@ _HELP = {
     Status.DEADLOCK: "every thread of a block must reach the same syncthreads(): move it out of the branch",
     Status.DIVERGENT_BARRIER: ALL_AT_BARRIER,
 }
-_LANES_HELP = (
-    "the lanes that a mask names, but those that have returned, must all reach the same operation with the same mask"
-)
+_LANES_HELP = "all lanes of a mask, except those that have returned, must reach the same operation with the same mask"
 _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}
 
 
@@ -271,7 +269,7 @@ def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> Kern
     thread = (control.report_thread_x, control.report_thread_y, control.report_thread_z)
     place = places.get(control.place, ReportPlace(NOWHERE))
     if status is Status.OUTSIDE_MASK:
-        message = "the mask {0:#010x} does not name the lane {1}, which passes it"
+        message = "the mask {0:#010x} does not include the lane {1}, which passes it"
         place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
     return thread_report(place, block, thread, (control.value_0, control.value_1))
 

@@ -175,7 +175,9 @@ def dlpack_of_element(element: model.Type) -> tuple[int, int]:
 def element_of_typestr(typestr: str) -> model.Number:
     """The element type of an array interface's `typestr`, as in `"<f4"`. Raises `TypeError` for one not in the table."""
     if not isinstance(typestr, str) or len(typestr) < 3:
-        raise TypeError(f"the typestr {typestr!r} is none: a byte order, a letter and a size are expected, as in '<f4'")
+        raise TypeError(
+            f"the typestr {typestr!r} is invalid: a byte order, a letter and a size are expected, as in '<f4'"
+        )
     row = _BY_TYPESTR.get(typestr[1:])
     if row is None:
         raise _unsupported(f"the typestr {typestr!r}")
@@ -225,7 +227,7 @@ def dtype_of_type(type: model.Type) -> np.dtype[Any]:
         case model.AtomicCell(dtype):
             return dtype_of_type(dtype)
         case _:
-            raise TypeError(f"{type} is no element of an array")
+            raise TypeError(f"{type} cannot be an element of an array")
     place = placement(type)
     parts = [dtype_of_type(member) for member in members.values()]
     description = {"names": list(members), "formats": parts, "offsets": list(place.offsets), "itemsize": place.size}

@@ -119,7 +119,7 @@ def placement(type: model.Type) -> Placement:
             return Placement(type.size, align, tuple(field.offset for field in fields))
         case model.Struct(_, fields, align):
             return _place([field.type for field in fields], [field.align for field in fields], align)
-    raise TypeError(f"{type} cannot lie in memory")
+    raise TypeError(f"{type} cannot be stored in memory")
 
 
 def _place_vector(width: int, size: int) -> Placement:

@@ -203,11 +203,11 @@ _GIVEN = ("__init__", "__new__", "__setattr__", "__delattr__", "__getattribute__
 def _check_class(cls: Any, hints: Mapping[str, Any]) -> None:
     """Refuses what would be lost on the way from the class to the struct."""
     if cls.__bases__ != (object,):
-        raise TypeError(f"{cls.__name__}: a struct inherits from nothing")
+        raise TypeError(f"{cls.__name__}: a struct has no base classes")
     for name in _GIVEN:
         if name in vars(cls):
             raise TypeError(
-                f"{cls.__name__}: a struct has no {name} of its own: it is made of its members; write a static method"
+                f"{cls.__name__}: a struct has no {name} of its own: it is created from its members; write a static method"
             )
     for name in ("underlying", "_defaults", "_plain", MODEL):
         if name in hints:
@@ -215,7 +215,7 @@ def _check_class(cls: Any, hints: Mapping[str, Any]) -> None:
 
 
 def _refuse_subclass(cls: Any) -> None:
-    raise TypeError(f"{cls.__name__}: a struct inherits from nothing, and nothing from a struct: make it a member")
+    raise TypeError(f"{cls.__name__}: a struct has no base classes and no subclasses: make it a member")
 
 
 def _hints(cls: Any) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _field(cls: Any, name: str, hint: Any) -> Field:
     if has_arrays(type) and name in vars(cls):
         raise TypeError(f"{cls.__name__}.{name}: an array member has no default")
     if has_identity(type) and name in vars(cls):
-        raise TypeError(f"{cls.__name__}.{name}: an atomic has no default: set it in the array that it lies in")
+        raise TypeError(f"{cls.__name__}.{name}: an atomic has no default: set it in its array")
     return Field(name, type, alignment_of_hint(hint))
 
 
@@ -258,7 +258,7 @@ def _by_name(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     model = model_of(cls)
     if has_identity(model):
         raise TypeError(
-            f"{model.name} has atomic members, so it lies in an array: numpy.zeros(n, cuda_device.numpy_dtype({model.name}))"
+            f"{model.name} has atomic members, so it needs an array: numpy.zeros(n, cuda_device.numpy_dtype({model.name}))"
         )
     names = [field.name for field in model.fields]
     if len(args) > len(names):
@@ -337,7 +337,9 @@ def _check_pointer(value: Any, what: str) -> Any:
     """An address, or an array that it points to, which a launch sees to."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if not 0 <= value <= UINT64.high:
-            raise TypeError(f"{what} is a pointer, and {value} is no address: addresses have 64 bits and no sign")
+            raise TypeError(
+                f"{what} is a pointer, and {value} is not an address: addresses are unsigned ints of 64 bits"
+            )
         return int(value)
     if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in _PROTOCOLS):
         raise TypeError(f"{what} is a pointer, not {value!r}: give an address, or an array that it points to")

@@ -73,19 +73,21 @@ class VectorValue:
 
     def __init__(self, *args: Any) -> None:
         if type(self) is VectorValue:
-            raise TypeError("Vector is what all vectors are: make one of a size and a dtype, as float32x4(…)")
+            raise TypeError(
+                "Vector is the base class of all vectors: create one with a size and a dtype, such as float32x4(…)"
+            )
         if len(args) != self.model.size:
             raise TypeError(f"{type(self).__name__} has {self.model.size} elements, not {len(args)}")
         if any(
             isinstance(arg, (str, bytes)) for arg in args
         ):  # which NumPy reads, and ml_dtypes 0.6 ends the process at
-            raise ArgumentError(f"{type(self).__name__} is made of numbers, not of texts")
+            raise ArgumentError(f"{type(self).__name__} takes numbers, not strings")
         try:
             items = tuple(map(self.dtype, args))
         except (TypeError, ValueError) as error:
-            raise ArgumentError(f"{type(self).__name__} is made of numbers: {error}") from None
+            raise ArgumentError(f"{type(self).__name__} takes numbers: {error}") from None
         if any(isinstance(item, np.ndarray) for item in items):
-            raise ArgumentError(f"{type(self).__name__} is made of numbers, not of arrays")
+            raise ArgumentError(f"{type(self).__name__} takes numbers, not arrays")
         object.__setattr__(self, "_items", items)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -16,7 +16,7 @@ from fuzz.programs import Open, Statement, Stop, Type, Variables, cast, holds, i
 
 
 def joined(a: Type, b: Type) -> Type | None:
-    """What a variable is that is `a` on one way and `b` on another; None if it is nothing."""
+    """What a variable is that is `a` on one path and `b` on another; None if it is nothing."""
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         parts = [joined(x, y) for x, y in zip(a, b, strict=True)]
         return None if None in parts else tuple(parts)

@@ -252,7 +252,7 @@ class Lanes(Case):
         except device.KernelError as error:
             found = (str(error).splitlines()[0], error.thread, error.block, error.location and error.location.line)
             places = (tuple(threads.place(t, level, axis) for axis in range(3)) for level in ("thread", "block"))
-            message = f"the mask {mask:#010x} does not name the lane {lane}, which passes it"
+            message = f"the mask {mask:#010x} does not include the lane {lane}, which passes it"
             wanted = (found[0] if message in found[0] else message, *places, 4)
             return None if found == wanted else f"{found} is reported of\n{text}, not {wanted}"
         return f"nothing is reported of the thread {t} in\n{text}"

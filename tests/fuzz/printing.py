@@ -264,7 +264,7 @@ def _reported(error: Exception) -> str:
     text = re.escape(str(error))
     match error:
         case ZeroDivisionError():
-            return "division by zero|has no power"
+            return "division by zero|cannot be raised"
         case IndexError():
             return r"index -?\d+ is out of bounds"
         case AssertionError():

@@ -40,7 +40,7 @@ def check(module: Module) -> None:
     """Raises `CompileError` for what only threads of a kernel have, and on processors whose convention is not known."""
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise CompileError(
-            f"functions for the host are for Linux on x86-64, and this is {sys.platform} on {platform.machine()}",
+            f"functions for the host need Linux on x86-64, and this is {sys.platform} on {platform.machine()}",
             help="call the function as Python there",
         )
     for op in (op for function in module.functions for op in function.ops()):
@@ -48,9 +48,9 @@ def check(module: Module) -> None:
         if is_register or op.code in _OF_THREADS or Effect.SUSPENDS in op.code.effects:
             what = op.attributes["name"] if is_register else op.code.name
             raise CompileError(
-                f"a function for the host is called by no kernel, and has no {what}",
+                f"a function for the host is not called by a kernel, so it has no {what}",
                 op.location,
-                "pass what it needs as an argument, or ask target(is_host) first",
+                "pass what it needs as an argument, or test target(is_host) first",
             )
 
 

@@ -128,7 +128,7 @@ def shared_offsets(module: Module, most: int) -> tuple[dict[int, int], int]:
         end = offsets[number] + size
         if end > most:
             raise CompileError(
-                f"the kernel's shared arrays take {sum(shared_size(each)[0] for _, each in arrays)} bytes: {most} are the most",
+                f"the kernel's shared arrays take {sum(shared_size(each)[0] for _, each in arrays)} bytes: the limit is {most}",
                 op.location,
                 "make the arrays smaller, or compile for an architecture with more shared memory"
                 if most > MAXIMUM_STATIC_SHARED

@@ -97,13 +97,13 @@ def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> N
         ):
             raise CompileError(
                 f"{item.name} was compiled for sm_{made_for}, and cannot be linked to a kernel for {architecture}",
-                help="give what was made for this architecture, or PTX",
+                help="link code for this architecture, or PTX",
             )
         for function in sorted(item.functions):
             if function in owners:
                 raise CompileError(
                     f"{function} is defined twice, in {owners[function]} and in {item.name}",
-                    help="link one of them only",
+                    help="link only one of them",
                 )
             owners[function] = item.name
 
@@ -254,7 +254,7 @@ def _link(request: Request, *more: str) -> bytes:
     global _apart
     if _is_lost:
         raise Unusable(
-            "another thread may keep it locked, which did not survive a fork: link before, or start a process anew"
+            "a thread that did not survive a fork may still hold its lock: link before the fork, or start a new process"
         )
     with _lock:
         if request.inputs and _apart is None:

@@ -114,7 +114,7 @@ def _run(assembler: Assembler, request: Request) -> bytes:
     """The code, assembled once more with a register less where more warps run for that."""
     code = assembler.run(request)
     if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
-        raise Unusable("the driver of this GPU does not take its code")
+        raise Unusable("the driver of this GPU does not accept its code")
     if (
         request.is_whole
         and not request.debug
@@ -175,7 +175,7 @@ def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
         if assembler.name.lower() == forced.lower():
             return (assembler,) if assembler in able else able
     names = ", ".join(assembler.name for assembler in ASSEMBLERS)
-    raise CompileError(f"{VARIABLE} is {forced!r}, which is no assembler", help=f"set it to one of {names}")
+    raise CompileError(f"{VARIABLE} is {forced!r}, which is not an assembler", help=f"set it to one of {names}")
 
 
 def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
@@ -187,16 +187,16 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
     if missing := dict.fromkeys(re.findall(_MISSING, log)):
         return CompileError(
             f"nothing defines {', '.join(missing)}",
-            help='give what defines it: link=… of @extern, @kernel or compile; C++ has to say extern "C" __device__',
+            help='link the code that defines it: link=… of @extern, @kernel or compile; in C++, declare it extern "C" __device__',
         )
     if twice := re.search(_TWICE, log):
         names = ", ".join(["the program", *(item.name for item in request.inputs)])
-        return CompileError(f"{twice[1] or twice[2]} is defined twice, in {names}", help="link one of them only")
+        return CompileError(f"{twice[1] or twice[2]} is defined twice, in {names}", help="link only one of them")
     if request.inputs:
         names = ", ".join(item.name for item in request.inputs)
         return CompileError(
             f"{assembler.name} cannot link the kernel to {names}: {log}",
-            help="give what was made for this architecture",
+            help="link code for this architecture",
         )
     lines = request.ptx.splitlines()
     numbers = [int(number) for number in re.findall(_LINE, log)]
@@ -206,7 +206,7 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
             said = next((line for line in log.splitlines() if f"line {number};" in line), log).rpartition("error")[2]
             said = said.strip(" :") or "it is wrong"
             return CompileError(
-                f"{assembler.name} does not take the PTX '{lines[number - 1].strip()}' for {request.architecture}: {said}",
+                f"{assembler.name} does not accept the PTX '{lines[number - 1].strip()}' for {request.architecture}: {said}",
                 help="the PTX ISA says what operands an instruction takes, and which targets have it",
             )
     culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]

@@ -112,7 +112,7 @@ def _content(path: str) -> bytes:
             return file.read()
     except OSError as error:
         raise CompileError(
-            f"link={path!r} cannot be read: {error.strerror}", help="name a file, or give what is in it"
+            f"link={path!r} cannot be read: {error.strerror}", help="pass the path of a file, or its contents as bytes"
         ) from None
 
 
@@ -124,7 +124,7 @@ def _linkable(item: Input, name: str, architecture: Architecture) -> Input:
         return Input(item.name, nvptx.of_bitcode(item.data, name, architecture).text.encode())
     if item.is_finished:
         raise CompileError(
-            f"{name} is a finished cubin, which cannot be linked", help="make it with -rdc=true, or give its PTX"
+            f"{name} is a finished cubin, which cannot be linked", help="compile it with -rdc=true, or link its PTX"
         )
     return item
 
@@ -233,14 +233,14 @@ def cuda_source(
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"cuda_source takes C++ as text, or a file as pathlib.Path(…), not {source!r}")
     if isinstance(source, str) and source.endswith(_SUFFIXES) and "\n" not in source:
-        raise TypeError(f"{source!r} is the name of a file, and no C++: write cuda_source(pathlib.Path({source!r}))")
+        raise TypeError(f"{source!r} is the name of a file, not C++: write cuda_source(pathlib.Path({source!r}))")
     if not isinstance(std, str) or not re.fullmatch(_STANDARD, std):
         raise TypeError(f"cuda_source(std={std!r}): there are 'c++03', 'c++11', 'c++14', 'c++17', 'c++20' and 'c++23'")
     folders = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
     macros = dict(define or {})
     for macro in macros:
         if not isinstance(macro, str) or not re.fullmatch(_NAME, macro, re.ASCII):
-            raise TypeError(f"cuda_source(define=…): {macro!r} is no name of a macro")
+            raise TypeError(f"cuda_source(define=…): {macro!r} is not the name of a macro")
     values = ((macro, None if value is None else str(value)) for macro, value in macros.items())
     is_file = isinstance(source, os.PathLike)
     shown = os.fspath(source) if is_file else name or "source.cu"
@@ -292,8 +292,8 @@ def _nvrtc() -> Any:
         return nvrtc
     except (ImportError, RuntimeError, OSError):
         raise CompileError(
-            "C++ sources are compiled by NVRTC, which is not on this machine",
-            help="pip install nvidia-cuda-nvrtc, or install a CUDA toolkit and set CUDA_HOME; or link what nvcc made",
+            "C++ sources need NVRTC, which is not on this machine",
+            help="pip install nvidia-cuda-nvrtc, or install a CUDA toolkit and set CUDA_HOME; or link the output of nvcc",
         ) from None
 
 

@@ -60,13 +60,13 @@ def of_bitcode(data: bytes, name: str, architecture: Architecture) -> Ptx:
         module.verify()
     except RuntimeError as error:
         raise CompileError(
-            f"{name} is no bitcode that LLVM reads: {str(error).strip()}",
-            help="make it with LLVM 22 or older, or link PTX",
+            f"{name} is not bitcode that LLVM can read: {str(error).strip()}",
+            help="generate it with LLVM 22 or older, or link PTX",
         ) from None
     triple = _TRIPLE_LINE.search(str(module))
     if triple and triple[1] and not triple[1].startswith("nvptx64"):
         raise CompileError(
-            f"{name} is bitcode for {triple[1]}, and not for a GPU", help="make it for nvptx64-nvidia-cuda"
+            f"{name} is bitcode for {triple[1]}, not for a GPU", help="generate it for nvptx64-nvidia-cuda"
         )
     module.fit(_machine(architecture, 3))
     link_libdevice(module, (each for each in module.declared() if each.startswith("__nv")))

@@ -201,7 +201,7 @@ def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
         )
     if array.align and array.align < align_of(array.dtype):
         raise CompileError(
-            f"{array} is less aligned than C++ takes for granted of what pointers point to",
+            f"{array} is less aligned than C++ requires of the target of a pointer",
             help="copy the array on the host, or make its dtype with align=True",
         )
     if index:
@@ -215,7 +215,7 @@ def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None)
     array, wanted = _array_of(owner), frame.type_argument(dtype.known, "the dtype of astype")
     if copy is None or not copy.known.constant or copy.known.value:
         raise CompileError(
-            "astype makes a copy, for which device code has no memory", help="write x.astype(T, copy=False)"
+            "astype makes a copy, for which device code cannot allocate memory", help="write x.astype(T, copy=False)"
         )
     if wanted != array.dtype:
         raise CompileError(
@@ -310,7 +310,9 @@ def _reshape(
             f"the order of reshape is 'C' or 'F', not {order.known}", help="write order='C', or leave it out"
         )
     if copy is not None and (not copy.known.constant or copy.known.value):
-        raise CompileError("reshape with copy=True needs memory, which device code has not", help="leave copy=True out")
+        raise CompileError(
+            "reshape with copy=True needs memory, which device code cannot allocate", help="leave copy=True out"
+        )
     first = frame.as_tuple(given[0])
     sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else given
     for cell in sizes:
@@ -493,7 +495,7 @@ def column(frame: Frame, owner: Cell, array: model.Array, member: model.Type, of
 
 
 _INSTEAD = {
-    "append": "arrays keep their size: write to an element that is free, and count",
+    "append": "arrays have a fixed size: write to the next free element, and count",
     "copy": "copy the elements to a local_array: own[:] = x",
     "fill": "write x[:] = value",
     "flatten": "write x.reshape(-1), which is a view",

@@ -78,7 +78,7 @@ def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequ
     parts, key = _parts(frame, owner), hosted.key_of(index)
     if key not in parts:
         raise CompileError(
-            f"the dict has no key {index.known}, and gets no new ones",
+            f"the dict has no key {index.known}, and cannot get new ones",
             help="write all keys where it is made: {k: 0, …}",
         )
     composites.change(frame, owner, parts | {key: value})

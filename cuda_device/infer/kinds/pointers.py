@@ -95,7 +95,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     if sign == "+" and not isinstance(a.known.type, Pointer):
         a, b = b, a
     if sign not in ("+", "-") or not isinstance(a.known.type, Pointer):
-        raise CompileError(f"pointers have no operator {sign}", help="there are p + n, p - n and p - q")
+        raise CompileError(f"pointers have no operator {sign}", help="use p + n, p - n or p - q")
     size = size_of(_element_of(a, f"p {sign} n"))
     if not isinstance(b.known.type, Pointer):
         return _moved(frame, a, _distance(frame, b, size, -1 if sign == "-" else 1), _type_of(a))
@@ -156,7 +156,9 @@ def _numbers(frame: Frame, cell: Cell, what: str) -> list[Value]:
     cells = frame.fields(cell) if isinstance(frame.as_tuple(cell).known.type, Tuple) else [cell]
     for each in cells:
         if not is_index(each.known.type):
-            raise CompileError(f"{what}: {each.known} is no integer", help="write an integer, or a tuple of integers")
+            raise CompileError(
+                f"{what}: {each.known} is not an integer", help="write an integer, or a tuple of integers"
+            )
     return [frame.materialise(each, INDEX) for each in cells]
 
 

@@ -47,8 +47,8 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
         if name not in (*_CONSTANTS, *_SAME, *METHODS):
             return None
         raise CompileError(
-            f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than {', '.join(names)}",
-            help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
+            f"{cell.known} has no attribute {name!r} in device code: a Python number has only {', '.join(names)}",
+            help=f"convert it to a fixed-width number first: {machine(number)}(…).{name}",
         )
     if name in KIND.methods:
         return None

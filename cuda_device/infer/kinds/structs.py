@@ -136,7 +136,7 @@ def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, va
     position, value = _member(frame, struct, name, value)
     if _is_self(frame, op, struct):
         raise CompileError(
-            "a method cannot change its struct, which is a value here",
+            "a method cannot change its struct here, because the struct is a value",
             help=f"call it on an element of an array, as points[i].{frame.function.__name__}(…), or return replace(self, "
             f"{name}=…) and assign that",
         )

@@ -36,7 +36,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     if name not in values:
         raise CompileError(
             f"{cell.known} has no attribute {name!r} in device code",
-            help=f"it has {', '.join(values)}; where it lies in memory, as in a[i].m, it is an array",
+            help=f"it has {', '.join(values)}; in memory, as in a[i].m, it is an array",
         )
     return frame.literal(values[name])
 

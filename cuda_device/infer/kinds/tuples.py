@@ -159,7 +159,7 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
     no_type = not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined))
     if not isinstance(joined, Known) or no_type:
         raise CompileError(
-            f"{value.known} and the items of the list have no common type, and which one is assigned to only run time knows",
+            f"{value.known} and the items of the list have no common type, and the index is known only at run time",
             help="use a list of numbers of one type, or a constant index",
         )
     conditions.element(frame, index, len(parts), "list")

@@ -27,7 +27,7 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     if len(sizes) != 1:
         raise CompileError(
             f"vectors of different sizes: {' and '.join(str(cell.known) for cell in cells)}",
-            help="take the elements that are meant: v.x, v.y, …",
+            help="use single elements: v.x, v.y, …",
         )
     (size,) = sizes
     columns = [_parts(frame, cell) if isinstance(cell.known.type, Vector) else [cell] * size for cell in cells]

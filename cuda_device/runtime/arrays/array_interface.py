@@ -29,7 +29,7 @@ from cuda_device.types.model import Type
 ATTRIBUTE = "__cuda_array_interface__"
 VERSION = 3
 
-_COPY = "pass a copy of the array, as by device.array(x)"
+_COPY = "pass a copy of the array, such as device.array(x)"
 _DESCRIPTION = "correct the description, or pass the array by __dlpack__"
 
 
@@ -65,11 +65,11 @@ def _view_of(obj: Any, description: Any) -> ArrayView:
             raise _BadDescription(f"has no {key!r}")
     if description.get("mask") is not None:
         raise _BadDescription(
-            "has a mask, and kernels know no masked elements: pass the data and the mask as two arrays"
+            "has a mask, and kernels do not support masked elements: pass the data and the mask as two arrays"
         )
     version = description["version"]
     if not _is_int(version) or version < 2:
-        raise _BadDescription(f"has version {version!r}: 2 and 3 are understood")
+        raise _BadDescription(f"has version {version!r}: 2 and 3 are supported")
     shape = _ints(description["shape"], "shape")
     if any(length < 0 for length in shape):
         raise _BadDescription(f"has the shape {shape}")
@@ -142,7 +142,7 @@ def _ordinal_of(address: int) -> int:
     if ordinal is None:
         ordinal = driver.current_ordinal()
         if address and not driver.properties(ordinal).pageable_access:
-            raise _BadDescription(f"has the address {address:#x}, which is no memory that the GPU reaches")
+            raise _BadDescription(f"has the address {address:#x}, which is not memory that the GPU can access")
     return ordinal
 
 
@@ -231,7 +231,9 @@ def _by_interface(obj: Any, stream: int | None) -> ArrayView | None:
 
 
 def _masked(obj: Any, stream: int | None) -> ArrayView | None:
-    raise LaunchError("kernels know no masked elements", "pass the data and the mask of a masked array as two arrays")
+    raise LaunchError(
+        "kernels do not support masked elements", "pass the data and the mask of a masked array as two arrays"
+    )
 
 
 def _reader_for(kind: type[Any]) -> Reader | None:

@@ -88,7 +88,7 @@ def allocate(nbytes: int, stream: Stream, *, zero: bool) -> HostMemory | GpuMemo
         return HostMemory(nbytes, zero=zero)
     except MemoryError as error:
         raise LaunchError(
-            f"the host has no {nbytes} bytes of memory left: {error}", "drop arrays, or make smaller ones"
+            f"the host does not have {nbytes} bytes of free memory: {error}", "delete arrays, or make smaller ones"
         ) from error
 
 

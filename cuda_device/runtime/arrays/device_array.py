@@ -204,7 +204,7 @@ class DeviceArray:
         if there != (dlpack.DEVICE_CODES[Device.HOST], 0):
             raise BufferError(f"this array is on DLPack device {here} and goes to the host (1, 0) only, not to {there}")
         if copy is False:
-            raise BufferError("copy=False, but an array on the GPU comes to the host by a copy only")
+            raise BufferError("copy=False, but moving an array from the GPU to the host needs a copy")
         return dlpack.export(array(self, stream=cpu_stream())._view, max_version, copied=True)
 
     def _order_consumer(self, stream: int | None) -> None:
@@ -238,7 +238,7 @@ class DeviceArray:
         wanted = self._dtype if dtype is None else np.dtype(dtype)
         if isinstance(self._stream, GpuStream):
             if copy is False:
-                raise ValueError("copy=False, but an array on the GPU comes to the host by a copy only")
+                raise ValueError("copy=False, but moving an array from the GPU to the host needs a copy")
             return self.numpy().astype(wanted, copy=False)
         if copy is False and wanted != self._dtype:
             raise ValueError(f"copy=False, but {self._dtype} becomes {wanted} by a copy only")
@@ -295,7 +295,7 @@ def _basic(key: Any) -> tuple[Any, ...]:
         if isinstance(part, (bool, np.bool_, np.ndarray)) or not (
             part is None or part is Ellipsis or isinstance(part, slice) or hasattr(part, "__index__")
         ):
-            raise IndexError(f"{part!r} is no index of a DeviceArray: give ints, slices, ... or None")
+            raise IndexError(f"{part!r} is not an index of a DeviceArray: give ints, slices, ... or None")
     return parts if Ellipsis in parts else (*parts, ...)
 
 
@@ -470,7 +470,9 @@ def _to_host(view: ArrayView, wanted: np.dtype[Any] | None) -> np.ndarray[Any, A
 def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The elements as another type; complex numbers do not become real ones."""
     if elements.dtype.kind == "c" and wanted.kind != "c":
-        raise TypeError(f"the elements are {elements.dtype}, and would lose a part as {wanted}: take its .real")
+        raise TypeError(
+            f"the elements are {elements.dtype}, and would lose their imaginary parts as {wanted}: take its .real"
+        )
     return elements.astype(wanted, copy=False)
 
 
@@ -628,7 +630,7 @@ def _text(view: ArrayView, name: str) -> str:
 
 def _check_element(view: ArrayView, dtype: Any, name: str) -> None:
     if dtype is not None and view.element != (wanted := pointee_of(element_of(dtype))):
-        raise CallError(f"{_text(view, name)} is not one of {wanted}", "convert it, as by x.astype(…)")
+        raise CallError(f"{_text(view, name)} is not one of {wanted}", "convert it, as with x.astype(…)")
 
 
 def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
@@ -636,7 +638,7 @@ def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
     more = ndim - view.ndim
     if more < 0:
         raise LaunchError(
-            f"{_text(view, name)} has {view.ndim} axes, more than {ndim}", "reshape it to as many axes, or to fewer"
+            f"{_text(view, name)} has {view.ndim} axes, more than {ndim}", "reshape it to at most that many axes"
         )
     if not more:
         return view
@@ -653,7 +655,7 @@ def _check_order(view: ArrayView, order: str, name: str) -> None:
     if order != Layout.STRIDED and found is not Layout.C:
         raise LaunchError(
             f"{_text(view, name)} has strides {view.strides}, which are not those of a contiguous array of order {order!r}",
-            'copy it, as by x.copy() or x.contiguous(), or allow order="strided"',
+            'copy it, as with x.copy() or x.contiguous(), or allow order="strided"',
         )
 
 
@@ -671,4 +673,6 @@ def _check_device(view: ArrayView, where: Stream, name: str) -> None:
     else:
         fits, wanted = view.device.on_host, "a CPU stream"
     if not fits:
-        raise LaunchError(f"{_text(view, name)} is not where {wanted} works", "copy it: device.array(x, stream=…)")
+        raise LaunchError(
+            f"{_text(view, name)} is not in memory that {wanted} can access", "copy it: device.array(x, stream=…)"
+        )

@@ -158,7 +158,7 @@ def take(capsule: Any) -> ArrayView:
             return view_of_managed(managed)
     if any(_is_valid(capsule, name) for name in _USED_NAMES.values()):
         raise LaunchError("this DLPack capsule was used before", "ask its array for a new one")
-    raise LaunchError(f"__dlpack__ gave {capsule!r}, which is no capsule with a tensor", _CONVERT)
+    raise LaunchError(f"__dlpack__ gave {capsule!r}, which is not a capsule with a tensor", _CONVERT)
 
 
 def _device_of(obj: Any) -> tuple[Device, int]:
@@ -332,7 +332,8 @@ class Exchange:
             return None
         if _holds(obj, "is_neg"):
             raise LaunchError(
-                f"{describe(obj)} is negated, and its memory does not know it yet", "pass x.resolve_neg()"
+                f"{describe(obj)} is a negated view, whose memory has the values before the negation",
+                "pass x.resolve_neg()",
             )
         found = ctypes.c_void_p()
         try:
@@ -340,7 +341,7 @@ class Exchange:
         except (BufferError, RuntimeError, ValueError, NotImplementedError) as error:
             raise refusal(obj, error) from error
         if failed or not found.value:
-            raise LaunchError(f"{describe(obj)} refuses to share its memory, and does not say why", "pass a copy of it")
+            raise LaunchError(f"{describe(obj)} refuses to share its memory, and gives no reason", "pass a copy of it")
         view = view_of_managed(DLManagedTensorVersioned.from_address(found.value))
         if view.device not in (Device.CUDA, Device.MANAGED):
             return view

@@ -113,7 +113,7 @@ def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
             + "\n  help: run the kernel with @kernel(checked=True), or under compute-sanitizer"
         )
     if status == _OUT_OF_MEMORY:
-        return OutOfMemory(message, "drop arrays, or let frameworks give back the memory that they keep")
+        return OutOfMemory(message, "delete arrays, or let frameworks release the memory that they cache")
     return LaunchError(message, "")  # we know no more than the driver says
 
 

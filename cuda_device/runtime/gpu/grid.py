@@ -76,8 +76,8 @@ def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
         raise LaunchError(f"cluster={cluster}: a cluster has {MOST_IN_CLUSTER} blocks at most", "use smaller clusters")
     if any(blocks % size for blocks, size in zip(shape.grid, sizes, strict=True)):
         raise LaunchError(
-            f"grid={shape.grid} is no multiple of cluster={sizes} along each axis",
-            "launch a grid of whole clusters, and let the threads that are too many do nothing",
+            f"grid={shape.grid} is not a multiple of cluster={sizes} along each axis",
+            "launch a grid of whole clusters, and let the extra threads do nothing",
         )
     return replace(shape, cluster=sizes)
 
@@ -102,7 +102,7 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
         sizes = tuple(map(_integer, parts))
     except TypeError:
         what = "number of threads" if name == "threads" else f"size of a {name}"
-        raise LaunchError(f"{name}={value!r} is no {what}", "give an int, or a tuple of one to three ints") from None
+        raise LaunchError(f"{name}={value!r} is not a {what}", "give an int, or a tuple of one to three ints") from None
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(
             f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}",
@@ -124,10 +124,10 @@ def _shared_bytes(shared: Any) -> int:
     try:
         count = _integer(shared)
     except TypeError:
-        raise LaunchError(f"shared={shared!r} is no size of shared memory", "give a number of bytes") from None
+        raise LaunchError(f"shared={shared!r} is not a size of shared memory", "give a number of bytes") from None
     if not 0 <= count < 1 << 31:
         raise LaunchError(
-            f"shared={shared!r} is no size of shared memory", f"give a number of bytes from 0 to {(1 << 31) - 1}"
+            f"shared={shared!r} is not a size of shared memory", f"give a number of bytes from 0 to {(1 << 31) - 1}"
         )
     return count
 

@@ -379,7 +379,7 @@ def _checked(handle: int, obj: Any) -> int:
     if not 0 <= handle < 1 << 64:
         raise LaunchError(
             f"{_describe(obj)} has the stream handle {handle}, which is not an address",
-            "pass the handle of a living stream",
+            "pass the handle of an existing stream",
         )
     return handle
 

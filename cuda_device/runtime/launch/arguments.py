@@ -135,10 +135,12 @@ def pointer_to(value: object, wanted: model.Pointer, name: str, stream: Stream) 
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         at, least = int(value), 1 if void else align_of(wanted.dtype)
         if not 0 <= at <= model.UINT64.high:
-            raise LaunchError(f"the argument {name!r} is {at}, which is no address", "pass an int from 0 to 2**64 - 1")
+            raise LaunchError(
+                f"the argument {name!r} is {at}, which is not an address", "pass an int from 0 to 2**64 - 1"
+            )
         if at % least:
             raise LaunchError(
-                f"the argument {name!r} is the address {at:#x}, which is no multiple of {least}, as {wanted} needs",
+                f"the argument {name!r} is the address {at:#x}, which is not a multiple of {least}, as {wanted} requires",
                 "pass the address of an element, or declare pointer(uint8)",
             )
         return Argument(of_type(wanted), (at,), (ArrayView(at, (0,), (1,), model.UINT8, wanted.readonly),))
@@ -229,7 +231,7 @@ def _record(value: np.void, name: str) -> Argument:
         raise _no_element(error, name) from None
     if has_pointers(element):
         raise LaunchError(
-            f"the argument {name!r} has pointers, of which an element of an array says no more than their addresses",
+            f"the argument {name!r} has pointers, and an element of an array holds only their addresses",
             "pass a struct of the class, or the array that it lies in",
         )
     if has_identity(element):
@@ -306,7 +308,7 @@ def _remedy(value: int) -> str:
     return "pass it in parts: no integer type of device code is that wide"
 
 
-_CONVERT = "convert it to numbers, vectors or structs of device code, as by x.astype(numpy.float32)"
+_CONVERT = "convert it to numbers, vectors or structs of device code, as with x.astype(numpy.float32)"
 _CORRECT = "pass an array of the hint's type and axes, or correct the hint of the member"
 _TAKEN = "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__"
 
@@ -520,7 +522,9 @@ def check_arrays(function: FunctionType, known: Sequence[Known]) -> None:
         if not is_array or (isinstance(hint.dtype, model.Number) and len(others) > 1):
             text = f"the argument {name!r} is of type {given}, but the hint of the parameter says {hint}"
             same = isinstance(given, model.Array) and given.ndim == hint.ndim
-            raise CallError(text, "convert the array, as by x.astype(…), or correct the hint" if same else _ARRAY_HINT)
+            raise CallError(
+                text, "convert the array, as with x.astype(…), or correct the hint" if same else _ARRAY_HINT
+            )
 
 
 def bind(
@@ -619,7 +623,7 @@ def _descriptor(view: ArrayView, name: str) -> Iterator[Leaf]:
     size = size_of(view.element)
     if any(stride % size for stride in view.strides):
         raise LaunchError(
-            f"the argument {name!r}: its strides {view.strides} are no multiples of its elements' {size} bytes, which an "
+            f"the argument {name!r}: its strides {view.strides} are not multiples of its elements' {size} bytes, which an "
             "interoperable kernel needs",
             "copy it (.copy())",
         )

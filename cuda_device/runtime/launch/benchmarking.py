@@ -48,7 +48,7 @@ def benchmark(
     effect. At least ten calls are timed. Raises what `function` raises, and `ValueError` for times that are not positive.
     """
     if not (warmup >= 0 and duration > 0):
-        raise ValueError(f"warmup={warmup}, duration={duration}: give seconds, of which duration is more than 0")
+        raise ValueError(f"warmup={warmup}, duration={duration}: give seconds; duration must be greater than 0")
     where = as_stream(stream)
     function()  # which compiles what it needs
     where.synchronize()

@@ -302,10 +302,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         found = _read_index(index)
     except OSError as error:
-        help = "load what Compiled.save(path) or python -m cuda_device build wrote; the index is beside it"
+        help = "load the output of Compiled.save(path) or of python -m cuda_device build, with its index beside it"
         raise LaunchError(f"{path} cannot be loaded: {index}: {error.strerror}", help) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise LaunchError(f"{index} is no index of compiled kernels ({error})", "build it again") from None
+        raise LaunchError(f"{index} is not an index of compiled kernels ({error})", "build it again") from None
     if not is_folder:
         return found[0]
     kernels: dict[str, list[Compiled]] = {}
@@ -401,14 +401,14 @@ class LoadedKernel:
             return known
         if any(not _of(each.record).get("kernel") or each.output not in _LOADABLE for each in self.variants):
             raise LaunchError(
-                f"{self.name} ({self.variants[0].output}) is no kernel that a GPU could load",
+                f"{self.name} ({self.variants[0].output}) is not a kernel that a GPU can load",
                 "compile a kernel to 'cubin', 'fatbin' or 'ptx'",
             )
         targets = ", ".join(dict.fromkeys(f"{each.target} ({each.output})" for each in self.variants))
         if not isinstance(stream, GpuStream):
             raise LaunchError(
                 f"{self.name} was compiled for {targets}, and the stream is the CPU's",
-                "launch on a GPU's stream; on the CPU start the kernel itself with device.launch",
+                "launch on a GPU stream; on the CPU, launch the original kernel with device.launch",
             )
         major, minor = driver.properties(stream.ordinal).capability
         here = 10 * major + minor
@@ -572,7 +572,7 @@ class NativeFunction:
         self.compiled, self._result = compiled, prototype.result
         if has_arrays(prototype.result):
             raise CompileError(
-                f"{compiled.symbol} returns {prototype.result}, whose memory nobody would keep",
+                f"{compiled.symbol} returns {prototype.result}, whose memory would not be kept alive",
                 work["typed"].main.location,
                 "write to an array that is passed, or compile to an object for C++",
             )
@@ -670,17 +670,17 @@ def compile(
     if output == "fatbin":
         targets = (target,) if isinstance(target, str) else tuple(target)
         if not targets or isinstance(f, Func):
-            raise ValueError("output='fatbin' is of a kernel, for at least one target")
+            raise ValueError("output='fatbin' takes a kernel and at least one target")
         again = {"link": link, "launch_facts": launch_facts, **options}
         cubins = [compile(source, *args, target=each, **again) for each in targets]
         linked = link or f.options.link
         return _fatbin(cubins, None if linked else compile(source, *args, target=targets[-1], output="ptx", **again))
     if not isinstance(target, str) and isinstance(target, Sequence):
-        raise ValueError(f"output={output!r} is for one target: several are for 'fatbin'")
+        raise ValueError(f"output={output!r} takes one target: only 'fatbin' takes several")
     job = job_of(f, args, target, options, links_of(link, "compile"))
     is_host = job.target.is_host
     if launch_facts and job.interop:
-        raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
+        raise TypeError(f"{f!r} is interoperable, so it cannot be compiled with launch_facts")
     if by_address and (job.kernel or not job.interop):
         raise TypeError(f"by_address=True is for functions with @func(interop=True), not {f!r}")
     job = replace(job, options=replace(job.options, launch_facts=launch_facts), by_address=by_address or is_host)
@@ -716,7 +716,7 @@ def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel |
         except SyntaxError as error:
             where = Location(file, error.lineno or 1)
             raise CompileError(
-                f"the text is not valid Python: {error.msg}", where, "correct what generates it"
+                f"the text is not valid Python: {error.msg}", where, "correct the code that generates it"
             ) from None
         exec(code, names)
         given = globals or {}
@@ -778,7 +778,7 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
         handle = nvfatbin.create([], 0)
     except (ImportError, RuntimeError, OSError):
         raise CompileError(
-            "fatbins are made by nvFatbin, which is not on this machine",
+            "fatbins need nvFatbin, which is not on this machine",
             help="pip install nvidia-nvfatbin, or install a CUDA toolkit and set CUDA_HOME",
         ) from None
     try:
@@ -864,7 +864,7 @@ def _example(f: Kernel | Func, index: int, value: Any) -> Known:
         found, wanted = type_named(value), numbers.get(name) if isinstance(f, Kernel) else None
         if found is not None and has_identity(found):
             raise CompileError(
-                f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
+                f"the parameter {name!r} cannot be of a type with atomic members, which exists only in arrays",
                 help="pass an array: ArrayType(T, 1)",
             )
         if found is not None:

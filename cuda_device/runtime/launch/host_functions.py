@@ -61,7 +61,7 @@ class HostFunction:
         where, future = as_stream(stream), Future[Any]()
         if where.is_captured:
             raise LaunchError(
-                "the stream is captured into a graph, which would run the host function many times, with one Future",
+                "the stream is being captured into a graph, which could run the host function many times for one Future",
                 "call it on a stream that is not captured, or add a host node to the graph",
             )
         if isinstance(where, GpuStream):

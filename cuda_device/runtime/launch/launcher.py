@@ -294,12 +294,12 @@ def is_sized(grid: Any, block: Any, threads: Any) -> bool:
         return True
     if (grid is None) == (threads is None):
         what = "neither" if grid is None else "both"
-        raise CallError(f"a launch takes grid or threads, and got {what}", "write grid=…, or threads=…, one of the two")
+        raise CallError(f"a launch takes grid or threads, not {what}", "write either grid=… or threads=…")
     if block is None and threads is None:
-        raise CallError("a launch with grid takes block, too", 'write block=256, for example, or block="auto"')
+        raise CallError("a launch with grid needs block, too", 'write block=256, for example, or block="auto"')
     if isinstance(block, str) and block != AUTO:
         raise LaunchError(
-            f"block={block!r} is no size of a block", 'give an int, a tuple of one to three ints, or "auto"'
+            f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
         )
     return False
 
@@ -616,7 +616,7 @@ def _start_on_gpu(
         raise LaunchError(
             f"block={shape.block}: {variant.work.job.name} uses so many registers, or was so limited, that a block of it has "
             f"{kernel.most_threads} threads at most",
-            f"launch smaller blocks, or compile it for such: @kernel(max_threads={x * y * z})",
+            f"launch smaller blocks, or compile it for this size: @kernel(max_threads={x * y * z})",
         )
     cooperative = variant.work.outline.cooperative
     if cooperative:
