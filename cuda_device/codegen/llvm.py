@@ -8,9 +8,8 @@
     llvm.optimise(module, machine, level=3)
     machine.assembly(module)
 
-Objects of the functions are numbers. A function takes the inputs of the C function and returns what it returns; one that also
-writes text gives that as bytes behind it, or alone. So it is in `llvmlite.binding`, which is not used because to import it
-takes a quarter of a start: longer than LLVM itself takes for a kernel.
+Objects are numbers. A function takes the inputs of the C function and returns what it returns; one that also writes text gives
+that as bytes behind it, or alone. `llvmlite.binding` is not used: to import it takes a quarter of a start.
 """
 
 from __future__ import annotations
@@ -203,10 +202,8 @@ def version(library: LlvmLibrary) -> tuple[int, int, int]:
 
 # Modules in LLVM's memory, the machines that they are compiled for, and what is done with them.
 #
-# Each module has a context of its own, which owns its types and constants: they go when it goes, and no name is changed
-# because of an earlier kernel. LLVM wants the module destroyed first; Python's collector destroys the members of a cycle,
-# such as a traceback's frames, in any order. So both are numbers, and one finaliser outside of the cycle destroys the two.
-
+# Each module has a context of its own, which owns its types and constants. LLVM wants the module destroyed first; Python's
+# collector destroys the members of a cycle in any order. So both are numbers, and one finaliser destroys the two.
 
 _INTERNAL = 8  # of the kinds of linkage
 _ERROR_LINE = re.compile(r":(\d+):\d+: error:")
@@ -456,8 +453,7 @@ def _set(option: str) -> None:
 @functools.cache
 def _set_limits() -> None:
     """What loops LLVM unrolls, and which branches it joins, in the whole process: it has no other way to say these."""
-    # A loop is unrolled, too, whose number of passes takes a maximum and a shift to compute: one with a step that is known.
-    # LLVM allows 4 such instructions. A division, of a step that only run time knows, would cost more than it brings.
+    # A loop is unrolled, too, whose number of passes takes a maximum and a shift to compute; LLVM allows 4 such instructions.
     _set("--scev-cheap-expansion-budget=8")
     # So is a loop that is known to end after 3 to 7 passes, though not whether after fewer,
     _set("--unroll-max-upperbound=2")

@@ -215,20 +215,14 @@ def in_recursion(module: Module) -> set[str]:
 
 def propagate(module: Module, effects: Effect = Effect.PURE) -> None:
     """What a function does is what its callees do, too; and of `effects` what its operations do."""
-    called = {function.name: callees(function) for function in module.functions}
     does = {function.name: function.effects for function in module.functions}
     for function in module.functions if effects else ():
         for op in function.ops():
             does[function.name] |= op.code.effects & effects
-    changed = True
-    while changed:
-        changed = False
-        for name, names in called.items():
-            for callee in names:
-                changed |= bool(does[callee] & ~does[name])
-                does[name] |= does[callee]
+    found = reached({function.name: callees(function) for function in module.functions})
     for function in module.functions:
-        function.effects = does[function.name]
+        for name in (function.name, *(found[function.name] & does.keys())):
+            function.effects |= does[name]
 
 
 # Definitions and uses: which operation and which block make a value, what it is a sum of, and whether anything reads it.

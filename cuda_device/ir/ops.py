@@ -353,83 +353,48 @@ LOCAL = OpDef(
 )
 GENERIC = OpDef("generic", D, 1, 1, "The same place as a reference that may be into any memory.")
 REGISTER = OpDef("register", D, 0, 1, "A special register: `thread_idx.x`, …; `hidden_zero` is 0.", ("name",))
-BARRIER = OpDef(
-    "barrier",
-    D,
-    0,
-    0,
-    "Waits for every thread of the block; `place` numbers the barrier in the text.",
-    effects=Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
-    optional=("place",),
-)
-BARRIER_REDUCE = OpDef(
+
+
+def _meeting(name: str, operands: int, results: int, doc: str, effects: Effect = Effect.PURE) -> OpDef:
+    """A row at which threads meet: its `place` numbers it in the text. One that makes a result of operands has a `kind`."""
+    effects |= Effect.CONVERGENT | Effect.SUSPENDS
+    return OpDef(name, D, operands, results, doc, ("kind",) * bool(operands and results), effects, optional=("place",))
+
+
+BARRIER = _meeting("barrier", 0, 0, "Waits for every thread of the block.", Effect.WRITES)
+BARRIER_REDUCE = _meeting(
     "barrier.reduce",
-    D,
     1,
     1,
     "As `barrier`, with a bool from each thread: `kind` is `count` (how many are true: int32), `and` or `or` (bool).",
-    ("kind",),
-    Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
-    optional=("place",),
+    Effect.WRITES,
 )
-WARP_SYNC = OpDef(
-    "warp.sync",
-    D,
-    1,
-    0,
-    "Waits for the lanes of a mask.",
-    effects=Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
-    optional=("place",),
-)
-WARP_VOTE = OpDef(
+WARP_SYNC = _meeting("warp.sync", 1, 0, "Waits for the lanes of a mask.", Effect.WRITES)
+WARP_VOTE = _meeting(
     "warp.vote",
-    D,
     2,
     1,
     "Mask and a bool from each lane: `kind` is `all`, `any`, `eq` (bool) or `ballot` (the lanes where it is true: int32).",
-    ("kind",),
-    Effect.CONVERGENT | Effect.SUSPENDS,
-    optional=("place",),
 )
-WARP_SHUFFLE = OpDef(
+WARP_SHUFFLE = _meeting(
     "warp.shuffle",
-    D,
     3,
     1,
     "Mask, a uint32 or uint64, an int32: the number of the lane that `kind` (`idx`, `up`, `down`, `xor`) and the int32 say.",
-    ("kind",),
-    Effect.CONVERGENT | Effect.SUSPENDS,
-    optional=("place",),
 )
-WARP_MATCH = OpDef(
+WARP_MATCH = _meeting(
     "warp.match",
-    D,
     2,
     1,
     "Mask, a uint32 or uint64: the lanes that have the same one (`kind` is `any`), or all of them or none (`all`): int32.",
-    ("kind",),
-    Effect.CONVERGENT | Effect.SUSPENDS,
-    optional=("place",),
 )
-WARP_REDUCE = OpDef(
+WARP_REDUCE = _meeting(
     "warp.reduce",
-    D,
     2,
     1,
     "Mask, an int32 or uint32: the `kind` (`add`, `min`, `umin`, `max`, `umax`, `and`, `or`, `xor`) of the lanes' numbers.",
-    ("kind",),
-    Effect.CONVERGENT | Effect.SUSPENDS,
-    optional=("place",),
 )
-WARP_ACTIVE = OpDef(
-    "warp.active",
-    D,
-    0,
-    1,
-    "The lanes that come here together: int32.",
-    effects=Effect.CONVERGENT | Effect.SUSPENDS,
-    optional=("place",),
-)
+WARP_ACTIVE = _meeting("warp.active", 0, 1, "The lanes that come here together: int32.")
 YIELD = OpDef(
     "yield",
     D,

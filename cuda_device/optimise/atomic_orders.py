@@ -3,26 +3,17 @@
     bins = device.shared_array(256, device.int32)
     device.atomic_ref(bins, b).add(1)             seq_cst, system      →      relaxed, block
 
-**Scopes.** Shared memory can be reached by the threads of one block alone, unless the kernel asks for that of other blocks
-(`cluster_shared`), whose atomics stay as they are. So a scope of the block includes every thread that
-accesses it. Two operations are morally strong, in the words of PTX's memory model, if their scopes include each other's
-threads: for accesses to shared memory that holds with the narrow scope as with the wide one. Causality order is
-transitive over edges of any scope: what a thread acquired through shared memory it hands on by a release of a wider scope.
+**Scopes.** Only the threads of one block reach shared memory, unless the kernel asks for that of other blocks (`cluster_shared`),
+whose atomics stay as they are. So the block's scope includes every thread that accesses it.
 
-**Orders.** An operation orders other accesses by an edge of *synchronizes-with*: from a release to an operation that reads
-what it wrote, or a later one of its release sequence. An *observer* is an operation that can tell such an edge: a fence, an
-atomic whose value something reads, an ordered atomic on memory that others than the block reach. The orders of all atomics on
-shared memory are dropped if none of them is an observer, and if from none of them an observer can be reached without a barrier
-of the block on the way.
+**Orders.** An *observer* is an operation that can tell whether accesses are ordered: a fence, an atomic whose value something
+reads, an ordered atomic on memory that others than the block reach. The orders of all atomics on shared memory are dropped if
+none of them is an observer, and if from none of them an observer can be reached without a barrier of the block on the way.
 
-The argument: an execution of the weaker program has to be one of the stronger program. Let the operations of an object be in
-a modification order that agrees with happens-before, and, between two barriers, has the threads that end there last. The
-stronger program has an edge from each to all later ones, which orders accesses before the first with accesses behind the
-second. If there is a barrier between the two operations, or between the second one and the access behind it, the barrier
-orders these accesses, too. Else all is in one phase. If one of the accesses is plain, then in the execution in which the two
-operations come in the other order nothing orders the accesses; nothing forbids that execution, as nobody reads which came first.
-So the program has a data race, and its behaviour was undefined. If both are atomic, the later one is no observer: it tells
-nothing of what came before.
+Why an execution of the weaker program is one of the stronger program: two operations on an object order the accesses before the
+first and behind the second. If a barrier lies between, it orders them, too. Else, if one of the accesses is plain, the program
+has a data race: the two operations may come in the other order, as nobody reads which came first. If both are atomic, the later
+one is no observer.
 
 What a function of CUDA C++ does is not known, nor who calls a function that is no kernel: there all orders stay.
 """

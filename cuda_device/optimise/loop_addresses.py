@@ -78,11 +78,10 @@ def total(build: Lowering, terms: Sequence[Term]) -> Value:
 #     %4: int32 = add {exact=True} %3 %i              %7 = element {outside=True} %x %3
 #     %6 = element %x %4                     →        %6 = element {outside=True} %7 %i
 #
-# LLVM makes pointers that follow a loop of places in 64 bits. It seldom believes that a sum of 32 bits behind a branch does not
-# wrap, and computes each such address anew. It does believe it of what each iteration computes, but not that the four
-# iterations that it makes one of go on where they began: there are two pointers for one row then. So this is done behind
-# branches, and in global memory for what the loop itself counts. Other places are better in 32 bits: pointers take two registers
-# each, which loads that wait for memory together need. LLVM moves the first address out of the loop.
+# LLVM seldom believes that a sum of 32 bits behind a branch does not wrap, and computes each such address anew. It believes it of
+# what each iteration computes, but makes two pointers for one row when it unrolls. So this is done behind branches, and in global
+# memory for what the loop itself counts. Other places are better in 32 bits: pointers take two registers each, which loads that
+# wait for memory together need. LLVM moves the first address out of the loop.
 
 
 def hoist(function: Function) -> None:
@@ -125,9 +124,8 @@ def _is_global(op: Op) -> bool:
 #         jump ^1(%8)                               %9 = element {outside=True} %p %4
 #                                                   jump ^1(%8, %9)
 #
-# Behind a branch LLVM does not believe that a sum of 32 bits does not wrap, and computes such an address anew. The assembler
-# then reads `x`, an argument of the kernel, once more in each iteration before the load can begin. A pointer takes two registers
-# in all of the loop: so only short innermost loops get them, and only a few.
+# Where LLVM computes an address anew, the assembler reads `x`, an argument of the kernel, in each iteration before the load can
+# begin. A pointer takes two registers in all of the loop: so only short innermost loops get them, and only a few.
 
 _MOST = 4
 """Pointers of a loop, at most."""
@@ -266,10 +264,9 @@ def _builder(op: Op) -> Lowering:
 #             … x[i] …
 #
 # LLVM makes induction variables for the addresses of an innermost loop. Where such a variable begins with something that the loop
-# around it changes, the outer loop gets an induction variable for it, too. The outer loop becomes longer by more than the inner
-# one becomes shorter, and ptxas, which sees few registers left then, reads `%tid.x` anew in each iteration, which everything else
-# waits for. Without that, loops share what unrolled iterations have in common of their addresses, which saves much: so it runs
-# elsewhere. A Needleman-Wunsch takes 1.22 times as long with it. Other nests take 0.97 to 1.05 times as long without it.
+# around it changes, the outer loop gets one, too, and becomes longer by more than the inner one becomes shorter. Few registers
+# are left, and ptxas reads `%tid.x` anew in each iteration. A Needleman-Wunsch takes 1.22 times as long with it; other nests take
+# 0.97 to 1.05 times as long without it.
 
 
 def wants_strength_reduction(module: Module) -> bool:

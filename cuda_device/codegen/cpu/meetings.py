@@ -34,11 +34,7 @@ from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import ffs
 
-# What threads of a launch on the CPU report to it, in our own Python, as `scheduler`.
-#
-# keep(control, …)        a report of a thread, of which a launch keeps the first, and stops
-# stopped(control)        whether a worker is to stop
-
+# Reports: a launch keeps the first, and stops
 
 Block, Control, Thread = (record.dtype for record in (BLOCK, CONTROL, THREAD))
 
@@ -79,9 +75,6 @@ def keep(
         to[0].report_thread_x, to[0].report_thread_y, to[0].report_thread_z = thread_x, thread_y, thread_z
         to[0].place, to[0].value_0, to[0].value_1 = place, first, second
         publish(control, status)
-
-
-# How the lanes of one warp go on, on the CPU: what they meet for, in our own Python, as `scheduler`.
 
 
 WORDS, MASKS, SOURCES, LOWS, HIGHS = (WARP.offset(name) for name in ("words", "masks", "sources", "lows", "highs"))

@@ -124,7 +124,7 @@ def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -
 def link_for_debuggers(
     object_code: bytes, known: Mapping[str, int], exports: Sequence[str]
 ) -> tuple[dict[str, int], object]:
-    """The same by the linker that tells gdb of code, by GDB's JIT interface."""
+    """The same by the linker that tells gdb of code."""
     from llvmlite import binding
 
     with LOCK:

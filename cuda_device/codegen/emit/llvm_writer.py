@@ -429,14 +429,8 @@ def constant_definitions(module: Module, space: str = "") -> list[str]:
     return lines
 
 
-# Floats as LLVM calls them, and what it gets wrong for those of 16 bits: their bits, and conversion to integers.
-#
-#     bits %b: float16          bitcast bfloat … to half, by way of an integer, in a text that LLVM cannot see through
-#     convert %h: int16         fpext half … to float; …      for float16 on the CPU
-#
-# Where LLVM 22 sees that the bits of a bfloat are taken for a half, or the reverse, and that is compared with zero, as it is
-# or as a wider float, its combiner of instructions wants to mask them as if they were an integer, and ends the process. And with
-# AVX512-FP16, NaN becomes -32768 as an int16.
+# What LLVM 22 gets wrong for floats of 16 bits. Where it sees that the bits of a bfloat are taken for a half, or the reverse, and
+# that is compared with zero, it ends the process. And with AVX512-FP16, NaN becomes -32768 as an int16.
 
 
 def taken(to: FunctionWriter, op: Op, text: str) -> None:

@@ -26,11 +26,8 @@ from cuda_device.types.architectures import Architecture, parse
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# What a program is linked to, which `linking` has read: PTX, cubins, LTO-IR, objects and libraries.
-#
-# nvJitLink, which links them, looks into each to see what it is, but wants to know first whether one is LTO-IR. Where two
-# define the same function it may end the process, so that is refused before.
-
+# What a program is linked to, which `linking` has read: PTX, cubins, LTO-IR, objects and libraries. nvJitLink looks into each to
+# see what it is. Where two define the same function it may end the process, so that is refused before.
 
 _LTO_IR = b"\xedCN\x7f"
 _ELF = b"\x7fELF"
@@ -184,12 +181,9 @@ class Unusable(Rejection):
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """A row of the table.
+    """A row of the table. `run` returns the code or raises `Rejection`, `identity` changes when the assembler does.
 
-    `available` tells whether it can be used for this architecture, `run` returns the code or raises
-    `Rejection`, `identity` is a string that changes when the assembler does, and `remedy` says how to get one. `installed`
-    tells quickly that there is one, without loading it; where it does not, `available` has the answer. Some make no
-    relocatable cubins, and only one links.
+    `installed` tells quickly that there is one, without loading it; where it does not, `available` has the answer.
     """
 
     name: str
@@ -241,9 +235,8 @@ def _run_nvjitlink(request: Request) -> bytes:
     return _link(request, *[f"-Xptxas=-{_COPIES}=true"] * copies)
 
 
-# One thread at a time is in nvJitLink. Where it finds a cubin for another architecture, it never gives back a lock of its own
-# (13.0 to 13.5), which belongs to the thread that called it: any other one would wait for good. So what others have compiled is
-# linked in a thread apart, and whatever comes after that.
+# One thread at a time is in nvJitLink. Where it finds a cubin for another architecture, the thread that called it keeps a lock of
+# nvJitLink's for good (13.0 to 13.5). So what others have compiled is linked in a thread apart, and whatever comes after that.
 _lock = threading.RLock()
 _apart: Executor | None = None
 _is_lost = False

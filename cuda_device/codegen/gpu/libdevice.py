@@ -1,15 +1,13 @@
 """libdevice, NVIDIA's library of mathematics in LLVM bitcode: just the functions that a kernel asks for, as text.
 
-The file holds 352 functions. To link all of it into each kernel and throw most away costs 50 ms. So it is parsed once
-in a process, when a symbol is first wanted that the store does not have, and single symbols are printed from it,
-cleaned and kept:
+To link all of its 352 functions into each kernel would cost 50 ms. So the file is parsed once in a process, when a symbol is
+first wanted that the store does not have, and single symbols are printed from it, cleaned and kept:
 
     extract({"__nv_sinf"})  ->  Extract(text of __nv_sinf and of the tables that it reads, functions=("__nv_sinf",))
 
 What libdevice asks about its compilation (`__nvvm_reflect`) is answered in two places. LLVM answers `__CUDA_ARCH` from
 the target machine, `__CUDA_FTZ` from the module flag "nvvm-reflect-ftz", and every other name with 0. The only other
-name is `__CUDA_PREC_SQRT`, and its 0 would make `__nv_sqrtf`, `__nv_hypotf`, `__nv_norm3df` and others approximate: so
-we answer it ourselves, with 1, while printing.
+name is `__CUDA_PREC_SQRT`, whose 0 would make `__nv_sqrtf` and others approximate: we answer it with 1, while printing.
 """
 
 from __future__ import annotations
@@ -127,10 +125,8 @@ class LibdeviceIndex:
             define float @__nv_sinf(float %a) #0 {         ->  define linkonce_odr float @__nv_sinf(float %a) nounwind {
             %2 = call i32 @__nvvm_reflect(ptr @.str.2) #7  ->  %2 = add i32 0, 1
 
-        `linkonce_odr`, because a linker must see the function; it becomes internal once it is linked. The attributes
-        that get lost on calls are those of intrinsics, which LLVM knows, and `memory(none)` of inline assembly, which
-        is put back: all of libdevice's is pure, and what is not would say `sideeffect`. The metadata on loops asks to
-        unroll those of six, which LLVM does anyway, but not the one in a helper that is not inlined: it keeps that.
+        `linkonce_odr`, because a linker must see the function; it becomes internal once it is linked. `memory(none)` of
+        inline assembly is put back: what is not pure says `sideeffect`. A loop in a helper that is not inlined stays one.
         """
         attributes = _ATTRIBUTES.search(text)
         if not attributes or len(_DEFINITION.findall(text)) != 1:

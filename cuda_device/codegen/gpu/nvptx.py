@@ -1,20 +1,16 @@
 """From LLVM IR text to PTX, through LLVM's own NVPTX target.
 
-One function a step, so that the pipeline can time and dump each:
-
     parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
     Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
 
 The optimiser is built from the NVPTX target machine. Without it LLVM believes that threads never diverge, and moves and
-copies barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise: `fdiv` and
-`llvm.sqrt` become `div.rn` and `sqrt.rn`, and libdevice is told to be precise (see libdevice.py). To flush denormals
+copies barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise. To flush denormals
 takes two marks, `FLUSH_DENORMALS_FLAG` in `!llvm.module.flags` for what libdevice chooses and
 `FLUSH_DENORMALS_ATTRIBUTE` on each kernel for plain arithmetic.
 
-What LLVM reports is a `CompilerBug`: it can only be the writer of the IR who got it wrong. On some mistakes LLVM ends the
-process: what a target cannot select, such as clusters on sm_80, and failed assertions (LLVM 22: a fence of scope "singlethread",
-a sequentially consistent load of 128 bits, an atomic load in a kernel with a `noalias` parameter). To avoid these is the business
-of whoever writes the IR.
+What LLVM reports is a `CompilerBug`. Whoever writes the IR avoids what ends the process: what a target cannot select, such as
+clusters on sm_80, and failed assertions (LLVM 22: a fence of scope "singlethread", a sequentially consistent load of 128 bits, an
+atomic load in a kernel with a `noalias` parameter).
 """
 
 from __future__ import annotations
