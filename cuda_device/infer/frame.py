@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, auto
 from types import FunctionType, MappingProxyType
@@ -168,7 +167,7 @@ def library(function: Callable[..., object]) -> Callable[..., Cell]:
     return lambda frame, owner, *given, **named: frame.program.call(frame, function, [owner, *given], named)
 
 
-class Program(ABC):
+class Program:
     """What a frame asks of the inference of the whole program, and what the program read of the world.
 
     `target` is an `SMSelector`, `row` finds the row of the device tables for an entity, if there is one.
@@ -206,28 +205,15 @@ class Program(ABC):
         """Records that the program read `name` of `owner`: a later launch checks that it is still `value`."""
         self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
 
-    @abstractmethod
-    def link(self, function: Any) -> None:
-        """Records a call of a function of CUDA C++."""
+    link: ClassVar[Callable[[Any, Any], None]]
+    """Records a call of a function of CUDA C++."""
+    call: ClassVar[Callable[[Any, Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell]]
+    """Calls a Python function. Raises `NeverReturns` if it does not return, as far as is known by now (recursion)."""
+    enter: ClassVar[Callable[..., Cell]]
+    """Calls a function with a cell for each parameter: a nested one with its `code` and what it captured.
 
-    @abstractmethod
-    def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        """Calls a Python function. Raises `NeverReturns` if it does not return, as far as is known by now (recursion)."""
-
-    @abstractmethod
-    def enter(
-        self,
-        frame: Frame,
-        function: FunctionType,
-        cells: Sequence[Cell],
-        code: NestedFunction | None = None,
-        captured: Mapping[Origin, Cell] = MappingProxyType({}),
-        reading: str = "",
-    ) -> Cell:
-        """Calls a function with a cell for each parameter: a nested one with its `code` and what it captured.
-
-        `reading` says how a generator's code is read (see `bytecode.to_ir.read`).
-        """
+    `reading` says how a generator's code is read (see `bytecode.to_ir.read`).
+    """
 
 
 class Frame:
@@ -437,8 +423,12 @@ class Frame:
     def field(self, cell: Cell, index: int) -> Cell:
         """One element of a tuple or vector, or one part of a complex number."""
         known = cell.known
+        if isinstance(known.value, complex) and isinstance(known.type, Number):
+            value = (known.value.real, known.value.imag)[index]
+            return Cell(Known(known.type.part, value, where=self.location))
         if isinstance(known.type, Number):
-            return self._part(cell, known.type, index)
+            assert cell.value is not None
+            return self.emit(ops.FIELD, of_type(known.type.part), cell.value, index=index)
         if isinstance(known.type, (Vector, Struct, Subarray)):
             assert cell.value is not None
             element = of_type(_type_of_part(known.type, index), high=known.high)
@@ -448,14 +438,6 @@ class Frame:
             return Cell(item)
         assert cell.value is not None
         return self.emit(ops.FIELD, item, cell.value, index=index)
-
-    def _part(self, cell: Cell, type: Number, index: int) -> Cell:
-        """The real or the imaginary part of a complex number."""
-        if isinstance(cell.known.value, complex):
-            value = (cell.known.value.real, cell.known.value.imag)[index]
-            return Cell(Known(type.part, value, where=self.location))
-        assert cell.value is not None
-        return self.emit(ops.FIELD, of_type(type.part), cell.value, index=index)
 
     def tuple(self, cells: Sequence[Cell]) -> Cell:
         """A tuple of cells."""

@@ -103,11 +103,7 @@ MOST_ITEMS = 1024
 
 def repeated(frame: Frame, a: Cell, b: Cell) -> list[Cell] | None:
     """The items of `t * n` or `n * t`; None if it is neither."""
-    first = _repeated(frame, a, b)
-    return _repeated(frame, b, a) if first is None else first
-
-
-def _repeated(frame: Frame, cell: Cell, count: Cell) -> list[Cell] | None:
+    cell, count = (b, a) if isinstance(a.known.type, Number) else (a, b)
     if not isinstance(frame.as_tuple(cell).known.type, Tuple) or not isinstance(count.known.type, Number):
         return None
     if not count.known.constant or not isinstance(count.known.value, int):

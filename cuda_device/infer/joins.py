@@ -66,7 +66,10 @@ def join_all(states: Sequence[State]) -> State:
     first = states[0]
     if all(state is first or state == first for state in states):
         return first
-    kinds = ([state for state in states if _is_builtin(state) is builtin] for builtin in (False, True))
+    kinds: tuple[list[State], list[State]] = [], []
+    for state in states:
+        number = state.type if isinstance(state, Known) else None
+        kinds[isinstance(number, model.Number) and number.builtin].append(state)
     joined = reduce(join, (reduce(join, kind) for kind in kinds if kind))
     # People are told of a conflict in the order of their program.
     told = reduce(join, states) if isinstance(joined, Conflict) else joined
@@ -105,10 +108,6 @@ def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
 def _conflicts(known: Known) -> int:
     """In how many parts of a value states have met that have nothing in common."""
     return isinstance(state_of(known), Conflict) + sum(map(_conflicts, known.items))
-
-
-def _is_builtin(state: State) -> bool:
-    return isinstance(state, Known) and isinstance(state.type, model.Number) and state.type.builtin
 
 
 def _settle(conflict: Conflict, other: State) -> State:
@@ -151,11 +150,6 @@ def _join_same(a: Known, b: Known) -> Known | None:
         return a if a.high == b.high else replace(a, low=None, high=None)
     if isinstance(a.type, model.Array) and isinstance(b.type, model.Array):
         return _join_arrays(a.type, b.type)
-    return _join_unlike(a, b)
-
-
-def _join_unlike(a: Known, b: Known) -> Known | None:
-    """What has another type on either edge: a value and a reference to one."""
     for reference, value in ((a.type, b), (b.type, a)):
         if (
             isinstance(reference, model.Ref)

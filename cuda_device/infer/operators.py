@@ -22,6 +22,7 @@ from cuda_device.infer.meanings import is_container, is_list
 from cuda_device.infer.remedies import METHODS, ON_THE_HOST, UNARY_METHODS, undefined
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
+from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, describe, of_type
 
@@ -209,7 +210,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if sign in ("==", "!=") and _are_unlike(*(cell.known for cell in cells)):
         return [Cell(constant(sign == "!="))]
     if sign not in ("==", "!=") and all(isinstance(cell.known.type, model.Tuple) for cell in cells):
-        return [_compare_in_order(frame, sign, *cells)]
+        return [frame.run(standard.compare_in_order, *cells, frame.literal(FOLDS[sign]))]
     if sign in ("==", "!=") and all(
         isinstance(cell.known.type, (model.Tuple, model.Vector, model.Struct, model.Subarray)) for cell in cells
     ):
@@ -236,30 +237,6 @@ def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell
     return None if equal is None else [frame.operate("not", equal)]
 
 
-def _compare_in_order(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """`<` and the like of two tuples: the first items that differ decide, then the lengths."""
-    pairs = [
-        (frame.field(a, i), frame.field(b, i))
-        for i in range(min(composites.length(a.known.type), composites.length(b.known.type)))
-    ]
-    result = Cell(constant(bool(FOLDS[sign](composites.length(a.known.type), composites.length(b.known.type)))))
-    for x, y in reversed(pairs):
-        equal = frame.operate("==", x, y)
-        before = frame.operate(sign[0], x, y)
-        result = _logical(frame, "|", before, _logical(frame, "&", equal, result))
-    return result
-
-
-def _logical(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """`a & b` or `a | b` of bools, one of which may decide alone."""
-    for cell, other in ((a, b), (b, a)):
-        if cell.known.constant:
-            return other if bool(cell.known.value) == (sign == "&") else Cell(constant(sign == "|"))
-    return frame.emit(
-        ops.PY_BINARY, of_type(model.BOOL), frame.materialise(a, model.BOOL), frame.materialise(b, model.BOOL), op=sign
-    )
-
-
 def _equal(a: object, b: object) -> bool:
     """Whether two objects that exist while compiling are equal, in the words of their own `__eq__`."""
     try:
@@ -276,9 +253,13 @@ def _names_dtype(name: object, cls: object) -> bool:
 
 
 def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x is y` and `x is not y`, of None, bools, and what exists while compiling."""
+    """`x is y` and `x is not y`, of None, bools, lists, members of enumerations, and what exists while compiling."""
     a, b = (cell.known for cell in cells)
     inverted = bool(op.attributes["inverted"])
+    if is_list(a) and is_list(b) and None not in (a.identity, b.identity):
+        return [Cell(constant((a.identity == b.identity) != inverted))]
+    if isinstance(a.value, enum.Enum) and isinstance(b.value, enum.Enum) and not isinstance(a.type, model.Bundle):
+        return [Cell(constant((a.value is b.value) != inverted))]
     if model.NONE in (a.type, b.type):
         return [Cell(constant((a.type == b.type) != inverted))]
     if isinstance(a.type, model.Static) and isinstance(b.type, model.Static):

@@ -202,16 +202,13 @@ class _Body:
 def losses(module: Module, adopted: set[Value], given: set[Value]) -> tuple[Loss, ...]:
     """What is lost in a typed module, in the order of the program."""
     found = _Losses(module, adopted, given)
-    if not (adopted or any(map(_may_lose, (op for function in module.functions for op in function.ops())))):
+    types = (op.result.type for function in module.functions for op in function.ops() if op.code is ops.CONVERT)
+    if not (adopted or any(is_narrow(type) or _is_wide_float(type) for type in types)):
         return ()
     main = module.main
-    found.enter(main, tuple(FloatOrigin.COMPUTED if _is_builtin_float(p) else FloatOrigin.GIVEN for p in main.params))
+    builtin = (_is_float(p) and isinstance(p.type, Number) and p.type.builtin for p in main.params)
+    found.enter(main, tuple(FloatOrigin.COMPUTED if each else FloatOrigin.GIVEN for each in builtin))
     return tuple(sorted(found.found.values(), key=lambda each: (each.location.file, each.location.line)))
-
-
-def _may_lose(op: Op) -> bool:
-    """Whether it is a conversion of one of the kinds that `_Body` looks at."""
-    return op.code is ops.CONVERT and (is_narrow(op.result.type) or _is_wide_float(op.result.type))
 
 
 def _is_wide_float(type: object) -> bool:
@@ -221,10 +218,6 @@ def _is_wide_float(type: object) -> bool:
 
 def _is_float(value: Value) -> bool:
     return isinstance(value.type, Number) and (value.type.is_float or value.type.is_complex)
-
-
-def _is_builtin_float(value: Value) -> bool:
-    return _is_float(value) and isinstance(value.type, Number) and value.type.builtin
 
 
 def _is_explicit(op: Op) -> bool:

@@ -59,8 +59,9 @@ def after(frame: Frame, owner: Cell, index: Cell) -> Cell:
     return frame.emit(ops.ELEMENT, owner.known, owner.value, frame.materialise(index, INDEX))
 
 
-def of_place(frame: Frame, place: Place) -> Cell:
+def of_place(frame: Frame, place: Place | None) -> Cell:
     """The reference to where a value was read."""
+    assert place is not None
     frame.passed_over.add(place.value)
     if isinstance(place.base.known.type, Ref):
         return place.base
@@ -113,7 +114,6 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
     if type.readonly:
         raise CompileError("the array is read-only", help="pass an array that can be written")
     if is_copied_in_memory(value, type.pointee):
-        assert value.place is not None
         _copy(frame, reference, of_place(frame, value.place))
         return
     item = frame.materialise(value, type.pointee)
@@ -184,9 +184,3 @@ def is_variable(op: Op, owner: Cell, change: str) -> bool:
             help=f"assign to the variable: v = replace(v, {change})",
         )
     return target is None or owner.place is None
-
-
-def of_value(frame: Frame, owner: Cell) -> Cell:
-    """The reference to a value that lies in memory."""
-    assert owner.place is not None
-    return of_place(frame, owner.place)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from enum import Enum
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import (
@@ -25,7 +24,7 @@ from cuda_device.infer import (
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns, Rule
 from cuda_device.infer.kinds import dicts, tuples
-from cuda_device.infer.meanings import Keywords, Raised, Thing, code_of, means
+from cuda_device.infer.meanings import Keywords, Raised, code_of
 from cuda_device.infer.printing import message_of
 from cuda_device.infer.remedies import CONSTRUCTS
 from cuda_device.ir import ops
@@ -103,16 +102,6 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return items
 
 
-def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Lists are objects, and so are members of an enumeration, also those that are numbers."""
-    if all(means(cell.known, Thing.LIST) and cell.known.identity is not None for cell in cells):
-        return [Cell(constant((cells[0].known.identity == cells[1].known.identity) != op.attributes["inverted"]))]
-    a, b = (cell.known.value for cell in cells)
-    if isinstance(a, Enum) and isinstance(b, Enum) and not isinstance(cells[0].known.type, Bundle):
-        return [Cell(constant((a is b) != op.attributes["inverted"]))]
-    return operators.is_(frame, op, cells)
-
-
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """An `assert` that does not hold, or a `raise`."""
     known = cells[0].known if cells else None
@@ -157,7 +146,7 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_UNARY: operators.unary,
     ops.PY_BINARY: operators.binary,
     ops.PY_COMPARE: operators.compare,
-    ops.PY_IS: _is,
+    ops.PY_IS: operators.is_,
     ops.PY_TRUTH: lambda frame, _, cells: [frame.truth(cells[0])],
     ops.PY_GETATTR: operations.getattr_,
     ops.PY_GETITEM: operations.getitem,
@@ -173,8 +162,7 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_SLICE: lambda frame, _, cells: [frame.bundle(slice, [*cells, Cell(constant(None))][:3])],
     ops.PY_STRING: printing.make_string,
     ops.PY_FORMAT: printing.format_part,
-    # A generator is asked by a function of ours for one value after the other.
-    ops.PY_CONTAINS: lambda frame, op, cells: sequences.contains(frame, op, [frame.close(cell) for cell in cells]),
+    ops.PY_CONTAINS: sequences.contains,
     ops.PY_IS_SEQUENCE: sequences.is_sequence,
     ops.PY_UNPACK: _unpack,
     ops.PY_UNPACK_STAR: sequences.unpack_star,

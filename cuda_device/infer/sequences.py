@@ -61,11 +61,10 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x in y`: of strings, tuples, vectors and ranges."""
-    item, container = cells
-    inverted = bool(op.attributes["inverted"])
+    """`x in y`: of strings, tuples, vectors and ranges. A function of ours asks a generator for one value after the other."""
+    item, container = (frame.close(cell) for cell in cells)
     found = _contains(frame, frame.scalar(item), container)
-    return [frame.operate("not", found) if inverted else found]
+    return [frame.operate("not", found) if op.attributes["inverted"] else found]
 
 
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:

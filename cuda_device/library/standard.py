@@ -131,6 +131,14 @@ def check_lengths(*lengths: Any) -> None:
             raise ValueError("zip() arguments are of different lengths")
 
 
+def compare_in_order(a: Any, b: Any, operator: Any) -> Any:
+    """`a < b` and the like of two tuples: the first items that differ decide, then the lengths."""
+    for x, y in zip(a, b):  # noqa: B905
+        if not x == y:  # noqa: SIM201
+            return operator(x, y)
+    return operator(len(a), len(b))
+
+
 def index_of(items: Any, value: Any) -> Any:
     """`items.index(value)` of a tuple."""
     position = 0

@@ -132,7 +132,7 @@ def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Seque
 
 def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
     if not references.is_variable(op, owner, f"{name}=…"):
-        return _write_member(frame, references.of_value(frame, owner), struct, name, value)
+        return _write_member(frame, references.of_place(frame, owner.place), struct, name, value)
     position, value = _member(frame, struct, name, value)
     if _is_self(frame, op, struct):
         raise CompileError(

@@ -89,7 +89,7 @@ def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Seq
     if references.is_variable(op, owner, "x=…"):
         return [_with_element(frame, owner, vector, index, value)]
     value = _as_element(frame, owner, vector, value)
-    references.store(frame, _element(frame, references.of_value(frame, owner), vector, index), value)
+    references.store(frame, _element(frame, references.of_place(frame, owner.place), vector, index), value)
     return ()
 
 
