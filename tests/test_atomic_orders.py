@@ -12,7 +12,7 @@ import pytest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device import ArrayType, int32, uint8, uint32
+from cuda_device import ArrayType, compiler, int32, uint8, uint32
 
 ACCESS = re.compile(r"^\s*(fence\.\S+|(?:atom|red)\.\S+|(?:ld|st)\.(?:relaxed|acquire|release)\S*)", re.M)
 ARRAYS = ArrayType(int32, 1), ArrayType(int32, 1)
@@ -239,3 +239,36 @@ def test_messages_pass_through_shared_memory(stream, memory):
     out = stream.empty(64, np.int32)
     stream.launch(k, out, grid=1, block=64)
     assert stream.numpy(out).tolist() == [j * j for j in range(64)]
+
+
+@device.kernel
+def of_each_operation(x, out):
+    s = device.shared_array(7, device.int32)
+    i = device.thread_idx.x
+    if i < len(s):
+        s[i] = -1 if i == 3 else 0
+    device.syncthreads()
+    v = x[i]
+    device.atomic_ref(s, 0).add(v)
+    device.atomic_ref(s, 1).max(v)
+    device.atomic_ref(s, 2).min(v)
+    device.atomic_ref(s, 3).and_(v)
+    device.atomic_ref(s, 4).or_(v)
+    device.atomic_ref(s, 5).xor(v)
+    if i == 5:
+        device.atomic_ref(s, 6).exch(v)
+    device.syncthreads()
+    if i < len(s):
+        out[i] = s[i]
+
+
+def test_the_cpu_locks_nothing_that_one_block_sees(stream):
+    x = np.array([5, -3, 12, 7, -100, 99, 3, 2], np.int32)
+    out = stream.empty(7, np.int32)
+    stream.launch(of_each_operation, stream.array(x), out, grid=1, block=8)
+    reductions = np.add, np.maximum, np.minimum, np.bitwise_and, np.bitwise_or, np.bitwise_xor
+    expected = [f.reduce(x, initial=-1 if f is np.bitwise_and else 0) for f in reductions]
+    assert stream.numpy(out).tolist() == [*expected, 99]
+    if stream.kind == "cpu":
+        (variant,) = of_each_operation.variants.values()
+        assert "atomicrmw" not in compiler.run(variant.work.job)["llvm"].text

@@ -33,6 +33,7 @@ from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.model import Number, Space
 
@@ -127,6 +128,22 @@ def _taken(result: str) -> str:
         f"  {low}.wide = zext i32 {low} to i64\n  {high}.wide = zext i32 {high} to i64\n"
         f"  {high}.up = shl i64 {high}.wide, 32\n  {name} = or i64 {high}.up, {low}.wide\n"
     )
+
+
+def _update_alone(update: Update, operation: str, result: str) -> str:
+    """A read-modify-write of memory that no other thread of the CPU accesses."""
+    type, value = update.value.split(" ", 1)
+    at, new = f"{update.pointer} monotonic, align {update.number.bits // 8}", f"{result}.new"
+    if operation in _COMPARISONS:
+        first = f"  {result}.is = icmp {_COMPARISONS[operation]} {type} {result}, {value}\n"
+        made = f"{first}  {new} = select i1 {result}.is, {type} {result}, {type} {value}\n"
+    else:
+        made = f"  {new} = {operation} {type} {result}, {value}\n" if operation != "xchg" else ""
+    stored = value if operation == "xchg" else new
+    return f"  {result} = load atomic {type}, {at}\n{made}  store atomic {type} {stored}, {at}\n"
+
+
+_COMPARISONS = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 
 
 class Cpu(Dialect):
@@ -291,12 +308,14 @@ class Cpu(Dialect):
         return text + "".join(f"  {line}\n" for line in lines)
 
     def update(self, update: Update, result: str) -> str:
-        """LLVM's instruction."""
+        """LLVM's instruction, or plain ones for what only the block can see, which one thread of the CPU runs."""
         operation = {"exch": "xchg"}.get(update.operation, update.operation)
         if update.number.is_float and operation == "add":
             operation = "fadd"
         if not update.number.signed and operation in ("max", "min"):
             operation = f"u{operation}"
+        if update.space is Space.SHARED and update.scope is Scope.BLOCK and update.order is not Order.SEQ_CST:
+            return _update_alone(update, operation, result)
         return f"  {result} = atomicrmw {operation} {update.pointer}, {update.value} {LLVM_ORDERS[update.order]}\n"
 
     def wide(self, wide: Wide, result: str) -> str:
