@@ -35,6 +35,13 @@ def test_lifetimes():
     assert "2000 launches: all right" in run("lifetimes.py", "--launches", "2000")
 
 
+def test_groups():
+    lines = run("groups.py", "--cpu").splitlines()
+    assert lines[0] == "2 devices" and [line.split()[0] for line in lines[1:]] == [
+        "copies", "exchange", "sum", "stencil", "n-body"
+    ]  # fmt: skip
+
+
 def test_calls_between_languages():
     """With link-time optimisation none is left, whatever the rows say of PTX and cubins."""
     lines = run("interop.py", "--compile", "sm_90", "--only", "struct of vectors", "array").splitlines()
