@@ -70,7 +70,9 @@ def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
     build = Lowering(Block())
     build.location = inner.location
     result, kernel = exchanged(prototype.result), inner.kernel
-    place = None if by_address else _result_place(build, result)
+    # The first parameter may be the address of where the result goes.
+    has_place = not by_address and result != model.NONE and passing(result, kernel=False) is Passing.ADDRESS
+    place = _address(build, result) if has_place else None
     trees = [_take(build, type, kernel, by_address) for type in prototype.arguments]
     if by_address and result != model.NONE:
         place = _address(build, result)
@@ -78,7 +80,9 @@ def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
     returned = _give(build, prototype.result, result, tree, place)
     build.return_(*returned)
     inner.kernel = False
-    made = Function(name, [build.block], Level.DEVICE, _returned_type(returned), kernel, True)
+    made = Function(
+        name, [build.block], Level.DEVICE, (returned[0].type if returned else None) or model.NONE, kernel, True
+    )
     made.signature, made.shown, made.location = inner.signature, inner.shown, inner.location
     made.effects = inner.effects
     return made
@@ -112,19 +116,6 @@ def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
     place = local(build, form)
     build.store(place, form, packed)
     return _generic(build, place, reference_of_cpp(model.Space.GENERIC, form)) if how is Passing.ADDRESS else place
-
-
-def _returned_type(returned: Sequence[Value]) -> model.Type:
-    type = returned[0].type if returned else model.NONE
-    assert type is not None
-    return type
-
-
-def _result_place(build: Lowering, type: model.Type) -> Value | None:
-    """The first parameter, if it is the address of where the result goes."""
-    if type == model.NONE or passing(type, kernel=False) is not Passing.ADDRESS:
-        return None
-    return _address(build, type)
 
 
 def _address(build: Lowering, type: model.Type) -> Value:

@@ -73,20 +73,12 @@ def _cut(instructions: Sequence[Instruction]) -> dict[int, Span]:
             leaders.add(index + 1)
     leaders.discard(len(instructions))
     starts = sorted(leaders)
-    return {
-        start: Span(start, stop, _successors(instructions[stop - 1], stop))
-        for start, stop in zip(starts, [*starts[1:], len(instructions)], strict=True)
-    }
-
-
-def _successors(last: Instruction, following: int) -> tuple[int, ...]:
-    if last.opcode in _CONDITIONAL:
-        assert last.target is not None
-        return (following, last.target)
-    if last.opcode is Opcode.JUMP:
-        assert last.target is not None
-        return (last.target,)
-    return () if last.opcode in TERMINATORS else (following,)
+    found = {}
+    for start, stop in zip(starts, [*starts[1:], len(instructions)], strict=True):
+        last = instructions[stop - 1]
+        jumps = () if last.target is None else (last.target,)
+        found[start] = Span(start, stop, jumps if last.opcode in TERMINATORS else (stop, *jumps))
+    return found
 
 
 def _find_live(

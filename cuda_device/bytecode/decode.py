@@ -141,13 +141,9 @@ def _mark_protected(
             if start <= raw.location.offset < stop:
                 raw.protection = protection
                 if protection != "with" and start in tries:
-                    raw.location = _word(tries[start], "try", raw.location.offset)
-
-
-def _word(place: Location, word: str, offset: int) -> Location:
-    """The first word of a statement."""
-    end = place.column + len(word) if place.column >= 0 else -1
-    return replace(place, end_line=place.line, end_column=end, offset=offset)
+                    place = tries[start]
+                    end = place.column + len("try") if place.column >= 0 else -1
+                    raw.location = replace(place, end_line=place.line, end_column=end, offset=raw.location.offset)
 
 
 def _exception_table(code: CodeType) -> Iterator[tuple[int, int, int]]:

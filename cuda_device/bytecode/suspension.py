@@ -22,6 +22,7 @@ from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reader import Reader, Stop, mark
 from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import topological
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 
 STEP, STEP_UNROLLED = "step", "step unrolled"
@@ -125,11 +126,4 @@ def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) 
 
 def _reached(parts: dict[int, Span], start: int, ends: set[int]) -> set[int]:
     """The spans that can be reached from one, which go no further at `ends`."""
-    seen: set[int] = set()
-    todo = [start]
-    while todo:
-        at = todo.pop()
-        if at not in seen:
-            seen.add(at)
-            todo += () if at in ends else parts[at].successors
-    return seen
+    return set(topological(start, lambda at: () if at in ends else parts[at].successors))

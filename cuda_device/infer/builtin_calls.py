@@ -177,7 +177,11 @@ def _reducing(function: Any) -> Special:
         items = [*map(frame.as_iterable, positional[:1]), *positional[1:]]
         if function not in standard.ONE_ARGUMENT:
             return frame.program.call(frame, standard.REPLACEMENTS[function], items, named)
-        if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
+        compared = (
+            isinstance(cell.known.type, Tuple | Struct) or isinstance(cell.known.value, Named) or is_list(cell.known)
+            for cell in positional
+        )  # with `<`, as Python does
+        if len(positional) != 1 and not named and not any(compared):
             return frame.call_plain(constant(function), positional, named)
         name = function.__name__
         if len(positional) != 1 and "default" in named:
@@ -195,11 +199,6 @@ def _reducing(function: Any) -> Special:
         return frame.program.call(frame, standard.ONE_ARGUMENT[function], [found], named)
 
     return special
-
-
-def _is_compared(cell: Cell) -> bool:
-    """Whether `min` and `max` compare a value with `<`, as Python does: a tuple, or a struct."""
-    return isinstance(cell.known.type, Tuple | Struct) or isinstance(cell.known.value, Named) or is_list(cell.known)
 
 
 def _next(frame: Frame, iterator: Cell, default: Cell | None = None, /) -> Cell:
@@ -240,10 +239,6 @@ def _getattr(frame: Frame, owner: Cell, name: Cell, /, *default: Cell) -> Cell:
     return default[0]
 
 
-def _hasattr(frame: Frame, owner: Cell, name: Cell, /) -> Cell:
-    return Cell(constant(isinstance(_attribute(frame, owner, name), Cell)))
-
-
 def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
     if not isinstance(name.known.value, str):
         raise CompileError(f"the name of an attribute is a string, not {name.known}", help="write it in quotes")
@@ -251,10 +246,6 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
         return frame.member(owner, name.known.value)
     except CompileError as error:
         return error
-
-
-def _tuple(frame: Frame, *iterable: Cell) -> Cell:
-    return frame.as_tuple(_list(frame, *iterable))
 
 
 def _list(frame: Frame, *iterable: Cell) -> Cell:
@@ -365,10 +356,6 @@ def _abs(frame: Frame, x: Cell, /) -> Cell:
 def _complex(frame: Frame, real: Cell | None = None, imag: Cell | None = None) -> Cell:
     given = [real or Cell(constant(0)), imag] if imag is not None else [real] if real is not None else []
     return frame.call_plain(constant(complex), given, {})
-
-
-def _partial(frame: Frame, function: Cell, /, *arguments: Cell, **keywords: Cell) -> Cell:
-    return frame.bundle(Partial(tuple(keywords)), [function, *arguments, *keywords.values()])
 
 
 def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
@@ -499,15 +486,6 @@ def _member(name: str, frame: Frame, a: Cell, /) -> Cell:
     return frame.member(a, name)
 
 
-def _func(_: Frame, function: Cell, /) -> Cell:
-    """On a nested function, which is device code already."""
-    return function
-
-
-def _reversed(frame: Frame, sequence: Cell, /) -> Cell:
-    return frame.as_object(loops.reversed_iterator(frame, sequence))
-
-
 _DECLARED: dict[Any, Callable[..., Cell]] = {
     **{function: partial(_binary, sign) for sign, function in FOLDS.items()},
     **{function: partial(_unary, sign) for sign, function in UNARY.items()},
@@ -518,11 +496,13 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     dict: dicts.make,
     enumerate: _enumerate,
     filter: _filter,
-    functions.func: _func,
-    functools.partial: _partial,
+    functions.func: lambda _, function, /: function,  # on a nested function, which is device code already
+    functools.partial: lambda frame, function, /, *arguments, **keywords: frame.bundle(
+        Partial(tuple(keywords)), [function, *arguments, *keywords.values()]
+    ),
     functools.reduce: _reduce,
     getattr: _getattr,
-    hasattr: _hasattr,
+    hasattr: lambda frame, owner, name, /: Cell(constant(isinstance(_attribute(frame, owner, name), Cell))),
     inline_ptx.ptx: _ptx,
     isinstance: _isinstance,
     iter: _iter,
@@ -532,9 +512,9 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     math.hypot: _hypot,
     next: _next,
     print: printing.print_,
-    reversed: _reversed,
+    reversed: lambda frame, sequence, /: frame.as_object(loops.reversed_iterator(frame, sequence)),
     round: _round,
-    tuple: _tuple,
+    tuple: lambda frame, *iterable: frame.as_tuple(_list(frame, *iterable)),
     type: _type,
     zip: _zip,
 }

@@ -101,7 +101,12 @@ class _Scope:
     def find(self, origin: Origin) -> Cell | Pending:
         """A variable as it is now."""
         if self.variables is None:
-            return _variable(self.frame, origin)
+            frame = self.frame
+            if origin in frame.captured:
+                return frame.now(frame.captured[origin])
+            if _is_own(frame, origin):
+                return frame.cells.get(origin.name) or _load_of_host(frame, origin.name)
+            return Pending(Undefined(origin.name))
         return self.frame.now(self.variables[origin]) if origin in self.variables else Pending(Undefined(origin.name))
 
     def needed(self, code: NestedFunction) -> dict[Origin, Cell]:
@@ -185,15 +190,6 @@ def _origin(frame: Frame, name: str) -> Origin:
 
 def _is_own(frame: Frame, origin: Origin) -> bool:
     return (origin.code, origin.call) == (id(frame.function.__code__), frame.activation)
-
-
-def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
-    """A variable of the function at hand or of one around it, as it is now."""
-    if origin in frame.captured:
-        return frame.now(frame.captured[origin])
-    if not _is_own(frame, origin):
-        return Pending(Undefined(origin.name))
-    return frame.cells.get(origin.name) or _load_of_host(frame, origin.name)
 
 
 # Inside of the nested function

@@ -18,11 +18,8 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import composites
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Method, NestedFunction, Partial
 from cuda_device.library.table import entry
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
-from cuda_device.types.known import constant
-from cuda_device.types.model import Struct
 from cuda_device.types.struct_classes import align
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
@@ -124,16 +121,4 @@ def rule_for(entity: object) -> Special | None:
     return entry(RULES, entity)
 
 
-def _callable(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`callable(x)`: the type of a value of run time tells."""
-    if len(positional) == 1 and not named and not positional[0].known.constant:
-        known = positional[0].known
-        has_method = isinstance(known.type, Struct) and frame.method_of(known.type, "__call__") is not None
-        return Cell(constant(has_method or isinstance(known.value, (NestedFunction, Partial, Method))))
-    return while_compiling(callable)(frame, positional, named)
-
-
-RULES: dict[object, Special] = {
-    **{function: while_compiling(function) for function in PURE},
-    callable: _callable,
-}
+RULES: dict[object, Special] = {function: while_compiling(function) for function in PURE}

@@ -303,9 +303,7 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             length = frame.field(frame.member(cell, "shape"), 0)
             first = _index(frame, model.INT if small else model.INDEX)
             return frame.bundle(Thing.ARRAY_ITERATOR, [cell, first, length])
-        case model.RangeIterator():
-            return cell
-        case model.Bundle() if _is_stepped(known):
+        case _ if _is_stepped(known):
             return cell
     raise CompileError(f"a for loop cannot run over {known}", help="loop over range(…), a tuple or an array")
 
@@ -374,7 +372,7 @@ def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
         return frame.bundle(ListIterator(0), [Cell(constants_of(known, known.type.item))])
     if isinstance(known.value, Generator):
         function, position, *kept = frame.fields(iterator)
-        kept = [_unrolled(frame, part) if _is_iterator(part.known) else part for part in kept]
+        kept = [_unrolled(frame, part) if _is_stepped(part.known) else part for part in kept]
         return frame.bundle(replace(known.value, unrolled=True), [function, position, *kept])
     raise _length_error()
 
@@ -389,13 +387,9 @@ def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
     return frame.bundle(Thing.INDEXED_ITERATOR, [owner, _index(frame, model.INT, position.position)])
 
 
-def _is_iterator(known: Known) -> bool:
-    return isinstance(known.type, model.RangeIterator) or _is_stepped(known)
-
-
 def _is_stepped(known: Known) -> bool:
     is_one = isinstance(known.value, Generator | ListIterator) or known.value in tuple(STEPS)
-    return isinstance(known.type, model.Bundle) and is_one
+    return isinstance(known.type, model.RangeIterator) or (isinstance(known.type, model.Bundle) and is_one)
 
 
 def items_of(frame: Frame, cell: Cell) -> list[Cell]:

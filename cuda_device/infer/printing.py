@@ -434,7 +434,10 @@ class _Message(Line):
         form = _form(type)
         shown = f":{spec}" if spec else "!s"  # without a format, as `str` shows it
         self.format += f"{{{len(self.numbers)}{form and f'.{form}'}{shown}}}"
-        self.numbers.append(_as_word(self.frame, cell, type))
+        if type.is_float:
+            wide = Cell(of_type(model.FLOAT64), self.frame.materialise(cell, model.FLOAT64))
+            cell = self.frame.call(self.frame.bundle(Method("view"), [wide]), [self.frame.literal(np.int64)], {})
+        self.numbers.append(Cell(of_type(model.INDEX), self.frame.materialise(cell, model.INDEX)))  # 64 bits
 
 
 def _fits(spec: str, type: model.Number) -> bool:
@@ -451,11 +454,3 @@ def _form(type: model.Number) -> str:
     if type.is_float:
         return f"float{type.bits}" if type.builtin or str(type) in ("float16", "float32") else "float64"
     return str(type) if type in (model.BOOL, model.UINT64) else ""
-
-
-def _as_word(frame: Frame, cell: Cell, type: model.Number) -> Cell:
-    """A number as 64 bits."""
-    if type.is_float:
-        wide = Cell(of_type(model.FLOAT64), frame.materialise(cell, model.FLOAT64))
-        cell = frame.call(frame.bundle(Method("view"), [wide]), [frame.literal(np.int64)], {})
-    return Cell(of_type(model.INDEX), frame.materialise(cell, model.INDEX))

@@ -27,7 +27,13 @@ def make(frame: Frame, other: Cell | None = None, /, **named: Cell) -> Cell:
         if isinstance(mapping.known.value, Keywords):
             parts |= _parts(frame, mapping)
         else:
-            parts |= dict(_pair(frame, pair) for pair in frame.items_of(other, "dict"))
+            for pair in frame.items_of(other, "dict"):
+                items = frame.items_of(pair, "dict")
+                if len(items) != 2:
+                    raise CompileError(
+                        f"a dict is made of pairs, not of {pair.known}", help="write dict(((key, value), …))"
+                    )
+                parts[hosted.key_of(items[0])] = items[1]
     parts.update(named)
     return frame.as_object(frame.bundle(Keywords(tuple(parts)), list(parts.values())))
 
@@ -36,13 +42,6 @@ def _parts(frame: Frame, cell: Cell) -> dict[object, Cell]:
     keys = cell.known.value
     assert isinstance(keys, Keywords)
     return dict(zip(keys.names, frame.fields(cell), strict=True))
-
-
-def _pair(frame: Frame, cell: Cell) -> tuple[object, Cell]:
-    items = frame.items_of(cell, "dict")
-    if len(items) != 2:
-        raise CompileError(f"a dict is made of pairs, not of {cell.known}", help="write dict(((key, value), …))")
-    return hosted.key_of(items[0]), items[1]
 
 
 def _get(frame: Frame, owner: Cell, key: Cell, default: Cell | None = None, /) -> Cell:
@@ -65,12 +64,9 @@ def _getitem(frame: Frame, _: Op, owner: Cell, key: Cell) -> Cell:
     assert isinstance(keys, Keywords)
     place = hosted.position(keys, key)
     if place is None:
-        raise CompileError(f"the dict has no key {key.known}", help=_keys_help(keys.names))
+        help = f"its keys are {shorten(', '.join(map(repr, keys.names)), 80)}" if keys.names else "it is empty"
+        raise CompileError(f"the dict has no key {key.known}", help=help)
     return frame.field(owner, place)
-
-
-def _keys_help(keys: tuple[object, ...]) -> str:
-    return f"its keys are {shorten(', '.join(map(repr, keys)), 80)}" if keys else "it is empty"
 
 
 def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:

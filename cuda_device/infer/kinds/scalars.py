@@ -96,17 +96,9 @@ def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None)
     return frame.call(frame.literal(host_type_of(target)), [owner], {})
 
 
-def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
-    return frame.call(frame.literal(reinterpret), [owner, dtype], {})
-
-
 def _reshape(_: Frame, owner: Cell, /, *shape: Cell) -> Cell:
     if shape and (len(shape) > 1 or not isinstance(shape[0].known.type, model.Tuple) or shape[0].known.items):
         raise CompileError(f"{owner.known} is a number: its only shape is ()", help="write x.reshape(())")
-    return owner
-
-
-def _conjugate(_: Frame, owner: Cell, /) -> Cell:
     return owner
 
 
@@ -133,10 +125,10 @@ def _most(number: model.Number) -> int:
 
 METHODS: dict[str, Callable[..., Cell]] = {
     "astype": _astype,
-    "view": _view,
+    "view": lambda frame, owner, dtype: frame.call(frame.literal(reinterpret), [owner, dtype], {}),
     "reshape": _reshape,
-    "conjugate": _conjugate,
-    "conj": _conjugate,
+    "conjugate": lambda _, owner, /: owner,
+    "conj": lambda _, owner, /: owner,
     "item": _item,
 }
 
