@@ -54,14 +54,19 @@ work:
 )
 
 
+def optimised(code):
+    """LLVM IR as the code generator saw it."""
+    return str(llvm_api.read_bitcode(code._bitcode))
+
+
 def saxpy(flags=""):
     return compile_native(module(SAXPY.replace("FLAGS", flags), ["float", "ptr", "ptr", "i64"], ["a", "x", "y", "n"]))
 
 
 def test_a_plain_kernel_is_vectorised_over_its_threads():
     code = saxpy()
-    assert re.search(r"fmul <\d+ x float>", code.optimised)
-    assert "%Thread" not in re.sub(r"(?m)^%.*", "", code.optimised), "the thread's record is still in memory"
+    assert re.search(r"fmul <\d+ x float>", optimised(code))
+    assert "%Thread" not in re.sub(r"(?m)^%.*", "", optimised(code)), "the thread's record is still in memory"
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     parameters = struct.pack("@fPPq", 2.0, x.ctypes.data, y.ctypes.data, 990)
     execute(code, (4, 1, 1), (256, 1, 1), parameters, may_run_long=False)
@@ -118,8 +123,8 @@ def test_what_llvm_refuses_is_a_bug_with_an_excerpt(capfd):
 def test_object_code_can_be_loaded_again(code):
     again = load_native(code.object_code)
     run_reversal(again, (4, 1, 1), (64, 1, 1))
-    assert again.optimised == again.assembly == ""
-    assert "@cuda_device.resume" in code.optimised and ".globl" in code.assembly
+    assert again.assembly == ""
+    assert "@cuda_device.resume" in optimised(code) and ".globl" in code.assembly
 
 
 SIMPLE = pytest.mark.skipif(

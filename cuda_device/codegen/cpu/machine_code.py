@@ -6,6 +6,7 @@ native.address("cuda_device.run")                 an exported function, for ctyp
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import mmap
@@ -159,13 +160,6 @@ class Native:
         return self._linked.addresses[name]
 
     @property
-    def optimised(self) -> str:
-        """The LLVM IR as the code generator saw it; empty for code that came from a cache."""
-        from cuda_device.codegen.cpu import native
-
-        return native.text_of(self._bitcode) if self._bitcode else ""
-
-    @property
     def assembly(self) -> str:
         """The machine code as text; empty for code that came from a cache."""
         from cuda_device.codegen.cpu import native
@@ -198,11 +192,9 @@ def compile_native(
             raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
 
 
-def load_native(
-    object_code: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] = (RUN,)
-) -> Native:
-    """Machine code made before on a machine with the same `identity()`; `symbols` are addresses of functions that it calls."""
-    return Native(object_code, link(object_code, symbols or {}, exports))
+def load_native(object_code: bytes) -> Native:
+    """Machine code of a kernel that was made before, on a machine with the same `identity()`."""
+    return Native(object_code, link(object_code, {}, (RUN,)))
 
 
 def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str], alone: bool = False) -> Linked:
@@ -212,23 +204,16 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
         ours = _support(name) if name in SUPPORT and not alone else None
         return symbols.get(name) or ours or in_process(name)
 
-    if b".debug_info" in object_code:
-        from cuda_device.codegen.cpu import native
+    is_debugged = b".debug_info" in object_code
+    with contextlib.suppress(UnsupportedObject):
+        if not is_debugged:
+            return load(object_code, find)
+    from cuda_device.codegen.cpu import native
 
-        return Linked(
-            *native.link_for_debuggers(
-                object_code, {**{n: _support(n) for n in SUPPORT if n.encode() in object_code}, **symbols}, exports
-            )
-        )
-    try:
-        return load(object_code, find)
-    except UnsupportedObject:
-        from cuda_device.codegen.cpu import native
-
-        # Which helpers the code generator calls only the object's table of names tells.
-        called = () if alone else (name for name in SUPPORT if name.encode() in object_code)
-        known = {name: _support(name) for name in called}
-        return Linked(*native.link(object_code, {**known, **symbols}, exports))
+    # Which helpers the code generator calls only the object's table of names tells.
+    known = {name: _support(name) for name in SUPPORT if name.encode() in object_code and not alone}
+    linker = native.link_for_debuggers if is_debugged else native.link
+    return Linked(*linker(object_code, {**known, **symbols}, exports))
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
     module, object_code, bitcode = compile_module(ir, level=2)      verified and optimised
     link(object_code, {"sinf": 0x7f…}, ["run"])                     the addresses of functions in this process
-    text_of(bitcode), assembly_of(bitcode, 2)                       for people and tests
+    assembly_of(bitcode, 2)                                         for people and tests
 
 The optimiser's default pipeline vectorises for the processor it runs on. Floating point is as the
 IR says: a multiply and an add fuse only where both carry the flag `contract`, and nothing else is ever relaxed.
@@ -93,12 +93,6 @@ def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
         else:
             _optimise(module, machine, level, ir)
         return machine.object_code(module)
-
-
-def text_of(bitcode: bytes) -> str:
-    """The LLVM IR in bitcode."""
-    with LOCK:
-        return str(llvm.read_bitcode(bitcode))
 
 
 def assembly_of(bitcode: bytes, level: int) -> str:

@@ -112,23 +112,13 @@ def find(in_packages: str, in_toolkit: str) -> str | None:
 
     A conda environment has a place of its own that comes before the toolkit: there only packages are looked at.
     """
+    from glob import glob
+
     packages = [folder for folder in sys.path if folder.endswith("-packages")]
     toolkits = [] if os.environ.get("CONDA_PREFIX") else cuda_homes()
     places = [(folder, in_packages) for folder in packages] + [(folder, in_toolkit) for folder in toolkits]
-    return next((file for folder, pattern in places for file in _matches(os.path.join(folder, pattern))), None)
-
-
-def _matches(pattern: str) -> list[str]:
-    folder, name = os.path.split(pattern)
-    start, star, end = name.partition("*")
-    if not star:
-        return [pattern] if os.path.exists(pattern) else []
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    fit = [each for each in names if each.startswith(start) and each[len(start) :].endswith(end)]
-    return [os.path.join(folder, each) for each in sorted(fit)]
+    found = (os.path.join(folder, file) for folder, name in places for file in sorted(glob(name, root_dir=folder)))
+    return next(found, None)
 
 
 @cache
