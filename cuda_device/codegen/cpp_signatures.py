@@ -5,10 +5,10 @@
                                                 declare alignstack(4) %cpp.0 @norm(%cpp.0 alignstack(4), i8 signext)
                                                 define internal [2 x i32] @norm.plain([2 x i32] %p0, i32 %p1) alwaysinline {…}
 
-Our functions have the parameters of PTX: structures are words, and small integers have 32 bits. The machine code is the same, but
-LLVM inlines no call of a function that has another type. So a function that the program calls is called by one of ours, and one
-that the program exports becomes one that C++ sees. These move values through memory, which the optimiser removes. A structure
-is equal to one of C++ if its members are, whatever its name is; each byte of padding counts as a member.
+Our functions have the parameters of PTX: structures are words, and small integers have 32 bits. LLVM inlines no call of a
+function that has another type. So there is a function of ours around each that the program calls or exports, which moves values
+through memory; the optimiser removes that. A structure is equal to one of C++ if its members are, padding bytes too, whatever its
+name.
 """
 
 from __future__ import annotations

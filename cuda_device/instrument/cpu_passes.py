@@ -159,11 +159,7 @@ def _nothing(build: Builder, type: Type) -> Value:
     return build.const(type, False if type == BOOL else 0.0 if isinstance(type, Number) and type.is_float else 0)
 
 
-# Inlines, at the device level, every call of a function that may suspend.
-#
-# The CPU stream divides the kernel alone into regions: only in the kernel's own body can a thread wait.
-#
-#     %2 = call {callee="wait_and_add"} %0      →      the blocks of wait_and_add, with its returns as jumps
+# The CPU stream divides the kernel alone into regions: only in its own body can a thread wait.
 
 
 def inline_suspending(module: Module) -> Module:

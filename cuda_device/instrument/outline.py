@@ -48,10 +48,9 @@ class Outline:
     """What is known of a kernel: its symbol, and by their numbers in the machine code what it does at certain places.
 
     `written` are the numbers of the arrays that it may write, `aligned` of those whose memory begins at a multiple of 16 bytes;
-    `may_run_long` is false if each thread is sure to end soon: there are no loops, and no recursion. In `recursive` kernels
-    functions call themselves. Threads may wait for each other at `waits`. Where `positions`, the kernel computes the place of
-    a thread along x, or the number of threads there, as an int32 (`tid`, `grid_size`). All blocks of a `cooperative` one have
-    to run at once (`grid_sync`).
+    `may_run_long` is false if there are no loops, and no recursion. Threads may wait for each other at `waits`. Where
+    `positions`, the kernel computes the place of a thread along x, or the number of threads there, as an int32 (`tid`,
+    `grid_size`). All blocks of a `cooperative` one have to run at once (`grid_sync`).
     """
 
     symbol: str

@@ -84,14 +84,8 @@ def dominates(above: Block, block: Block, dominators: Mapping[Block, Block]) -> 
     return each is above
 
 
-# Natural loops of a function: their headers, latches and bodies.
-#
-#     loops = natural_loops(function.blocks)      [Loop(header=^1, ...)] for `^0: jump ^1; ^1: branch %c ^1() ^2()`
-#     loops[0].latches                            [^1], whose edges to the header close the loop
-#     innermost(loops)[block]                     the smallest loop that contains a block
-#
-# A back edge leads to a block that does not stand later in reverse postorder. The body of a loop holds the blocks from which a
-# latch is reached without passing the header. Back edges to one header make one loop.
+# Natural loops. A back edge leads to a block that does not stand later in reverse postorder. The body of a loop holds the blocks
+# from which a latch is reached without passing the header. Back edges to one header make one loop.
 
 
 Predecessors = dict[Block, list[tuple[Block, Edge]]]
@@ -225,11 +219,7 @@ def propagate(module: Module, effects: Effect = Effect.PURE) -> None:
             function.effects |= does[name]
 
 
-# Definitions and uses: which operation and which block make a value, what it is a sum of, and whether anything reads it.
-#
-# definitions.makers[value]                the operation that makes it; parameters of blocks have none
-# definitions.terms(value)                 [(%n, 1), (%one, -1)] for %n - 1, if the difference is exact
-# definitions.constant(one)                1
+# Definitions and uses
 
 
 Term = tuple[Value, int]
@@ -239,7 +229,7 @@ _MOST_TERMS = 16
 
 
 class Definitions:
-    """What makes the values of a function."""
+    """What makes the values of a function: `makers` are the operations; parameters of blocks have none."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -260,7 +250,7 @@ class Definitions:
         return integer_of(self.makers, value)
 
     def terms(self, value: Value) -> list[Term]:
-        """What a number is the exact sum of. Of a long sum some parts are sums."""
+        """What a number is the exact sum of: `[(%n, 1), (%one, -1)]` for %n - 1. Of a long sum some parts are sums."""
         found, todo = list[Term](), [(value, 1)]
         while todo:
             value, sign = todo.pop()

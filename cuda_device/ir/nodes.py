@@ -95,10 +95,9 @@ _OPS, _CODE = attrgetter("ops"), attrgetter("code")
 class Function:
     """A function at one level: `blocks[0]` is the entry and its parameters are the function's.
 
-    `signature` holds the types of the source function's parameters: at the device level one of them may have become
-    several parameters, or none. `shown` is the name that users know. `interop`: CUDA C++ calls it by its name (see
-    `lower`); the typed function for which there will be such a one has the `prototype`. Specialisations that
-    differ in constants alone are of one `family`: they share their shared arrays.
+    `signature` holds the types of the source function's parameters, `shown` is the name that users know. `interop`: CUDA C++
+    calls it by its name (see `lower`); the typed function for which there will be such a one has the `prototype`.
+    Specialisations that differ in constants alone are of one `family`: they share their shared arrays.
     """
 
     name: str

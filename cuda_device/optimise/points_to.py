@@ -84,13 +84,9 @@ def _holds_address(value: Value) -> bool:
     return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type))
 
 
-# Which arrays of a launch a kernel can read and write in wider accesses if their memory begins at a multiple of 16 bytes.
-#
-#     c[0] + c[1]                           one access of 8 bytes, where c has numbers of 4 bytes
-#     x[4 * i] + x[4 * i + 1]               the same, if `i` is known not to be negative
-#
-# Launches check where such arrays begin, and no others: a kernel that reads one number at a time gains nothing by it, and is as
-# good for `x[1:]`. Arrays of structs and vectors need no such check, since their types say how they are aligned.
+# Which arrays a kernel can read and write in wider accesses if their memory begins at a multiple of 16 bytes: `c[0] + c[1]`, or
+# `x[4 * i] + x[4 * i + 1]`. Launches check where these begin, and no others: a kernel that reads one number at a time gains
+# nothing by it. The types of structs and vectors say how they are aligned.
 
 
 Access = tuple[Value, int, int, int]

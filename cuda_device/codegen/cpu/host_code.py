@@ -172,8 +172,7 @@ def _drop_dead(function: Function) -> None:
 #     cuda_device.nanoseconds        what a clock of the C library says
 #
 # Conversions round to nearest even, once. A double is first rounded to an odd float: cut off, with the last bit set if anything
-# was lost. The float then has enough bits for the second rounding to come out as if it were the only one. They are written in
-# Python, and compiled as `scheduler` is.
+# was lost. The second rounding then comes out as if it were the only one.
 
 
 _INFINITY = 0x7F800000

@@ -22,15 +22,9 @@ from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symb
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
 
-# An object file into this process, without LLVM, whose library takes longer to load than a kernel to run.
-#
-#     code = load(object_code, {"sinf": 0x7f…}.get)
-#     code.addresses["cuda_device.run"]           where an exported function starts, for ctypes
-#
-# The objects of kernels are simple: instructions and constants that refer to each other by their distance, and calls of functions
-# that are somewhere else. Anything else (another processor, another kind of file or reference, a name that nobody knows) is
-# `Unsupported`, and LLVM's linker does it.
-
+# An object file into this process, without LLVM, whose library takes longer to load than a kernel to run. The objects of kernels
+# are simple: instructions and constants that refer to each other by their distance, and calls of functions that are elsewhere.
+# Anything else is `UnsupportedObject`, and LLVM's linker does it.
 
 _X86_64 = b"\x7fELF\2\1\1"
 _RELOCATABLE, _MACHINE = 1, 62

@@ -21,8 +21,8 @@ MAXIMUM_THREADS = 1024
 WARP_SIZE = 32
 
 
-# So many turns of a loop that may wait for other threads pass before they get theirs.
 FUEL = 64
+"""So many turns of a loop that may wait for other threads pass before they get theirs."""
 
 
 class Suspension(IntEnum):

@@ -22,11 +22,9 @@ from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Number, Ref, Space
 
-# What a thread's report says: the same numbers on a GPU and on the CPU.
-
 
 class Status(IntEnum):
-    """What a report says. The first report of a launch wins: `CLAIMED` while its writer fills in the rest."""
+    """What a thread's report says, on a GPU and on the CPU. The first of a launch wins, `CLAIMED` while it is written."""
 
     NONE = 0
     CLAIMED = 1
@@ -96,10 +94,7 @@ class Meeting:
     operands: tuple[str, ...]
 
 
-# Where the shared arrays of a kernel lie.
-#
-# shared_offsets(module, most)       {0: 0, 1: 256}, 384: each array's first byte by its number, and the size of all
-
+# Where the shared arrays of a kernel lie
 
 _WIDEST = 16
 

@@ -69,15 +69,8 @@ def float_suffix(number: model.Number) -> str:
     return f"{'b' if number.bfloat else ''}f{number.bits}"
 
 
-# What stands beside the functions of a module: flags, lines for profilers, aliasing.
-#
-#     metadata.function(f)               " !dbg !2": f stands at this line of this file
-#     metadata.place(op.location)        ", !dbg !5": this instruction does
-#     metadata.text()                    !llvm.dbg.cu = !{!0} …
-#
-# LLVM makes of it `.file` and `.loc` in PTX, and the code is the same as without. For debuggers there is DWARF, with variables:
-#
-#     metadata.variable("i", INT32, op.location)    "!7": a variable of this function
+# What stands beside the functions of a module: flags, lines for profilers (`.file` and `.loc` in PTX), DWARF for debuggers,
+# aliasing.
 
 
 # No number of ours is as large, and none of the runner on the CPU as small.
@@ -388,12 +381,8 @@ class FunctionWriter:
         return f"{self.module.type(op.operands[0].type)} {', '.join(self.names[value] for value in op.operands)}"
 
 
-# Constant memory in LLVM IR: a global variable for each content, which nobody writes; and how floats are spelt.
-#
-#     constant {data="0000803f", align=16}   →   @constant_6d3c… = internal constant [4 x i8] c"\\00\\00\\80\\3f", align 16
-#
-# A GPU has 64 KiB of constant memory for each module, with a cache that is fast where all lanes of a warp read one address. What
-# does not fit there lies in global memory.
+# Constant memory: a global variable for each content, which nobody writes. A GPU has 64 KiB of constant memory for each module,
+# with a cache that is fast where all lanes of a warp read one address. What does not fit there lies in global memory.
 
 
 MAXIMUM_CONSTANT = 64 * 1024

@@ -10,9 +10,7 @@ leaves the work to the next:
     ptxas       a program of the toolkit
 
 The driver takes every program for a part of one, in which a division calls a function of another file. Where a program has
-calls of that sort, they are asked in the other order.
-
-The environment variable CUDA_DEVICE_ASSEMBLER names one of them, to use no other.
+calls of that sort, they are asked in the other order. CUDA_DEVICE_ASSEMBLER names one of them, to use no other.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     sections(object_code)[1]        Section(name=".text", …)
 
 The section `.nv.info` of a cubin is a list of attributes: a byte for the form, one for the kind, two for the size, then the
-value. Those that count something of a function hold the number of its symbol and the count.
+value, which may be the number of a function's symbol and a count.
 """
 
 from __future__ import annotations

@@ -32,15 +32,8 @@ from cuda_device.types.architectures import (
 )
 from cuda_device.types.model import Number, Space
 
-# Atomic operations on a GPU: read-modify-writes and accesses to 16 bytes are inline PTX.
-#
-#     red.relaxed.gpu.global.add.u32 [%rd1], %r1;          an `Update` whose result nothing reads
-#
-# LLVM drops the order and the scope of a read-modify-write, and has no accesses to 16 bytes. C++'s orders become PTX's as NVIDIA
-# maps them: a sequentially consistent one is a `fence.sc` and an acquire.
-
-
-# PTX's names.
+# Read-modify-writes and accesses to 16 bytes are inline PTX: LLVM drops the order and the scope of the former, and has none of
+# the latter. C++'s orders become PTX's as NVIDIA maps them: a sequentially consistent one is a `fence.sc` and an acquire.
 _PTX_SCOPES = {Scope.SYSTEM: "sys", Scope.DEVICE: "gpu", Scope.BLOCK: "cta"}
 _PTX_SPACES = {Space.GLOBAL: ".global", Space.SHARED: ".shared", Space.GENERIC: ""}
 _PTX_ORDERS = {Order.RELAXED: "relaxed", Order.RELEASE: "release", Order.ACQ_REL: "acq_rel"}  # any other: acquire

@@ -1,12 +1,9 @@
 """How a thread of a GPU reports: the text that is in a module if an `assert` or a `raise` is.
 
-The runtime writes three words into the module's record when it loads the module: the address of a claim in the GPU's memory, the
-address of a record in the host's, which the GPU sees, too, and a number that says which module this is. The thread whose
-claim is the first fills the record in, its status last; then, as every thread that reports, it exits. So the context
-survives, and the host sees who was first.
-
-A module that somebody else loaded has no record, and neither has an interoperable function, which is a part of somebody
-else's module: there the thread traps, which everybody sees.
+When the runtime loads a module, it writes three words into the module's record: the address of a claim in the GPU's memory, that
+of a record in the host's, and a number that says which module this is. The thread whose claim is the first fills the record in,
+its status last. Every thread that reports exits, and the context survives. In a module that somebody else loaded the thread
+traps.
 """
 
 from __future__ import annotations
@@ -69,8 +66,8 @@ def meet(place: int) -> str:
 def meeting(places: Sequence[int]) -> str:
     """The function that `meet` calls, for barriers at these places.
 
-    It counts the threads that are here by a barrier of its own, one that the threads of a warp need not reach together; those
-    that have ended are not waited for. Then the threads compare their places, a bit at a time.
+    It counts the threads that are here by a barrier of its own, which the threads of a warp need not reach together. Then they
+    compare their places, a bit at a time.
     """
     bits = range(max(places).bit_length()) if len(places) > 1 else range(0)
     compared = "".join(_compare_bit(bit) for bit in bits)
