@@ -149,8 +149,6 @@ _COMPARISONS = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 class Cpu(Dialect):
     """The host's processors: see `codegen/cpu/cpu_dialect`."""
 
-    # Frames of warps are memory of ours, at the boundary of a cache line.
-    frame_alignment = 64
     thread = "ptr readonly captures(none) %thread"
     """The first parameter of each function."""
     same_bits = 'asm "", "=r,0"'

@@ -76,9 +76,18 @@ class Regions:
 
     def place(self, name: str, size: int, align: int) -> str:
         """Text that makes `name` the address of new memory for each lane in the frame."""
-        slot = LaneSlot(self.bytes, -(-size // align) * align, "")
+        is_wide = align > _ALIGN  # more than frames are aligned to: the boundary is found within more memory
+        slot = LaneSlot(self.bytes, size + align if is_wide else -(-size // align) * align, "")
         self.bytes = _aligned(self.bytes + slot.size * WARP_SIZE)
-        return self._element(name, slot)
+        if not is_wide:
+            return self._element(name, slot)
+        return f"""\
+{self._element(f"{name}.memory", slot)}\
+  {name}.address = ptrtoint ptr {name}.memory to i64
+  {name}.negated = sub i64 0, {name}.address
+  {name}.missing = and i64 {name}.negated, {align - 1}
+  {name} = getelementptr inbounds i8, ptr {name}.memory, i64 {name}.missing
+"""
 
     def own(self, name: str, size: int, align: int, value: Value) -> str:
         """The same for memory of the thread's own that is kept; notes what memory of a slot is called."""

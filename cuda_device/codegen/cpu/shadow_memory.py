@@ -73,18 +73,10 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
     who = block << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
     # Addresses in shared memory count from where that of the block begins.
     base = of[0].shared if number & _SHARED != 0 else int64(0)
-    check(log, cell_of(log, base + value), value, who, when, number)
-    if number >> _BYTES_SHIFT > to[0].unit:
-        check_rest(log, base, value, who, when, number)
-
-
-def check_rest(log: Any, base: Any, value: Any, who: Any, when: Any, number: Any) -> None:
-    """The cells of an access after the first."""
-    unit = array_at(Log, log)[0].unit
-    offset = unit
-    while offset < number >> _BYTES_SHIFT:
+    offset = int64(0)
+    while offset == 0 or offset < number >> _BYTES_SHIFT:
         check(log, cell_of(log, base + value + offset), value + offset, who, when, number)
-        offset += unit
+        offset += to[0].unit
 
 
 def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -> None:

@@ -140,8 +140,6 @@ class Dialect(ABC):
     the code, which else the host knows."""
     dwarf: ClassVar[int] = 4
     """The version of DWARF that debuggers get."""
-    frame_alignment: ClassVar[int]
-    """What the memory that functions have of their own can be aligned to."""
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
     same_bits: ClassVar[str]

@@ -443,13 +443,6 @@ def _shared(to: FunctionWriter, op: Op) -> None:
     to.names[op.result] = operand
 
 
-def local_size(op: Op) -> tuple[int, int]:
-    """The bytes of a local array, and its alignment."""
-    count, align = op.attributes["count"], op.attributes["align"]
-    assert isinstance(op.result.type, Ref) and isinstance(count, int) and isinstance(align, int)
-    return count * size_of(op.result.type.pointee), align
-
-
 def _variable(to: FunctionWriter, op: Op) -> None:
     value = op.operands[0]
     name = to.names[value] if value.type != BOOL else to.temporary(f"zext i1 {to.names[value]} to i8")
@@ -654,24 +647,17 @@ def _locate(to: FunctionWriter, op: Op, start: int) -> None:
 
 
 def _allocas(to: FunctionWriter) -> str:
-    """The lines that make the function's own memory; where more than a frame's alignment is asked for, with room for it."""
+    """The lines that make the function's own memory."""
     lines = []
-    most = to.dialect.frame_alignment
     for op in to.function.ops():
         if op.code is ops.PRINT and op.operands:
             to.buffers[id(op)] = to.fresh()
             lines.append(f"  {to.buffers[id(op)]} = alloca [{len(op.operands)} x i64], align 8\n")
     for op in to.function.ops():
         if op.code is ops.LOCAL:
-            (size, align), name = local_size(op), to.name(op.result)
-            if align <= most:
-                lines.append(to.dialect.own(name, size, align, op.result))
-                continue
-            lines.append(to.dialect.own(f"{name}.memory", size + align, most, op.result))
-            lines.append(f"  {name}.address = ptrtoint ptr {name}.memory to i64\n")
-            lines.append(f"  {name}.negated = sub i64 0, {name}.address\n")
-            lines.append(f"  {name}.missing = and i64 {name}.negated, {align - 1}\n")
-            lines.append(f"  {name} = getelementptr inbounds i8, ptr {name}.memory, i64 {name}.missing\n")
+            count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
+            assert isinstance(type, Ref) and isinstance(count, int) and isinstance(align, int)
+            lines.append(to.dialect.own(to.name(op.result), count * size_of(type.pointee), align, op.result))
     return "".join(lines)
 
 

@@ -113,7 +113,6 @@ class Nvptx(Dialect):
     is_gpu = True
     dwarf = 2
     same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
-    frame_alignment = 1 << 30
     # Where a call's argument is known on one edge to it, LLVM's call site splitting copies the call to each edge, and all
     # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not
     # convergent LLVM finds later by itself.
