@@ -132,7 +132,7 @@ EXPRESSIONS = {
         f'{<str>!r}'  f'{<int>:{<#4> + 2}d}'
     """),
     "ispec": rows(r"""
-        d  5d  05d  +d  <6  >4d   d  x  #x  o  X  -3d  08x  +05d  .2f  e  <5d
+        d  5d  05d  +d  <6  >4d   d  x  #x  o  X  -3d  +6d  +05d  .2f  e  <5d
     """),
     "fspec": rows(r"""
         .2f  .1f  8.3f  <9.2f  +.1e  010.3f  g  e  .0f  G  E   .3f  .3g  12g
