@@ -17,8 +17,7 @@ from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.types.extensions import host_of, key_of
-from cuda_device.types.host import alike, host_type_of, members_of
+from cuda_device.types.host import alike, host_of, host_type_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
 from cuda_device.types.model import (
@@ -123,7 +122,7 @@ def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> Function
     for host in {host_of(cell.known.type): None for cell in cells if isinstance(cell.known.type, Struct)}:
         if host is None:
             continue
-        name = key_of(entity)
+        name = overloads_key(entity)
         found = vars(host).get(name, MISSING)
         frame.program.depend(host, name, found)
         for what, function, wanted in found if isinstance(found, tuple) else ():

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from cuda_device.types.host import REGISTERED, is_struct, model_of
-from cuda_device.types.model import Struct, Type
+from cuda_device.types.host import REGISTERED, host_of, is_struct, model_of, overloads_key
 from cuda_device.types.struct_classes import made_of, type_of_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,22 +88,8 @@ def overload(entity: object) -> Callable[[F], F]:
                 f"{plain.__qualname__} overloads a function for a new type: give a parameter the hint of a @device.struct class"
             )
         for host in hosts:
-            others = [each for each in vars(host).get(key_of(entity), ()) if each[0] is not entity or each[2] != wanted]
-            setattr(host, key_of(entity), (*others, (entity, plain, wanted)))
+            others = [each for each in vars(host).get(overloads_key(entity), ()) if each[0] is not entity or each[2] != wanted]
+            setattr(host, overloads_key(entity), (*others, (entity, plain, wanted)))
         return function
 
     return decorate
-
-
-def key_of(entity: object) -> str:
-    """The name of the attribute of struct classes that has the overloads of a function."""
-    name = getattr(entity, "__qualname__", None) or getattr(entity, "__name__", type(entity).__name__)
-    return f"overload of {name}"
-
-
-def host_of(type: Type | None) -> Any:
-    """The class that has the overloads of a struct: one for all alignments; None for other types."""
-    if not isinstance(type, Struct) or type.host is None:
-        return None
-    host: Any = type.host
-    return host._plain or host

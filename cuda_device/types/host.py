@@ -301,3 +301,17 @@ def model_of(cls: Any) -> model.Struct:
 def alike(a: model.Struct, b: model.Struct) -> bool:
     """Whether two types are of one class, or of one that `align` made of the other's."""
     return a == b or (a.host is not None and b.host is not None and a.host.underlying is b.host.underlying)
+
+
+def overloads_key(entity: object) -> str:
+    """The name of the attribute of struct classes that has the overloads of a function."""
+    name = getattr(entity, "__qualname__", None) or getattr(entity, "__name__", type(entity).__name__)
+    return f"overload of {name}"
+
+
+def host_of(type: model.Type | None) -> Any:
+    """The class that has the overloads of a struct: one for all alignments; None for other types."""
+    if not isinstance(type, model.Struct) or type.host is None:
+        return None
+    host: Any = type.host
+    return host._plain or host
