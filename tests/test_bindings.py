@@ -8,8 +8,8 @@ import pytest
 from conftest import a_gpu
 
 import cuda_device as device
+from cuda_device.types.dtypes import type_of_hint
 from cuda_device.types.layout import Placement, placement
-from cuda_device.types.struct_classes import type_of_hint
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 

@@ -15,9 +15,9 @@ import test_interop_abi as abi
 
 import cuda_device as device
 from cuda_device.types.abi import representation
+from cuda_device.types.dtypes import type_of_hint
 from cuda_device.types.layout import accesses
 from cuda_device.types.model import BOOL
-from cuda_device.types.struct_classes import type_of_hint
 
 FLOATS = device.ArrayType(device.float32, 1)
 

@@ -13,9 +13,8 @@ from typing import Any
 from cuda_device.device.machine_functions import nanosleep
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types import model
-from cuda_device.types.dtypes import element_of
+from cuda_device.types.dtypes import Aligned, check_alignment, element_of
 from cuda_device.types.layout import has_identity, leaves, size_of
-from cuda_device.types.struct_classes import Aligned, check_alignment
 
 WIDEST = 16
 """The most bytes that an atomic holds."""

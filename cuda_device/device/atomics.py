@@ -26,10 +26,9 @@ from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import OF_LOADS, OF_STORES, OF_UPDATES, Effect, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
-from cuda_device.types.dtypes import element_of
+from cuda_device.types.dtypes import check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import accesses, align_of, leaves, size_of, usual_alignment
-from cuda_device.types.struct_classes import check_alignment
 
 # The bits of what atomics hold: machines access integers atomically, so any other value travels as one of its size.
 #

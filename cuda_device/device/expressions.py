@@ -12,8 +12,9 @@ import numpy as np
 
 from cuda_device.device.parameters import annotations_of
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.dtypes import unannotated
 from cuda_device.types.host import PYTHON, number_of
-from cuda_device.types.struct_classes import convert, unannotated
+from cuda_device.types.struct_classes import convert
 
 
 @dataclass(frozen=True, slots=True)

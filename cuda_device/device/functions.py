@@ -34,9 +34,9 @@ from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.abi import exchanged, representation
+from cuda_device.types.dtypes import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
-from cuda_device.types.struct_classes import type_of_hint
 
 
 @dataclass(frozen=True, slots=True)

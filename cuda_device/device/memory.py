@@ -19,11 +19,10 @@ from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.dtypes import element_of
+from cuda_device.types.dtypes import alignment_of_hint, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
-from cuda_device.types.struct_classes import alignment_of_hint, check_alignment
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:

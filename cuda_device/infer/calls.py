@@ -25,11 +25,12 @@ from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
 from cuda_device.library.table import find
 from cuda_device.types.abi import representation
+from cuda_device.types.dtypes import Aligned
 from cuda_device.types.host import alike, host_type_of, is_struct, model_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
 from cuda_device.types.model import NONE, Array, Bundle, NoneType, Number, Static, Struct, Tuple, Type
-from cuda_device.types.struct_classes import Aligned, replace
+from cuda_device.types.struct_classes import replace
 
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

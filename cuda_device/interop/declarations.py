@@ -18,10 +18,10 @@ from cuda_device.errors import CompileError
 from cuda_device.runtime.launch.compiling import prototype
 from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_checks
+from cuda_device.types.dtypes import type_of_hint
 from cuda_device.types.host import ANONYMOUS
 from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
-from cuda_device.types.struct_classes import type_of_hint
 
 
 def get_include() -> str:

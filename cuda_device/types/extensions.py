@@ -17,8 +17,9 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from cuda_device.types.dtypes import type_of_hint
 from cuda_device.types.host import REGISTERED, host_of, is_struct, model_of, overloads_key
-from cuda_device.types.struct_classes import made_of, type_of_hint
+from cuda_device.types.struct_classes import made_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,7 +89,9 @@ def overload(entity: object) -> Callable[[F], F]:
                 f"{plain.__qualname__} overloads a function for a new type: give a parameter the hint of a @device.struct class"
             )
         for host in hosts:
-            others = [each for each in vars(host).get(overloads_key(entity), ()) if each[0] is not entity or each[2] != wanted]
+            others = [
+                each for each in vars(host).get(overloads_key(entity), ()) if each[0] is not entity or each[2] != wanted
+            ]
             setattr(host, overloads_key(entity), (*others, (entity, plain, wanted)))
         return function
 

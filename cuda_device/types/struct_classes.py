@@ -21,30 +21,14 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
 import numpy as np
 
-from cuda_device.errors import ArgumentError
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.abi import representation
-from cuda_device.types.host import MODEL, REGISTERED, alike, element_of_dtype, model_of, number_of
-from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
+from cuda_device.types.dtypes import Aligned, alignment_of_hint, check_alignment, type_of_hint
+from cuda_device.types.host import MODEL, alike, model_of, number_of
+from cuda_device.types.layout import has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, UINT64, Array, Field, Number, NumberKind, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import VectorValue, replaced
 
 C = TypeVar("C", bound=type)
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """What `align(T, n)` makes of a type that is no struct: a type hint for a member, and a call makes a `T`."""
-
-    type: Any
-    align: int
-
-    def __call__(self, *args: Any) -> Any:
-        """A value of the type."""
-        return self.type(*args)
-
-    def __repr__(self) -> str:
-        return f"align({getattr(self.type, '__name__', self.type)}, {self.align})"
 
 
 def align(t: Any, n: int) -> Any:
@@ -72,68 +56,6 @@ def _aligned(host: Any, n: int) -> Any:
         made = _make(host.underlying, n, host.__annotations__)
         made._plain = host
         found = _ALIGNED.setdefault((host, n), made)
-    return found
-
-
-MOST_ALIGNED = 1 << 16
-"""The largest alignment that can be asked for, in bytes: more than any access needs, and all that stacks bear."""
-
-
-def check_alignment(n: Any) -> None:
-    """Raises `ArgumentError` for what is no alignment."""
-    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ALIGNED or n & (n - 1):
-        raise ArgumentError(f"an alignment is a power of two up to {MOST_ALIGNED}, not {n!r}")
-
-
-def unannotated(hint: Any) -> Any:
-    """What `Annotated[hint, …]` says to us: the `ArrayType(…)` in it, which type checkers accept there only, else the hint."""
-    if not hasattr(hint, "__metadata__"):
-        return hint
-    return next((each for each in hint.__metadata__ if isinstance(each, Array)), hint.__origin__)
-
-
-def alignment_of_hint(hint: Any) -> int:
-    """The least alignment that a type hint asks for beside its type's own; 0 if none."""
-    hint = unannotated(hint)
-    if not isinstance(hint, Aligned):
-        return 0
-    least = max(hint.align, alignment_of_hint(hint.type))
-    return least if least > 1 else 0
-
-
-def type_of_hint(hint: Any) -> Type:
-    """The model type that a type hint names. Raises `TypeError` for one that device code does not have."""
-    hint = unannotated(hint)
-    if isinstance(hint, Aligned):
-        return type_of_hint(hint.type)
-    if isinstance(hint, Type):
-        return hint
-    if hint is None or hint is type(None):
-        return NONE
-    if getattr(hint, "__origin__", None) is tuple:
-        arguments = () if hint.__args__ == ((),) else hint.__args__
-        made = Tuple(tuple(map(_type_of_element, arguments)))
-        if has_identity(made):
-            raise TypeError("an atomic is a member of a struct, not of a tuple")
-        return made
-    if isinstance(hint, np.dtype):
-        return element_of_dtype(hint)
-    if isinstance(hint, type):
-        model = hint.__dict__.get(MODEL)
-        if isinstance(model, Struct):
-            return model
-        if hint in REGISTERED:
-            return model_of(REGISTERED[hint][0])
-        if issubclass(hint, VectorValue) and hint is not VectorValue:
-            return hint.model
-        return number_of(hint)
-    raise TypeError(f"{hint!r} is not a type of device code")
-
-
-def _type_of_element(hint: Any) -> Type:
-    found, least = type_of_hint(hint), alignment_of_hint(hint)
-    if least and not has_identity(found) and least > align_of(found):
-        raise TypeError(f"{hint!r}: an element of a tuple is aligned as its type is: make it a member of a struct")
     return found
 
 

@@ -29,6 +29,7 @@ from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
+from cuda_device.types.dtypes import Aligned, type_of_hint, unannotated
 from cuda_device.types.extensions import registered
 from cuda_device.types.host import REGISTERED, element_of_dtype, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
@@ -43,7 +44,7 @@ from cuda_device.types.layout import (
     size_of,
     with_arrays,
 )
-from cuda_device.types.struct_classes import Aligned, becomes, convert, type_of_hint, unannotated
+from cuda_device.types.struct_classes import becomes, convert
 from cuda_device.types.vector_classes import VectorValue
 
 

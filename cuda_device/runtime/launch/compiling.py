@@ -69,11 +69,11 @@ from cuda_device.runtime.launch.launcher import (
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged, packing, representation
 from cuda_device.types.architectures import Architecture, parse
+from cuda_device.types.dtypes import type_of_hint
 from cuda_device.types.host import dtype_of_type
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_arrays, has_identity, size_of
 from cuda_device.types.model import NONE, NUMBERS, Array, Pointer, Space, Type
-from cuda_device.types.struct_classes import type_of_hint
 from cuda_device.types.vector_classes import value_of
 
 if TYPE_CHECKING:

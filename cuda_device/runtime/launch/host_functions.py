@@ -25,7 +25,8 @@ from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream
 from cuda_device.runtime.launch.arguments import hints_of
-from cuda_device.types.struct_classes import convert, made_of, type_of_hint
+from cuda_device.types.dtypes import type_of_hint
+from cuda_device.types.struct_classes import convert, made_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
