@@ -4,7 +4,8 @@ python -m cuda_device info
 python -m cuda_device dump saxpy.py:saxpy --signature "float32, ArrayType(float32, 1), ArrayType(float32, 1)"
 python -m cuda_device dump package.module:kernel --stage ptx --target sm_100
 python -m cuda_device build saxpy.py:saxpy --target sm_90,sm_100 --output kernels      for device.load("kernels")
-python -m cuda_device cache            shows the cache on disk
+python -m cuda_device cache            shows where the cache is, and its size
+python -m cuda_device cache list       shows the kernels whose machine code is in it
 python -m cuda_device cache clear
 """
 
@@ -19,6 +20,7 @@ import platform
 import re
 import runpy
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -30,11 +32,16 @@ PACKAGES = (
     "ml_dtypes",
     "llvmlite",
     "cuda-bindings",
+    "cuda-pathfinder",
     "cuda-core",
     "nvidia-nvjitlink",
     "nvidia-nvvm",
+    "nvidia-cuda-nvrtc",
+    "nvidia-nvfatbin",
+    "nvtx",
     "torch",
     "cupy",
+    "jax",
 )
 
 
@@ -44,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     info = commands.add_parser("info", help="versions, GPUs, assemblers and the cache: what to paste into a bug report")
-    info.set_defaults(run=lambda _: print("\n".join(f"{name:<18} {value}" for name, value in facts())))
+    info.set_defaults(run=_info)
 
     dump = commands.add_parser("dump", help="print the stages of a kernel: typed IR, LLVM IR, PTX")
     dump.add_argument("kernel", help="file.py:name or package.module:name")
@@ -66,8 +73,8 @@ def main(words: Sequence[str] | None = None) -> int:
     build.add_argument("--ltoir", action="store_true", help="also write LTO-IR, for a linker")
     build.set_defaults(run=_build)
 
-    cache = commands.add_parser("cache", help="show the cache on disk, or clear it")
-    cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    cache = commands.add_parser("cache", help="show the cache on disk, list its kernels, or clear it")
+    cache.add_argument("action", nargs="?", choices=("info", "list", "clear"), default="info")
     cache.set_defaults(run=_cache)
 
     wanted = parser.parse_args(words)
@@ -79,6 +86,12 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _info(_: argparse.Namespace) -> None:
+    found = list(facts())
+    width = max(len(name) for name, _ in found)
+    print("\n".join(f"{name:<{width}} {value}" for name, value in found))
+
+
 def facts() -> Iterator[tuple[str, str]]:
     """What a bug report needs, as names and values."""
     from cuda_device.codegen.gpu import libdevice
@@ -86,7 +99,14 @@ def facts() -> Iterator[tuple[str, str]]:
     from cuda_device.runtime.gpu import driver
     from cuda_device.types.architectures import parse
 
-    yield "cuda_device", f"{device.__version__}, {os.path.dirname(device.__file__)}"
+    here = os.path.dirname(device.__file__)
+    total = sum(
+        os.path.getsize(os.path.join(folder, file))
+        for folder, _, files in os.walk(here)
+        for file in files
+        if not file.endswith(".pyc")
+    )
+    yield "cuda_device", f"{device.__version__}, {_mib(total)}, {here}"
     yield "Python", f"{sys.version.split()[0]}, {platform.python_implementation()}, {platform.platform()}"
     for package in PACKAGES:
         try:
@@ -95,25 +115,32 @@ def facts() -> Iterator[tuple[str, str]]:
             yield package, "not installed"
         else:
             size = sum(file.size or 0 for file in installed.files or ())
-            yield package, f"{installed.version}, {size / 2**20:.0f} MiB"
+            total += size
+            yield package, f"{installed.version}, {_mib(size)}"
+    yield "total", _mib(total)
+    yield "driver", ASSEMBLERS[0].version()
     if driver.available():
         for ordinal in range(driver.device_count()):
             found = driver.properties(ordinal)
             major, minor = found.capability
             yield f"GPU {ordinal}", f"{found.name}, compute capability {major}.{minor}, {found.memory >> 20} MiB"
     else:
-        yield "GPU", f"none: {driver.unavailable_reason()}"
-    for assembler in ASSEMBLERS:
+        yield "GPU", f"none ({driver.unavailable_reason()})"
+    for assembler in ASSEMBLERS[1:]:
         is_there = assembler.available(parse("sm_90"))
-        yield f"assembler {assembler.name}", assembler.identity() if is_there else "not for sm_90 here"
+        yield f"assembler {assembler.name}", assembler.version() if is_there else f"not found ({assembler.remedy})"
     try:
         yield "libdevice", str(libdevice.file())
     except device.CompileError as error:
-        yield "libdevice", str(error).splitlines()[0]
+        yield "libdevice", f"not found ({error.help})"
     yield "cache", _cache_in_words()
     for name in sorted(os.environ):
         if name.startswith("CUDA_DEVICE_"):
             yield name, os.environ[name]
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.0f} MiB"
 
 
 def _cache_in_words() -> str:
@@ -124,12 +151,31 @@ def _cache_in_words() -> str:
 
 
 def _cache(wanted: argparse.Namespace) -> None:
-    if wanted.action == "clear":
-        from cuda_device.cache import disk
+    from cuda_device.cache import disk
 
-        found = disk.current()
+    found = disk.current()
+    if wanted.action == "clear":
         print(f"removed {found.clear() if found else 0} entries")
+    elif wanted.action == "list" and found:
+        print(f"{'kernel':<32} {'target':<8} {'KiB':>7}  last use")
+        for used, data in found.contents():
+            if machine_code := _machine_code(data):
+                when = time.strftime("%Y-%m-%d %H:%M", time.localtime(used))
+                print(f"{machine_code[0]:<32} {machine_code[1]:<8} {len(data) / 2**10:7.1f}  {when}")
+        print("Other entries record what was compiled, or are machine code that kernels share.")
     print(_cache_in_words())
+
+
+def _machine_code(entry: bytes) -> tuple[str, str] | None:
+    """The kernels and the target of an entry of the cache, if it is machine code of kernels: `Kept` says how it is kept."""
+    from cuda_device.codegen.gpu import elf
+    from cuda_device.codegen.gpu.assemblers import Input
+
+    name, _, code = entry.partition(b"\0")
+    if not code.startswith(b"\x7fELF"):
+        return None
+    architecture = Input("", code).architecture
+    return (", ".join(sorted(elf.registers(code))), f"sm_{architecture}") if architecture else (name.decode(), "cpu")
 
 
 def _dump(wanted: argparse.Namespace) -> None:

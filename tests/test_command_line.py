@@ -1,13 +1,16 @@
 """`python -m cuda_device`: what it prints, and how it refuses."""
 
+import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import cuda_device as device
 from cuda_device.__main__ import main
+from cuda_device.codegen.gpu import assemblers
 
 PROGRAM = """
 import cuda_device as device
@@ -33,6 +36,8 @@ def program(tmp_path):
 
 
 def test_info_has_what_a_bug_report_needs(capsys, monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("CUDA_DEVICE_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path))
     assert main(["info"]) == 0
     text = capsys.readouterr().out
@@ -40,14 +45,54 @@ def test_info_has_what_a_bug_report_needs(capsys, monkeypatch, tmp_path):
         "cuda_device",
         "Python",
         "llvmlite",
+        "cuda-pathfinder",
+        "nvidia-cuda-nvrtc",
+        "nvidia-nvfatbin",
+        "nvtx",
+        "jax",
+        "total",
+        "driver",
         "GPU",
+        "assembler nvJitLink",
         "assembler ptxas",
         "libdevice",
         "cache",
         "CUDA_DEVICE_CACHE",
     ):
         assert re.search(rf"^{name}\b.* \S", text, re.M), name
-    assert device.__version__ in text and f"{tmp_path}, 0 entries" in text
+    assert re.search(rf"^cuda_device +{device.__version__}, [1-9]\d* MiB, ", text, re.M)
+    assert f"{tmp_path}, 0 entries" in text
+    width = len("assembler nvJitLink ")
+    assert all(re.fullmatch(r"\S.* \S", line[: width + 1]) for line in text.splitlines()), text
+
+
+def test_info_has_versions_of_what_is_there(capsys, monkeypatch, tmp_path):
+    ptxas = tmp_path / "ptxas"
+    ptxas.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
+    ptxas.chmod(0o755)
+    monkeypatch.setattr(assemblers, "_ptxas", lambda: str(ptxas))
+    monkeypatch.setattr(assemblers, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (13, 5)))
+    monkeypatch.setattr(assemblers, "_driver", lambda: SimpleNamespace(cuDriverGetVersion=lambda: (0, 13010)))
+    monkeypatch.setattr(
+        assemblers, "_kernel_module", lambda: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05"
+    )
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^driver +CUDA 13\.1, 580\.95\.05$", text, re.M)
+    assert re.search(r"^assembler nvJitLink +13\.5$", text, re.M)
+    assert re.search(rf"^assembler ptxas +13\.0\.88, {ptxas}$", text, re.M)
+
+
+def test_info_says_how_to_get_what_is_missing(capsys, monkeypatch):
+    monkeypatch.setattr(assemblers, "find", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
+    for name in ("_ptxas", "_nvjitlink", "_driver"):
+        monkeypatch.setattr(assemblers, name, lambda: None)
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^driver +not found$", text, re.M)
+    assert re.search(r"^assembler nvJitLink +not found \(pip install ", text, re.M)
+    assert re.search(r"^libdevice +not found \(pip install ", text, re.M)
 
 
 def test_dump_prints_each_stage(capsys, program):
@@ -93,9 +138,17 @@ def test_the_cache_is_shown_and_cleared(capsys, monkeypatch, tmp_path):
     device.launch(fill, device.zeros(32, stream=device.cpu_stream()), grid=1, block=32, stream=device.cpu_stream())
     count = device.cache_info().entries
     assert count > 0 and main(["cache"]) == 0 and f"{count} entries" in capsys.readouterr().out
+    device.compile(fill, device.ArrayType(device.float32, 1), target="sm_80")
+    files = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").iterdir()}
+    assert main(["cache", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert sorted(re.findall(r"^fill +(\w+) +\d+\.\d  \d{4}-\d\d-\d\d \d\d:\d\d$", listed, re.M)) == ["cpu", "sm_80"]
+    assert files == {file: file.stat().st_mtime_ns for file in files}  # to list them is no use of them
+    count = len(files)
     assert main(["cache", "clear"]) == 0 and f"removed {count} entries" in capsys.readouterr().out
     assert device.cache_info().entries == 0
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
+    assert main(["cache", "list"]) == 0 and capsys.readouterr().out == "off\n"
     assert main(["cache", "clear"]) == 0 and "off" in capsys.readouterr().out
 
 

@@ -120,6 +120,16 @@ class Store:
                 return len(sizes), sum(sizes)
         return 0, 0
 
+    def contents(self) -> Iterator[tuple[float, bytes]]:
+        """When each entry was last used, in seconds since 1970, and what it has; the newest come first."""
+        with contextlib.suppress(OSError), self._opened() as folder:
+            if folder is not None:
+                for used, _, name in sorted(_entries(folder), reverse=True):
+                    with contextlib.suppress(OSError):
+                        data = self._read(folder, bytes.fromhex(name.removesuffix(".bin")), is_use=False)
+                        if data is not None:
+                            yield used / 1e9, data
+
     def clear(self) -> int:
         """Removes all entries, and tells how many there were."""
         with contextlib.suppress(OSError), self._opened() as folder:
@@ -151,7 +161,8 @@ class Store:
         finally:
             os.close(folder)
 
-    def _read(self, folder: int, key: bytes) -> bytes | None:
+    def _read(self, folder: int, key: bytes, is_use: bool = True) -> bytes | None:
+        """The data of a file, or None if it is damaged, and is removed then."""
         name = _name(key)
         # A pipe in the place of a file must not make us wait, nor a link lead us elsewhere.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -163,7 +174,7 @@ class Store:
             with contextlib.suppress(OSError):
                 if data is None:
                     os.unlink(name, dir_fd=folder)
-                else:
+                elif is_use:
                     os.utime(file)  # what was read last is removed last
         return data
 

@@ -267,11 +267,15 @@ def shared(
 
 
 def _key(program: ProgramSummary, architecture: Architecture, options: str) -> tuple[str, ...]:
-    return "native", identity(), repr(architecture), options, program.digest
+    return "native", identity(), repr(architecture), options, program.digest, program.outline.symbol
 
 
 def _pack(native: Native, key: tuple[str, ...]) -> bytes:
-    return native.object_code
+    return b"\0".join((key[-1].encode(), native.object_code))  # which kernel it is of, for `cache list`
 
 
-KEPT = Kept(_key, _pack, load_native)
+def _unpack(data: bytes) -> Native:
+    return load_native(data.split(b"\0", 1)[1])
+
+
+KEPT = Kept(_key, _pack, _unpack)

@@ -173,6 +173,7 @@ class Unusable(Rejection):
 class Assembler:
     """A row of the table. `run` returns the code or raises `Rejection`, `identity` changes when the assembler does.
 
+    `version` is for people, and asks the assembler, which takes a while; call it if there is one.
     `installed` tells quickly that there is one, without loading it; where it does not, `available` has the answer.
     """
 
@@ -184,6 +185,7 @@ class Assembler:
     installed: Callable[[], bool] = lambda: False
     relocates: bool = True
     links: bool = False
+    version: Callable[[], str] = lambda: ""
 
     def can(self, request: Request) -> bool:
         """Whether it makes what is asked for at all."""
@@ -301,7 +303,11 @@ def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: s
 def _identify_nvjitlink() -> str:
     """Size and time of the file, if it is easy to find, since to load it for its version takes 40 ms; else that."""
     file = library_file("nvJitLink")
-    return f"nvJitLink {stamp(file) if file else '.'.join(map(str, _nvjitlink().version()))}"
+    return f"nvJitLink {stamp(file) if file else _nvjitlink_version()}"
+
+
+def _nvjitlink_version() -> str:
+    return ".".join(map(str, _nvjitlink().version()))
 
 
 # ---- ptxas
@@ -353,6 +359,17 @@ def _run_ptxas(request: Request) -> bytes:
 def _identify_ptxas() -> str:
     path = _ptxas()
     return f"ptxas {stamp(path)}" if path else "ptxas"
+
+
+def _ptxas_version() -> str:
+    import subprocess
+
+    try:
+        said = subprocess.run([str(_ptxas()), "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        said = str(error)
+    found = re.search(r"\bV(\d\S*)", said)
+    return f"{found[1] if found else said}, {_ptxas()}"
 
 
 # ---- the driver
@@ -436,11 +453,22 @@ def _run_driver(request: Request) -> bytes:
 @cache
 def _identify_driver() -> str:
     """CUDA's version of the driver, and on Linux the driver's own."""
+    return f"driver {_driver().cuDriverGetVersion()[1]} {_kernel_module()}".rstrip()
+
+
+def _driver_version() -> str:
+    if _driver() is None:
+        return "not found"
     version = _driver().cuDriverGetVersion()[1]
+    own = re.search(r"\b\d+\.\d[\d.]*", _kernel_module())
+    return f"CUDA {version // 1000}.{version % 1000 // 10}{f', {own[0]}' if own else ''}"
+
+
+def _kernel_module() -> str:
     try:
-        return f"driver {version} {_text_of_file('/proc/driver/nvidia/version')}"
+        return _text_of_file("/proc/driver/nvidia/version")
     except OSError:
-        return f"driver {version}"
+        return ""
 
 
 # ---- what they share
@@ -468,6 +496,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _identify_driver,
         "use a machine with a GPU of this architecture, and make its context current",
         relocates=False,
+        version=_driver_version,
     ),
     Assembler(
         "nvJitLink",
@@ -477,6 +506,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         "pip install cuda_device[cu13]",
         lambda: library_file("nvJitLink") is not None,
         links=True,
+        version=_nvjitlink_version,
     ),
     Assembler(
         "ptxas",
@@ -485,5 +515,6 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _identify_ptxas,
         "pip install nvidia-cuda-nvcc, or install a CUDA toolkit and set CUDA_HOME",
         lambda: _ptxas_file() is not None,
+        version=_ptxas_version,
     ),
 )
