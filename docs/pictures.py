@@ -74,7 +74,7 @@ def pipeline() -> Picture:
             made.arrow((165 * i - 5, 58), (20 + 165 * i, 58))
     for y, fill, stages, end in (
         (125, GREEN, (("llvm", "NVPTX"), ("optimised", "LLVM IR"), ("ptx", "text"), ("cubin", "assembled")), "GPU"),
-        (215, ORANGE, (("inlined", "what waits"), ("llvm", "regions"), ("native", "machine code")), "CPU"),
+        (215, ORANGE, (("inlined", "functions that wait"), ("llvm", "regions"), ("native", "machine code")), "CPU"),
     ):
         for i, (name, what) in enumerate(stages):
             made.box(140 + 150 * i, y, 125, 56, fill, name, what)
@@ -118,7 +118,7 @@ def memory() -> Picture:
         made.arrow((x + 57, 104), (x + 57, 122))
         made.arrow((x + 149, 104), (x + 149, 122))
         made.arrow((x + 150, 180), (x + 150, 212))
-    made.box(20, 214, 620, 46, BLUE, "global memory: arrays, which all threads of all launches reach")
+    made.box(20, 214, 620, 46, BLUE, "global memory: arrays, accessible to all threads of all launches")
     made.box(20, 280, 620, 40, GREY, "host memory: NumPy arrays")
     made.arrow((330, 280), (330, 260))
     made.arrow((345, 260), (345, 280))
@@ -133,7 +133,7 @@ def memory() -> Picture:
 
 
 ROOMS: Sequence[tuple[str, str, Sequence[str]]] = (
-    ("what users call", GREY, ("command line", "pytest plugin", "numba_compat", "groups", "interop")),
+    ("user interfaces", GREY, ("command line", "pytest plugin", "numba_compat", "groups", "interop")),
     ("running", ORANGE, ("runtime: launches, arrays, streams", "launchers: launches as machine code")),
     (
         "generating code",
@@ -163,7 +163,7 @@ def house() -> Picture:
     made.text(
         20,
         398,
-        "A folder imports from folders of its own floor and of the floors below. A test keeps it so.",
+        "A folder imports from folders of its own floor and of the floors below. A test enforces this.",
         12,
         "start",
         FAINT,

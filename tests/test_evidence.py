@@ -31,7 +31,7 @@ INTRODUCTION = """\
 # What has run on a GPU
 
 `python -m tests.gpu.evidence` runs the pieces of the first table on a machine with a GPU, each in less than eight minutes, and
-keeps a record in `tests/gpu/evidence.json`, from which this page is made. What has not run there is marked as such.
+keeps a record in `tests/gpu/evidence.json`, from which this page is made. Entries marked 'none' have not run on a GPU.
 """
 
 

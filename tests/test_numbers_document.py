@@ -25,12 +25,12 @@ FIXED = (*INTEGERS, *FLOATS, *COMPLEXES)
 
 # The tables of the page: a heading, the operator, the rows and the columns.
 TABLES: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {
-    "Python's numbers beside each other": ("+", (*BUILTIN,), (*BUILTIN,)),
-    "Python's numbers beside integers of fixed width": ("+", (*BUILTIN,), INTEGERS),
-    "Python's numbers beside floats and complex numbers": ("+", (*BUILTIN,), (*FLOATS, *COMPLEXES)),
-    "Integers of fixed width": ("+", INTEGERS, INTEGERS),
-    "Floats and complex numbers": ("+", (*FLOATS, *COMPLEXES), (*FLOATS, *COMPLEXES)),
-    "Integers beside floats and complex numbers": ("+", INTEGERS, (*FLOATS, *COMPLEXES)),
+    "Two Python numbers": ("+", (*BUILTIN,), (*BUILTIN,)),
+    "A Python number and a fixed-width integer": ("+", (*BUILTIN,), INTEGERS),
+    "A Python number and a fixed-width float or complex number": ("+", (*BUILTIN,), (*FLOATS, *COMPLEXES)),
+    "Two fixed-width integers": ("+", INTEGERS, INTEGERS),
+    "Two fixed-width floats or complex numbers": ("+", (*FLOATS, *COMPLEXES), (*FLOATS, *COMPLEXES)),
+    "A fixed-width integer and a fixed-width float or complex number": ("+", INTEGERS, (*FLOATS, *COMPLEXES)),
     "The quotient `/` of integers": ("/", ("int", *INTEGERS), ("int", *INTEGERS)),
 }
 PROMOTE: dict[str, Callable[[Number, Number], Number | None]] = {"+": promote, "/": divide}

@@ -24,7 +24,7 @@ CONSTRUCTS = {
     "a generator that returns a value": "yield the value last, or write it to an array",
     "try": "there are no exceptions to catch in device code: test with if",
     "try with finally": "there is nothing to catch: write the body of finally after the block, and before each return in it",
-    "with": "write what its __enter__ does before the block, and what its __exit__ does after it and before each return in it",
+    "with": "write what __enter__ does before the block, and what __exit__ does after it and before each return inside it",
     "async": "device code has no coroutines",
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
     "del of an item": "make a list of the other items: ys = xs[:i] + xs[i + 1 :]",
@@ -33,11 +33,11 @@ CONSTRUCTS = {
     "an import statement": "import it at the top of the module",
     "class": "define it outside of the kernel",
     "a t-string": "write an f-string",
-    "code outside of a function": "define a function, and decorate that",
+    "code outside of a function": "put the code into a function and decorate the function",
     "super()": _SUPER,
     "raise without an exception": "write raise ValueError('why')",
     "a class pattern of match": "match numbers, strings and tuples; test types with isinstance, and read the members",
-    "a mapping pattern of match": "match numbers, strings and tuples; test `key in d`, and read d[key]",
+    "a mapping pattern of match": "match numbers, strings and tuples; test `key in d`, then read d[key]",
 }
 
 # Where numba-cuda and CUDA C++ have another name that no name here is like.

@@ -84,13 +84,13 @@ def pieces() -> list[Piece]:
         ),
         Piece("litmus", "the memory model and locks", _pytest(["tests/gpu/test_litmus.py"], processes=1), tests=True),
         Piece("two-gpus", "two GPUs at once", _pytest(["tests/gpu/test_two_gpus.py"], processes=1), tests=True, gpus=2),
-        Piece("programs", "examples/programs beside NumPy", programs),
+        Piece("programs", "examples/programs, compared with NumPy", programs),
         Piece("photo", "examples/photo.py", (sys.executable, "examples/photo.py")),
         *(Piece(f"{tool}-programs", f"the programs under {tool}", _sanitized(tool, *programs)) for tool in TOOLS),
         *(Piece(f"{tool}-tests", f"tests under {tool}", _sanitized(tool, *sanitized), tests=True) for tool in TOOLS),
-        Piece("kernels", "the suite's kernels beside CUDA C++", (sys.executable, "benchmarks/kernels.py")),
-        Piece("launch", "what a launch costs", (sys.executable, "benchmarks/launch.py")),
-        Piece("start", "what a start costs", (sys.executable, "benchmarks/start.py")),
+        Piece("kernels", "the suite's kernels, compared with CUDA C++", (sys.executable, "benchmarks/kernels.py")),
+        Piece("launch", "launch overhead", (sys.executable, "benchmarks/launch.py")),
+        Piece("start", "start-up time", (sys.executable, "benchmarks/start.py")),
         Piece("lifetimes", "a million launches that drop their arguments", (sys.executable, "benchmarks/lifetimes.py")),
     ]
 
