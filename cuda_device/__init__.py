@@ -1,4 +1,4 @@
-"""CUDA's programming model in Python, compiled straight to LLVM IR: the names of the `cuda.device` specification.
+"""CUDA's programming model in Python, compiled from bytecode through LLVM: the names of the `cuda.device` specification.
 
     import cuda_device as device
 
@@ -10,8 +10,8 @@
 
     device.launch(add, x, y, z, grid=4, block=256)
 
-A name is imported from its module when it is first used: a program pays for what it uses. Type checkers read `__init__.pyi`,
-which is made from the table below (`pytest --update-golden tests/test_repository.py`).
+Each name is imported from its module on first use, which keeps the import fast. Type checkers read `__init__.pyi`, which is
+generated from the table below (`pytest --update-golden tests/test_repository.py`).
 """
 
 from __future__ import annotations

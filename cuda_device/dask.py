@@ -5,9 +5,10 @@
     y = cluster.launch(client, scale, 2.0, x, cluster.output(float32))      # x, y: dask arrays
     sums = cluster.spmd(client, work, 1000)                                 # [work(ranks, 1000) of each worker]
 
-Dask is the engine: it moves blocks, and runs tasks again whose worker was lost. Workers run kernels on their default stream, a
-GPU where they have one. Kernels, functions and structs pickle by reference if they are in a module, else by cloudpickle. All
-workers of a machine share the cache of compiled kernels. `dask.array.map_blocks` works, too, with a function that launches.
+Dask moves the blocks and reruns the tasks of lost workers. Workers run kernels on their default stream, which is that of a GPU
+if there is one. Kernels, functions and structs that belong to a module are pickled by reference, others by cloudpickle. All
+workers of a machine share the cache of compiled kernels. `dask.array.map_blocks` also works with a function that launches a
+kernel.
 """
 
 from __future__ import annotations

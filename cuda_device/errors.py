@@ -96,7 +96,7 @@ class ArgumentError(TypeError, ValueError):
 
 
 class CompileError(Error):
-    """Device code that cannot be compiled.
+    """Device code cannot be compiled.
 
     `reason` says in one line what is wrong, `location` says where, and `help` says what to do. `chain` lists the calls that
     lead there, innermost first.

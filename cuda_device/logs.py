@@ -1,11 +1,11 @@
-"""What the package says goes to the logger "cuda_device", and to a terminal while a user waits for the compiler.
+"""Messages to the logger "cuda_device", and the line that shows the progress of a long compilation in a terminal.
 
     logs.say(logs.WARNING, "%s has been compiled %d times", kernel, 16)
     with logs.Progress(lambda: "compiling saxpy"):
         ...what may take long...
 
-Python's `logging` takes 2 ms to import, and is imported when there is something to say. What is less than a warning nobody hears
-in a program that has not imported it.
+Python's `logging` takes 2 ms to import, so it is imported when there is something to log. Messages below WARNING are dropped
+unless the program has imported `logging`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names of `numba.cuda`, for kernels that were written for it: a thin layer over ours.
+"""The names of `numba.cuda`, for kernels that were written for it: a thin layer over `cuda_device`.
 
     from cuda_device import numba_compat as cuda
 
@@ -8,11 +8,11 @@
         if i < x.size:
             x[i] += 1
 
-    increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, else on the CPU, compiled
+    increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, otherwise compiled for the CPU
 
-Scalars become int64, float64 and complex128, or what a signature says; positions are int64; atomic operations are relaxed. A
-literal has the type of what it meets, as in all device code here: `x * 0.5` of a float32 is a float32, and numba's a float64.
-Streams are all the default one. Random numbers are in `cuda_device.numba_random`.
+Scalar arguments become int64, float64 or complex128, or the types of a signature; positions are int64; atomic operations are
+relaxed. A literal takes the type of the number that it is combined with: for a float32 `x`, `x * 0.5` is a float32, whereas numba
+gives a float64. Every stream is the default stream. Random numbers are in `cuda_device.numba_random`.
 """
 
 from __future__ import annotations

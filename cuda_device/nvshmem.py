@@ -1,4 +1,4 @@
-"""NVSHMEM in kernels: memory of other GPUs, also of other machines, under NVSHMEM's own names without their prefix.
+"""NVSHMEM in kernels: NVSHMEM's device functions, under their names without the prefix.
 
     import nvshmem.core                                   # NVSHMEM4Py: starts NVSHMEM, and allocates symmetric memory
     from cuda_device import nvshmem
@@ -8,13 +8,13 @@
         nvshmem.float_p(target, value, (nvshmem.my_pe() + 1) % nvshmem.n_pes())
         nvshmem.barrier_all()
 
-`nvshmem.NAME` is the function `nvshmem_NAME` of C++, or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers are to
-elements of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes seconds at the
-first time. Link-time optimisation inlines them. When a kernel is loaded, NVSHMEM is told of its program, and again when the
-process ends.
+`nvshmem.NAME` is the C++ function `nvshmem_NAME` or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers must point to elements
+of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes a few seconds the first
+time, and link-time optimisation inlines them. The package registers a kernel with NVSHMEM when it loads the kernel, and unregisters
+it when the process ends.
 
-Functions that wait for other processing elements (`barrier_all`, `wait_until`) need all blocks of a launch to run at once. The
-CPU stream has no NVSHMEM.
+Functions that wait for other processing elements (`barrier_all`, `wait_until`) need all blocks of a launch to run at the same
+time. Kernels that call NVSHMEM do not run on a CPU stream.
 """
 
 from __future__ import annotations

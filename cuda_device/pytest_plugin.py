@@ -1,12 +1,12 @@
-"""A plugin for pytest: tests of kernels that run on the CPU, on a GPU, or on both.
+"""A pytest plugin with a fixture `stream`, which runs the kernels of tests on the CPU, on a GPU, or on both.
 
     def test_saxpy(stream):                          pytest --cuda-device=both --races --target=sm_80
         x = device.array(np.arange(9.0), stream=stream)
         device.launch(double, x, grid=1, block=9, stream=stream)
         assert x.numpy()[3] == 6
 
-It is installed with the package. Without `--cuda-device` it gives tests that ask for it the fixture `stream`, a CPU stream, and
-does nothing else: the other options exist only beside that one. `-p no:cuda_device.pytest_plugin` turns it off.
+The package installs it. Without `--cuda-device`, the fixture `stream` is a CPU stream, and the other options do not exist.
+`-p no:cuda_device.pytest_plugin` turns it off.
 """
 
 from __future__ import annotations

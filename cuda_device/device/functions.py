@@ -41,19 +41,20 @@ from cuda_device.types.model import Number, Tuple, Type
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile.
+    """The options for compiling a function or kernel.
 
-    `level` is LLVM's, 0 to 3; `contract` lets a product and a sum fuse, as nvcc does. `checked` adds checks to the code: of
-    indices, divisors, lanes, masks, barriers, ints of Python, and of variables without a value; None leaves it to the
-    environment variable CUDA_DEVICE_CHECKED, and where that says nothing, code for the CPU is checked. `fastmath` names what
-    arithmetic may do beside (see `FASTMATH`). `lineinfo` makes tables of lines for profilers; `debug`
-    describes lines and variables for debuggers, in code that is not optimised.
+    `level` is LLVM's optimisation level, 0 to 3. `contract` allows a product and a sum to fuse into a multiply-add, as nvcc
+    does. `checked` adds checks of indices, divisors, lanes, masks, barriers, the range of Python ints and unassigned variables;
+    if it is None, the environment variable CUDA_DEVICE_CHECKED decides, and if that is unset, only code for the CPU is checked.
+    `fastmath` lists the flags of fast mathematics that apply (see `FASTMATH`). `lineinfo` adds line tables for profilers.
+    `debug` adds lines and variables for debuggers, and turns optimisation off.
 
-    Of a kernel: a block has at most `max_threads`, of which a multiprocessor can hold `min_blocks` blocks; a thread uses at
-    most `max_registers`, and has `stack_size` bytes of stack at least; 0 leaves it to the assembler (`runtime/launch/launcher`).
-    `cluster` is the number of blocks of a cluster along each axis; None leaves it to the launch.
-    `races` looks for races, on the CPU alone: the stream says so. `launch_facts` counts on what launches check
-    (`runtime/launch/launcher`): every array is small, and none that the kernel writes shares memory with another.
+    The following apply to kernels. A block has at most `max_threads` threads, and at least `min_blocks` such blocks should fit
+    on a multiprocessor. A thread uses at most `max_registers` registers and has a stack of at least `stack_size` bytes. 0 leaves
+    the choice to the assembler, or for the stack to the launch. `cluster` is the number of blocks of a cluster along each axis;
+    if it is None, each launch chooses it. `races` adds race detection to code for the CPU; the stream sets it. With
+    `launch_facts`, the code relies on facts that launches check (`runtime/launch/launcher`): every array is small, and no array
+    that the kernel writes shares memory with another.
     """
 
     level: int = 3
@@ -81,17 +82,17 @@ class Options:
 DEFAULTS = Options()
 
 LLVM_FLAGS = ("nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc")
-"""What LLVM calls them: no NaN, no infinity, no sign of zero, reciprocals, contraction, approximate functions, any order."""
+"""LLVM's flags: no NaN, no infinity, no sign of zero, reciprocals, contraction, approximate functions, reassociation."""
 
 FASTMATH = (*LLVM_FLAGS, "ftz")
-"""What may be named; `ftz` takes float32 below the normal ones for zero, on a GPU."""
+"""The flags that `fastmath` accepts; `ftz` treats denormal float32 as zero, on a GPU."""
 
 _NVCC = ("afn", "ftz")
-"""What `fastmath=True` stands for, as `-use_fast_math` of nvcc: products and sums fuse anyhow."""
+"""The flags of `fastmath=True`, which are those of nvcc's `-use_fast_math`; products and sums fuse by default."""
 
 
 _MOST_STACK = 512 * 1024
-"""No GPU gives a thread more."""
+"""The largest stack of a thread on any GPU, in bytes."""
 
 CHECKED_VARIABLE = "CUDA_DEVICE_CHECKED"
 

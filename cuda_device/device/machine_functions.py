@@ -285,7 +285,7 @@ def clock64() -> np.int64:
 
 
 def globaltimer() -> np.uint64:
-    """Returns the time in nanoseconds, a uint64: PTX's `%globaltimer`. GPUs update it once a microsecond or less often.
+    """Returns the time in nanoseconds, a uint64: PTX's `%globaltimer`. GPUs update it at most once per microsecond.
 
     On the CPU stream and on the host it is the time since 1970.
     """

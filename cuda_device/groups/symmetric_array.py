@@ -99,7 +99,7 @@ class _Offer:
 class SymmetricArray:
     """One array of zeros in each process of a job. All have the same shape and dtype, and are on one machine.
 
-    `ranks` are the processes: `torch.distributed` or one of its process groups, an mpi4py communicator, the ranks that
+    `ranks` represents the processes: `torch.distributed` or one of its process groups, an mpi4py communicator, the ranks that
     `cuda_device.dask.spmd` passes, or any object with `rank`, `size` and `allgather(value)`. The part of this process is on the
     GPU of `stream`. A kernel gets `x.part` and uses it like a `DeviceArrayGroup`.
 

@@ -131,7 +131,7 @@ class DeviceArray:
         return self._stream
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel broke the GPU's context."""
+        """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel corrupted the GPU's context."""
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
                 return download(self._view, self._stream.handle)
@@ -580,8 +580,9 @@ def as_array(
     otherwise the legacy default stream of the GPU that holds the memory, or a CPU stream. That stream waits for the work that
     the library of `x` has queued so far; call `as_array` again after the library has written to `x` on another stream.
 
-    Raises `CallError`, which is a `LaunchError` and a `TypeError`, if `x` is not an array or has other elements,
-    `LaunchError` for other axes, another order or another device, and `ValueError` for an unknown `pad` or `order`.
+    Raises `LaunchError` if `x` is not an array or has other elements, axes, another order or another device, and `ValueError`
+    for an unknown `pad` or `order`. For an `x` that is not an array or has other elements, the `LaunchError` is also a
+    `TypeError`.
     """
     if pad not in _PADS:
         raise ValueError(f"pad={pad!r}: write one of {', '.join(map(repr, _PADS))}")

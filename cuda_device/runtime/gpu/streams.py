@@ -63,11 +63,11 @@ class Stream:
 
     @property
     def is_captured(self) -> bool:
-        """Whether what is put into the stream becomes part of a graph, instead of running."""
+        """Whether work submitted to the stream is captured into a graph instead of being run."""
         return False
 
     def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
-        """Whether a launch is recorded in a graph, which keeps its objects alive; on a CPU stream it then does not run."""
+        """Whether the current launch is being recorded into a graph."""
         return False
 
 
@@ -156,7 +156,7 @@ class GpuStream(Stream):
 
     @property
     def is_captured(self) -> bool:
-        """Whether what is put into the stream becomes part of a graph, instead of running."""
+        """Whether work submitted to the stream is captured into a graph instead of being run."""
         with self.using():
             return driver.is_capturing(self._handle)
 

@@ -40,8 +40,9 @@ class Timing:
 def benchmark(
     function: Callable[[], Any], *, stream: Any = None, warmup: float = 0.025, duration: float = 0.1, cold: bool = True
 ) -> Timing:
-    """Calls `function` for about `warmup` seconds, then for about `duration` seconds, and times each of the latter calls.
+    """Measures how long a call of `function` takes.
 
+    Calls it for about `warmup` seconds without timing, then for about `duration` seconds, and times each of these calls.
     On a GPU, it measures the time between two events on `stream` (None: `default_stream()`), to which `function` must submit
     its work. With `cold`, the GPU clears memory of twice the size of its L2 cache before each call, so that no call finds its
     data there; this time is not measured. On a CPU stream, it measures the time until `function` returns, and `cold` has no

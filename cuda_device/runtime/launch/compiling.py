@@ -180,25 +180,25 @@ class Compiled:
 
     @property
     def shared(self) -> int | None:
-        """The bytes of shared memory that it declares; None for typed IR."""
+        """The shared memory that the code declares, in bytes; None for typed IR."""
         found: int | None = _of(self.record)["shared"]
         return found
 
     @property
     def local(self) -> int | None:
-        """The bytes of stack of a thread; None unless the output is a cubin, and for unbounded recursion."""
+        """The stack of a thread in bytes; None unless the output is a cubin, or if recursion is unbounded."""
         found = elf.stacks(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
         return None if found == elf.UNBOUNDED else found
 
     @property
     def constant(self) -> int | None:
-        """The bytes of constant memory that it declares; None unless the output is a cubin."""
+        """The constant memory that the code declares, in bytes; None unless the output is a cubin."""
         if self.output != "cubin" or not isinstance(self.code, bytes):
             return None
         return sum(section.size for section in elf.sections(self.code) if section.name == _CONSTANTS)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the code to a file, and what `device.load` needs to a second file beside it, whose name ends in `.json`."""
+        """Writes the code to a file, and the data that `device.load` needs to a second file with `.json` added to its name."""
         path = os.fspath(path)
         with open(path, "wb") as file:
             file.write(self.code if isinstance(self.code, bytes) else self.code.encode())
@@ -367,7 +367,7 @@ class LoadedKernel:
         """Launches the variant for the stream's GPU and these arguments, with the keywords of `device.launch`.
 
         Python numbers are converted to the types that the variant was compiled for. Raises `LaunchError` if there is no variant
-        for the GPU, and `CallError` if none takes the arguments.
+        for the GPU, or if no variant takes the arguments; in the second case, the error is a `TypeError` as well.
         """
         where = as_stream(stream)
         refused: list[CallError] = []
@@ -588,7 +588,7 @@ class NativeFunction:
 
     @users_traceback
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls it. Raises `CallError` for other arguments than it was compiled for, and `KernelError` for a failed assertion."""
+        """Calls the function. Raises `LaunchError` if the arguments have other types, and `KernelError` for a failed assertion."""
         found = _arguments(self.compiled, args, kwargs, CpuStream())
         names = [each.name for each in self.compiled.parameters if each.constant is None]
         packed = boundary_packing(tuple(each.known.type for each in found))
@@ -634,28 +634,31 @@ def compile(
 ) -> Any:
     """Compiles a kernel or function; needs neither a GPU nor a driver.
 
-    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. For a
-    parameter without an argument, its type hint or default is used. `target` is an architecture from "sm_75" on; `output` is
-    then "ir", "llvm", "ptx", "cubin", "ltoir" or "fatbin". The cubin of a kernel is linked with `link` (as in `extern`) and can
-    be loaded; that of a function is relocatable, for a linker. A "fatbin" contains cubins of a kernel for one or several
-    targets, and, if nothing is linked to it, PTX for the last target and later GPUs; nvFatbin creates it (`pip install
-    nvidia-nvfatbin`). With the target "host", an interoperable function is compiled for this machine (Linux on x86-64):
-    `output` is an "object" file for C++ (`math` needs `-lm`, and a failed assertion ends the program), or a "callable" for
-    Python. The result can be saved and launched (see `Compiled`). Raises `CompileError` for code that cannot be compiled,
-    `ValueError` for an unknown target or output and for several targets with another output than "fatbin", and `TypeError` for
-    an unknown option.
+    Arguments: each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`.
+    For a parameter without an argument, its type hint or default is used. `result` is the type that the result must have
+    (None: any).
 
-    A program that generates code can pass a code object instead of a function, or the source text of a module, whose last
-    function is compiled. `globals` defines the names that the code refers to; the function is a `@func` unless the text
-    decorates it. `result` is the type that the result must have (None: any); any other type raises `CompileError`. The text may
-    also be typed IR, as `output="ir"` prints it, whose first function is compiled. Its types are those of the text, without
-    `args`.
+    Outputs: for a `target` from "sm_75" on, `output` is "ir", "llvm", "ptx", "cubin", "ltoir" or "fatbin". The result can be
+    saved and launched (see `Compiled`). The cubin of a kernel is linked with `link` (as in `extern`) and can be loaded; that of
+    a function is relocatable, for a linker. A "fatbin" contains cubins of a kernel for one or several targets, and, if nothing
+    is linked to it, PTX for the last target and later GPUs; nvFatbin creates it (`pip install nvidia-nvfatbin`). The target
+    "host" compiles an interoperable function for this machine (Linux on x86-64). Its `output` is an "object" file for C++
+    (`math` needs `-lm`, and a failed assertion ends the program), or a "callable" for Python.
 
-    The options are those of `@kernel`. With `launch_facts=True`, the code relies on facts that `launch` checks: every array has
-    at most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if the kernel writes to it, shares no memory with
-    another array. Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be
-    compiled in this way. With `by_address=True`, an interoperable function is `void f(void* a, void* b, void* result)` in C++:
-    it takes the addresses of its arguments, followed by the address for its result, as operators of `cuda.compute` do.
+    Generated code: instead of a function, `f` may be a code object, or the source text of a module, whose last function is
+    compiled. `globals` defines the names that the code refers to. The function is a `@func` unless the text decorates it. The
+    text may also be typed IR, as `output="ir"` prints it; its first function is compiled. Omit `args` in this case, because
+    the text states the types.
+
+    Options: those of `@kernel`, and two more. With `launch_facts=True`, the code relies on facts that `launch` checks: every
+    array has at most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if the kernel writes to it, shares no
+    memory with another array. Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of
+    C++, cannot be compiled in this way. With `by_address=True`, an interoperable function is
+    `void f(void* a, void* b, void* result)` in C++: it takes the addresses of its arguments, followed by the address for its
+    result, as operators of `cuda.compute` do.
+
+    Raises: `CompileError` for code that cannot be compiled, and for a result of another type than `result`; `ValueError` for
+    an unknown target or output, and for several targets with another output than "fatbin"; `TypeError` for an unknown option.
     """
     typed, source = None, f
     if not isinstance(f, (Kernel, Func)):
