@@ -4,9 +4,11 @@
     python benchmarks/groups.py --devices 0 1
     python benchmarks/groups.py --cpu               small sizes on two CPU streams: the results alone
 
-Bandwidths are bytes that leave each GPU, over those of the driver's copies between the same GPUs in the same run (both directions
-at once). The stencil's efficiency is the time of one GPU over that of all, with as many cells on each; that of n-body is the same
-with as many bodies in all, over the number of GPUs. Each result is compared with NumPy's on a part of the data.
+Bandwidths are bytes that leave each GPU, over those of the driver's copies between the same GPUs in the same run, all of them at
+once. Exchange and sum move the elements one by one (float32) and in fours (float32x4). A launch on all is timed on the host, with
+a kernel that does nothing, beside launches by `prepare`, one after the other. The stencil's efficiency is the time of one GPU
+over that of all, with as many cells on each; that of n-body is the same with as many bodies in all, over the number of GPUs. Each
+result is compared with NumPy's on a part of the data.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
+from cuda_device.runtime.gpu import driver
 
 BLOCK, ROUNDS, REPEATS = 256, 20, 5
 RATE, SOFTENING = 0.2, 0.01
@@ -142,32 +145,81 @@ def nccl(group: Any, count: int) -> float | None:
     return best
 
 
+def copies(group: Any, x: Any, y: Any) -> Callable[[], None]:
+    """What copies the array of each device to the next one, on the stream of the device that it leaves."""
+    pairs = [(stream, x.local(rank), y.local((rank + 1) % len(group))) for rank, stream in enumerate(group.streams)]
+
+    def on_cpu() -> None:
+        for _, source, target in pairs:
+            target[...] = source
+
+    def on_gpu() -> None:
+        for stream, source, target in addresses:
+            with stream.using():
+                driver.copy(target, source, x.local(0).nbytes, stream.handle)
+
+    if not isinstance(group.streams[0], device.GpuStream):
+        return on_cpu
+    addresses = [(stream, *(each.__cuda_array_interface__["data"][0] for each in both)) for stream, *both in pairs]
+    return on_gpu
+
+
 def bandwidths(group: Any, count: int) -> None:
     """The rows of exchange and sum."""
-    ranks = len(group)
-    x, y = filled(group, count), group.arrays(count)
-
-    def copy() -> None:
-        for rank in range(ranks):
-            y.local((rank + 1) % ranks)[...] = x.local(rank)
-
-    copied = seconds(group, copy)
-    print(f"copies by the driver        {x.local(0).nbytes / copied / 1e9:10.1f} GB/s")
-    grid = min(-(-count // BLOCK), 1024)
-    sent = seconds(group, partial(device.launch_group, group, send, x, y, grid=grid, block=BLOCK))
-    close("ring", y.local(1 % ranks).numpy()[:1000], x.local(0).numpy()[:1000])
-    print(f"exchange around the ring    {x.local(0).nbytes / sent / 1e9:10.1f} GB/s {copied / sent:8.3f} of copies")
-    total = group.arrays(count)
-    summed = seconds(group, partial(device.launch_group, group, all_reduce, x, total, grid=grid, block=BLOCK))
-    expected = sum(x.local(rank).numpy()[:1000].astype(float) for rank in range(ranks))
-    close("sum", total.local(ranks - 1).numpy()[:1000], expected)
+    ranks, nbytes = len(group), 4 * count
+    copied = seconds(group, copies(group, group.arrays(count), group.arrays(count)))
+    print(f"copies by the driver             {nbytes / copied / 1e9:10.1f} GB/s")
     # Each GPU sends its share of the elements to each other one as operands, and the sums of its own share.
-    moved = 2 * (ranks - 1) * x.local(0).nbytes / ranks
-    ratio = moved / summed * copied / x.local(0).nbytes
-    print(f"sum over all                {moved / summed / 1e9:10.1f} GB/s {ratio:8.3f} of copies")
+    moved = 2 * (ranks - 1) * nbytes / ranks
+    for dtype, length in ((np.dtype(np.float32), count), (device.numpy_dtype(device.float32x4), count // 4)):
+        x, y = filled(group, length, dtype), group.arrays(length, dtype)
+        numbers = [x.local(rank)[:1000].numpy().view(np.float32) for rank in range(ranks)]
+        name = "float32x4" if dtype.names else "float32"
+        sizes: Any = {"grid": min(-(-length // BLOCK), 1024), "block": BLOCK}
+        sent = seconds(group, partial(device.launch_group, group, send, x, y, **sizes))
+        close("ring", y.local(1 % ranks)[:1000].numpy().view(np.float32), numbers[0])
+        rate = nbytes / sent / 1e9
+        print(f"exchange around a ring, {name:<9}{rate:10.1f} GB/s {copied / sent:8.3f} of copies")
+        summed = seconds(group, partial(device.launch_group, group, all_reduce, x, y, **sizes))
+        found = y.local(ranks - 1)[:1000].numpy().view(np.float32)
+        close("sum", found, sum(each.astype(float) for each in numbers))
+        rate = moved / summed / 1e9
+        print(f"sum over all, {name:<19}{rate:10.1f} GB/s {moved / summed * copied / nbytes:8.3f} of copies")
     other = nccl(group, count) if isinstance(group.streams[0], device.GpuStream) else None
     if other is not None:
-        print(f"the same by NCCL            {moved / other / 1e9:10.1f} GB/s {summed / other:8.3f} our time over it")
+        print(
+            f"sum over all by NCCL             {moved / other / 1e9:10.1f} GB/s {summed / other:8.3f} our time over it"
+        )
+
+
+@device.kernel
+def nothing(x: Any, y: Any, n: device.int32) -> None:
+    """Does so little that the host's time is all there is."""
+    if n < 0:
+        y.own[0] = x.own[0]
+
+
+def launches(group: Any) -> None:
+    """The row of the host's time."""
+    x, y = group.arrays(1), group.arrays(1)
+    steps = [
+        device.prepare(nothing, x.on(rank), y.on(rank), 0, grid=1, block=32, stream=stream)
+        for rank, stream in enumerate(group.streams)
+    ]
+
+    def host(run: Callable[[], object]) -> float:
+        """The least time of a call without waiting for the GPUs."""
+        times = []
+        for _ in range(10 * ROUNDS):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        group.synchronize()
+        return float(np.median(times))
+
+    together = host(partial(device.launch_group, group, nothing, x, y, 0, grid=1, block=32))
+    each = host(lambda: [step() for step in steps])
+    print(f"a launch on all                  {together * 1e6:10.1f} us   {each * 1e6:8.1f} us one by one")
 
 
 def stencil(one: Any, group: Any, rows: int, columns: int) -> None:
@@ -175,13 +227,18 @@ def stencil(one: Any, group: Any, rows: int, columns: int) -> None:
     took = []
     for each in (one, group):
         old, new = filled(each, (rows, columns)), each.arrays((rows, columns))
-        plane = np.concatenate([old.local(rank).numpy() for rank in range(len(each))]).astype(float)
         grid = (-(-columns // 32), -(-rows // 8))
         took.append(seconds(each, partial(device.launch_group, each, diffuse, old, new, grid=grid, block=(32, 8))))
-        around = sum(np.roll(plane, by, axis) for axis in (0, 1) for by in (1, -1))
-        found = np.concatenate([new.local(rank).numpy() for rank in range(len(each))])
-        close("stencil", found, plane + RATE * (around - 4 * plane))
-    print(f"stencil                     {took[1] * 1e3:10.3f} ms   {took[0] / took[1]:8.3f} weak scaling")
+        for rank in range(len(each)):
+            before, after = old.local(rank - 1), old.local((rank + 1) % len(each))
+            for above, own, below, found in (
+                (before[-1:], old.local(rank)[:8], old.local(rank)[8:9], new.local(rank)[:8]),
+                (old.local(rank)[-9:-8], old.local(rank)[-8:], after[:1], new.local(rank)[-8:]),
+            ):
+                plane = np.concatenate([above.numpy(), own.numpy(), below.numpy()]).astype(float)
+                around = sum(np.roll(plane, by, axis) for axis in (0, 1) for by in (1, -1))
+                close("stencil", found.numpy(), (plane + RATE * (around - 4 * plane))[1:-1])
+    print(f"stencil                          {took[1] * 1e3:10.3f} ms   {took[0] / took[1]:8.3f} weak scaling")
 
 
 def n_body(one: Any, group: Any, bodies: int) -> None:
@@ -202,7 +259,7 @@ def n_body(one: Any, group: Any, bodies: int) -> None:
         force = plain[:, 3:] * ((apart**2).sum(1, keepdims=True) + SOFTENING) ** -1.5
         close("n-body", out.local(0).numpy().view(np.float32)[:3] / bodies, (apart * force).sum(0) / bodies)
     print(
-        f"n-body                      {took[1] * 1e3:10.3f} ms   {took[0] / took[1] / len(group):8.3f} strong scaling"
+        f"n-body                           {took[1] * 1e3:10.3f} ms   {took[0] / took[1] / len(group):8.3f} strong scaling"
     )
 
 
@@ -225,12 +282,11 @@ def main() -> None:
             1024,
         )
     else:
-        from cuda_device.runtime.gpu import driver
-
         devices = wanted.devices or list(range(driver.device_count()))
         one, group = device.DeviceGroup(devices[:1]), device.DeviceGroup(devices)
         large, rows, columns, bodies = 1 << 27, 1 << 14, 1 << 14, 1 << 17
     print(f"{len(group)} devices")
+    launches(group)
     bandwidths(group, large)
     stencil(one, group, rows, columns)
     n_body(one, group, bodies)

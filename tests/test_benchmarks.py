@@ -38,7 +38,7 @@ def test_lifetimes():
 def test_groups():
     lines = run("groups.py", "--cpu").splitlines()
     assert lines[0] == "2 devices" and [line.split()[0] for line in lines[1:]] == [
-        "copies", "exchange", "sum", "stencil", "n-body"
+        "a", "copies", "exchange", "sum", "exchange", "sum", "stencil", "n-body"
     ]  # fmt: skip
 
 

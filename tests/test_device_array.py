@@ -550,6 +550,38 @@ def test_arrays_move_between_devices(two_gpus):
     assert two_gpus.stack[-1] in (0, 0xC0), "the caller's context is current again"
 
 
+def test_assignment_between_gpus_is_one_copy_in_the_order_of_both_streams(two_gpus):
+    here, there = GpuStream(HANDLE, 0), GpuStream(0x71, 1)
+    source, target = array([1, 2, 3], stream=here), zeros(3, np.int32, stream=there)
+    two_gpus.log.clear()
+    target[...] = source
+    steps = [entry for entry in two_gpus.log if entry[0] not in ("push", "pop", "cuEventCreate")]
+    first, second = (steps[i][1] for i in (0, 1))
+    both = [("cuEventRecord", first, HANDLE), ("cuEventRecord", second, 0x71)]
+    both += [("cuStreamWaitEvent", HANDLE, second), ("cuStreamWaitEvent", 0x71, first)]
+    assert steps == [*both, ("cuMemcpyAsync", 12, 0x71), *both]
+    assert target.numpy().tolist() == [1, 2, 3]
+
+
+def test_assignment_on_a_gpu_goes_by_a_copy_where_bytes_are_not_enough(gpu):
+    stream = GpuStream(HANDLE, 0)
+    x, y = array([1, 2, 3, 4], stream=stream), array([5.5, 6.5], stream=stream)
+
+    def allocations(assign):
+        gpu.log.clear()
+        assign()
+        return gpu.names().count("cuMemAllocAsync")
+
+    assert allocations(lambda: x.__setitem__(slice(2), x[2:])) == 0
+    assert allocations(lambda: x.__setitem__(slice(1, 4), x[:3])) == 1  # they overlap
+    assert x.numpy().tolist() == [3, 3, 4, 3]
+    assert allocations(lambda: x.__setitem__(slice(2, 4), y)) == 1
+    assert allocations(lambda: x.__setitem__(slice(0, 2), x[3])) <= 1
+    assert x.numpy().tolist() == [6, 6, 5, 6]
+    gpu.capturing.add(HANDLE)
+    assert allocations(lambda: x.__setitem__(slice(2), x[2:])) == 1
+
+
 def test_pickles_of_gpu_arrays_go_to_the_default_stream(gpu):
     made = array([1, 2, 3], stream=GpuStream(HANDLE, 0))
     other = pickle.loads(pickle.dumps(made))

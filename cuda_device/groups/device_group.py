@@ -22,7 +22,7 @@ from cuda_device.library.groups import array_group
 from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
+from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, join
 
 
 class DeviceGroup:
@@ -102,23 +102,7 @@ class DeviceGroup:
 
     def join(self) -> None:
         """Makes later work of each stream wait for the present work of all streams. Does not block."""
-        streams = [stream for stream in self.streams if isinstance(stream, GpuStream)]
-        if len(streams) < 2:
-            return
-        events: list[tuple[GpuStream, int]] = []
-        try:
-            for stream in streams:
-                with stream.using():
-                    events.append((stream, driver.take_event(stream.context)))
-                    driver.record_event(events[-1][1], stream.handle)
-            for stream in streams:
-                with stream.using():
-                    for other, event in events:
-                        if other is not stream:
-                            driver.wait_event(stream.handle, event)
-        finally:
-            for stream, event in events:  # who waits does so for what the event was
-                driver.give_event(event, stream.context)
+        join(self.streams)
 
     def _give_access(self) -> None:
         """Gives each GPU access to the memory of all others."""

@@ -63,7 +63,7 @@ def test_a_missing_rank_is_named_and_the_group_stays_usable(group):
     launch_group(group, k, group.arrays((1, len(group)), int32), 1, grid=1, block=32)
     with pytest.raises(device.GroupError, match="rank 0") as caught:
         group.synchronize()
-    assert "rank 1 has not come to the barrier" in str(caught.value.exceptions[0])
+    assert "rank 1 has not reached the barrier where rank 0 waits" in str(caught.value.exceptions[0])
     launch_group(group, k, group.arrays((1, len(group)), int32), -1, grid=1, block=32)
     group.synchronize()
 

@@ -28,7 +28,7 @@ from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of, numpy_over
 from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
 from cuda_device.types.dtypes import dtype_of, element_of
 from cuda_device.types.host import dtype_of_type, element_of_dtype, is_struct, model_of
 from cuda_device.types.layout import pointee_of
@@ -168,8 +168,9 @@ class DeviceArray:
         part = self[key]
         if part._view.readonly:
             raise ValueError("the array is read-only: write to a copy, device.array(x)")
-        source = array(value, self._dtype, stream=cpu_stream() if view_of(value) is None else self._stream)
-        _copy(source, part)
+        if not _is_copied_at_once(value, part):
+            value = array(value, self._dtype, stream=cpu_stream() if view_of(value) is None else self._stream)
+        _copy(value, part)
 
     def _host(self) -> np.ndarray[Any, Any]:
         return numpy_over(self._view)
@@ -299,6 +300,20 @@ def _basic(key: Any) -> tuple[Any, ...]:
     return parts if Ellipsis in parts else (*parts, ...)
 
 
+def _is_copied_at_once(source: object, target: DeviceArray) -> bool:
+    """Whether the driver can copy the bytes of `source` as they are: no conversion, no overlap, and memory that outlives the copy."""
+    if not isinstance(source, DeviceArray) or type(source._memory) is not GpuMemory or source.shape != target.shape:
+        return False
+    (low, high), (start, end) = source._view.extent, target._view.extent
+    return (
+        isinstance(target.stream, GpuStream)
+        and target._view.layout is Layout.C
+        and _copies_plainly(source._view, target.dtype)
+        and (high <= start or end <= low)
+        and not (source.stream.is_captured or target.stream.is_captured)
+    )
+
+
 def _copy(source: DeviceArray, target: DeviceArray) -> None:
     """Copies the elements of one array to all of another of the same type, broadcast to its shape."""
     if np.broadcast_shapes(source.shape, target.shape) != target.shape:
@@ -310,11 +325,13 @@ def _copy(source: DeviceArray, target: DeviceArray) -> None:
         stream.synchronize()
         target._host()[...] = source._host()
         return
-    with stream.using():
-        if isinstance(source.stream, GpuStream) and source.shape == target.shape and target._view.layout is Layout.C:
+    if isinstance(source.stream, GpuStream) and source.shape == target.shape and target._view.layout is Layout.C:
+        join([source.stream, stream])
+        with stream.using():
             driver.copy(target._view.data, source._view.data, target.nbytes, stream.handle)
-            driver.synchronize_stream(stream.handle)
-            return
+        join([source.stream, stream])  # the source is changed and freed in the order of its own stream
+        return
+    with stream.using():
         elements = source.numpy()
         if target._view.layout is not Layout.C:  # with the gaps between the elements as they are
             whole = download(target._view, stream.handle)

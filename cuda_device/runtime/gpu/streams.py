@@ -16,6 +16,7 @@ import re
 import struct
 import threading
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,27 @@ def _release(retained: Retained, context: int) -> None:
             retained.releasing = False
     # Outside the lock, because this runs the destructors of the arguments.
     finished.clear()
+
+
+def join(streams: Iterable[Stream]) -> None:
+    """Makes later work of each stream wait for the present work of all of them. Does not block; CPU streams have no such work."""
+    on_gpu = list(dict.fromkeys(stream for stream in streams if isinstance(stream, GpuStream)))
+    if len(on_gpu) < 2:
+        return
+    events: list[tuple[GpuStream, int]] = []
+    try:
+        for stream in on_gpu:
+            with stream.using():
+                events.append((stream, driver.take_event(stream.context)))
+                driver.record_event(events[-1][1], stream.handle)
+        for stream in on_gpu:
+            with stream.using():
+                for other, event in events:
+                    if other is not stream:
+                        driver.wait_event(stream.handle, event)
+    finally:
+        for stream, event in events:  # who waits does so for what the event was
+            driver.give_event(event, stream.context)
 
 
 def release_finished_everywhere(context: int) -> None:
