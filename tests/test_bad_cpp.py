@@ -113,6 +113,102 @@ def test_another_layout():
     assert caught.value.location.file == __file__ and caught.value.help
 
 
+def with_types(text, parameter, argument, result=device.float32):
+    """A kernel that calls a function of C++ in this text."""
+
+    def taken(p): ...
+
+    taken.__annotations__ = {"p": parameter, "return": result}
+    taken = device.extern(link=device.cuda_source(text))(taken)
+
+    @device.kernel
+    def kernel(x):
+        x[0] = device.float32(taken(argument(x)))
+
+    return kernel
+
+
+def a_pair(x):
+    return pair(x[0], x[1])
+
+
+def a_number(x):
+    return x[0]
+
+
+OTHER_TYPES = {
+    "a result": ("double taken(float p) { return p; }", device.float32, a_number, "taken, result: float32"),
+    "a parameter": ("float taken(double p) { return p; }", device.float32, a_number, "taken, p: float32"),
+    "a kind": ("float taken(int p) { return p; }", device.float32, a_number, "taken, p: float32"),
+    "more parameters": (
+        "double taken(double p, int n) { return p; }",
+        device.float32,
+        a_number,
+        "cuda_device_stub_taken",
+    ),
+    "a reference": ("float taken(const float& p) { return p; }", device.float32, a_number, "taken, p: float32"),
+    "a larger struct": (
+        "float taken(pair p) { return p.x; }",
+        pair,
+        a_pair,
+        "taken, p: struct<pair",
+        "double x; float y;",
+    ),
+    "another order": ("float taken(pair p) { return p.x; }", pair, a_pair, "taken, p.x", "float y, x;"),
+    "another member": ("float taken(pair p) { return p.x; }", pair, a_pair, "taken, p.y: float32", "float x; int y;"),
+    "another name": ("float taken(pair p) { return p.x; }", pair, a_pair, 'has no member "y"', "float x, z;"),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_TYPES)
+def test_other_types_are_an_error_at_the_stub(what):
+    text, type, argument, message, *members = OTHER_TYPES[what]
+    text = "".join(f"struct pair {{ {each} }};\n" for each in members) + f'extern "C" __device__ {text}'
+    with pytest.raises(device.CompileError, match=message) as caught:
+        device.compile(with_types(text, type, argument), device.ArrayType(device.float32, 1))
+    assert caught.value.help == "give the stub the types that the function has in C++"
+    assert pathlib.Path(__file__).read_text().splitlines()[caught.value.location.line - 1] == "    def taken(p): ..."
+
+
+SAME_TYPES = {
+    "another name of a struct": ("struct two { float x, y; };", "two p", "p.x", pair, a_pair),
+    "noexcept": ("", "float p) noexcept(true", "p", device.float32, a_number),
+    "long long": ("", "long long p", "p", device.int64, lambda x: device.int64(x[0])),
+    "an enumeration": ("enum class E { A };", "E p", "int(p)", device.int32, lambda x: device.int32(x[0])),
+    "a pointer to const": ("", "const float* p", "*p", device.pointer(device.float32), lambda x: x.pointer(0)),
+    "half": ("#include <cuda_fp16.h>\n", "__half p", "float(p)", device.float16, lambda x: device.float16(x[0])),
+    "an array": (
+        "#include <cuda_device/interop.h>\n",
+        "cuda::interoperable_array_descriptor<float, 1> p",
+        "p.data[0]",
+        device.ArrayType(device.float32, 1),
+        lambda x: x,
+    ),
+    "a tuple": ("struct t { int a; float b; };", "t p", "p.b", tuple[int, float], lambda x: (1, x[0])),
+    "a namespace": ("namespace n { struct none {}; }", "float p", "p", device.float32, a_number),
+}
+
+
+@pytest.mark.parametrize("what", SAME_TYPES)
+def test_what_a_caller_cannot_tell_apart_is_accepted(what):
+    before, parameter, value, type, argument = SAME_TYPES[what]
+    text = f'{before}extern "C" __device__ float taken({parameter}) {{ return {value}; }}'
+    if what == "a namespace":
+        text = f"namespace m {{ {text} }}"
+    assert device.compile(with_types(text, type, argument), device.ArrayType(device.float32, 1)).code
+
+
+def test_two_stubs_of_one_function():
+    first, second = (calling(GOOD) for _ in range(2))
+    stubs = [each.underlying.__closure__[0].cell_contents for each in (first, second)]
+
+    @device.kernel
+    def kernel(x):
+        x[0] = stubs[0](x[0]) + stubs[1](x[1])
+
+    assert device.compile(kernel, device.ArrayType(device.float32, 1)).code
+
+
 def test_the_next_launch_works(tmp_path):
     with gpu.installed():
         x = device.array(np.float32([2]))

@@ -1,6 +1,8 @@
 """`device.bindings`: a header of CUDA C++ as stubs, structs and enumerations of Python, and what has no counterpart."""
 
 import enum
+import pickle
+import re
 import sys
 
 import numpy as np
@@ -47,6 +49,10 @@ __device__ long long lambda(const float* from, void* to, bool b, unsigned char c
                             cuda::std::complex<float> z, Mode mode);
 }
 __global__ void a_kernel(int);
+__device__ inline Point operator+(Point a, Point b) { return {a.x + b.x, a.y + b.y}; }
+__device__ Point operator-(Point a, Point b);
+void for_the_host(int n);
+inline float on_the_host(float x) { return x / 2; }
 struct Base {};
 struct Derived : Base { int x; };
 struct Bits { int a : 3; };
@@ -122,12 +128,14 @@ def test_functions(norms):
         ("change", r"Point & is a reference; write a function that takes a pointer"),
         ("printed", "it takes any number of arguments"),
         ("a_kernel", "it is no __device__ function"),
+        ("on_the_host", "it is no __device__ function"),
+        ("operator+", "it is an operator; write a function that calls it"),
         ("dot", r"it is overloaded: choose one as an item, such as \['dot\("),
         ("Unbound", "it is not declared there"),
     ],
 )
 def test_what_has_no_counterpart_says_why(norms, name, reason):
-    with pytest.raises(AttributeError, match=f"^norms.h has no binding for '{name}': {reason}"):
+    with pytest.raises(AttributeError, match=f"^norms.h has no binding for '{re.escape(name)}': {reason}"):
         getattr(norms, name)
     with pytest.raises(
         AttributeError, match=r"norms.h::ns has no binding for 'twice': it is a template; .*cpp='ns::twice<…>'"
@@ -232,3 +240,42 @@ def test_what_nothing_defines_is_an_error_at_the_header(folder):
 
     with pytest.raises(device.CompileError, match="nothing defines moved"):
         device.compile(kernel, FLOATS, FLOATS, target="sm_90")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("struct Point { double x; float y; };", "struct Point.* redefinition|has already been defined"),
+        ('struct Point { float x, y; };\n#include "scale.h"', "has already been defined"),
+        ('extern "C" __device__ double moved(int n) { return n; }', "moved"),
+    ],
+)
+def test_a_source_that_disagrees_with_the_header(folder, text, message):
+    (folder / "other.cu").write_text(text)
+    norms = device.bindings(folder / "norms.h", link=folder / "other.cu")
+
+    @device.kernel
+    def kernel(x):
+        x[0] = norms.ns.inner.moved(norms.Point(1, 2), 1.0).x
+
+    with pytest.raises(device.CompileError, match=message) as caught:
+        device.compile(kernel, FLOATS)
+    assert caught.value.location.file.endswith((".cu", ".h")) and caught.value.help
+
+
+def test_a_source_that_agrees_need_not_include_the_header(folder):
+    (folder / "other.cu").write_text("__device__ float dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }")
+    dot = device.bindings(folder / "norms.h", link=folder / "other.cu")["dot(float2, float2)"]
+
+    @device.kernel
+    def kernel(x):
+        x[0] = dot(device.float32x2(1, 2), device.float32x2(3, 4))
+
+    assert device.compile(kernel, FLOATS, target="sm_90").code.startswith(b"\x7fELF")
+
+
+def test_pickle_takes_a_function_by_its_header(norms):
+    for function in (norms.ns.inner.moved, norms["dot(float2, float2)"], norms.ns.norm):
+        made = pickle.loads(pickle.dumps(function))
+        assert made is not function and shown(made) == shown(function) and made.symbol == function.symbol
+    assert pickle.loads(pickle.dumps(norms)).EXACT == norms.EXACT

@@ -194,12 +194,23 @@ def test_the_messages_of_nvrtc_are_whole_and_have_a_place(tmp_path):
 
 
 def test_the_place_in_a_text(tmp_path):
-    (tmp_path / "wrong.h").write_text("\nint f( {\n")
+    (tmp_path / "wrong.h").write_text("\nint f(what);\n")
     error = refused(calling(device.cuda_source("\n\n__device__ what f();\n", name="mine.cu")))
     assert (error.location.file, error.location.line) == ("mine.cu", 3)
     assert "3 | __device__ what f();" in str(error)
     error = refused(calling(device.cuda_source('#include "wrong.h"\n', include=tmp_path)))
     assert (error.location.file, error.location.line) == (str(tmp_path / "wrong.h"), 2)
+
+
+def test_an_error_at_the_end_is_in_the_last_line():
+    error = refused(calling(device.cuda_source('extern "C" __device__ float scaled(float x)\n{\n  return x;\n')))
+    assert (error.location.file, error.location.line) == ("source.cu", 3)
+    assert error.reason.startswith('NVRTC cannot compile source.cu for sm_90: expected a "}"')
+
+
+def test_functions_for_the_host_do_no_harm():
+    text = 'void launch(int n);\ninline float half(float x) { return x / 2; }\nextern "C" __device__ float scaled(float x) { return 3 * x; }'
+    assert links(calling(device.cuda_source(text)))
 
 
 def test_headers_that_are_not_there():

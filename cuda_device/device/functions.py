@@ -494,8 +494,10 @@ class Extern(DecoratedFunction):
 
     `parameters` and `result` are its types; the result of a `void` function is the type of None. `link` holds the code that
     defines it. `cpp` is the name by which C++ calls it if that is not its symbol: a template with arguments, or an overloaded
-    function.
+    function. `header` is the path of one that declares it.
     """
+
+    header = ""
 
     def __init__(
         self, underlying: FunctionType, symbol: str | None = None, link: Sequence[Any] = (), cpp: str | None = None
@@ -516,8 +518,8 @@ class Extern(DecoratedFunction):
 
     @property
     def links(self) -> tuple[Any, ...]:
-        """What is linked to a kernel that calls it. A C++ source that lacks this symbol gets a function with it."""
-        return self.link if self.cpp is None else tuple(Instance(self, each) for each in self.link)
+        """What is linked to a kernel that calls it. A C++ source gets a function with this symbol, or a check of its types."""
+        return tuple(Instance(self, each) for each in self.link)
 
     @property
     def has_body(self) -> bool:
@@ -539,7 +541,7 @@ class Extern(DecoratedFunction):
 
 
 class Instance(NamedTuple):
-    """A function that C++ calls otherwise than the linker, and one of the things that may define it."""
+    """A function of C++, and one of the things that may define it."""
 
     function: Extern
     link: Any

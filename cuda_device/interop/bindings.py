@@ -17,7 +17,8 @@ import keyword
 import os
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, partial
+from operator import getitem
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -77,10 +78,15 @@ class Bindings(ModuleType):
     Python raises an `AttributeError` with the reason.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, reduced: tuple[Any, ...]) -> None:
         super().__init__(name, f"The bindings of {name}.")
+        self._reduced = reduced
         self._functions: dict[str, Extern] = {}
         self._missing: dict[str, str] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How pickle takes them: the header is read again."""
+        return self._reduced
 
     def __getitem__(self, signature: str) -> Extern:
         if signature not in self._functions:
@@ -119,16 +125,31 @@ def bindings(
     if libclang is missing.
     """
     path = os.path.abspath(header)
-    reader = _Reader(path, links_of(link, "bindings"), include, dict(define or {}), std)
+    others = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
+    reader = _Reader(path, links_of(link, "bindings"), others, dict(define or {}), std)
     return reader.read()
+
+
+class _HeaderFunction(Extern):
+    """A stub for a function of a header, which pickle takes by its signature."""
+
+    def __init__(self, made: Bindings, signature: str, stub: FunctionType, symbol: str, link: tuple[Any, ...]) -> None:
+        super().__init__(stub, symbol, link)
+        self.made, self.signature, self.header = made, signature, stub.__code__.co_filename
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getitem, (self.made, self.signature)
 
 
 class _Reader:
     """Reads one header."""
 
-    def __init__(self, path: str, link: tuple[Any, ...], include: Any, define: dict[str, object], std: str) -> None:
+    def __init__(
+        self, path: str, link: tuple[Any, ...], others: tuple[Any, ...], define: dict[str, object], std: str
+    ) -> None:
         self.path, self.link, self.std, self.define = path, link, std, define
-        others = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
+        again = partial(bindings, link=link, include=others, define=define, std=std)
+        self.made = Bindings(os.path.basename(path), (again, (path,)))
         self.folders = [os.path.dirname(path), *map(os.fspath, others)]
         self.structs: dict[str, type] = {}
         self.refused: dict[str, str] = {}
@@ -165,10 +186,9 @@ class _Reader:
                     Location(where.file.name if where.file else self.path, where.line),
                     "correct the header; pass folders of other headers as include=…, and macros as define=…",
                 )
-        made = Bindings(os.path.basename(self.path))
-        self.scope(made, unit.cursor)
+        self.scope(self.made, unit.cursor)
         self.define_inline()
-        return made
+        return self.made
 
     def scope(self, made: Bindings, cursor: Any) -> None:
         """Binds what a namespace declares."""
@@ -180,7 +200,7 @@ class _Reader:
                 self.scope(made, each)
             elif kind == "NAMESPACE" and name:
                 if name not in vars(made):
-                    setattr(made, name, Bindings(f"{made.__name__}::{name}"))
+                    setattr(made, name, Bindings(f"{made.__name__}::{name}", (getattr, (made, name))))
                 self.scope(getattr(made, name), each)
             elif kind == "ENUM_DECL" and each.is_definition():
                 self.enumeration(made, each)
@@ -220,6 +240,8 @@ class _Reader:
 
     def function(self, made: Bindings, name: str, cursor: Any) -> None:
         """Binds a function. One that the header defines is called by a function of ours beside it; the linker has the others."""
+        if not name.isidentifier():
+            raise _NoCounterpart("it is an operator; write a function that calls it")
         if cursor.type.is_function_variadic():
             raise _NoCounterpart("it takes any number of arguments")
         is_inline = self.text.encode()[cursor.extent.end.offset :].lstrip().startswith(b"{")
@@ -235,7 +257,7 @@ class _Reader:
         stub = names[_plain(name)]
         stub.__annotations__, stub.__doc__ = hints, cursor.brief_comment
         if not is_inline:
-            _bind(made, cursor.displayname, Extern(stub, cursor.mangled_name, self.link))
+            _bind(_HeaderFunction(made, cursor.displayname, stub, cursor.mangled_name, self.link))
             return
         types = [_value_type(each.type) for each in cursor.get_arguments()]
         parameters = ", ".join(f"cuda_device_type<{type}> a{i}" for i, type in enumerate(types))
@@ -251,7 +273,7 @@ class _Reader:
         name = f"{os.path.basename(self.path)}.cu"
         source = cuda_source(text, name=name, include=self.folders, define=self.define, std=self.std)
         for made, signature, stub, symbol, _ in self.inline:
-            _bind(made, signature, Extern(stub, symbol, (source, *self.link)))
+            _bind(_HeaderFunction(made, signature, stub, symbol, (source, *self.link)))
 
     def type_of(self, type: Any, by_value: bool = False) -> Type:
         """Our type for one of C++, which is canonical. `by_value` makes a reference to const a value."""
@@ -326,8 +348,9 @@ class _NoCounterpart(Exception):
     """What Python has no counterpart for."""
 
 
-def _bind(made: Bindings, signature: str, function: Extern) -> None:
+def _bind(function: _HeaderFunction) -> None:
     """Binds a function by its name, unless there are several, and by its signature."""
+    made, signature = function.made, function.signature
     name = _plain(signature.partition("(")[0])
     others = [each for each in made._functions if each.partition("(")[0] == signature.partition("(")[0]]
     made._functions[signature] = function

@@ -21,14 +21,15 @@ from typing import Any
 from cuda_device.cache import disk
 from cuda_device.cache.disk import sha256
 from cuda_device.codegen.gpu.assemblers import Input, library_file, stamp
-from cuda_device.device.functions import Extern, Instance
+from cuda_device.device.functions import CPP_WORDS, Extern, Instance
+from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.abi import representation
 from cuda_device.types.architectures import Architecture
 from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_checks
 from cuda_device.types.layout import placement
-from cuda_device.types.model import NONE, Struct, Tuple
+from cuda_device.types.model import NONE, Number, Ref, Struct, Subarray, Tuple, Type
 
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h")  # of files of C++
@@ -50,7 +51,7 @@ def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...
     Raises `CompileError` for what cannot be read, compiled or linked.
     """
     found: dict[str, Input] = {}
-    texts: dict[CudaSource, dict[str, None]] = {}
+    texts: dict[CudaSource, dict[tuple[Any, ...], str]] = {}
     for number, given in enumerate(sources, 1):
         source = given.link if isinstance(given, Instance) else given
         if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(_SUFFIXES):
@@ -58,14 +59,84 @@ def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...
         if isinstance(source, CudaSource):  # once, with all functions that are added to it
             added = texts.setdefault(source, {})
             if isinstance(given, Instance):
-                added[_instance(given.function)] = None
+                function = given.function
+                key = function.symbol, function.parameters, function.result, function.header
+                added.setdefault(key, _added(function, source))
             continue
         item = _read(source, number, architecture)
         found.setdefault(item.digest, item)
     for source, added in texts.items():
-        item = Input(os.path.basename(source.name), source.compiled(architecture, "".join(sorted(added))))
+        item = Input(os.path.basename(source.name), source.compiled(architecture, "".join(sorted(added.values()))))
         found.setdefault(item.digest, item)
     return tuple(found.values())
+
+
+def _added(function: Extern, source: CudaSource) -> str:
+    """The C++ that stands behind a source for a stub: what it calls, or a check that the source agrees with it."""
+    if function.cpp is not None:
+        return _instance(function)
+    if function.header:
+        seen = os.path.basename(function.header) in source.read()
+        return "" if seen else f"\n#include {json.dumps(function.header)}\n"
+    return "" if source.std == "c++03" else _agreement(function)
+
+
+_KINDS = """
+#ifndef cuda_device_kinds
+#define cuda_device_kinds
+template <class T> struct cuda_device_kind { static constexpr char of = __is_class(T) || __is_union(T) ? 's' : 'i'; };
+template <class T> struct cuda_device_kind<const T> : cuda_device_kind<T> {};
+template <class T> struct cuda_device_kind<T*> { static constexpr char of = 'p'; };
+template <class T> struct cuda_device_kind<T&> : cuda_device_kind<T*> {};
+template <> struct cuda_device_kind<void> { static constexpr char of = 'v'; };
+template <> struct cuda_device_kind<float> { static constexpr char of = 'f'; };
+template <> struct cuda_device_kind<double> : cuda_device_kind<float> {};
+#endif
+"""
+
+
+def _agreement(function: Extern) -> str:
+    """C++ that is refused where the `extern "C"` function of a stub's symbol has other types; each line is that of the stub.
+
+    Types need not be the same, since C++ has many names for one: it is what a caller can tell apart. A source that does not
+    declare the symbol has the one in `cuda_device_absent`.
+    """
+    code, symbol = function.underlying.__code__, function.symbol
+    types, cpp = (function.result, *function.parameters), ["R", *(f"A{i}" for i in range(len(function.parameters)))]
+    names = (f"{symbol}, {name}" for name in ("result", *parameter_names(code)))
+    made = f"cuda_device_stub_{symbol}_{sha256(repr(types).encode()).hexdigest()[:8]}"
+    head = f"template <{', '.join(f'class {each}' for each in cpp)}>"
+    lines = [
+        f"namespace cuda_device_absent {{ extern const char {symbol}; }} using namespace cuda_device_absent;",
+        f"{head} struct {made}_types {{",
+        *(check for each in zip(names, cpp, types, strict=True) for check in _fits(*each)),
+        f"}}; {head} {made}_types<{', '.join(cpp)}> {made}(R (*)({', '.join(cpp[1:])})); char {made}(const char*);",
+        f'static_assert(sizeof({made}(&::{symbol})), "");',
+    ]
+    place = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
+    return f"\n{OFFSETOF}{_KINDS}{place}{place.join(lines)}\n"
+
+
+def _fits(what: str, cpp: str, type: Type) -> list[str]:
+    """The checks that a type of C++ is like one of ours: a number, a pointer, or a structure with these members."""
+    ours = representation(type) if type != NONE else type
+    is_scalar = isinstance(ours, Number) and not (ours.is_complex or (ours.is_float and ours.bits < 32))
+    scalar = "f" if isinstance(ours, Number) and ours.is_float else "i"
+    kind = "v" if type == NONE else "p" if isinstance(ours, Ref) else scalar if is_scalar else "s"
+    facts = [f"cuda_device_kind<{cpp}>::of == '{kind}'"]
+    if type == NONE:
+        return [f'static_assert({facts[0]}, "{what}: {type}");']
+    place = placement(ours)
+    facts += [f"sizeof({cpp}) == {place.size}", f"alignof({cpp}) == {place.align}"]
+    checks = [f'static_assert({" && ".join(facts)}, "{what}: {type}");']
+    if isinstance(type, Struct):
+        for field, offset in zip(type.fields, place.offsets, strict=True):
+            if field.name not in CPP_WORDS:
+                at = f"cuda_device_offsetof({cpp}, {field.name}) == {offset}"
+                checks.append(f'static_assert({at}, "{what}.{field.name}");')
+                if not isinstance(field.type, Subarray):
+                    checks += _fits(f"{what}.{field.name}", f"decltype({cpp}::{field.name})", field.type)
+    return checks
 
 
 def _instance(function: Extern) -> str:
@@ -147,25 +218,36 @@ class CudaSource:
 
         Raises `CompileError` for what cannot be read, or what NVRTC refuses.
         """
-        text = self._read() + more
+        plain = self.read()
+        text = plain + more
         folders = (*([os.path.dirname(self.name) or "."] if self.text is None else []), *self.include, _OUR_HEADERS)
         cuda = _cuda_headers() if "include" in text else ()
         options = [
             f"-arch={architecture}",
             f"-std={self.std}",
             "-rdc=true",
+            "-default-device",  # NVRTC refuses what is for the host, such as the declarations of headers
             *(f"-I{each}" for each in (*folders, *cuda)),
         ]
         options += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in self.define]
+
+        def compile() -> bytes:
+            try:
+                return self._compile(text, options, architecture)
+            except CompileError:
+                if more:
+                    self._compile(plain, options, architecture)  # says what is wrong in the source itself
+                raise
+
         headers = _headers(text, folders)
         if headers is None:
-            return self._compile(text, options, architecture)
+            return compile()
         times = [str(os.stat(folder).st_ctime_ns) for folder in cuda]
         parts = (_identity(), self.name, text, *options, *headers, *times)
         name = f"C++ {sha256(repr(parts).encode()).hexdigest()}"
-        return disk.loaded(name, lambda: self._compile(text, options, architecture), bytes)
+        return disk.loaded(name, compile, bytes)
 
-    def _read(self) -> str:
+    def read(self) -> str:
         if self.text is not None:
             return self.text
         try:
@@ -195,6 +277,7 @@ class CudaSource:
 
     def _refused(self, text: str, log: str, architecture: Architecture) -> CompileError:
         """The error for NVRTC's messages, which it has whole."""
+        log = log.replace("At end of source:", f"{self.name}({len(text.splitlines())}):")
         found = re.search(_ERROR, log)
         what = f"NVRTC cannot compile {self.name} for {architecture}"
         if found is None:
@@ -203,6 +286,8 @@ class CudaSource:
                 f"{what}: {log}", help=f"this is NVRTC {version}: install another nvidia-cuda-nvrtc, or link PTX"
             )
         help = "correct the C++ source"
+        if "cuda_device_stub_" in log:
+            help = "give the stub the types that the function has in C++"
         if missing := re.search(_NO_HEADER, log):
             packages = " ".join(_CUDA_HEADERS.values())
             help = f"name the folder of {missing[1]}: cuda_source(…, include=folder); CUDA's own headers: pip install {packages}"
