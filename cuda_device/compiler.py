@@ -494,8 +494,10 @@ def _warn(work: Work) -> None:
     for loss in typed.losses if typed is not None else work.program.losses if work.program is not None else ():
         told = _WARNED.setdefault(work.job.function, set())
         if loss not in told:
+            function, place = work.job.function, loss.location
+            module = function.__module__ if place.file == function.__code__.co_filename else None
+            warnings.warn_explicit(str(loss), PrecisionWarning, place.file, place.line, module)
             told.add(loss)
-            warnings.warn_explicit(str(loss), PrecisionWarning, loss.location.file, loss.location.line)
 
 
 def stages_of(job: Job, until: str) -> tuple[Stage, ...]:

@@ -648,8 +648,8 @@ def _end(lowerer: Lowerer, op: Op) -> None:
 
 
 def _raise(lowerer: Lowerer, op: Op) -> None:
-    kind, message = str(op.attributes["kind"]), op.attributes["message"]
-    lowerer.build.effect(ops.REPORT, *lowerer.values(op), status=kind, message=message)
+    words = {name: op.attributes[name] for name in ("message", "help")}
+    lowerer.build.effect(ops.REPORT, *lowerer.values(op), status=str(op.attributes["kind"]), **words)
     lowerer.build.append(Op(ops.EXIT, location=op.location))
 
 

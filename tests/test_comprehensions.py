@@ -270,7 +270,7 @@ def test_an_array_without_elements(stream):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda i, x: next(v for v in x if v > i), "StopIteration"),
+        (lambda i, x: next(v for v in x if v > i), "StopIteration: the iterator has no next item"),
         (lambda i, x: max((v for v in x if v > i), key=abs), "ValueError: max"),
         (lambda i, x: functools.reduce(max, (v for v in x if v > i)), "TypeError: reduce"),
     ],

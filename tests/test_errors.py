@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
 import os
 import pickle
 import re
@@ -33,6 +34,7 @@ import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, Location
 from cuda_device.ir.ir_reader import parse_type
+from cuda_device.library import table
 from cuda_device.types import model
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, constant, of_type
@@ -647,6 +649,16 @@ def calls_without_help(path: Path) -> list[str]:
         and len(call.args) < 3
         and not any(keyword.arg == "help" for keyword in call.keywords)
     ]
+
+
+@pytest.mark.parametrize("module", sorted(table.NAMES))
+def test_every_exception_of_the_library_has_a_remedy(module):
+    nodes = ast.walk(ast.parse(Path(sys.modules[module].__file__).read_text()))
+    raised = [node for node in nodes if isinstance(node, ast.Raise)]
+    others = [node.lineno for node in raised if not isinstance(node.exc, ast.Call) or len(node.exc.args) != 2]
+    assert [
+        line for line in others if "DeviceOnlyError" not in linecache.getline(sys.modules[module].__file__, line)
+    ] == []
 
 
 @pytest.mark.parametrize("path", sorted(Path(device.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)

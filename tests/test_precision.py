@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import warnings
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -22,13 +23,14 @@ ROWS = {
     "f": np.arange(8, dtype=np.float32),
     "d": np.arange(8, dtype=np.float64),
     "z": np.arange(8, dtype=np.complex128),
+    "p": np.zeros(1, [("a", np.uint8)]),
 }
-NAMES = {**{t.__name__: t for t in (int8, int16, int32, uint8, float32, float64)}}
+NAMES = {"np": np, **{t.__name__: t for t in (int8, int16, int32, uint8, float32, float64)}}
 
 
 def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMessage]:
     """The warnings of a kernel with these statements; `n` and `x` are arguments, the other names arrays."""
-    text = "def k(u, s, w, f, d, z, n, x):\n    i = device.tid(1)\n" + "".join(
+    text = "def k(u, s, w, f, d, z, p, n, x):\n    i = device.tid(1)\n" + "".join(
         f"    {line}\n" for line in body.split("\n")
     )
     with warnings.catch_warnings(record=True) as found:
@@ -52,6 +54,11 @@ def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMess
         ("acc, j = 0, 0\nwhile j < n:\n    acc = (acc << 1) + s[j]\n    j += 1\nw[i] = acc", "int16"),
         ("acc = 0\nfor j in range(n):\n    if j > 1:\n        acc += u[j]\nw[i] = acc", "uint8"),
         ("for j in range(n):\n    w[j] = u[j] * j", "uint8"),
+        ("w[i] = sum(u)", "uint8"),
+        ("w[i] = sum(s[j] for j in range(n))", "int16"),
+        ("w[i] = math.prod(u)", "uint8"),
+        ("w[i] = math.gcd(u[i], n)", "uint8"),
+        ("w[i] = np.where(n > 2, u[i], n)", "uint8"),
     ],
 )
 def test_an_int_of_python_takes_a_narrow_type(statement, type):
@@ -71,6 +78,11 @@ def test_an_int_of_python_takes_a_narrow_type(statement, type):
         "w[i] = u[i] * uint8(n)",
         "w[i] = int32(u[i]) * n",
         "w[i] = w[i] * n",
+        "u[0:2] = n",
+        "p[0].a = n",
+        'p[0:1]["a"] = n',
+        "w[i] = sum(u, int32(0))",
+        "w[i] = sum(w)",
         "w[i] = u[i] + (n & 15)",
         "u[i] = n",
         "u[i] = min(max(n, 0), 255)",
@@ -172,12 +184,24 @@ def test_filters_of_python_hold():
         warnings.simplefilter("error", device.PrecisionWarning)
         with pytest.raises(device.PrecisionWarning, match="uint8"):
             device.launch(kernel, out, x, 3, grid=1, block=1, stream=CPU)
-        device.launch(kernel, out, x, 3, grid=1, block=1, stream=CPU)
-    assert out[0] == 3
+        with pytest.raises(device.PrecisionWarning, match="uint8"):  # nothing has been told yet
+            device.launch(kernel, out, x, 3, grid=1, block=1, stream=CPU)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            device.launch(kernel, out, x, 3, grid=1, block=1, stream=CPU)
+    assert out[0] == 3 and len(found) == 1
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("ignore", device.PrecisionWarning)
         device.launch(device.kernel(other), out, x, 3, grid=1, block=1, stream=CPU)
     assert found == []
+    for module, count in (("__main__", 0), ("elsewhere", 1)):
+        kernel = device.kernel(FunctionType(other.__code__, globals() | {"__name__": "__main__"}))  # a script's
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", module=module, category=device.PrecisionWarning)
+            device.launch(kernel, out, x, 3, grid=1, block=1, stream=CPU)
+        assert len(found) == count
 
 
 PROGRAM = """
@@ -214,6 +238,15 @@ def test_what_comes_from_the_cache_is_told_in_each_process(tmp_path, monkeypatch
         ("w[i] = device.uint32(w[i]) + n", -7, "the int -7 does not fit uint32"),
         ("w[i] = device.uint64(w[i]) // n", -7, "the int -7 does not fit uint64"),
         ("w[i] = 2 ** n", -1, "an integer cannot be raised to the power -1"),
+        ("w[i] = math.gcd(u[i], n)", 300, "the int 300 does not fit uint8"),
+        ("w[i] = np.where(n < 200, u[i], n)", 300, "the int 300 does not fit uint8"),
+        ("u[i] = n", 300, "the int 300 does not fit uint8"),
+        ("u[0:2] = n", 300, "the int 300 does not fit uint8"),
+        ("u[...] = n", 300, "the int 300 does not fit uint8"),
+        ("w[i] = 1 << n", -1, "the count of a shift cannot be negative: -1"),
+        ("w[i] = n << n", -1, "the count of a shift cannot be negative: -1"),
+        ("w[i] = w[i] >> n", -1, "the count of a shift cannot be negative: -1"),
+        ("w[0] = n\nw[0] = w[0] << w[0]", -1, "the count of a shift cannot be negative: -1"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::cuda_device.PrecisionWarning")
@@ -228,8 +261,12 @@ def test_checked_mode_reports_what_does_not_fit(stream, statement, n, report):
     stream.launch(device.kernel(checked=False)(function), *arrays, n, grid=1, block=1)
 
 
-def test_constants_that_no_operation_takes_are_refused():
-    function = define("def k(w):\n    w[0] = w[0] ** -1\n", "k", **NAMES)
-    with pytest.raises(device.CompileError, match="cannot be raised to the power") as caught:
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [("w[0] ** -1", "cannot be raised to the power"), ("w[0] >> -1", "the count of a shift cannot be negative: -1")],
+)
+def test_constants_that_no_operation_takes_are_refused(expression, reason):
+    function = define(f"def k(w):\n    w[0] = {expression}\n", "k", **NAMES)
+    with pytest.raises(device.CompileError, match=reason) as caught:
         device.launch(device.kernel(function), ROWS["w"].copy(), grid=1, block=1, stream=CPU)
     assert caught.value.help and caught.value.location.line == 2

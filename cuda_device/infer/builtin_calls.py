@@ -396,9 +396,13 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
 
 
 def _exception(kind: type[BaseException], frame: Frame, /, *positional: Cell) -> Cell:
-    """An exception that the program makes to raise it."""
+    """An exception that the program makes to raise it. In the library, a second argument says what to do."""
+    help = ""
+    if frame.location.is_ours and len(positional) == 2:
+        *positional, advice = positional  # type: ignore[assignment]
+        help = str(advice.known.value)
     message, numbers = printing.message_of(frame, positional, shows_repr=issubclass(kind, KeyError))
-    return frame.bundle(Raised(kind.__name__, message), numbers)
+    return frame.bundle(Raised(kind.__name__, message, help), numbers)
 
 
 def _call_partial(

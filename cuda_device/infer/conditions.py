@@ -53,6 +53,16 @@ def power(frame: Frame, base: Cell, exponent: Cell) -> None:
     _require(frame, prelude.has_power, (base, exponent), message, exponent, help=help)
 
 
+def shift(frame: Frame, count: Cell) -> None:
+    """The count of a shift. A constant that is negative is an error."""
+    help = "shift in the other direction"
+    value = count.known.value
+    if isinstance(value, int) and value < 0:
+        raise CompileError(f"the count of a shift cannot be negative: {value}", help=help)
+    if not count.known.nonneg:
+        _require(frame, prelude.is_length, (count,), "the count of a shift cannot be negative: {0}", count, help=help)
+
+
 def step(frame: Frame, cell: Cell) -> None:
     """The step of a slice."""
     if frame.program.checked:

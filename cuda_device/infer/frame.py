@@ -537,7 +537,7 @@ class Frame:
         if cell.value.type.is_complex and not type.is_complex:
             raise CompileError(f"{cell.known} does not fit {type}", help=REAL_REMEDY)
         exact = {"exact": True} if has_bounds_within(cell.known, type) else {}
-        if self.program.checked and not exact and not self.location.is_ours:
+        if self.program.checked and not exact:
             self._check_room(cell, type)
         return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type), **exact)
 

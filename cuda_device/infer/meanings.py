@@ -171,10 +171,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception that the program made, with its message."""
+    """An exception that the program made, with its message; of the library, also with what to do."""
 
     kind: str
     message: str
+    help: str = ""
 
     def __str__(self) -> str:
         return f"the exception {self.kind}"

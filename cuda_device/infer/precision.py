@@ -27,8 +27,8 @@ from cuda_device.types.model import BOOL, Number
 _NARROW = 16
 _SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
 """What people read of a number is a copy of it."""
-_STORES = (ops.PY_SETITEM, ops.PY_SETATTR)
-"""An assignment to an element makes an int what the element is: programs store what they know to fit."""
+_STORES = (ops.PY_SETITEM, ops.PY_SETATTR, ops.STORE)
+"""An assignment to an element or a member makes an int what the element is: programs store what they know to fit."""
 _GROWING = frozenset(("+", "-", "*", "<<", "**"))
 
 
@@ -45,28 +45,34 @@ class _Losses:
 
     def __init__(self, module: Module, adopted: set[Value], given: set[Value]) -> None:
         self.module, self.adopted, self.given = module, adopted, given
-        self.results: dict[tuple[str, tuple[FloatOrigin, ...]], FloatOrigin] = {}
+        self.results: dict[tuple[str, tuple[FloatOrigin, ...], Location | None], FloatOrigin] = {}
         self.found: dict[tuple[Location, str], Loss] = {}
 
     def report(self, location: Location, reason: str, help: str) -> None:
-        """Keeps a loss once; what the library computes is not the user's."""
-        if not location.is_ours:
-            self.found.setdefault((location, reason), Loss(location, reason, help))
+        """Keeps a loss once."""
+        self.found.setdefault((location, reason), Loss(location, reason, help))
 
-    def enter(self, function: Function, arguments: tuple[FloatOrigin, ...]) -> FloatOrigin:
-        """What a function's result is for its arguments. While it is being found, in recursion, it is exact."""
-        key = function.name, arguments
+    def enter(
+        self, function: Function, arguments: tuple[FloatOrigin, ...], where: Location | None = None
+    ) -> FloatOrigin:
+        """What a function's result is for its arguments. While it is being found, in recursion, it is exact.
+
+        Losses in a function of the library are told of `where`, the place where the user called the library.
+        """
+        key = function.name, arguments, where if function.location.is_ours else None
         if key not in self.results:
             self.results[key] = FloatOrigin.EXACT
-            self.results[key] = _Body(self, function, arguments).run()
+            self.results[key] = _Body(self, function, arguments, key[-1]).run()
         return self.results[key]
 
 
 class _Body:
     """One function, for the origins of its arguments."""
 
-    def __init__(self, losses: _Losses, function: Function, arguments: Sequence[FloatOrigin]) -> None:
-        self.losses, self.function = losses, function
+    def __init__(
+        self, losses: _Losses, function: Function, arguments: Sequence[FloatOrigin], where: Location | None
+    ) -> None:
+        self.losses, self.function, self.where = losses, function, where
         self.origins: dict[Value, FloatOrigin] = dict(zip(function.params, arguments, strict=True))
         self.made: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
         self.arrives: dict[Value, list[Value]] = {}
@@ -120,10 +126,18 @@ class _Body:
             return operands
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
-            return self.losses.enter(callee, tuple(map(self.of, op.operands)))
+            return self.losses.enter(callee, tuple(map(self.of, op.operands)), self._place(op))
         if op.code is ops.PY_BINARY or (op.code is ops.INTRINSIC and not _is_explicit(op)):
             return max(operands, FloatOrigin.COMPUTED)
         return FloatOrigin.GIVEN
+
+    def _place(self, op: Op) -> Location:
+        """Where the user's program does what an operation does."""
+        return (self.where if op.location.is_ours else None) or op.location
+
+    def _named(self, value: Value) -> str:
+        """What the user calls a value: the names in the library are not theirs."""
+        return repr(value.hint) if value.hint and not self.function.location.is_ours else "the value"
 
     def _integer(self, op: Op) -> None:
         (value,), target = op.operands, op.result.type
@@ -133,8 +147,8 @@ class _Body:
         if not is_narrow(target) or op.attributes.get("exact"):
             return
         self.losses.report(
-            op.location,
-            f"{_named(value)} is a Python int and takes the type {target} here: it wraps if it does not fit",
+            self._place(op),
+            f"{self._named(value)} is a Python int and takes the type {target} here: it wraps if it does not fit",
             f"convert the {target} to a wider type first, as in int32(x); or write {target}(…) if it fits",
         )
 
@@ -147,8 +161,8 @@ class _Body:
             return
         names = [param.hint for param in self.function.params if param is self._source(value)]
         self.losses.report(
-            op.location,
-            f"{_named(value)} has the precision of float32, like all Python floats, and becomes {target} here",
+            self._place(op),
+            f"{self._named(value)} has the precision of float32, like all Python floats, and becomes {target} here",
             f"give the parameter a hint, {names[0]}: float64, or pass numpy.float64(…)"
             if names
             else "start in float64: write float64(…) around the first number of the computation",
@@ -168,6 +182,9 @@ class _Body:
     def _grows(self, param: Value) -> None:
         """Reports the operation by which a variable that began as a Python int grows in a narrow type."""
         seen, todo = set[Value](), list(self.arrives[param])
+        reason = (
+            f"{self._named(param)} started as a Python int and took the type {param.type}: it wraps if it does not fit"
+        )
         while todo:
             value = todo.pop()
             if value in seen or value is param:
@@ -178,11 +195,7 @@ class _Body:
                 todo += self.arrives.get(value, ())
             elif op.code is ops.PY_BINARY and op.attributes["op"] in _GROWING:
                 if any(self._comes_from(operand, param) for operand in op.operands):
-                    self.losses.report(
-                        op.location,
-                        f"{_named(param)} started as a Python int and took the type {param.type}: it wraps if it does not fit",
-                        "start with a wider type, as in int32(0)",
-                    )
+                    self.losses.report(self._place(op), reason, "start with a wider type, as in int32(0)")
                 else:
                     todo += op.operands
 
@@ -242,7 +255,3 @@ def _fits_float32(value: object) -> bool:
     except OverflowError:
         return False
     return bool(near == value or value != value)
-
-
-def _named(value: Value) -> str:
-    return repr(value.hint) if value.hint else "the value"

@@ -106,6 +106,7 @@ def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """An `assert` that does not hold, or a `raise`."""
     known = cells[0].known if cells else None
     numbers: Sequence[Cell] = ()
+    help = ""
     if op.attributes["kind"] == "assert":
         message = "the assertion does not hold"
         if cells:
@@ -115,11 +116,11 @@ def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         message = known.value.__name__
     elif known is not None and isinstance(known.value, Raised):
         message = f"{known.value.kind}: {known.value.message}".removesuffix(": ")
-        numbers = frame.fields(cells[0]) if isinstance(known.type, Bundle) else []
+        numbers, help = frame.fields(cells[0]) if isinstance(known.type, Bundle) else [], known.value.help
     else:
         raise CompileError(f"raise takes an exception, not {known}", help="write raise ValueError('why')")
     values = (frame.materialise(number, INDEX) for number in numbers)
-    frame.build.effect(ops.PY_RAISE, *values, kind=op.attributes["kind"], message=message)
+    frame.build.effect(ops.PY_RAISE, *values, kind=op.attributes["kind"], message=message, help=help)
     return []
 
 

@@ -188,7 +188,7 @@ PY_RAISE = OpDef(
     0,
     "An exception, or an assertion that does not hold: the thread ends. `{0}` and `{1}` in the message are the operands.",
     ("kind",),
-    optional=("message",),
+    optional=("message", "help"),
 )
 PY_CHECK = OpDef(
     "py.check",

@@ -67,6 +67,9 @@ def signal(flags: Any, rank: Any, value: Any = 1, slot: Any = 0) -> None:
     atomic_ref(flags[rank], (slot, flags.rank)).store(value, "release", "system")
 
 
+_LATE = "launch on all devices of the group (launch_group), or give a longer timeout"
+
+
 def wait_until(flags: Any, rank: Any, value: Any = 1, slot: Any = 0, timeout: Any = 10.0) -> None:
     """Waits until the device `rank` has sent `value` or more to this device by `signal` with the same `flags` and `slot`.
 
@@ -75,7 +78,7 @@ def wait_until(flags: Any, rank: Any, value: Any = 1, slot: Any = 0, timeout: An
     only.
     """
     if not _is_told(flags, rank, value, slot, timeout):
-        raise TimeoutError(f"rank {rank} has not signalled to rank {flags.rank}")
+        raise TimeoutError(f"rank {rank} has not signalled to rank {flags.rank}", _LATE)
 
 
 def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
@@ -102,7 +105,7 @@ def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
                 missing[0] = rank
     syncthreads()
     if missing[0] >= 0:
-        raise TimeoutError(f"rank {missing[0]} has not reached the barrier where rank {flags.rank} waits")
+        raise TimeoutError(f"rank {missing[0]} has not reached the barrier where rank {flags.rank} waits", _LATE)
 
 
 def _is_told(flags: Any, rank: Any, value: Any, slot: Any, timeout: Any) -> Any:

@@ -37,8 +37,13 @@ def least_common_multiple(*numbers: Any) -> Any:
     return result
 
 
+_NONNEGATIVE = "call it with numbers of 0 or more, as in max(n, 0)"
+
+
 def integer_square_root(n: Any, /) -> Any:
     """`math.isqrt`: the floor of the square root."""
+    if n < 0:
+        raise ValueError("isqrt() argument must be nonnegative", _NONNEGATIVE)
     result = n * 0
     bit = result + 1
     while bit <= n // 4:
@@ -55,6 +60,8 @@ def integer_square_root(n: Any, /) -> Any:
 
 def factorial(n: Any, /) -> Any:
     """`math.factorial`."""
+    if n < 0:
+        raise ValueError("factorial() not defined for negative values", _NONNEGATIVE)
     result = n * 0 + 1
     for i in range(2, n + 1):
         result *= i
@@ -63,7 +70,9 @@ def factorial(n: Any, /) -> Any:
 
 def combinations(n: Any, k: Any, /) -> Any:
     """`math.comb`."""
-    if k > n or k < 0:
+    if n < 0 or k < 0:
+        raise ValueError("comb() arguments must be non-negative integers", _NONNEGATIVE)
+    if k > n:
         return (n + k) * 0
     result = (n + k) * 0 + 1
     for i in range(min(k, n - k)):
@@ -77,7 +86,9 @@ def permutations(n: Any, k: Any = None, /) -> Any:
     """`math.perm`."""
     if k is None:
         return math.factorial(n)
-    if k > n or k < 0:
+    if n < 0 or k < 0:
+        raise ValueError("perm() arguments must be non-negative integers", _NONNEGATIVE)
+    if k > n:
         return (n + k) * 0
     result = (n + k) * 0 + 1
     for i in range(k):
@@ -344,7 +355,9 @@ def inverse_modulo(base: Any, modulus: Any) -> Any:
         rest, divisor = divisor, rest - quotient * divisor
         before, after = after, before - quotient * after
     if rest != 1 and rest != -1:
-        raise ValueError("base is not invertible for the given modulus")
+        raise ValueError(
+            "base is not invertible for the given modulus", "use a base and a modulus with no common divisor"
+        )
     return before * rest
 
 

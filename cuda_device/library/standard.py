@@ -61,7 +61,7 @@ def _extreme(items: Any, key: Any, default: Any, wins: Any, complaint: Any) -> A
         some = True
     if not some:
         if default is ...:
-            raise ValueError(complaint)
+            raise ValueError(complaint, "say what the result is then, as in default=0")
         best = default
     return best
 
@@ -83,7 +83,7 @@ def next_of(items: Any) -> Any:
     """`next(items)`."""
     for item in items:
         return item
-    raise StopIteration
+    raise StopIteration("the iterator has no next item", "give a default: next(items, 0)")
 
 
 def next_or(items: Any, default: Any) -> Any:
@@ -120,7 +120,7 @@ def reduce_all(function: Any, items: Any) -> Any:
         result = function(result, item) if some else item  # type: ignore[has-type]  # noqa: F821
         some = True
     if not some:
-        raise TypeError("reduce() of empty iterable with no initial value")
+        raise TypeError("reduce() of empty iterable with no initial value", "give one: reduce(function, items, 0)")
     return result
 
 
@@ -128,7 +128,9 @@ def check_lengths(*lengths: Any) -> None:
     """What `zip(strict=True)` asks of its arguments."""
     for length in lengths[1:]:
         if length != lengths[0]:
-            raise ValueError("zip() arguments are of different lengths")
+            raise ValueError(
+                "zip() arguments are of different lengths", "leave strict=True out to stop at the shortest"
+            )
 
 
 def compare_in_order(a: Any, b: Any, operator: Any) -> Any:
@@ -140,7 +142,7 @@ def compare_in_order(a: Any, b: Any, operator: Any) -> Any:
 
 
 def index_of(items: Any, value: Any) -> Any:
-    """`items.index(value)` of a tuple."""
+    """`items.index(value)` of a tuple or list."""
     position = 0
     found = -1
     for item in items:
@@ -148,7 +150,7 @@ def index_of(items: Any, value: Any) -> Any:
             found = position
         position += 1  # noqa: SIM113
     if found < 0:
-        raise ValueError("tuple.index(x): x not in tuple")
+        raise ValueError("index(x): x is not among the items", "ask first whether x is in items")
     return found
 
 
@@ -235,7 +237,7 @@ def element_if(items: Any, index: Any, wanted: Any) -> Any:
 
 def unreachable(value: Any, /) -> Any:
     """`typing.assert_never(value)`."""
-    raise AssertionError("Expected code to be unreachable")
+    raise AssertionError("Expected code to be unreachable", "handle every case before the call of assert_never")
 
 
 REPLACEMENTS: dict[object, Callable[..., Any]] = {
@@ -319,7 +321,7 @@ def outermost(items: Any, of_two: Any, complaint: Any, /) -> Any:
         best = of_two(best, value) if some else value  # type: ignore[has-type]  # noqa: F821
         some = True
     if not some:
-        raise ValueError(complaint)
+        raise ValueError(complaint, "ask first whether x.size is greater than 0")
     return best
 
 

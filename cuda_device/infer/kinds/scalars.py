@@ -196,6 +196,7 @@ def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     type = model.INT if type == model.BOOL else type
     if type.is_float or count.is_float:
         raise only_integers(sign, a.known, b.known)
+    conditions.shift(frame, b)
     result = combine(sign, type, known_as(a.known, type), b.known)[0] if count.is_integer else of_type(type)
     operands = frame.materialise(a, type), frame.materialise(b, model.INT if count == model.BOOL else count)
     return frame.emit(ops.PY_BINARY, result, *operands, op=sign)
