@@ -4,6 +4,7 @@ Each program takes `flag`: true where it is right. A constant expression, so tha
 """
 
 import random
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -409,6 +410,40 @@ def test_the_remedy_fits(kernel, remedy):
     blocks = {"grid": 2, "block": 1} if kernel is passes_a_message_near else {}
     with pytest.raises(device.KernelError, match=remedy):
         run(kernel, zeros(256), False, **blocks)
+
+
+def test_a_race_on_shared_memory_gets_no_remedy_of_another_array():
+    @device.kernel
+    def reduces(c):
+        s = device.shared_array(32, int32)
+        t = thread_idx.x
+        s[t] = 1; c[0] += s[31 - t]  # noqa: E702  # fmt: skip
+
+    with pytest.raises(device.KernelError) as caught:
+        run(reduces, zeros(), block=32)
+    remedies = dict(re.findall(r"race on (\w+).*?help: (.*?)(?:\n|$)", str(caught.value), re.S))
+    assert remedies["byte"].startswith("put sync") and "atomic_ref(c, 0).add(" in remedies["c"]
+
+
+@pytest.mark.parametrize(("fences", "order"), [(0, "relaxed"), (1, "relaxed"), (2, "relaxed"), (0, "acq_rel")])
+def test_the_last_block_is_told_of_threadfence(fences, order):
+    @device.kernel
+    def sums(x, part):
+        part[device.block_idx.x] = 1
+        if fences:
+            device.threadfence()
+        if atomic_ref(x, 0).add(1, order, "device") == 3:
+            if fences > 1:
+                device.threadfence()
+            for i in range(4):
+                x[1] += part[i]
+
+    part = zeros(4)
+    if fences > 1 or order == "acq_rel":
+        run(sums, zeros(4), part, grid=4, block=1)
+        return
+    with pytest.raises(device.KernelError, match=r"threadfence\(\) before .* and after"):
+        run(sums, zeros(4), part, grid=4, block=1)
 
 
 def test_a_narrow_scope_has_a_remedy_of_its_own():

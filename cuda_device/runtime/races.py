@@ -276,6 +276,11 @@ class Race:
     second: MemoryAccess
 
     @property
+    def array(self) -> str:
+        """The name of the array; shared memory counts as one."""
+        return "" if self.second.point.shared else self.where.partition("[")[0]
+
+    @property
     def is_of_writes(self) -> bool:
         """Whether both are writes that are not atomic."""
         return all(access.writes and not access.atomic for access in (self.first, self.second))
@@ -519,15 +524,16 @@ class RaceDetector:
             block, thread = self._indices(access.stamp)
             lines.append(f"  thread {thread} of block {block} {_verb(access)} at {access.point.location}")
             lines.append(access.point.location.excerpt())
-        lines.append(f"  help: {self._atomic_remedy(race) or _remedy(race)}")
+        lines.append(f"  help: {self._atomic_remedy(race) or _remedy(race, self.points.values())}")
         return "\n".join(line for line in lines if line)
 
     def _atomic_remedy(self, race: Race) -> str:
         """The remedy where threads write one element by the same statement, as `c[0] += 1` does: no barrier orders that."""
         if race.first.atomic or race.second.atomic:
             return ""
-        shared = {_line(r.first) for r in self.races.values() if r.is_of_writes and _line(r.first) == _line(r.second)}
-        if not {_line(race.first), _line(race.second)} <= shared:
+        same = [each for each in self.races.values() if each.array == race.array and each.is_of_writes]
+        lines = {_line(each.first) for each in same if _line(each.first) == _line(each.second)}
+        if not {_line(race.first), _line(race.second)} <= lines:
             return ""
         name, _, index = race.where.removesuffix("]").partition("[")
         element = (
@@ -642,7 +648,7 @@ def _line(access: MemoryAccess) -> tuple[str, int]:
     return access.point.location.file, access.point.location.line
 
 
-def _remedy(race: Race) -> str:
+def _remedy(race: Race, points: Iterable[TracePoint]) -> str:
     a, b = race.first, race.second
     if a.atomic and b.atomic:
         return "scope='block' or 'thread' does not reach the other thread: write scope='device'"
@@ -652,6 +658,11 @@ def _remedy(race: Race) -> str:
         return "put syncwarp() between the two, or syncthreads()"
     if a.stamp.block == b.stamp.block:
         return "put syncthreads() between the two"
+    if any(point.event.startswith("atomic") and point.memory is Order.RELAXED for point in points):
+        return (
+            "a relaxed atomic orders nothing by itself: call threadfence() before the one that announces the write and after the "
+            "one that sees it, or give them the orders release and acquire"
+        )
     return "blocks are not ordered: use atomics with release and acquire, or two launches"
 
 
