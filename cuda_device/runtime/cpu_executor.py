@@ -8,7 +8,8 @@ control record of its own: any number of launches may run at once. What a kernel
 `KernelError`.
 
 The caller waits on a lock while workers run: Ctrl-C tells them to stop and raises `KeyboardInterrupt`, whether they do
-or not. A small launch of a kernel that is sure to end runs on the calling thread: to wake another would cost more.
+or not. In a launch that is sure to end soon, the calling thread is one of the workers; a small one is its own alone: to wake
+another thread would cost more.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from cuda_device.runtime.gpu.report_message import (
 )
 
 # Up to so many threads in a grid, a kernel without loops has about ended before a worker has woken.
-_SMALL = 1 << 12
+_SMALL = 1 << 13
+# Up to so many, the caller can work, too: it will soon hear Ctrl-C again.
+_BRIEF = 1 << 20
 # A worker comes back to the common counter about so often in a launch: enough to level out uneven blocks.
 _CHUNKS = 16
 # Primes: their multiples, modulo the number of blocks or warps, are all of these in another order.
@@ -108,33 +111,31 @@ def execute(
     takes what they print. Once `stopped()` is true, the launch ends with an `InterruptedError`.
     """
     in_cluster = cluster[0] * cluster[1] * cluster[2]
-    records = (
-        ctypes.c_int64 * (grid[0] * grid[1] * grid[2] // in_cluster * (in_cluster + 1) if in_cluster > 1 else 0)
-    )()
-    launch = _Launch(code, _control(grid, block, parameters, dynamic_shared, checked), (parameters, keep, records))
-    launch.control.cluster_dim_x, launch.control.cluster_dim_y, launch.control.cluster_dim_z = cluster
-    launch.control.clusters = ctypes.addressof(records) if in_cluster > 1 else None
-    launch.control.log = log
-    launch.control.print = output
-    launch.control.stack = _stack_bytes()
+    control = _control(grid, block, parameters, dynamic_shared, checked)
+    launch = _Launch(code, control, (parameters, keep))
+    control.cluster_dim_x, control.cluster_dim_y, control.cluster_dim_z = cluster
+    control.log, control.print, control.stack = log, output, _stack_bytes()
     if schedule is not None:
         chance = random.Random(schedule)
-        launch.control.step, launch.control.seed = chance.choice(_STEPS), chance.getrandbits(31)
+        control.step, control.seed = chance.choice(_STEPS), chance.getrandbits(31)
     workers = 1 if log or schedule is not None else workers  # The log is a sequence, and not made to be shared.
-    blocks = launch.control.blocks
+    blocks = grid[0] * grid[1] * grid[2]
     count = min(workers or worker_count(), blocks)
-    launch.control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks if schedule is None else 1
+    control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks if schedule is None else 1
     if in_cluster > 1:
-        launch.control.chunk = 1  # blocks of a cluster come one after the other, wherever they stand in the grid
-    small = not may_run_long and blocks * block[0] * block[1] * block[2] <= _SMALL
+        records = (ctypes.c_int64 * (blocks // in_cluster * (in_cluster + 1)))()
+        control.clusters, launch.keep = ctypes.addressof(records), (parameters, keep, records)
+        control.chunk = 1  # blocks of a cluster come one after the other, wherever they stand in the grid
+    threads = blocks * block[0] * block[1] * block[2]
+    brief = not may_run_long and threads <= _BRIEF
     # Only the main thread hears Ctrl-C, and only while it runs Python.
     interruptible = stopped is not None or threading.current_thread() is threading.main_thread()
-    if small or (count == 1 and not interruptible):
+    if (brief and (threads <= _SMALL or count == 1)) or (count == 1 and not interruptible):
         launch.run()
     else:
-        launch.run_on_workers(count, workers or worker_count(), stopped)
-    if launch.control.status:
-        raise _error(launch.control, block, places or {})
+        launch.run_on_workers(count, workers or worker_count(), stopped, works=brief)
+    if control.status:
+        raise _error(control, block, places or {})
 
 
 @functools.cache
@@ -176,18 +177,30 @@ class _Launch:
 
     def __init__(self, code: KernelCode, control: Any, keep: object) -> None:
         self.code, self.control, self.keep = code, control, keep
-        self.left = 0
-        self.abandoned = False
-        self.ended = threading.Semaphore(0)
+        self.left = self.coming = 0
+        """The workers that have not ended their shares, and those of them that have not begun."""
+        self.over = self.abandoned = False
+        self.ended = threading.Lock()
+        """Held until the last worker has ended its share."""
 
     def run(self) -> None:
         """A worker's share, on the calling thread; ctypes releases the interpreter's lock."""
         _function(self.code.address(RUN))(ctypes.addressof(self.control))
 
-    def run_on_workers(self, count: int, limit: int, stopped: Callable[[], bool] | None = None) -> None:
-        """Returns when all workers have ended their shares. Interrupted or `stopped`, it stops them and does not wait long."""
+    def run_on_workers(
+        self, count: int, limit: int, stopped: Callable[[], bool] | None = None, *, works: bool = False
+    ) -> None:
+        """Returns when all workers have ended their shares. Interrupted or `stopped`, it stops them and does not wait long.
+
+        The calling thread is one of the workers if it `works`.
+        """
+        self.ended.acquire()
         try:
-            _POOL.start(self, count, limit)
+            _POOL.start(self, count - works, limit)
+            if works:
+                self.run()
+                if _POOL.is_over(self):
+                    return
             while not self.ended.acquire(timeout=_LOOK):
                 if stopped is not None and stopped():
                     raise InterruptedError("the launch was stopped")
@@ -216,8 +229,16 @@ class _Pool:
             for _ in range(max(1, min(count, limit - self.busy))):
                 inbox = self.idle.pop() if self.idle else self._worker()
                 launch.left += 1
+                launch.coming += 1
                 self.busy += 1
                 inbox.put(launch)
+
+    def is_over(self, launch: _Launch) -> bool:
+        """Whether nobody works on `launch`, of which no block is left: workers that have not begun need not be waited for."""
+        with self.lock:
+            launch.over = True
+            launch.left -= launch.coming
+            return launch.left == 0
 
     def abandon(self, launch: _Launch) -> None:
         """Counts the workers that are still in `launch` as lost."""
@@ -233,16 +254,20 @@ class _Pool:
     def _serve(self, inbox: SimpleQueue[_Launch]) -> None:
         while True:
             launch = inbox.get()
-            launch.run()
-            self._finish(launch, inbox)
+            with self.lock:
+                launch.coming -= 1
+                late = launch.over
+            if not late:
+                launch.run()
+            self._finish(launch, inbox, late)
             del launch  # An idle worker must not keep a launch's arrays alive.
 
-    def _finish(self, launch: _Launch, inbox: SimpleQueue[_Launch]) -> None:
+    def _finish(self, launch: _Launch, inbox: SimpleQueue[_Launch], late: bool) -> None:
         with self.lock:
             self.idle.append(inbox)
-            launch.left -= 1
-            self.busy -= not launch.abandoned
-            last = launch.left == 0
+            launch.left -= not late
+            self.busy -= late or not launch.abandoned
+            last = not late and launch.left == 0
         if last:
             launch.ended.release()
 

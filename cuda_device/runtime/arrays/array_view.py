@@ -72,9 +72,14 @@ class ArrayView:
 
     def find_span(self) -> tuple[int, int]:
         """`span`, which is kept."""
-        found = self.extent if self.layout is Layout.STRIDED else (self.data, self.data + self.nbytes)
-        object.__setattr__(self, "span", found)
-        return found
+        return self.remember_span(
+            self.extent if self.layout is Layout.STRIDED else (self.data, self.data + self.nbytes)
+        )
+
+    def remember_span(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Keeps what `find_span` returns."""
+        object.__setattr__(self, "span", span)
+        return span
 
     def remember(self, ordinal: int | None, known: Any, leaves: Any) -> None:
         """Keeps what the next launch needs; nothing that refers to the view, which must die when its last user does."""

@@ -64,6 +64,8 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
     quick = _QUICK.get(type(value))
     if quick is not None:
         return quick(value, name)
+    if type(value) is np.ndarray and not REGISTERED and not isinstance(stream, GpuStream):
+        return _numpy(value, name, stream)
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(value, name)
     if value is None:
@@ -124,6 +126,7 @@ def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
     address, shape = array.ctypes.data if array.size else 0, array.shape
     element = known.type.dtype  # type: ignore[union-attr]
     view = ArrayView(address, shape, array.strides, element, not flags & _WRITEABLE, keep_alive=array)
+    view.remember_span((address, address + array.nbytes))
     return Argument(known, (address, *shape), (view,))
 
 
@@ -294,11 +297,16 @@ def _int(value: int, name: str) -> Argument:
     return Argument(_AN_INT, (value,)) if -0x80000000 <= value <= 0x7FFFFFFF else _number(value, name)
 
 
+def _scalar(known: Known) -> Callable[[Any, str], Argument]:
+    return lambda value, name: Argument(known, (value.item(),))
+
+
 # For the types that most arguments have.
 _QUICK: dict[type[Any], Callable[[Any, str], Argument]] = {
     bool: lambda value, name: Argument(_A_BOOL, (value,)),
     int: _int,
     float: lambda value, name: Argument(_A_FLOAT, (value,)),
+    **{np.dtype(code).type: _scalar(_ANY[number_of(np.dtype(code).type)]) for code in "?bhilBHILfd"},
 }
 
 

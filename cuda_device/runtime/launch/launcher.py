@@ -494,7 +494,6 @@ def _start_on_cpu(
     arguments: Sequence[Argument],
     stopped: Callable[[], bool] | None,
 ) -> None:
-    from cuda_device.codegen.cpu.records import INTERLEAVED
     from cuda_device.runtime.cpu_executor import Output, execute
 
     for view in (view for argument in arguments for view in argument.views):
@@ -506,6 +505,8 @@ def _start_on_cpu(
     _check_cluster(shape, work.job.target.architecture)
     _check_shared(work.shared_bytes, shape.dynamic, work.job.target.architecture.most_shared)
     if work.outline.cooperative:
+        from cuda_device.codegen.cpu.records import INTERLEAVED
+
         _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
     if stream.record(variant, shape, buffer, arguments):
         return
