@@ -2,7 +2,7 @@
 
 python -m cuda_device info
 python -m cuda_device dump saxpy.py:saxpy --signature "float32, ArrayType(float32, 1), ArrayType(float32, 1)"
-python -m cuda_device dump package.module:kernel --stage ptx --target sm_100
+python -m cuda_device dump package.module:kernel --stage ir,ptx --target sm_100        in columns, by source line
 python -m cuda_device build saxpy.py:saxpy --target sm_90,sm_100 --output kernels      for device.load("kernels")
 python -m cuda_device cache            shows where the cache is, and its size
 python -m cuda_device cache list       shows the kernels whose machine code is in it
@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import inspect
+import itertools
 import linecache
 import os
 import platform
@@ -21,7 +23,8 @@ import re
 import runpy
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import cuda_device as device
@@ -57,7 +60,9 @@ def main(words: Sequence[str] | None = None) -> int:
     dump.add_argument("kernel", help="file.py:name or package.module:name")
     dump.add_argument("--signature", help="the types of the arguments; the default is the kernel's hints")
     dump.add_argument("--target", default="sm_90", help="the architecture (default: sm_90)")
-    dump.add_argument("--stage", choices=STAGES, help="print only this stage")
+    dump.add_argument(
+        "--stage", type=_stages, help="print only this stage, or several side by side: ir, llvm, ptx; or ir,ptx"
+    )
     dump.set_defaults(run=_dump)
 
     build = commands.add_parser("build", help="compile kernels to a folder for device.load, and for C++")
@@ -178,22 +183,52 @@ def _machine_code(entry: bytes) -> tuple[str, str] | None:
     return (", ".join(sorted(elf.registers(code))), f"sm_{architecture}") if architecture else (name.decode(), "cpu")
 
 
+def _stages(words: str) -> list[str]:
+    found = words.replace(" ", "").split(",")
+    if unknown := [stage for stage in found if stage not in STAGES]:
+        raise argparse.ArgumentTypeError(f"there is no stage {unknown[0]!r}: choose from {', '.join(STAGES)}")
+    return found
+
+
 def _dump(wanted: argparse.Namespace) -> None:
     kernel = load(wanted.kernel)
-    facts_of_launches = isinstance(kernel, device.Kernel) and not kernel.options.interop
+    options = {"launch_facts": isinstance(kernel, device.Kernel) and not kernel.options.interop, "lineinfo": True}
     signature = _types(wanted.signature, kernel)
-    for stage in [wanted.stage] if wanted.stage else STAGES:
+    shown = {}
+    for stage in wanted.stage or STAGES:
+        made = device.compile(kernel, *signature, target=wanted.target, output=stage, **options)
+        shown[stage] = _groups(_LINES[stage](made))
+    if wanted.stage and len(wanted.stage) > 1:
+        print("\n".join(_columns(shown)))
+        return
+    for stage, groups in shown.items():
         if not wanted.stage:
             print(f"==== {stage}")
-        options = {"launch_facts": facts_of_launches, "lineinfo": stage == "ptx"}
-        text = str(device.compile(kernel, *signature, target=wanted.target, output=stage, **options).code)
-        print(_with_source(text) if stage == "ptx" else text)
+        for place, lines in groups:
+            if place:
+                print(f"  {';' if stage == 'llvm' else '//'} {_source(place)}")
+            print("\n".join(lines))
 
 
 def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
     """The types that a signature names, also by names of the kernel's module; none where there is no signature."""
-    names = {**dict(_names()), **kernel.underlying.__globals__}
-    return eval(f"({signature},)", names) if signature and signature.strip() else ()
+    help = (
+        "separate types by commas, as in --signature 'float32, ArrayType(float32, 1)'; "
+        "names are those of cuda_device and of the kernel's file"
+    )
+    if signature is None:
+        parameters = inspect.signature(kernel.underlying).parameters.values()
+        missing = [each.name for each in parameters if each.annotation is each.default is each.empty]
+        if missing and all(each.kind is not each.VAR_POSITIONAL for each in parameters):
+            name = kernel.underlying.__qualname__
+            raise ValueError(f"{name} has no type hint for {', '.join(missing)}\n  help: pass --signature; {help}")
+        return ()
+    try:
+        names = {**dict(_names()), **kernel.underlying.__globals__}
+        return eval(f"({signature},)", names) if signature.strip() else ()
+    except Exception as error:  # the text may say anything
+        said = error.msg if isinstance(error, SyntaxError) else error
+        raise ValueError(f"the signature {signature!r} cannot be read: {said}\n  help: {help}") from None
 
 
 def _build(wanted: argparse.Namespace) -> None:
@@ -212,20 +247,91 @@ def _build(wanted: argparse.Namespace) -> None:
     print("\n".join(os.path.join(wanted.output, file) for file in files))
 
 
-def _with_source(ptx: str) -> str:
-    """PTX with the line of the source above the instructions that come from it, in place of directives for debuggers."""
-    files = dict(re.findall(r'^\s*\.file\s+(\d+) "(.*)"', ptx, re.M))
-    text: list[str] = []
-    before: tuple[str | Any, ...] = ()
-    for line in ptx.partition("\t.section")[0].splitlines():
+# Stages as lines, each with the place in the source that it comes from, if it says so.
+
+Place = tuple[str, int]
+
+
+def _lines_of_ir(made: Any) -> Iterator[tuple[Place | None, str]]:
+    from cuda_device import compiler
+    from cuda_device.ir.text import show
+
+    for function in compiler.run(made._job, "typed")["typed"].functions:
+        operations = iter(function.ops())
+        for line in show(function).splitlines():
+            where = next(operations).location if line.startswith("  ") else None
+            yield (where.file, where.line) if where and where.line > 0 else None, line
+
+
+def _lines_of_llvm(made: Any) -> Iterator[tuple[Place | None, str]]:
+    nodes = dict(re.findall(r"^(!\d+) = (?:distinct )?(!DI.*)$", made.code, re.M))
+
+    def part(node: str, name: str) -> str:
+        found = re.search(rf"\b{name}: (!?\d+|\".*?\")", nodes[node])
+        return found[1].strip('"') if found else part(part(node, "scope"), name)
+
+    for line in made.code.splitlines():
+        if re.match(r"!(\d+ = (distinct )?!(DI|\{null)|llvm\.dbg)", line):
+            continue
+        found = re.search(r", !dbg (!\d+)", line)
+        file = part(found[1], "file") if found else ""
+        place = (
+            (os.path.join(part(file, "directory"), part(file, "filename")), int(part(found[1], "line")))
+            if found
+            else None
+        )
+        yield place, re.sub(r",? !dbg !\d+", "", line)
+
+
+def _lines_of_ptx(made: Any) -> Iterator[tuple[Place | None, str]]:
+    files = dict(re.findall(r'^\s*\.file\s+(\d+) "(.*)"', made.code, re.M))
+    place = None
+    for line in made.code.partition("\t.section")[0].splitlines():
         if found := re.match(r"\s*\.loc\s+(\d+) (\d+)", line):
-            if found.groups() != before and found[2] != "0":
-                before = found.groups()
-                source = linecache.getline(files[before[0]], int(before[1])).strip()
-                text.append(f"\t// {os.path.basename(files[before[0]])}:{before[1]}   {source}")
+            place = (files[found[1]], int(found[2])) if found[2] != "0" else None
         elif not re.match(r"\s*\.file\b|\$L__tmp\d+:|\$L__func_\w+:", line):
-            text.append(line)
-    return "\n".join(text)
+            yield place, line.expandtabs(4)
+            place = None
+
+
+_LINES = {"ir": _lines_of_ir, "llvm": _lines_of_llvm, "ptx": _lines_of_ptx}
+
+
+def _groups(lines: Iterable[tuple[Place | None, str]]) -> list[tuple[Place | None, list[str]]]:
+    """Lines that follow each other and come from the same place. Labels and phis belong to what follows them."""
+    groups: list[tuple[Place | None, list[str]]] = []
+    place, labels = None, list[str]()
+    for own, line in lines:
+        if re.fullmatch(r"[\^$\w].*:|.* = phi .*", line):
+            labels.append(line)
+            continue
+        place = own or place
+        if not groups or groups[-1][0] != place:
+            groups.append((place, []))
+        groups[-1][1].extend([*labels, line])
+        labels.clear()
+        if line == "}":
+            place = None
+    return groups
+
+
+def _columns(stages: dict[str, list[tuple[Place | None, list[str]]]]) -> Iterator[str]:
+    """Stages side by side: below each line of the source what it becomes, wherever that is."""
+    columns: list[dict[Place | None, list[str]]] = []
+    for stage, groups in stages.items():
+        columns.append({None: [f"==== {stage}"]})
+        for place, lines in groups:
+            columns[-1].setdefault(place, []).extend(line for line in lines if line)
+    widths = [max(len(line) for lines in column.values() for line in lines) for column in columns]
+    for place in dict.fromkeys(place for column in columns for place in column):
+        if place:
+            yield f"// {_source(place)}"
+        for row in itertools.zip_longest(*(column.get(place, ()) for column in columns), fillvalue=""):
+            yield " | ".join(f"{line:<{width}}" for line, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _source(place: Place) -> str:
+    return f"{os.path.basename(place[0])}:{place[1]}   {linecache.getline(*place).strip()}"
 
 
 def _names() -> Iterator[tuple[str, Any]]:
@@ -235,17 +341,21 @@ def _names() -> Iterator[tuple[str, Any]]:
 
 
 def load(place: str) -> Any:
-    """The kernel or function that `file.py:name` or `package.module:name` means."""
+    """The kernel or function that `file.py:name` or `package.module:name` means. Raises `ValueError` if there is none."""
     home, colon, name = place.rpartition(":")
     if not colon:
         raise ValueError(f"{place}: write file.py:name or package.module:name")
     if home.endswith(".py"):
-        found = runpy.run_path(home)
+        found: Any = SimpleNamespace(**runpy.run_path(home))
     else:
         sys.path.insert(0, "")
-        found = vars(importlib.import_module(home))
+        found = importlib.import_module(home)
     for part in name.split("."):
-        found = found[part] if isinstance(found, dict) else getattr(found, part)
+        if not hasattr(found, part):
+            raise ValueError(f"{home} has no {name!r}")
+        found = getattr(found, part)
+    if not isinstance(found, (device.Kernel, device.Func)):
+        raise ValueError(f"{place} is a {type(found).__name__}\n  help: name a function with @kernel or @func")
     return found
 
 

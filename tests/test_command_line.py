@@ -101,7 +101,8 @@ def test_dump_prints_each_stage(capsys, program):
     assert re.findall(r"^==== (\w+)$", text, re.M) == ["ir", "llvm", "ptx"]
     assert ".target sm_80" in text and "define" in text
     for line in ("program.py:8   if i < len(x):", "program.py:9   x[i] = x[i] * 2"):
-        assert f"// {line}" in text
+        assert re.findall(rf"^  (//|;) {re.escape(line)}$", text, re.M) == ["//", ";", "//"]
+    assert not re.search(r"!dbg|!DI|\.loc\b|\.file\b", text)
     assert main(["dump", f"{program}:double", "--signature", "ArrayType(float64, 2)", "--stage", "ir"]) == 1
     assert "CallError: the argument 'x'" in capsys.readouterr().err
 
@@ -113,11 +114,52 @@ def test_dump_of_one_stage_for_another_signature(capsys, program):
     assert "====" not in text and "ld.global.b64" in text
 
 
+def test_dump_of_stages_side_by_side(capsys, program):
+    assert main(["dump", f"{program}:double", "--stage", "ir,ptx"]) == 0
+    text = capsys.readouterr().out
+    below = text.partition("// program.py:9   x[i] = x[i] * 2\n")[2]
+    left, right = zip(*(line.partition("|")[::2] for line in below.splitlines()), strict=True)
+    assert any("py.getitem" in line for line in left) and any("ld.global" in line for line in right)
+    assert text.count("// program.py:9 ") == 1 and "py.getitem" not in "".join(right)
+
+
+ASKED = "--signature", "ArrayType(float32, 1)"
+
+
+@pytest.mark.parametrize("command", [["dump"], ["build", "--output", "out"]])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{}:wrong", "--signature", "float33"], "'float33' is not defined.*\n  help: separate types by commas"),
+        (
+            ["{}:wrong", "--signature", "float32, ("],
+            "'float32, \\(' cannot be read.*\n  help: separate types by commas",
+        ),
+        (
+            ["{}:wrong", "--signature", "{}:Body"],
+            "cannot be read: .*\n  help: .* names are those of .* the kernel's file",
+        ),
+        (["{}:wrong"], "wrong has no type hint for x\n  help: pass --signature; "),
+        (["{}:double.missing", *ASKED], "program.py has no 'double.missing'"),
+        (["{}:float32", *ASKED], "program.py:float32 is a type\n  help: name a function with @kernel or @func"),
+    ],
+)
+def test_kernels_and_signatures_that_are_wrong(capsys, program, command, words, message):
+    assert main([*command, *(word.format(program) for word in words)]) == 1
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_stage_that_there_is_not(capsys):
+    with pytest.raises(SystemExit):
+        main(["dump", "program.py:double", "--stage", "ir,cubin"])
+    assert "there is no stage 'cubin': choose from ir, llvm, ptx" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["dump", "{}:wrong", "--signature", "ArrayType(float32, 1)"], "CompileError: .*nothing"),
-        (["dump", "{}:missing"], "KeyError: 'missing'"),
+        (["dump", "{}:missing"], "program.py has no 'missing'"),
         (["dump", "double"], "write file.py:name or package.module:name"),
         (["dump", "no.such.module:double"], "No module named 'no'"),
         (["dump", "{}:double", "--target", "sm_1"], "sm_1"),

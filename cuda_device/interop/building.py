@@ -15,6 +15,7 @@ from cuda_device.cache.disk import sha256
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.interop.declarations import cpp_header
 from cuda_device.runtime.launch.compiling import Compiled, compile, is_whole, write_index
+from cuda_device.types.architectures import latest
 
 HEADER, INDEX = "kernels.h", "index.json"
 
@@ -32,30 +33,30 @@ def build(
 ) -> list[str]:
     """Writes what each kernel is compiled to, a C++ header, and an index to a folder; returns the names of the files.
 
-    There is a cubin for each target, or with `fatbin` one file for all, and PTX of the last target for later GPUs, unless the
+    There is a cubin for each target, or with `fatbin` one file for all, and PTX of the highest for later GPUs, unless the
     kernel is linked to something; with `ltoir` also LTO-IR for each target. The header has the interoperable ones, with a
     function that launches a kernel. Raises `ValueError` for two functions of one name, and what `compile` and `cpp_header` raise.
     """
     names = [function.__qualname__ for function, _ in kernels]
     if len(set(names)) < len(names):
         raise ValueError(f"two functions have the same name: {', '.join(names)}")
-    made = [
-        (_name(each), each)
+    made = {
+        _name(each): each
         for function, signatures in kernels
         for signature in signatures
         for each in _variants(function, signature, targets, fatbin, ltoir)
-    ]
+    }
     declared = [(f, *signature) for f, signatures in kernels if f.options.interop for signature in signatures]
     header = cpp_header(*declared, launchers=True) if declared else ""
     os.makedirs(folder, exist_ok=True)
-    for name, each in made:
+    for name, each in made.items():
         with open(os.path.join(folder, name), "wb") as file:
             file.write(each.code if isinstance(each.code, bytes) else each.code.encode())
     if header:
         with open(os.path.join(folder, HEADER), "w", encoding="utf-8") as text:
             text.write(header)
-    write_index(os.path.join(folder, INDEX), made)
-    return [*(name for name, _ in made), *[HEADER] * bool(header), INDEX]
+    write_index(os.path.join(folder, INDEX), list(made.items()))
+    return [*made, *[HEADER] * bool(header), INDEX]
 
 
 def _variants(
@@ -66,7 +67,7 @@ def _variants(
         yield compile(function, *signature, target=targets, output="fatbin")
     else:
         yield from (compile(function, *signature, target=target) for target in targets)
-        ptx = compile(function, *signature, target=targets[-1], output="ptx")
+        ptx = compile(function, *signature, target=latest(targets), output="ptx")
         if is_whole(ptx) and not function.options.link:
             yield ptx
     if ltoir:

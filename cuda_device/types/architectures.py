@@ -9,6 +9,7 @@ that the generation has and the next may drop: `a` code runs on exactly that arc
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -132,3 +133,8 @@ def of_capability(major: int, minor: int) -> Architecture:
     if not fitting:
         raise ValueError(f"compute capability {major}.{minor} is not supported: there is {', '.join(ARCHITECTURES)}")
     return max(fitting, key=lambda row: row.number)
+
+
+def latest(names: Iterable[str]) -> str:
+    """The highest of some architectures, of whose variants the most portable: PTX for it runs on all GPUs after them."""
+    return max(names, key=lambda name: (parse(name).number, parse(name).variant is Variant.PORTABLE))

@@ -68,7 +68,7 @@ from cuda_device.runtime.launch.launcher import (
 )
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged, packing, representation
-from cuda_device.types.architectures import Architecture, parse
+from cuda_device.types.architectures import Architecture, latest, parse
 from cuda_device.types.dtypes import type_of_hint
 from cuda_device.types.host import dtype_of_type
 from cuda_device.types.known import Known, of_type
@@ -641,7 +641,7 @@ def compile(
     Outputs: for a `target` from "sm_75" on, `output` is "ir", "llvm", "ptx", "cubin", "ltoir" or "fatbin". The result can be
     saved and launched (see `Compiled`). The cubin of a kernel is linked with `link` (as in `extern`) and can be loaded; that of
     a function is relocatable, for a linker. A "fatbin" contains cubins of a kernel for one or several targets, and, if nothing
-    is linked to it, PTX for the last target and later GPUs; nvFatbin creates it (`pip install nvidia-nvfatbin`). The target
+    is linked to it, PTX for the highest target and later GPUs; nvFatbin creates it (`pip install nvidia-nvfatbin`). The target
     "host" compiles an interoperable function for this machine (Linux on x86-64). Its `output` is an "object" file for C++
     (`math` needs `-lm`, and a failed assertion ends the program), or a "callable" for Python.
 
@@ -671,13 +671,15 @@ def compile(
     if output not in outputs:
         raise ValueError(f"output={output!r}: for target={target!r} there are {', '.join(outputs)}")
     if output == "fatbin":
-        targets = (target,) if isinstance(target, str) else tuple(target)
+        targets = (target,) if isinstance(target, str) else tuple(dict.fromkeys(target))
         if not targets or isinstance(f, Func):
             raise ValueError("output='fatbin' takes a kernel and at least one target")
         again = {"link": link, "launch_facts": launch_facts, **options}
         cubins = [compile(source, *args, target=each, **again) for each in targets]
         linked = link or f.options.link
-        return _fatbin(cubins, None if linked else compile(source, *args, target=targets[-1], output="ptx", **again))
+        return _fatbin(
+            cubins, None if linked else compile(source, *args, target=latest(targets), output="ptx", **again)
+        )
     if not isinstance(target, str) and isinstance(target, Sequence):
         raise ValueError(f"output={output!r} takes one target: only 'fatbin' takes several")
     job = job_of(f, args, target, options, links_of(link, "compile"))
@@ -774,7 +776,7 @@ def _declared(main: Function) -> Kernel | Func:
 
 
 def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
-    """The cubins of several targets in one file, with PTX of the last one for later GPUs."""
+    """The cubins of several targets in one file, with PTX of the highest one for later GPUs."""
     try:
         from cuda.bindings import nvfatbin
 
@@ -787,15 +789,14 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     try:
         for each in cubins:
             nvfatbin.add_cubin(handle, each.code, len(each.code), each.target.removeprefix("sm_"), each.symbol)
-        last = cubins[-1]
         if ptx is not None and is_whole(ptx):
             text = str(ptx).encode() + b"\0"
-            nvfatbin.add_ptx(handle, text, len(text), last.target.removeprefix("sm_"), last.symbol, "")
+            nvfatbin.add_ptx(handle, text, len(text), ptx.target.removeprefix("sm_"), ptx.symbol, "")
         code = bytearray(nvfatbin.size(handle))
         nvfatbin.get(handle, code)
     finally:
         nvfatbin.destroy(handle)
-    return Compiled(bytes(code), last.symbol, ", ".join(each.target for each in cubins), "fatbin", joined(cubins))
+    return Compiled(bytes(code), cubins[-1].symbol, ", ".join(each.target for each in cubins), "fatbin", joined(cubins))
 
 
 def is_whole(ptx: Compiled) -> bool:
