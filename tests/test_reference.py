@@ -87,7 +87,7 @@ def signature(name):
                 name: None for name in "reason location help chain block thread".split() if name in vars_of(thing)
             }
         else:
-            members = {each: getattr(thing, each, None) for each in vars_of(thing) if not each.startswith("_")}
+            members = {each: getattr(thing, each, None) for each in vars_of(thing)}
         shown = [f".{each}{'()' * inspect.isroutine(member)}" for each, member in members.items()]
         return ": ".join(filter(None, [name, " ".join(shown)]))
     if callable(thing) and not isinstance(thing, DeviceValue):
@@ -96,11 +96,17 @@ def signature(name):
     return f"{name}: {vars(module).get('__annotations__', {}).get(name, type(thing).__name__)}"
 
 
+# Members that the package uses, and programs do not.
+INTERNAL = "|".join(re.findall(r'^ +- "!(.+)"$', (TESTS.parent / "mkdocs.yml").read_text(), re.M)) + "|^(self|message)$"
+
+
 def vars_of(kind):
     """The names that a class and its bases, but Python's, define, its own first; slots and attributes set on making, too."""
     bases = [base for base in kind.__mro__ if base.__module__.startswith("cuda_device")]
     made = [inspect.signature(base.__init__).parameters for base in bases if "__init__" in vars(base)]
-    return dict.fromkeys(n for names in (*map(vars, bases), *made[:1]) for n in names if n not in ("self", "message"))
+    own = dict.fromkeys(name for names in map(vars, bases) for name in names)
+    own |= {name: None for names in made[:1] for name, each in names.items() if not each.kind.name.startswith("VAR")}
+    return [name for name in own if not re.search(INTERNAL, name) and not isinstance(getattr(kind, name, None), type)]
 
 
 def signature_text(function):

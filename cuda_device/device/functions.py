@@ -272,8 +272,7 @@ class Kernel(DecoratedFunction):
     def __init__(self, underlying: FunctionType, options: FunctionOptions) -> None:
         super().__init__(underlying)
         self.options = options
-        self.variants: dict[object, Any] = {}
-        """What the launcher has compiled, by its key."""
+        self.variants: dict[object, Any] = {}  # what the launcher has compiled, by its key
         self.recent: dict[object, Any] = {}
         """The same by the identity of what its key consists of, which is quicker to look up."""
         self.native: tuple[Any, ...] | None = None
