@@ -1,7 +1,8 @@
 """What MkDocs does beyond turning these pages into HTML (`mkdocs.yml` names this file as a hook).
 
-README becomes the first page. A page with the signatures and docstrings of all public functions and classes is added, and one for
-each notebook, with its outputs. Links to files that are not part of the site, such as sources, become plain text.
+README becomes the first page, and the other documents of the repository pages, too. A page with the signatures and docstrings of
+all public functions and classes is added, and one for each notebook, with its outputs. Links lead to pages of the site; those to
+other files of the repository, such as sources, become plain text. A link to a file that does not exist is an error.
 """
 
 from __future__ import annotations
@@ -10,29 +11,43 @@ import ast
 import base64
 import html
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 import cuda_device
+from cuda_device import nvshmem
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-NOTEBOOKS = ROOT / "examples" / "notebooks"
-LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<path>[^):#\s]+)(?:#[^)\s]*)?\)")
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+# Pages that are made from other files, and those files.
+PAGES = {
+    "index.md": ROOT / "README.md",
+    "benchmarks.md": ROOT / "benchmarks" / "README.md",
+    "contributing.md": ROOT / "CONTRIBUTING.md",
+    "security.md": ROOT / "SECURITY.md",
+    "changelog.md": ROOT / "CHANGELOG.md",
+    **{f"notebooks/{path.stem}.md": path for path in NOTEBOOKS},
+}
+PICTURES = {path.name: path for path in (ROOT / "benchmarks").glob("*.svg")}
+MADE: set[str] = set()
+PLACES = {path: name for name, path in (PAGES | PICTURES).items()}
+LINK = re.compile(r"`[^`\n]+`|(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<path>[^):#\s]+)(?P<heading>#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are made from other files."""
-    home = re.sub(r"\]\(docs/", "](", (ROOT / "README.md").read_text())
-    home = re.sub(r"\]\(examples/notebooks/([\w-]+)\.ipynb\)", r"](notebooks/\1.md)", home)
-    files.append(File.generated(config, "index.md", content=home))
-    files.append(File.generated(config, "api.md", content=api()))
-    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
-        for name, content in pages_of(path).items():
-            files.append(File.generated(config, f"notebooks/{name}", content=content))
+    made: dict[str, str | bytes] = {"api.md": api()} | {name: path.read_bytes() for name, path in PICTURES.items()}
+    for name, path in PAGES.items():
+        made |= pages_of(path) if path in NOTEBOOKS else {name: path.read_text()}
+    MADE.update(made)
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
     return files
 
 
@@ -58,30 +73,86 @@ def pages_of(path: Path) -> dict[str, str | bytes]:
                 text = output.get("text") or data.get("text/plain") or output["traceback"]
                 parts.append(f'<pre class="output">{html.escape("".join(text))}</pre>'.replace("\n", "&#10;"))
     where = f"This page is the notebook `examples/notebooks/{path.name}`."
-    return {f"{path.stem}.md": "\n\n".join([*parts, where]), **pictures}
+    made = {f"{path.stem}.md": "\n\n".join([*parts, where]), **pictures}
+    return {f"notebooks/{name}": content for name, content in made.items()}
 
 
 def api() -> str:
-    """A page that names each public function and class which a module of the package defines in its text."""
-    lines = ["# Functions and classes", "", "[Every public name](reference.md) lists the types and values, too.", ""]
-    for module, names in cuda_device._MODULES.items():
-        path = ROOT / "cuda_device" / f"{module.replace('.', '/')}.py"
-        tree = ast.parse(path.read_text()) if path.exists() else ast.Module([], [])
-        defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        lines += [f"::: cuda_device.{module}.{name}\n" for name in names.split() if name in defined]
-    return "\n".join(lines)
+    """The chapters of the reference, with the whole docstrings of functions and classes that modules of the package define."""
+    lines = ["# Functions and classes", "", "[Every public name](reference.md) is a list without docstrings.", ""]
+    rows: list[str] = []
+    for line in [*(DOCS / "reference.md").read_text().splitlines(), "## "]:
+        if line.startswith("## "):
+            tables = [row for row in rows if row.startswith("|")]
+            lines += [*["| name | what it is |", "|---|---|"][: 2 * bool(tables)], *tables, ""]
+            lines += [row for row in rows if not row.startswith("|")]
+            lines += [line, ""]
+            rows = []
+        elif found := re.match(r"\| `(\w+)", line):
+            module, there = cuda_device._HOMES.get(found[1], ("", ""))
+            rows.append(f"::: cuda_device.{module}.{there}\n" if there in defined(module) else line)
+    return "\n".join(
+        [
+            *lines[:-2],
+            *map(of_module, ("dask", "numba_compat", "numba_random", "pytest_plugin", "nvshmem")),
+            of_nvshmem(),
+        ]
+    )
+
+
+def defined(module: str) -> set[str]:
+    """The functions and classes that are written in a module of the package."""
+    path = ROOT / "cuda_device" / f"{module.replace('.', '/')}.py"
+    body = ast.parse(path.read_text()).body if path.exists() else []
+    return {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def of_module(name: str) -> str:
+    """A module that programs import by itself."""
+    options = {"heading_level": 2, "show_root_full_path": True, "filters": '["!^_", "!^pytest_"]'}
+    return "\n".join(
+        [f"::: cuda_device.{name}", "    options:", *(f"      {key}: {value}" for key, value in options.items()), ""]
+    )
+
+
+def of_nvshmem() -> str:
+    """The functions that NVSHMEM's headers declare, in C++."""
+    lines = [nvshmem._PLAIN]
+    for prototypes, types in nvshmem._OF_TYPES.items():
+        lines.append(f"// for each T of {', '.join(types)}{prototypes}")
+    return "\n".join(["```cpp", "\n".join(lines).strip(), "```", ""])
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The page without links that lead out of the site, and without the backslash that GitHub wants before | in a table."""
-    folder = (DOCS / page.file.src_uri).parent
+    """The page with links that stay in the site, and without the backslash that GitHub wants before | in a table."""
+    here = page.file.src_uri
+    folder = PAGES.get(here, DOCS / here).parent
 
-    def plain(match: re.Match[str]) -> str:
-        there = (folder / match["path"]).resolve()
-        notebooks = {DOCS / "notebooks" / f"{path.stem}.md" for path in NOTEBOOKS.glob("*.ipynb")}
-        made = {DOCS / "index.md", DOCS / "api.md", *notebooks}
-        inside = there.is_relative_to(DOCS) and there.is_file() and there.suffix != ".py"
-        return match[0] if inside or there in made else match["text"]
+    def on_site(link: re.Match[str]) -> str:
+        if (
+            link["path"] is None or os.path.normpath(Path(here).parent / link["path"]) in MADE
+        ):  # code, or a notebook's output
+            return link[0]
+        there = Path(os.path.normpath(folder / link["path"]))
+        if not there.exists():
+            raise PluginError(f"{here} has a link to {link['path']}, which does not exist")
+        name = PLACES.get(there)
+        if name is None and there.is_relative_to(DOCS) and there.is_file() and there.suffix != ".py":
+            name = there.relative_to(DOCS).as_posix()
+        if name is None:
+            return link["text"]
+        return f"{link['picture']}[{link['text']}]({os.path.relpath(name, Path(here).parent)}{link['heading'] or ''})"
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.M | re.S)
-    return "".join(part if part.startswith("```") else LINK.sub(plain, part.replace("\\|", "|")) for part in parts)
+    return "".join(part if part.startswith("```") else LINK.sub(on_site, part.replace("\\|", "|")) for part in parts)
+
+
+def on_page_content(text: str, page: Any, **_: Any) -> str:
+    """The docstrings with links from chapters of the specification to what it requires there of programs."""
+    if page.file.src_uri != "api.md":
+        return text
+    for chapter in re.findall(r"^## (.+)$", (DOCS / "requirements.md").read_text(), re.M):
+        anchor = re.sub(r"[^\w\- ]", "", chapter.lower()).replace(" ", "-")
+        words = r"\s+".join(map(re.escape, chapter.split()))
+        text = re.sub(rf"'({words})'", rf'<a href="requirements.html#{anchor}">\1</a>', text)
+    return text
