@@ -16,6 +16,7 @@ import pytest
 import cuda_device as device
 from cuda_device import SymmetricArray, float32, int32
 from cuda_device.errors import LaunchError
+from cuda_device.runtime.gpu import driver
 
 SECONDS = 60
 
@@ -71,8 +72,10 @@ class Alone:
         return [value]
 
 
-def where():
-    """The default stream of this process: a GPU's where there is one."""
+def where(rank):
+    """The default stream of a process: of a GPU of its own as far as there are enough, and of the CPU where there is none."""
+    if driver.available():
+        driver.make_current(rank % driver.device_count())
     return device.default_stream()
 
 
@@ -84,7 +87,7 @@ def pull(x, out):
 
 
 def ring(ranks):
-    stream = where()
+    stream = where(ranks.rank)
     with SymmetricArray(100, float32, ranks, stream=stream) as x:
         x.local()[...] = np.arange(100) + 1000 * ranks.rank
         stream.synchronize()
@@ -118,7 +121,7 @@ def exchange(flags, x):
 
 
 def signals(ranks):
-    stream = where()
+    stream = where(ranks.rank)
     with (
         SymmetricArray((1, ranks.size), int32, ranks, stream=stream) as flags,
         SymmetricArray(ranks.size, int32, ranks, stream=stream) as x,
@@ -134,7 +137,7 @@ def test_processes_signal_to_each_other():
 
 
 def unequal(ranks):
-    stream = where()
+    stream = where(ranks.rank)
     found = []
     for shape, dtype in (((4, 1 + ranks.rank), float32), (4, (float32, int32)[ranks.rank])):
         try:

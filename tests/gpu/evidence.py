@@ -34,7 +34,8 @@ SECONDS = 8 * 60
 SHARDS = 4
 # Those that put threads, memory and synchronisation to the test, and make no mistakes on purpose.
 SANITIZED = ("memory", "simt", "sync", "warp", "atomics", "atomic_values", "views", "wide_accesses")
-ALONE = {"test_litmus.py", "test_two_gpus.py"}  # which are pieces of their own
+TWO_GPUS = ("test_two_gpus.py", "test_groups.py", "test_processes.py")
+ALONE = {"test_litmus.py", "test_two_gpus.py", "test_processes.py"}  # which are no part of the tests on one GPU
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 Record = dict[str, dict[str, Any]]
@@ -74,6 +75,7 @@ def pieces() -> list[Piece]:
     """All there is to run."""
     files = test_files()
     shards = [files[number::SHARDS] for number in range(SHARDS)]
+    two = [f"tests/gpu/{name}" for name in TWO_GPUS]
     programs = (sys.executable, "examples/programs")
     # The tools look at each block: at two thousand million of them for minutes.
     sanitized = _pytest([f"tests/test_{name}.py" for name in SANITIZED], "gpu and not largest_grids", processes=4)
@@ -83,7 +85,8 @@ def pieces() -> list[Piece]:
             for number, shard in enumerate(shards, 1)
         ),
         Piece("litmus", "the memory model and locks", _pytest(["tests/gpu/test_litmus.py"], processes=1), tests=True),
-        Piece("two-gpus", "two GPUs at once", _pytest(["tests/gpu/test_two_gpus.py"], processes=1), tests=True, gpus=2),
+        Piece("two-gpus", "two GPUs at once", _pytest(two, processes=1), tests=True, gpus=2),
+        Piece("groups", "groups of GPUs, compared with copies and NCCL", (sys.executable, "benchmarks/groups.py"), gpus=2),
         Piece("programs", "examples/programs, compared with NumPy", programs),
         Piece("photo", "examples/photo.py", (sys.executable, "examples/photo.py")),
         *(Piece(f"{tool}-programs", f"the programs under {tool}", _sanitized(tool, *programs)) for tool in TOOLS),

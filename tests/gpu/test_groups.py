@@ -68,6 +68,49 @@ def test_a_missing_rank_is_named_and_the_group_stays_usable(group):
     group.synchronize()
 
 
+@two
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_arrays_of_a_library(group, library):
+    module = pytest.importorskip(library)
+
+    def new(rank, value):
+        if library == "torch":
+            return module.full((1000,), float(value), device=f"cuda:{rank}")
+        with module.cuda.Device(rank):
+            return module.full((1000,), value, "f4")
+
+    size = len(group)
+    ours, theirs = ([new(rank, value(rank)) for rank in range(size)] for value in (float, lambda rank: 0.0))
+    x, out = (DeviceArrayGroup.of(arrays, group) for arrays in (ours, theirs))
+    launch_group(group, pull, x, out, grid=4, block=256)
+    group.synchronize()
+    for rank, array in enumerate(theirs):
+        assert (array == (rank + 1) % size).all(), "their memory is what kernels write"
+    with pytest.raises(device.LaunchError, match=r"arrays\[0\].*GPU 1"):
+        DeviceArrayGroup.of([*ours[1:], ours[0]], group)
+
+
+@two
+def test_assignment_between_gpus(group):
+    """It is ordered with kernels on both sides, without a word."""
+    x, y = group.arrays(1 << 24), group.arrays(1 << 24)
+
+    @device.kernel
+    def add(x, value):
+        for i in range(device.tid(1), len(x), device.grid_size(1)):
+            x[i] += value
+
+    for turn in range(1, 4):
+        for rank in range(len(group)):
+            source, target = x.local(rank), y.local((rank + 1) % len(group))
+            device.launch(add, source, 1.0, grid=132, block=256, stream=source.stream)
+            target[...] = source
+            device.launch(add, source, 100.0, grid=132, block=256, stream=source.stream)
+            source[...] = target
+            assert (target[-3:].numpy() == turn).all()
+    assert (x.local(0).numpy() == 3).all()
+
+
 @device.kernel
 def pull(x, out):
     for i in range(device.tid(1), x.shape[0], device.grid_size(1)):
