@@ -23,6 +23,7 @@ from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, join
+from cuda_device.runtime.launch.arguments import Argument, read
 
 
 class DeviceGroup:
@@ -168,6 +169,7 @@ class DeviceArrayGroup:
         self.group = group
         self._arrays = tuple(arrays)
         self._parts = tuple(part_of(self._arrays, rank, stream) for rank, stream in enumerate(group.streams))
+        self._arguments: dict[int, Argument] = {}
         group.join()  # a device may read what another one's stream has yet to write
 
     @classmethod
@@ -206,6 +208,12 @@ class DeviceArrayGroup:
     def on(self, rank: int) -> Any:
         """Returns the struct that a kernel on the device with that rank takes, for use with `launch`."""
         return self._parts[rank]
+
+    def _argument(self, rank: int) -> Argument:
+        """What `on(rank)` is as an argument of a launch, read once."""
+        if rank not in self._arguments:
+            self._arguments[rank] = read(self._parts[rank], "g", self.group.streams[rank])
+        return self._arguments[rank]
 
     def __len__(self) -> int:
         return len(self._arrays)

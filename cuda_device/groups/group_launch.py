@@ -66,15 +66,17 @@ def _prepared(
     """Prepares the launch of one rank. The code is loaded here, because loading can wait for kernels that run."""
     stream = group.streams[rank]
     try:
-        given = [_of_rank(value, group, rank, f"argument {i}") for i, value in enumerate(args)]
-        named = {name: _of_rank(value, group, rank, f"argument {name!r}") for name, value in kwargs.items()}
-        size = sizes_for(kernel, given, named, sizes)
-        arguments = arguments_of(kernel.underlying, given, named, stream)
+        if any(map(callable, sizes.values())):
+            sizes = sizes_for(kernel, *_values(group, rank, args, kwargs, DeviceArrayGroup.on), sizes)
+        _, _, constants, numbers = parameters_of(kernel.underlying)
+        # What hints say is about the value itself.
+        take = DeviceArrayGroup.on if constants or numbers else DeviceArrayGroup._argument
+        arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs, take), stream)
         variant = variant_of(kernel, arguments, stream)
-        if is_sized(size["grid"], size["block"], size["threads"]):
-            shape = shape_of(size["grid"], size["block"], size["shared"], kernel.options.build.max_threads)
+        if is_sized(sizes["grid"], sizes["block"], sizes["threads"]):
+            shape = shape_of(sizes["grid"], sizes["block"], sizes["shared"], kernel.options.build.max_threads)
         else:
-            shape = sized(variant, stream, **size)
+            shape = sized(variant, stream, **sizes)
         shape = clustered(shape, None, kernel.options.build.cluster)
         buffer = variant.pack(arguments)
         if isinstance(stream, GpuStream):
@@ -85,21 +87,32 @@ def _prepared(
     return partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)
 
 
-def _of_rank(value: Any, group: DeviceGroup, rank: int, name: str) -> Any:
+Take = Callable[[DeviceArrayGroup, int], Any]
+
+
+def _values(group: DeviceGroup, rank: int, args: Any, kwargs: Any, take: Take) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and the named arguments of a rank; `take` says what stands for a group of arrays."""
+    positional = [_of_rank(value, group, rank, f"argument {i}", take) for i, value in enumerate(args)]
+    return positional, {
+        name: _of_rank(value, group, rank, f"argument {name!r}", take) for name, value in kwargs.items()
+    }
+
+
+def _of_rank(value: Any, group: DeviceGroup, rank: int, name: str, take: Take) -> Any:
     """The argument that the kernel of a rank gets for `value`."""
     if isinstance(value, DeviceArrayGroup):
         if value.group.streams != group.streams:
             raise LaunchError(
                 f"{name} belongs to {value.group}, not to {group}", "create the arrays with group.arrays(…)"
             )
-        return value.on(rank)
+        return take(value, rank)
     if isinstance(value, list):
         if len(value) != len(group):
             raise LaunchError(
                 f"{name} is a list of {len(value)} items for {len(group)} devices",
                 "give one for each rank, or pass a tuple, which all of them get",
             )
-        return _of_rank(value[rank], group, rank, f"{name}[{rank}]")
+        return _of_rank(value[rank], group, rank, f"{name}[{rank}]", take)
     if type(value) is tuple:
-        return tuple(_of_rank(item, group, rank, f"{name}[{i}]") for i, item in enumerate(value))
+        return tuple(_of_rank(item, group, rank, f"{name}[{i}]", take) for i, item in enumerate(value))
     return value

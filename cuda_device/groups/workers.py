@@ -12,15 +12,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from cuda_device.errors import GroupError
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
 Call = Callable[[], object]
+Outcomes = dict[int, BaseException | None]
 # After one device has failed, the others have this many seconds to end: they may be waiting for it. The second limit applies
 # after `stop` was called.
 _GRACE = 5.0
@@ -51,33 +50,33 @@ class Workers:
             self._run(calls, doing, timeout, stop)
 
     def _run(self, calls: Sequence[Call], doing: str, timeout: float | None, stop: Callable[[], object] | None) -> None:
-        from concurrent.futures import Future
-
-        futures = [Future[object]() for _ in calls]
+        ended: Outcomes = {}
+        inbox: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
+        late: Collection[int] = ()
+        failed = False
         try:
-            for rank, (future, call) in enumerate(zip(futures, calls, strict=True)):
-                self._inbox(rank).put((future, call))
-            _wait(futures, timeout, failing=True)
-            failed = any(future.done() and future.exception() for future in futures)
+            for rank, call in enumerate(calls):
+                self._inbox(rank).put((rank, call, inbox))
+            failed = _wait(ended, inbox, len(calls), timeout, failing=True)
             if failed:
-                _wait(futures, _GRACE)
+                _wait(ended, inbox, len(calls), _GRACE)
         finally:
-            late = {rank for rank, future in enumerate(futures) if not future.done()}
+            late = set(range(len(calls))) - set(ended)
             if late and stop is not None:
                 stop()
-                _wait(futures, _STOPPING)
-            for rank, future in enumerate(futures):
-                if not future.done():
-                    self._threads.pop(rank)[1].put(None)  # it ends when it comes back
-        self._raise(futures, late, doing, "another one had failed" if failed else f"{timeout} seconds")
+                _wait(ended, inbox, len(calls), _STOPPING)
+            for rank in set(range(len(calls))) - set(ended):
+                self._threads.pop(rank)[1].put(None)  # it ends when it comes back
+        self._raise(ended, late, doing, "another one had failed" if failed else f"{timeout} seconds")
 
-    def _raise(self, futures: Sequence[Future[object]], late: Collection[int], doing: str, after: str) -> None:
+    def _raise(self, ended: Outcomes, late: Collection[int], doing: str, after: str) -> None:
         """Raises what went wrong, if anything did; `late` are the ranks that have not come back."""
         errors: dict[int, Exception] = {}
-        for rank, future in enumerate(futures):
+        for rank in sorted({*ended, *late}):
+            error = ended.get(rank)
             if rank in late:
                 errors[rank] = TimeoutError(f"{self._names[rank]} has not returned from {doing} after {after}")
-            elif error := future.exception():
+            elif error is not None:
                 if not isinstance(error, Exception):
                     raise error
                 error.add_note(f"on {self._names[rank]}")
@@ -103,23 +102,29 @@ class Workers:
             inbox.put(None)
 
 
-def _wait(futures: Sequence[Future[object]], timeout: float | None, *, failing: bool = False) -> None:
-    """Waits until all have ended, or the time is over; with `failing`, or one has failed."""
-    from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, wait
-
+def _wait(
+    ended: Outcomes, inbox: SimpleQueue[Any], count: int, timeout: float | None, *, failing: bool = False
+) -> bool:
+    """Waits until `count` calls have ended, or the time is over; with `failing`, or one has failed. Returns whether one has."""
     end = math.inf if timeout is None else time.monotonic() + timeout
-    while (left := end - time.monotonic()) > 0:
-        found = wait(futures, min(left, _LOOK), FIRST_EXCEPTION if failing else ALL_COMPLETED)
-        if not found.not_done or (failing and any(future.exception() for future in found.done)):
-            break
+    while len(ended) < count and (left := end - time.monotonic()) > 0:
+        with suppress(Empty):
+            rank, error = inbox.get(timeout=min(left, _LOOK))
+            ended[rank] = error
+            if failing and error is not None:
+                break
+    return any(error is not None for error in ended.values())
 
 
 def _serve(inbox: SimpleQueue[Any]) -> None:
     """Makes the calls that come, until there is none any more."""
     while (task := inbox.get()) is not None:
-        future, call = task
+        rank, call, outbox = task
+        error = None
         try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-        del task, future, call  # an idle thread keeps no arrays alive
+            call()
+        except BaseException as raised:
+            error = raised
+        del task, call  # an idle thread keeps no arrays alive
+        outbox.put((rank, error))
+        del outbox, error

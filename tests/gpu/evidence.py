@@ -86,7 +86,7 @@ def pieces() -> list[Piece]:
         ),
         Piece("litmus", "the memory model and locks", _pytest(["tests/gpu/test_litmus.py"], processes=1), tests=True),
         Piece("two-gpus", "two GPUs at once", _pytest(two, processes=1), tests=True, gpus=2),
-        Piece("groups", "groups of GPUs, compared with copies and NCCL", (sys.executable, "benchmarks/groups.py"), gpus=2),
+        Piece("groups", "groups of GPUs, compared with copies", (sys.executable, "benchmarks/groups.py"), gpus=2),
         Piece("programs", "examples/programs, compared with NumPy", programs),
         Piece("photo", "examples/photo.py", (sys.executable, "examples/photo.py")),
         *(Piece(f"{tool}-programs", f"the programs under {tool}", _sanitized(tool, *programs)) for tool in TOOLS),

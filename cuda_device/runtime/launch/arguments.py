@@ -14,7 +14,7 @@ from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -307,6 +307,7 @@ _QUICK: dict[type[Any], Callable[[Any, str], Argument]] = {
     int: _int,
     float: lambda value, name: Argument(_A_FLOAT, (value,)),
     **{np.dtype(code).type: _scalar(_ANY[number_of(np.dtype(code).type)]) for code in "?bhilBHILfd"},
+    Argument: lambda value, name: cast("Argument", value),  # which has been read before
 }
 
 
