@@ -301,7 +301,7 @@ def _basic(key: Any) -> tuple[Any, ...]:
 
 
 def _is_copied_at_once(source: object, target: DeviceArray) -> bool:
-    """Whether the driver can copy the bytes of `source` as they are: no conversion, no overlap, and memory that outlives the copy."""
+    """Whether the driver can copy the bytes of `source` as they are: no conversion, no overlap, memory that outlives the copy."""
     if not isinstance(source, DeviceArray) or type(source._memory) is not GpuMemory or source.shape != target.shape:
         return False
     (low, high), (start, end) = source._view.extent, target._view.extent
