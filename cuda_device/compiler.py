@@ -244,11 +244,8 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
 def _optimised(work: Work) -> LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
-    try:
-        module = nvptx.parse(work["llvm"].text)
-    except CompilerBug as error:
-        _check_intrinsics(work, "\n".join(str(error).split("\n")[:3]))
-        raise
+    _check_intrinsics(work)
+    module = nvptx.parse(work["llvm"].text)
     nvptx.link_libdevice(module, work["llvm"].library)
     nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
     return module
@@ -259,24 +256,26 @@ def _ptx(work: Work) -> nvptx.Ptx:
     from cuda_device.optimise import loop_addresses
 
     reduce = loop_addresses.wants_strength_reduction(work["device"])
-    found = nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
-    for declared in re.findall(r"(?m)^\.extern \.func .*", found.text):
-        _check_intrinsics(work, declared)
-    return found
+    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
 
 
-def _check_intrinsics(work: Work, text: str) -> None:
-    """Raises `CompileError` if what LLVM says, or leaves undefined, is an intrinsic that the program has declared."""
+def _check_intrinsics(work: Work) -> None:
+    """Raises `CompileError` if the program has declared an intrinsic that LLVM cannot compile."""
+    from cuda_device.device.machine_functions import INTRINSICS
     from cuda_device.ir import ops
 
-    for op in (op for function in work["device"].functions for op in function.ops() if op.code is ops.MACHINE):
-        name = str(op.attributes["instruction"])
-        if name.startswith("llvm.") and re.search(rf"{re.escape(name)}(?![\w.])", text):
-            raise CompileError(
-                f"LLVM has no intrinsic {name} with parameters and a result of these types",
-                op.location,
-                "compare its declaration with LLVM's documentation of its intrinsics",
-            )
+    for op in (op for function in work["device"].functions for op in function.ops()):
+        name = str(op.attributes["instruction"]) if op.code in (ops.MACHINE, ops.PTX) else ""
+        if name.startswith("llvm.") and name not in INTRINSICS:
+            from cuda_device.codegen.gpu import intrinsics
+
+            declared = re.search(rf"(?m)^declare (.* @{re.escape(name)}\([^()]*\))", work["llvm"].text)
+            if declared and (reason := intrinsics.refusal(declared[1], work.job.target.architecture)):
+                raise CompileError(
+                    f"there is no intrinsic {name} for this call: {reason}",
+                    op.location,
+                    "compare its declaration with LLVM's documentation of its intrinsics",
+                )
 
 
 def _cubin(work: Work) -> cubin.Cubin:

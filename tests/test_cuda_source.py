@@ -209,8 +209,8 @@ def test_an_error_at_the_end_is_in_the_last_line():
 
 
 def test_functions_for_the_host_do_no_harm():
-    text = 'void launch(int n);\ninline float half(float x) { return x / 2; }\nextern "C" __device__ float scaled(float x) { return 3 * x; }'
-    assert links(calling(device.cuda_source(text)))
+    text = "void launch(int n);\ninline float half(float x) { return x / 2; }\n"
+    assert links(calling(device.cuda_source(text + SCALED, define={"SCALE": 3})))
 
 
 def test_headers_that_are_not_there():

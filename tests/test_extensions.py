@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import cuda_device as device
+from cuda_device.codegen.gpu import intrinsics
+from cuda_device.device import machine_functions
+from cuda_device.types.architectures import parse
 from cuda_device.types.host import REGISTERED
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples" / "frameworks"
@@ -250,8 +253,14 @@ def float_function(function):
 @pytest.mark.parametrize(
     ("instruction", "message"),
     [
-        ("llvm.nvvm.no.such.thing", "LLVM has no intrinsic llvm.nvvm.no.such.thing"),
-        ("llvm.nvvm.saturate.d", "LLVM has no intrinsic llvm.nvvm.saturate.d with parameters"),
+        ("llvm.nvvm.no.such.thing", "no intrinsic llvm.nvvm.no.such.thing for this call: LLVM has none of this name"),
+        ("llvm.nvvm.saturate.d", "no intrinsic llvm.nvvm.saturate.d for this call: LLVM has none of this name with"),
+        # LLVM ends its process for those that it has replaced, or has no instruction for.
+        ("llvm.nvvm.barrier0", "LLVM cannot compile it with these types for sm_90"),
+        ("llvm.nvvm.h2f", "LLVM cannot compile it with these types for sm_90"),
+        ("llvm.nvvm.ldg.global.f.f32.p1", "LLVM cannot compile it with these types for sm_90"),
+        ("llvm.sin.f32.p1", "LLVM cannot compile|LLVM has none"),
+        ("llvm.tan.f32", "LLVM cannot compile it with these types for sm_90"),
         ("nothing.f32 $0, $1;", "nothing"),
     ],
 )
@@ -268,6 +277,28 @@ def test_a_wrong_instruction_is_a_located_error(instruction, message):
     with pytest.raises(device.CompileError, match="wrong|lambda"):
         device.launch(call, np.zeros(1, np.float32), grid=1, block=1, stream=device.cpu_stream())
     device.compile(instructions, FLOATS, FLOATS)
+
+
+def test_instructions_of_our_own_table_are_tried_as_others():
+    for row in machine_functions.FUNCTIONS:
+        if row.instruction.startswith("llvm."):
+            types = [f"i{each.bits}" for each in (row.result, *row.parameters)]
+            declared = f"{types[0]} @{row.instruction}({', '.join(types[1:])})"
+            assert not intrinsics.refusal(declared, parse("sm_75"))
+
+
+def test_an_intrinsic_that_another_gpu_has():
+    def rounded(x: device.float32) -> device.int32: ...
+
+    rounded = device.intrinsic("llvm.nvvm.f2tf32.rna.satfinite")(rounded)
+
+    @device.kernel
+    def kernel(x):
+        x[0] = device.float32(rounded(x[0]))
+
+    with pytest.raises(device.CompileError, match="LLVM cannot compile it with these types for sm_75"):
+        device.compile(kernel, FLOATS, target="sm_75")
+    assert ".satfinite.tf32" in str(device.compile(kernel, FLOATS, target="sm_90", output="ptx"))
 
 
 @pytest.mark.parametrize("text", ["sqrt.f32 $0, $2;", "sqrt.f32 $1;", "sqrt.f32 $0, $;"])

@@ -177,6 +177,9 @@ FUNCTIONS = (
     MachineFunction(mulhi, "llvm.nvvm.mulhi.ull", (UINT64, UINT64), UINT64, _mulhi),
 )
 
+INTRINSICS = frozenset((*(row.instruction for row in FUNCTIONS), "llvm.nvvm.rsqrt.approx.f"))
+"""Those of LLVM that functions of ours are, which every target has."""
+
 
 def word_of(name: str, numbers: Sequence[Number]) -> Number:
     """The int32, uint32, int64 or uint64 for the type that integers promote to. Raises `TypeError` where they have none."""
