@@ -100,6 +100,8 @@ def test_hosts_structs_with_arrays():
     grid = Grid(data, 7)
     assert grid.data is data and device.replace(grid, n=8).data is data
     assert grid == Grid(data.copy(), 7) != Grid(data + 1, 7)
+    with pytest.raises(TypeError, match="Grid"):
+        hash(grid)
     assert pickle.loads(pickle.dumps(grid)) == grid
     assert repr(grid) == f"Grid(data={data}, n=7)"
     assert Grid(device.array(data, stream=device.cpu_stream()), 1).data.shape == (4, 3)

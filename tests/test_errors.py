@@ -6,6 +6,7 @@ carets, are compared on the version of Python on which they were written; the re
 
 from __future__ import annotations
 
+import array
 import ast
 import functools
 import inspect
@@ -205,6 +206,10 @@ def test_all_messages_say_what_to_do() -> None:
     [
         ("vector_swizzle", "float32x3(v.z, v.y, v.x)"),
         ("vector_of_another_language", "x, y, z, w"),
+        ("vector_swizzle_assigned", "write v.x, v.y = …"),
+        ("vector_slice", "v.x, v.y"),
+        ("vector_slice_assigned", "v.x, v.y"),
+        ("vector_without_z", "its elements are x, y"),
         ("function_of_math_in_device", "math.sqrt"),
         ("function_of_cuda_in_device", "math.exp"),
         ("builtin_in_device", "write min"),
@@ -476,6 +481,9 @@ LAUNCH_MISTAKES: dict[str, Callable[[], object]] = {
     "launch_with_a_list": launched([1, 2]),
     "launch_with_a_list_of_arrays": launched([np.ones(3)]),
     "launch_with_a_dict": launched({"a": 1}),
+    "launch_with_bytes": launched(b"abc"),
+    "launch_with_a_memoryview": launched(memoryview(b"abc")),
+    "launch_with_an_array_of_the_standard_library": launched(array.array("f", [1])),
     "launch_with_an_object": launched(Plain(1)),
     "launch_with_a_text": launched("abc"),
     "launch_with_a_function": launched(_plain),

@@ -157,7 +157,9 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if found is None:
         raise CompileError(
             f"the attribute {name!r} of {owner.known} cannot be assigned to",
-            help="members of structs, and x, y, z, w of vectors, can be assigned to",
+            help=remedies.of_swizzle(name, owner.known.type.dtype, owner.known.type.size, is_assigned=True)
+            if isinstance(owner.known.type, model.Vector)
+            else "members of structs, and x, y, z, w of vectors, can be assigned to",
         )
     return found
 

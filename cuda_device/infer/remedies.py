@@ -142,11 +142,12 @@ def of_attribute(owner: str, name: str) -> str:
     return ""
 
 
-def of_swizzle(name: str, dtype: object, size: int) -> str:
+def of_swizzle(name: str, dtype: object, size: int, is_assigned: bool = False) -> str:
     """What to write instead of `v.xy`, or of another language's names of the elements of a vector."""
     if 1 < len(name) <= 4 and set(name) <= set("xyzw"[:size]):
-        return f"write {dtype}x{len(name)}({', '.join(f'v.{each}' for each in name)})"
-    if set(name) <= set("rgbastpq") or re.fullmatch(r"s\d", name):
+        elements = ", ".join(f"v.{each}" for each in name)
+        return f"write {elements} = …" if is_assigned else f"write {dtype}x{len(name)}({elements})"
+    if is_assigned or set(name) <= set("xyzwrgbastpq") or re.fullmatch(r"s\d", name):
         return f"its elements are {', '.join('xyzw'[:size])}"
     return ""
 

@@ -108,7 +108,10 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
     if "of" not in hints:
         body.setdefault("of", classmethod(of))
     if "__eq__" not in vars(cls):
-        body |= {"__eq__": _equal, "__hash__": body.get("__hash__", _hash)}
+        body |= {
+            "__eq__": _equal,
+            "__hash__": body.get("__hash__", None if any(has_arrays(f.type) for f in fields) else _hash),
+        }
     if any(has_arrays(each.type) for each in fields) and any(has_identity(each.type) for each in fields):
         raise TypeError(
             f"{cls.__name__}: a struct with atomic members lies in arrays, and one with array members cannot: make two structs"

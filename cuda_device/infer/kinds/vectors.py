@@ -54,11 +54,17 @@ def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
     """`v[i]` of a vector; an index that only run time knows selects."""
     assert isinstance(vector.known.type, Vector)
     size = vector.known.type.size
+    _refuse_slice(frame, index)
     if index.known.constant:
         return frame.field(vector, indexing.position(index, size))
     indexing.check_index(index.known)
     conditions.element(frame, index, size)
     return frame.run(prelude.element, frame.tuple(_parts(frame, vector)), index)
+
+
+def _refuse_slice(frame: Frame, index: Cell) -> None:
+    if indexing.slice_parts(frame, index) is not None:
+        raise CompileError("vectors have no slices", help="name the elements: v.x, v.y")
 
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
@@ -86,6 +92,7 @@ def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Seque
 def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
     vector = owner.known.type
     assert isinstance(vector, Vector)
+    _refuse_slice(frame, index)
     if references.is_variable(op, owner, "x=…"):
         return [_with_element(frame, owner, vector, index, value)]
     value = _as_element(frame, owner, vector, value)

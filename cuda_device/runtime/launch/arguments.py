@@ -337,6 +337,10 @@ def _taken(value: object) -> str:
         if any(map(_is_array, value)):
             return "pass a tuple of arrays"
         return "pass a tuple, or an array: numpy.array(…) on a CPU stream, device.array(…) on any"
+    if isinstance(value, (bytes, bytearray)):
+        return "pass an array of its bytes: numpy.frombuffer(…, numpy.uint8)"
+    if isinstance(value, memoryview) or type(value).__module__ == "array":
+        return "pass an array that shares its memory: numpy.asarray(…)"
     if isinstance(value, dict):
         return "pass its values one by one, or as a typing.NamedTuple or a dataclass"
     if isinstance(type(value).__init__, FunctionType):
