@@ -16,13 +16,15 @@ A `COMPUTED` number that becomes a float64 has fewer digits than that says.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import reduce
+from typing import TypeAlias
 
 from cuda_device.errors import Location, Loss
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
-from cuda_device.types.model import BOOL, Number
+from cuda_device.types.model import BOOL, Bundle, Number, Struct, Tuple, Type
 
 _NARROW = 16
 _SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
@@ -40,21 +42,47 @@ class FloatOrigin(IntEnum):
     GIVEN = 2
 
 
+Origin: TypeAlias = "FloatOrigin | tuple[Origin, ...]"
+"""Of a tuple, one for each of its elements, or one for all."""
+
+
+def _joined(a: Origin, b: Origin) -> Origin:
+    """The origin of what is one or the other."""
+    if isinstance(a, tuple):
+        others = b if isinstance(b, tuple) else (b,) * len(a)
+        return tuple(map(_joined, a, others))
+    return _joined(b, a) if isinstance(b, tuple) else max(a, b)
+
+
+def _greatest(origins: Iterable[Origin]) -> FloatOrigin:
+    """The greatest of all."""
+    each = (_greatest(origin) if isinstance(origin, tuple) else origin for origin in origins)
+    return max(each, default=FloatOrigin.EXACT)
+
+
+def _of_type(type: Type) -> Origin:
+    """The origin of an argument or a member of a type: a Python float is computed in float32."""
+    match type:
+        case Tuple(parts) | Bundle(parts):
+            return tuple(map(_of_type, parts))
+        case Number() if type.builtin and not type.is_integer:
+            return FloatOrigin.COMPUTED
+    return FloatOrigin.GIVEN
+
+
 class _Losses:
     """What is lost in a module. For `adopted` and `given` see `frame.Program`."""
 
     def __init__(self, module: Module, adopted: set[Value], given: set[Value]) -> None:
         self.module, self.adopted, self.given = module, adopted, given
-        self.results: dict[tuple[str, tuple[FloatOrigin, ...], Location | None], FloatOrigin] = {}
+        self.results: dict[tuple[str, tuple[Origin, ...], Location | None], Origin] = {}
         self.found: dict[tuple[Location, str], Loss] = {}
 
     def report(self, location: Location, reason: str, help: str) -> None:
         """Keeps a loss once."""
         self.found.setdefault((location, reason), Loss(location, reason, help))
 
-    def enter(
-        self, function: Function, arguments: tuple[FloatOrigin, ...], where: Location | None = None
-    ) -> FloatOrigin:
+    def enter(self, function: Function, arguments: tuple[Origin, ...], where: Location | None = None) -> Origin:
         """What a function's result is for its arguments. While it is being found, in recursion, it is exact.
 
         Losses in a function of the library are told of `where`, the place where the user called the library.
@@ -70,10 +98,10 @@ class _Body:
     """One function, for the origins of its arguments."""
 
     def __init__(
-        self, losses: _Losses, function: Function, arguments: Sequence[FloatOrigin], where: Location | None
+        self, losses: _Losses, function: Function, arguments: Sequence[Origin], where: Location | None
     ) -> None:
         self.losses, self.function, self.where = losses, function, where
-        self.origins: dict[Value, FloatOrigin] = dict(zip(function.params, arguments, strict=True))
+        self.origins: dict[Value, Origin] = dict(zip(function.params, arguments, strict=True))
         self.made: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
         self.arrives: dict[Value, list[Value]] = {}
         for block in function.blocks:
@@ -81,14 +109,15 @@ class _Body:
                 for param, argument in zip(edge.block.params, edge.arguments, strict=True):
                     self.arrives.setdefault(param, []).append(argument)
 
-    def run(self) -> FloatOrigin:
+    def run(self) -> Origin:
         """Finds the origins, then what is lost."""
         changed = True
         while changed:
             changed = False
             for value, origin in self._step():
-                if origin > self.origins.get(value, FloatOrigin.EXACT):
-                    self.origins[value], changed = origin, True
+                before = self.origins.get(value, FloatOrigin.EXACT)
+                if (after := _joined(before, origin)) != before:
+                    self.origins[value], changed = after, True
         shown = {value for op in self.function.ops() if op.code in _SHOWING for value in op.operands}
         stored = {op.operands[-1] for op in self.function.ops() if op.code in _STORES}
         for op in self.function.ops():
@@ -99,37 +128,48 @@ class _Body:
         for param in self.losses.adopted.intersection(self.arrives):
             self._grows(param)
         ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
-        return max((self.of(value) for end in ends for value in end.operands), default=FloatOrigin.EXACT)
+        return reduce(_joined, (self.of(value) for end in ends for value in end.operands), FloatOrigin.EXACT)
 
-    def of(self, value: Value) -> FloatOrigin:
-        """The origin of a value as far as it is known; what is no number brings what it holds."""
-        if not isinstance(value.type, Number):
-            return FloatOrigin.GIVEN
-        return self.origins.get(value, FloatOrigin.EXACT) if _is_float(value) else FloatOrigin.EXACT
+    def of(self, value: Value) -> Origin:
+        """The origin of a value as far as it is known; what is no number or tuple brings what it holds."""
+        if _is_float(value) or isinstance(value.type, (Tuple, Bundle)):
+            return self.origins.get(value, FloatOrigin.EXACT)
+        return FloatOrigin.EXACT if isinstance(value.type, Number) else FloatOrigin.GIVEN
 
-    def _step(self) -> Iterator[tuple[Value, FloatOrigin]]:
+    def _step(self) -> Iterator[tuple[Value, Origin]]:
         for op in self.function.ops():
-            if len(op.results) == 1 and _is_float(op.result):
+            if len(op.results) == 1 and (_is_float(op.result) or isinstance(op.result.type, (Tuple, Bundle))):
                 yield op.result, self._result(op)
             elif op.code is ops.CALL:
                 self._result(op)
         for param, arguments in self.arrives.items():
-            yield param, max(map(self.of, arguments))
+            yield param, reduce(_joined, map(self.of, arguments))
 
-    def _result(self, op: Op) -> FloatOrigin:
-        operands = max(map(self.of, op.operands), default=FloatOrigin.EXACT)
+    def _result(self, op: Op) -> Origin:
+        parts = tuple(map(self.of, op.operands))
+        operands = _greatest(parts)
+        if op.code is ops.MAKE and not isinstance(op.result.type, Number):
+            return parts
+        if op.code is ops.FIELD:
+            return self._field(op, parts[0])
         if op.code is ops.CONST:
             if op.result in self.losses.given:
                 return FloatOrigin.GIVEN
             return FloatOrigin.EXACT if _fits_float32(op.attributes["value"]) else FloatOrigin.COMPUTED
-        if op.code in (ops.CONVERT, ops.PY_UNARY, ops.MAKE) or (op.code is ops.FIELD and _is_float(op.operands[0])):
+        if op.code in (ops.CONVERT, ops.PY_UNARY, ops.MAKE):
             return operands
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
-            return self.losses.enter(callee, tuple(map(self.of, op.operands)), self._place(op))
+            return self.losses.enter(callee, parts, self._place(op))
         if op.code is ops.PY_BINARY or (op.code is ops.INTRINSIC and not _is_explicit(op)):
             return max(operands, FloatOrigin.COMPUTED)
         return FloatOrigin.GIVEN
+
+    def _field(self, op: Op, origin: Origin) -> Origin:
+        """The origin of a part: of a struct, its type says it."""
+        if isinstance(origin, tuple):
+            return origin[int(str(op.attributes["index"]))]
+        return _of_type(op.result.type) if isinstance(op.operands[0].type, Struct) else origin
 
     def _place(self, op: Op) -> Location:
         """Where the user's program does what an operation does."""
@@ -218,9 +258,7 @@ def losses(module: Module, adopted: set[Value], given: set[Value]) -> tuple[Loss
     types = (op.result.type for function in module.functions for op in function.ops() if op.code is ops.CONVERT)
     if not (adopted or any(is_narrow(type) or _is_wide_float(type) for type in types)):
         return ()
-    main = module.main
-    builtin = (_is_float(p) and isinstance(p.type, Number) and p.type.builtin for p in main.params)
-    found.enter(main, tuple(FloatOrigin.COMPUTED if each else FloatOrigin.GIVEN for each in builtin))
+    found.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))
     return tuple(sorted(found.found.values(), key=lambda each: (each.location.file, each.location.line)))
 
 
