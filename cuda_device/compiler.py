@@ -206,7 +206,7 @@ def _inlined(work: Work) -> Module:
     if options.checked:
         module = cpu_passes.guard_stack(module)
     if options.races:
-        module = traces.run(module)
+        module = traces.run(module, options.launch_facts)
     return cpu_passes.return_exits(cpu_passes.inline_suspending(cpu_passes.add_yields(module)))
 
 

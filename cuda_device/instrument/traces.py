@@ -7,7 +7,7 @@
                                  trace {event="leave", place=6}
 
 A launch that looks for races runs threads one after the other on one worker, so the order of the events is the order in which
-things happened.
+things happened. Of an array that the kernel only reads, and that overlaps no other, there is nothing to tell.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.optimise import points_to
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
@@ -65,12 +66,17 @@ _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 _SHARED = (Space.GLOBAL, Space.SHARED, Space.GENERIC)
 
 
-def run(module: Module) -> Module:
+def run(module: Module, launch_facts: bool) -> Module:
     """Changes the functions of a device-level module, before `inline`, and returns it."""
     places = count()
+    constant = points_to.only_read(module) if launch_facts else set[Value]()
     for function in module.functions:
         for block in function.blocks:
-            block.ops = [each for op in block.ops for each in _traced(op, places)]
+            block.ops = [
+                each
+                for op in block.ops
+                for each in ([op] if op.operands and op.operands[0] in constant else _traced(op, places))
+            ]
     return module
 
 

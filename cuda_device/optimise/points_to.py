@@ -12,7 +12,7 @@ import math
 
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Definitions, keeps
-from cuda_device.ir.nodes import Function, Module, Value
+from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of
 from cuda_device.types.model import Number, Ref, Space
@@ -29,6 +29,22 @@ def written(module: Module) -> Roots:
     writes = _NONE.union(*(roots.get(operand, _NONE) for op in changing for operand in op.operands))
     references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
     return frozenset(number for number, i in enumerate(references) if i in writes)
+
+
+def only_read(module: Module) -> set[Value]:
+    """The addresses in arrays that no thread of the kernel writes: none where it writes who knows where."""
+    found = [op for f in module.functions for op in f.ops() if Effect.WRITES in op.code.effects]
+    if any(op.code in (ops.EXTERN, ops.PTX) or writes_anywhere(op) for op in found):
+        return set()
+    references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
+    changed = {references[number] for number in written(module)}
+    return {value for value, roots in of_launch(module).items() if roots and not roots & changed}
+
+
+def writes_anywhere(op: Op) -> bool:
+    """Whether an operation writes through a pointer, perhaps to an array of which nobody knows that."""
+    references = (operand.type for operand in op.operands if isinstance(operand.type, Ref))
+    return Effect.WRITES in op.code.effects and any(type.space is Space.GENERIC for type in references)
 
 
 def of(function: Function) -> dict[Value, Roots]:

@@ -246,7 +246,7 @@ INTERLEAVED = 256
 RUN = "cuda_device.run"
 EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace"))
 """What `scheduler` defines for kernels."""
-CREW = "cuda_device.crew"
+CREW, TRACE = "cuda_device.crew", "cuda_device.trace"
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
 NANOSECONDS = "cuda_device.nanoseconds"
 SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, NANOSECONDS))

@@ -185,12 +185,6 @@ def quoted(text: str) -> str:
 # Parameters with `noalias` would say more than is true: LLVM then carries values over barriers.
 
 
-def _writes_anywhere(op: Op) -> bool:
-    """Whether an operation writes through a pointer, perhaps to an array of which nobody knows that."""
-    references = (operand.type for operand in op.operands if isinstance(operand.type, model.Ref))
-    return Effect.WRITES in op.code.effects and any(type.space is model.Space.GENERIC for type in references)
-
-
 class Aliasing:
     """What accesses of one module say; in functions, those of the arrays that any of their calls brings."""
 
@@ -201,7 +195,7 @@ class Aliasing:
         self.roots = points_to.of_launch(module)
         self.written: Roots = frozenset(self.arrays[number] for number in points_to.written(module))
         self.constant_cache = constant_cache and not any(
-            Effect.SPINS in op.code.effects or op.code in (ops.FENCE, ops.EXTERN, ops.PTX) or _writes_anywhere(op)
+            Effect.SPINS in op.code.effects or op.code in (ops.FENCE, ops.EXTERN, ops.PTX) or points_to.writes_anywhere(op)
             for function in module.functions
             for op in function.ops()
         )
