@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -104,6 +105,33 @@ def test_the_missing_rank_is_reported(how, message):
         assert re.search(message.format(rank), str(error))
         assert re.search(r"at .*test_group_barriers\.py:\d+", str(error))
     launch_group(group, one_is_missing, group.arrays((2, 3), int32), -1, 0, 60.0, grid=1, block=40)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_barrier_that_timed_out_is_broken_until_its_flags_are_cleared(count):
+    group = cpu_group(count)
+    flags = group.arrays((1, count), int32)
+    launch = partial(launch_group, group, one_is_missing, flags, grid=1, block=40)
+    with pytest.raises(GroupError):
+        launch(1, 0, 0.2)
+    for _ in range(2):
+        with pytest.raises(GroupError) as caught:
+            launch(-1, 0, 60.0)
+        assert caught.value.ranks == list(range(count))
+        for error in caught.value.exceptions:
+            assert "RuntimeError: an earlier barrier with these flags has timed out: set them to zero" in str(error)
+    flags.fill(0)
+    launch(-1, 0, 60.0)
+    assert flags.local(0).numpy().tolist() == [[1] * count]
+
+
+def test_flags_are_int32():
+    group = cpu_group(2)
+    for dtype in (np.float32, np.int64):
+        for how in (0, 1):
+            with pytest.raises(GroupError) as caught:
+                launch_group(group, one_is_missing, group.arrays((2, 2), dtype), 1, how, 60.0, grid=1, block=1)
+            assert "TypeError: the flags are not of int32" in str(caught.value.exceptions[0])
 
 
 def test_numbers_wrap():

@@ -205,6 +205,12 @@ class DeviceArrayGroup:
         """Returns the array on the device with that rank."""
         return self._arrays[rank]
 
+    def fill(self, value: Any) -> None:
+        """Sets all elements of all arrays to `value`, as `DeviceArray.fill` does."""
+        for each in self._arrays:
+            each.fill(value)
+        self.group.join()
+
     def on(self, rank: int) -> Any:
         """Returns the struct that a kernel on the device with that rank takes, for use with `launch`."""
         return self._parts[rank]

@@ -55,6 +55,10 @@ def array_group(element: Type, ndim: int) -> Any:
 # How devices wait for each other. `flags[rank][slot, other]` is the value that the device `other` has sent to the device `rank`.
 # Only `other` writes it, so stores suffice; atomic updates across PCIe may not be available.
 
+_BROKEN = 1 << 30
+"""What a device adds to its turn when it gives up at a barrier. Otherwise the turns of devices are at most one apart."""
+_ANY = -1 << 31
+
 
 def signal(flags: Any, rank: Any, value: Any = 1, slot: Any = 0) -> None:
     """Sends `value` to the device `rank`, which receives it with `wait_until`. Successive values must increase.
@@ -64,10 +68,7 @@ def signal(flags: Any, rank: Any, value: Any = 1, slot: Any = 0) -> None:
     before, and what other threads of its block have written before a `syncthreads()`. The kernels must run concurrently, like
     those of `launch_group`. Device code only.
     """
-    atomic_ref(flags[rank], (slot, flags.rank)).store(value, "release", "system")
-
-
-_LATE = "launch on all devices of the group (launch_group), or give a longer timeout"
+    _flag(flags[rank], slot, flags.rank).store(value, "release", "system")
 
 
 def wait_until(flags: Any, rank: Any, value: Any = 1, slot: Any = 0, timeout: Any = 10.0) -> None:
@@ -77,8 +78,8 @@ def wait_until(flags: Any, rank: Any, value: Any = 1, slot: Any = 0, timeout: An
     `syncthreads()`. After `timeout` seconds, the thread stops with a `KernelError` that names the missing rank. Device code
     only.
     """
-    if not _is_told(flags, rank, value, slot, timeout):
-        raise TimeoutError(f"rank {rank} has not signalled to rank {flags.rank}", _LATE)
+    if _lead(flags, rank, value, slot, timeout, _ANY) < 0:
+        raise TimeoutError(f"rank {rank} has not signalled to rank {flags.rank}")
 
 
 def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
@@ -86,36 +87,48 @@ def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
 
     Writes before the barrier are visible to all of them after it. `flags` is a `DeviceArrayGroup` of int32 of the shape
     (blocks of the grid, number of devices), initially 0 and used for nothing else. All blocks of the grid must fit on a device
-    at once. After `timeout` seconds, the threads of the block stop with a `KernelError` that names the missing rank. Device
+    at once. After `timeout` seconds, the threads of the block stop with a `KernelError` that names the missing rank. The
+    barrier is broken then: every later one with these flags is a `KernelError`, too, until `flags.fill(0)` on the host. Device
     code only.
     """
-    missing = shared_array(1, "int32")
+    found = shared_array(2, "int32")
     syncthreads()
     if thread_idx.x == 0 and thread_idx.y == 0 and thread_idx.z == 0:
         block = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z)
-        turns = atomic_ref(flags.own, (block, flags.rank))
-        turn = turns.load("relaxed", "system") + 1
-        turns.store(turn, "relaxed", "system")
+        turn = _flag(flags.own, block, flags.rank).load("relaxed", "system") + 1
         for rank in range(flags.n_devices):
-            if rank != flags.rank:
-                signal(flags, rank, turn, block)
-        missing[0] = -1
+            signal(flags, rank, turn, block)
+        found[0], found[1] = -1, 0
         for rank in range(flags.n_devices):
-            if missing[0] < 0 and rank != flags.rank and not _is_told(flags, rank, turn, block, timeout):
-                missing[0] = rank
+            if found[0] < 0:
+                lead = _lead(flags, rank, turn, block, timeout, -1)
+                if lead < 0 or lead > 1:
+                    found[0], found[1] = rank, lead
+        if found[1] == -1:
+            for rank in range(flags.n_devices):
+                signal(flags, rank, turn + _BROKEN, block)
     syncthreads()
-    if missing[0] >= 0:
-        raise TimeoutError(f"rank {missing[0]} has not reached the barrier where rank {flags.rank} waits", _LATE)
+    if found[1] == -1:
+        raise TimeoutError(f"rank {found[0]} has not reached the barrier where rank {flags.rank} waits")
+    if found[0] >= 0:
+        raise RuntimeError("an earlier barrier with these flags has timed out: set them to zero with flags.fill(0)")
 
 
-def _is_told(flags: Any, rank: Any, value: Any, slot: Any, timeout: Any) -> Any:
-    """Whether a device sends `value` to this one in time."""
-    told = atomic_ref(flags.own, (slot, rank))
+def _flag(flags: Any, slot: Any, rank: Any) -> Any:
+    """What a device has sent to the one that has these flags."""
+    if flags.dtype != int32:
+        raise TypeError("the flags are not of int32: create them with group.arrays((slots, len(group)), int32)")
+    return atomic_ref(flags, (slot, rank))
+
+
+def _lead(flags: Any, rank: Any, value: Any, slot: Any, timeout: Any, least: Any) -> Any:
+    """How far what a device has sent is above `value`. Waits while it is below, but by no more than `least` says."""
+    told = _flag(flags.own, slot, rank)
     begin, nanoseconds = globaltimer(), 16
-    while int32(told.load("acquire", "system") - value) < 0:  # also where the numbers wrap
-        if globaltimer() - begin > uint64(timeout * 1e9):
-            return False
+    lead = int32(told.load("acquire", "system") - value)  # also where the numbers wrap
+    while least <= lead and lead < 0 and globaltimer() - begin <= uint64(timeout * 1e9):
         nanosleep(nanoseconds)
         if nanoseconds < 1024:
             nanoseconds *= 2
-    return True
+        lead = int32(told.load("acquire", "system") - value)
+    return lead
