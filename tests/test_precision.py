@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 from types import FunctionType
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -25,7 +28,21 @@ ROWS = {
     "z": np.arange(8, dtype=np.complex128),
     "p": np.zeros(1, [("a", np.uint8)]),
 }
-NAMES = {"np": np, **{t.__name__: t for t in (int8, int16, int32, uint8, float32, float64)}}
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    a: float
+    b: int
+
+
+NAMES = {
+    "np": np,
+    "functools": functools,
+    "Pair": Pair,
+    **{t.__name__: t for t in (int8, int16, int32, uint8, float32, float64)},
+}
 
 
 def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMessage]:
@@ -59,6 +76,11 @@ def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMess
         ("w[i] = math.prod(u)", "uint8"),
         ("w[i] = math.gcd(u[i], n)", "uint8"),
         ("w[i] = np.where(n > 2, u[i], n)", "uint8"),
+        ("w[i] = sum([u[0], u[1]])", "uint8"),
+        ("w[i] = math.prod((u[0], u[1], u[2]))", "uint8"),
+        ("acc = 0\nfor v in (u[0], u[1]):\n    acc += v\nw[i] = acc", "uint8"),
+        ("w[i] = functools.reduce(lambda a, b: a + b, (u[0], u[1]), 0)", "uint8"),
+        ("w[i] = functools.reduce(lambda a, b: a + b, u, 0)", "uint8"),
     ],
 )
 def test_an_int_of_python_takes_a_narrow_type(statement, type):
@@ -83,6 +105,10 @@ def test_an_int_of_python_takes_a_narrow_type(statement, type):
         'p[0:1]["a"] = n',
         "w[i] = sum(u, int32(0))",
         "w[i] = sum(w)",
+        "acc = u[0]\nfor v in (u[1], u[2]):\n    acc += 1\nw[i] = acc",
+        "w[i] = functools.reduce(lambda a, b: a + b, (u[0], u[1], u[2]))",
+        "w[i] = sum((u[0], u[1]), int32(0))",
+        "w[i] = 1 + u[0] + u[1]",
         "w[i] = u[i] + (n & 15)",
         "u[i] = n",
         "u[i] = min(max(n, 0), 255)",
@@ -116,6 +142,17 @@ def test_ints_that_fit_or_are_converted_say_nothing(statement):
         ("h = 0.1 if n > 2 else x\nd[i] = d[i] - h", "float64"),
         ("d[i] = d[i] * (i * 0.1)", "float64"),
         ("d[i] = d[i] * (lambda t: t * 0.1)(i)", "float64"),
+        ("p = (x * 0.5, 1)\nd[i] += p[0]", "float64"),
+        ("p = [x * 0.5, 1.0]\nd[i] += p[0]", "float64"),
+        ("p = Pair(x * 0.5, 1)\nd[i] += p.a", "float64"),
+        ("d[i] += (lambda t: (t * 0.1, t))(x)[0]", "float64"),
+        ("for t in (x * 0.5, x * 2):\n    d[i] += t", "float64"),
+        ("d[i] += sum(x * j for j in range(3))", "float64"),
+        ("d[i] += divmod(x, 0.3)[0]", "float64"),
+        ("d[0:2] = x * 0.1", "float64"),
+        ("d[:] = x", "float64"),
+        ("p = (x * 0.1, x * 0.2)\nfor j in range(n):\n    p = (p[1], p[0])\nd[i] += p[0]", "float64"),
+        ("d[i] += np.where(n > 2, d[0], x)", "float64"),
     ],
 )
 def test_a_float32_that_comes_of_floats_of_python_meets_a_wider_type(statement, type):
@@ -141,10 +178,32 @@ def test_a_float32_that_comes_of_floats_of_python_meets_a_wider_type(statement, 
         "d[i] = float64(x)",
         "h = 0.5 if n > 2 else 0.25\nd[i] = d[i] - h",
         "s = 0.0\nfor j in range(n):\n    s += d[j]\nd[i] = s",
+        "p = (float32(x), 1)\nd[i] += p[0]",
+        "p = (0.5, 1)\nd[i] += p[0]",
+        "p = (f[0], x)\nd[i] += p[0]",
+        "d[i] += sum(f[j] * x for j in range(3))",
+        "d[i] += sum((0.5, 0.25))",
     ],
 )
 def test_exact_floats_and_those_that_were_asked_for_say_nothing(statement):
     assert told(statement) == []
+
+
+@device.struct
+class Given:
+    a: float32
+
+
+@dataclass
+class Computed:
+    a: float
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [(Pair(0.1, 2), 1), (Computed(0.1), 1), (Given(0.1), 0), (Pair(np.float64(0.1), 2), 0)]
+)
+def test_floats_in_arguments_with_members(value, count):
+    assert len(told("d[i] += x.a", x=value)) == count
 
 
 def test_the_remedies_help():

@@ -31,6 +31,7 @@ _SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
 """What people read of a number is a copy of it."""
 _STORES = (ops.PY_SETITEM, ops.PY_SETATTR, ops.STORE)
 """An assignment to an element or a member makes an int what the element is: programs store what they know to fit."""
+_COMPUTING = (ops.PY_BINARY, ops.CALL)
 _GROWING = frozenset(("+", "-", "*", "<<", "**"))
 
 
@@ -125,6 +126,8 @@ class _Body:
                 self._float(op)
                 if op.result not in stored:
                     self._integer(op)
+            elif op.code in _COMPUTING:
+                self._repeats(op)
         for param in self.losses.adopted.intersection(self.arrives):
             self._grows(param)
         ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
@@ -222,9 +225,6 @@ class _Body:
     def _grows(self, param: Value) -> None:
         """Reports the operation by which a variable that began as a Python int grows in a narrow type."""
         seen, todo = set[Value](), list(self.arrives[param])
-        reason = (
-            f"{self._named(param)} started as a Python int and took the type {param.type}: it wraps if it does not fit"
-        )
         while todo:
             value = todo.pop()
             if value in seen or value is param:
@@ -233,11 +233,40 @@ class _Body:
             op = self.made.get(value)
             if op is None:
                 todo += self.arrives.get(value, ())
-            elif op.code is ops.PY_BINARY and op.attributes["op"] in _GROWING:
-                if any(self._comes_from(operand, param) for operand in op.operands):
-                    self.losses.report(self._place(op), reason, "start with a wider type, as in int32(0)")
+            elif terms := self._terms(op):
+                if any(self._comes_from(term, param) for term, _ in terms):
+                    self._report_growth(op, param)
                 else:
-                    todo += op.operands
+                    todo += [term for term, _ in terms]
+
+    def _repeats(self, op: Op) -> None:
+        """Reports the same of a loop that has been unrolled: the operation has been done before, on a Python int."""
+        for number, (term, _) in enumerate(self._terms(op)):
+            before = self.made.get(term)
+            if before is not None and before.location == op.location:
+                terms = self._terms(before)
+                if number < len(terms) and terms[number][1]:
+                    self._report_growth(op, term)
+
+    def _report_growth(self, op: Op, value: Value) -> None:
+        reason = (
+            f"{self._named(value)} started as a Python int and took the type {value.type}: it wraps if it does not fit"
+        )
+        self.losses.report(self._place(op), reason, "start with a wider type, as in int32(0)")
+
+    def _terms(self, op: Op) -> list[tuple[Value, bool]]:
+        """What an operation, or the function that it calls, makes a larger narrow integer of; and which is a Python int."""
+        made, names = self.made, dict[Value, Value]()
+        if op.code is ops.CALL:
+            callee = self.losses.module[str(op.attributes["callee"])]
+            made = {value: each for each in callee.ops() for value in each.results}
+            names = dict(zip(callee.params, op.operands, strict=True))
+            end = callee.blocks[-1].terminator
+            op = made.get(end.operands[0], op) if end.operands else op
+        if op.code is not ops.PY_BINARY or op.attributes["op"] not in _GROWING or not is_narrow(op.result.type):
+            return []
+        ints = [v in made and made[v].code is ops.CONST and v not in self.losses.given for v in op.operands]
+        return [(names.get(v, v), is_int) for v, is_int in zip(op.operands, ints, strict=True)]
 
     def _comes_from(self, value: Value, param: Value) -> bool:
         seen, todo = set[Value](), [value]
@@ -255,7 +284,8 @@ class _Body:
 def losses(module: Module, adopted: set[Value], given: set[Value]) -> tuple[Loss, ...]:
     """What is lost in a typed module, in the order of the program."""
     found = _Losses(module, adopted, given)
-    types = (op.result.type for function in module.functions for op in function.ops() if op.code is ops.CONVERT)
+    codes = (ops.CONVERT, ops.PY_BINARY)
+    types = (op.result.type for function in module.functions for op in function.ops() if op.code in codes)
     if not (adopted or any(is_narrow(type) or _is_wide_float(type) for type in types)):
         return ()
     found.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))
