@@ -385,10 +385,10 @@ class RaceDetector:
                 self.races[key] = Race(self._name(start, key[1]), *map(self._access_of, (first, second)))
 
     def _access_of(self, event: tuple[int, ...]) -> MemoryAccess:
-        block, linear, place, _, barriers = event
+        block, linear, place, _, moment = event
         point = self.points[place]
         return MemoryAccess(
-            Stamp(block * BLOCK + linear, barriers, 0, 0), point, _KINDS[point.event] != shadow_memory.READ
+            Stamp(block * BLOCK + linear, moment, 0, 0), point, point.event not in (Event.LOAD, Event.ATOMIC_LOAD)
         )
 
     # Accesses
@@ -548,22 +548,23 @@ class RaceDetector:
 _KINDS = {
     Event.LOAD: shadow_memory.READ,
     Event.STORE: shadow_memory.WRITE,
+    Event.ATOMIC_LOAD: shadow_memory.ATOMIC_READ,
     Event.ATOMIC_STORE: shadow_memory.ATOMIC,
     Event.ATOMIC_UPDATE: shadow_memory.ATOMIC,
-    Event.LEAVE: shadow_memory.LEAVE,
+    Event.LEAVE: shadow_memory.NOTHING,
     Event.ARRIVE: shadow_memory.NOTHING,
 }
+_ATOMIC = (Event.ATOMIC_LOAD, Event.ATOMIC_STORE, Event.ATOMIC_UPDATE)
 
 
 def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
-    """Whether barriers of blocks are all that orders threads: the atomic operations are relaxed, write, and reach everyone."""
+    """Whether barriers of blocks are all that orders threads: the atomic operations are relaxed, and reach everyone."""
     return all(
         point.event in _KINDS
         and (
-            _KINDS[point.event] != shadow_memory.ATOMIC
+            point.event not in _ATOMIC
             or (
                 point.memory is Order.RELAXED
-                and not point.may_fail
                 and (point.scope in (Scope.DEVICE, Scope.SYSTEM) or (point.shared and point.scope is Scope.BLOCK))
             )
         )
@@ -584,15 +585,14 @@ class ShadowPages:
         unit = _unit(0, math.gcd(*widths))
         kinds = np.zeros(max(points, default=0) + 1, np.int64)
         for place, point in points.items():
-            kinds[place] = shadow_memory.kind_of(_KINDS[point.event], point.bytes, shared=point.shared)
-        waits = any(point.event is Event.LEAVE for point in points.values())
-        barriers = np.zeros(math.prod(grid) * math.prod(block) if waits else 0, np.uint32)
-        self._words = shadow_memory.PAGE // unit * shadow_memory.CELL_WORDS
+            kind = shadow_memory.CAS if point.may_fail else _KINDS[point.event]
+            kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared)
+        self._words = shadow_memory.PAGE // unit * (1 + shadow_memory.CELL_WORDS)
         # Where there is no memory for another page, the launch goes on with this one, and fails at its end.
-        self._kept: list[Any] = [kinds, barriers, np.zeros(self._words, np.int64)]
+        self._kept: list[Any] = [kinds, np.zeros(self._words, np.int64)]
         self._pages: dict[int, int] = {}
         self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
-        log["kinds"], log["barriers"], log["unit"] = kinds.ctypes.data, barriers.ctypes.data if waits else 0, unit
+        log["kinds"], log["unit"] = kinds.ctypes.data, unit
         log["unit_shift"] = unit.bit_length() - 1
         log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
         self._table = np.zeros(0, np.int64)
@@ -606,7 +606,7 @@ class ShadowPages:
             self._pages[page] = shadow.ctypes.data
         except BaseException as failure:
             self.failure = self.failure or failure
-            self._pages[page] = self._kept[2].ctypes.data
+            self._pages[page] = self._kept[1].ctypes.data
         if 2 * len(self._pages) > self.log["mask"]:
             self._rebuild(4 * (int(self.log["mask"]) + 1))
         else:

@@ -153,7 +153,8 @@ WIDE = WARP_SIZE
 # lanes that do not exist are 0), and for each of `count` threads its %Thread. `frames` are those of the warps
 # (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
 # count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
-# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes.
+# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. `moment` numbers what the block does
+# from one barrier to the next, for the race detector.
 BLOCK = Record(
     "%Block",
     (
@@ -170,6 +171,8 @@ BLOCK = Record(
         ("base", "ptr"),
         ("cluster", "ptr"),
         ("control", "ptr"),
+        ("log", "ptr"),
+        ("moment", "i64"),
         ("parameters", "ptr"),
         ("warps", "ptr"),
         ("threads", "ptr"),
@@ -214,8 +217,7 @@ CONTROL = Record(
 # What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
 # function `full` empties it; it gets the address of the log. Where there are `kinds`, a number for each place, accesses are
 # checked by `shadow_memory`: `pages` is a hash table of `mask` + 1 pairs, the number of a page and its shadow, and `grow` adds
-# the one that is `missing`. A cell stands for `unit` bytes, which is 1 << `unit_shift`. `barriers` says how many each thread
-# has passed.
+# the one that is `missing`. A cell stands for `unit` bytes, which is 1 << `unit_shift`. There were so many `moments` of blocks.
 LOG = Record(
     "%Log",
     (
@@ -230,7 +232,7 @@ LOG = Record(
         ("missing", "i64"),
         ("unit", "i64"),
         ("unit_shift", "i64"),
-        ("barriers", "ptr"),
+        ("moments", "i64"),
     ),
 )
 # One access, or one end of a wait: at a place of the program, with an address or a mask, and whether a write took place.

@@ -195,7 +195,7 @@ def opened(control: Any, static: Any) -> Any:
         of[0].cluster_dim_z,
     )
     to[0].block_rank, to[0].cluster = uint32(0), int64(0)
-    to[0].control = control
+    to[0].control, to[0].log = control, of[0].log
     to[0].count = of[0].size_x * of[0].size_y * of[0].size_z
     fixed = static + (_ALIGNMENT - 1) & -_ALIGNMENT
     shared = allocate(fixed + of[0].dynamic_bytes)
@@ -237,6 +237,7 @@ def begin(block: Any, x: Any, y: Any, z: Any) -> None:
     to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
     wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
     to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x // wide, y // high, z // deep
+    shadow_memory.tick(block)
     clusters = array_at(Control, to[0].control)[0].clusters
     if clusters != 0:
         rank = x % wide + wide * (y % high + high * (z % deep))
@@ -295,6 +296,7 @@ def schedule(block: Any) -> Any:
             deadlock(block, Status.DIVERGENT_BARRIER)
             break
         if verdict == Verdict.TOGETHER or reduce(block):
+            shadow_memory.tick(block)
             for place in range(many):
                 w = permuted(control, place, many, turn)
                 resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))

@@ -3,11 +3,19 @@
     trace(thread, place, value, done)        what a thread does: an event in the log, or a check here
 
 Where barriers alone order the threads of a kernel, each access is checked at once against a shadow cell, as FastTrack does. An
-epoch is two numbers: who it was, and how many barriers the thread had passed, with the place in the program. A cell keeps the
-last write and, since then, two reads and two atomic operations: enough that any later access which races with one that was
-dropped races with one that was kept. The log then gets races alone: two events, the first of the accesses and the second.
+epoch is two numbers: who it was, and in which moment, with the place in the program; a moment is what a block does from one
+barrier to the next. A cell keeps the last write and, since then, two reads, two atomic operations and two atomic loads: enough
+that any later access which races with one that was dropped races with one that was kept. The log then gets races alone: two
+events, the first of the accesses and the second.
 
-    cell    0 write, 2 and 4 reads, 6 and 8 atomic operations: two numbers each; 10 the block that last used shared memory
+    cell    0 write, 2 and 4 reads, 6 and 8 atomic operations, 10 and 12 atomic loads: two numbers each; 14 the block that last
+            used shared memory
+
+Most accesses repeat others. For each location a word says which ones would change nothing and race with nothing: in a moment in
+which one thread wrote it, reads of that thread, and writes at that place; in one in which two threads read it and nobody wrote,
+reads of others.
+
+    word    the moment; a bit: whether it was written; then the place and the thread of the write, or the threads of two reads
 """
 
 from __future__ import annotations
@@ -17,27 +25,35 @@ from typing import Any
 from numpy import int64, uint32
 
 from cuda_device.codegen.cpu.host_code import call
-from cuda_device.codegen.cpu.records import BLOCK, CONTROL, EVENT, LOG, THREAD
+from cuda_device.codegen.cpu.records import BLOCK, EVENT, LOG, THREAD
 from cuda_device.device.memory import array_at
 
-Block, Control, Event, Log, Thread = (record.dtype for record in (BLOCK, CONTROL, EVENT, LOG, THREAD))
+Block, Event, Log, Thread = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD))
 
-CELL_WORDS = 11
+CELL_WORDS = 15
 """So many numbers of 64 bits are a cell."""
 PAGE = 4096
-"""A page of the shadow stands for so many bytes."""
+"""A page of the shadow stands for so many bytes: first comes a word for each cell, then the cells."""
 HASH = 0x9E3779B97F4A7C1
 """A page is looked for first at the place in the hash table that its number times this gives, without the low bits."""
 HASH_SHIFT = 20
-READ, WRITE, ATOMIC, LEAVE, NOTHING = range(5)
+READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
 """The kinds of places, the low 3 bits of their numbers; then a bit for shared memory, then how many bytes are accessed."""
 _SHARED = 8
 _BYTES_SHIFT = 4
 # Who: the number of a block, a one, the number of a thread in its block.
 _BLOCK_SHIFT = 11
 _PRESENT = 1024
-# When: the number of barriers, the number of a place.
-_BARRIERS_SHIFT = 32
+# When: the number of a moment, the number of a place.
+_MOMENT_SHIFT = 24
+_PLACE_MASK = (1 << _MOMENT_SHIFT) - 1
+_SLOTS = 14
+_USER = 14
+# Words: the number of a moment, a one where a thread wrote; two numbers of threads, or of a place and a thread.
+_OWN = 1 << 20
+_PAIR = _OWN - 1
+_SECOND_SHIFT = 10
+_THREAD_MASK = (1 << _SECOND_SHIFT) - 1
 
 
 def kind_of(kind: int, size: int, *, shared: bool) -> int:
@@ -46,37 +62,60 @@ def kind_of(kind: int, size: int, *, shared: bool) -> int:
 
 
 def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
-    """Tells the race detector what a thread does. Such a launch has one worker: nobody else writes.
-
-    The blocks of the grid are numbered as they are taken, x fastest.
-    """
+    """Tells the race detector what a thread does. Such a launch has one worker: nobody else writes."""
     own = array_at(Thread, thread)
     of = array_at(Block, own[0].block)
-    plane = int64(of[0].index_z) * of[0].grid_y + of[0].index_y
-    block = plane * of[0].grid_x + of[0].index_x
-    log = array_at(Control, of[0].control)[0].log
-    to = array_at(Log, log)
+    to = array_at(Log, of[0].log)
     if to[0].kinds == 0:
-        tell(log, block, own[0].linear, place, value, done)
+        tell(of[0].log, number_of(own[0].block), own[0].linear, place, value, done)
         return
     number = array_at(int64, to[0].kinds)[place]
-    kind = number & 7
-    if kind == NOTHING:
+    if number & 7 == NOTHING:
         return
-    when = int64(place)
-    if to[0].barriers != 0:
-        passed = array_at(uint32, to[0].barriers + 4 * (block * of[0].count + own[0].linear))
-        if kind == LEAVE:
-            passed[0] += 1
-            return
-        when |= int64(passed[0]) << _BARRIERS_SHIFT
-    who = block << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
     # Addresses in shared memory count from where that of the block begins.
-    base = of[0].shared if number & _SHARED != 0 else int64(0)
-    offset = int64(0)
-    while offset == 0 or offset < number >> _BYTES_SHIFT:
-        check(log, cell_of(log, base + value + offset), value + offset, who, when, number)
-        offset += to[0].unit
+    address = value + of[0].shared if number & _SHARED != 0 else value
+    if number >> _BYTES_SHIFT == to[0].unit:
+        word = array_at(int64, word_of(of[0].log, address))[0]
+        shared, linear = word & ~_PAIR == of[0].moment * (2 * _OWN), int64(own[0].linear)
+        written = word & ~_PAIR == of[0].moment * (2 * _OWN) + _OWN
+        first, second = word & _THREAD_MASK, word >> _SECOND_SHIFT & _THREAD_MASK
+        if number & 7 == READ:
+            if (written and first == linear) or (shared and first != linear and second != linear):
+                return
+        elif written and word & _PAIR == (int64(place) << _SECOND_SHIFT | linear):
+            return
+    follow(thread, place, value, address, number, done)
+
+
+def follow(thread: Any, place: Any, value: Any, address: Any, number: Any, done: Any) -> None:
+    """Checks an access of each of its locations."""
+    own = array_at(Thread, thread)
+    of = array_at(Block, own[0].block)
+    who = number_of(own[0].block) << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
+    when = of[0].moment << _MOMENT_SHIFT | int64(place)
+    kind = number & 7
+    if kind == CAS:
+        kind = int64(ATOMIC) if done != 0 else int64(ATOMIC_READ)
+    offset, unit = int64(0), array_at(Log, of[0].log)[0].unit
+    while offset < number >> _BYTES_SHIFT:
+        check(of[0].log, address + offset, value + offset, who, when, kind, number & _SHARED != 0)
+        offset += unit
+
+
+def number_of(block: Any) -> Any:
+    """The number of a block. They are counted as they are taken, x fastest."""
+    of = array_at(Block, block)
+    plane = int64(of[0].index_z) * of[0].grid_y + of[0].index_y
+    return plane * of[0].grid_x + of[0].index_x
+
+
+def tick(block: Any) -> None:
+    """A new moment of a block begins."""
+    of = array_at(Block, block)
+    if of[0].log != 0:
+        to = array_at(Log, of[0].log)
+        to[0].moments += 1
+        of[0].moment = to[0].moments
 
 
 def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -> None:
@@ -90,14 +129,14 @@ def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -
         call(to[0].full, log)
 
 
-def cell_of(log: Any, address: Any) -> Any:
-    """The address of a location's shadow cell."""
+def word_of(log: Any, address: Any) -> Any:
+    """The address of a location's word."""
     to = array_at(Log, log)
     page = address // PAGE
     at = page * HASH >> HASH_SHIFT & to[0].mask
     pages = array_at(int64, to[0].pages)
     shadow = pages[2 * at + 1] if pages[2 * at] == page else search(log, page)
-    return shadow + 8 * CELL_WORDS * ((address & (PAGE - 1)) >> to[0].unit_shift)
+    return shadow + 8 * ((address & (PAGE - 1)) >> to[0].unit_shift)
 
 
 def search(log: Any, page: Any) -> Any:
@@ -116,28 +155,49 @@ def search(log: Any, page: Any) -> Any:
     return pages[2 * at + 1]
 
 
-def check(log: Any, shadow: Any, address: Any, who: Any, when: Any, number: Any) -> None:
-    """Looks for a race of an access with those in the cell at `shadow`, and puts the access there."""
-    kind, block = number & 7, who >> _BLOCK_SHIFT
-    cell = array_at(int64, shadow)
-    if number & _SHARED != 0 and cell[10] != block + 1:
-        cell[0], cell[2], cell[4], cell[6], cell[8] = int64(0), int64(0), int64(0), int64(0), int64(0)
-        cell[10] = block + 1
+def check(log: Any, address: Any, shown: Any, who: Any, when: Any, kind: Any, shared: Any) -> None:
+    """Looks for a race of an access with those in the cell of a location, and puts the access there."""
+    place, to = word_of(log, address), array_at(Log, log)
+    index, words = (address & (PAGE - 1)) >> to[0].unit_shift, int64(PAGE) >> to[0].unit_shift
+    cell = array_at(int64, place + 8 * (words - index + CELL_WORDS * index))
+    block = who >> _BLOCK_SHIFT
+    if shared and cell[_USER] != block + 1:
+        for one in range(0, _SLOTS, 2):
+            cell[one] = int64(0)
+        cell[_USER] = block + 1
     at = -1
     if races(cell[0], cell[1], who, when):
         at = 0
-    if at < 0 and kind != READ:
+    if at < 0 and (kind == WRITE or kind == ATOMIC):
         at = racing(cell, 2, who, when)
-    if at < 0 and kind != ATOMIC:
+    if at < 0 and (kind == WRITE or kind == READ):
         at = racing(cell, 6, who, when)
+    if at < 0 and kind == WRITE:
+        at = racing(cell, 10, who, when)
     if at >= 0:
-        tell_access(log, address, cell[at], cell[at + 1])
-        tell_access(log, address, who, when)
+        tell_access(log, shown, cell[at], cell[at + 1])
+        tell_access(log, shown, who, when)
+    word, moment, linear = int64(0), when >> _MOMENT_SHIFT, who & _THREAD_MASK
     if kind == WRITE:
+        for one in range(2, _SLOTS, 2):
+            cell[one] = int64(0)
         cell[0], cell[1] = who, when
-        cell[2], cell[4], cell[6], cell[8] = int64(0), int64(0), int64(0), int64(0)
+        if when & _PLACE_MASK <= _THREAD_MASK:
+            word = moment * (2 * _OWN) + _OWN + ((when & _PLACE_MASK) << _SECOND_SHIFT) + linear
+    elif kind == READ:
+        remember(cell, 2, who, when)
+        known = is_of(cell, 2, moment) and is_of(cell, 4, moment)
+        if known and not (is_of(cell, 0, moment) or is_of(cell, 6, moment) or is_of(cell, 8, moment)):
+            first, second = cell[2] & _THREAD_MASK, cell[4] & _THREAD_MASK
+            word = moment * (2 * _OWN) + (second << _SECOND_SHIFT) + first
     else:
-        remember(cell, 2 if kind == READ else 6, who, when)
+        remember(cell, 6 if kind == ATOMIC else 10, who, when)
+    array_at(int64, place)[0] = word if at < 0 else int64(0)
+
+
+def is_of(cell: Any, one: Any, moment: Any) -> Any:
+    """Whether an access in a cell was made in this moment."""
+    return cell[one] != 0 and cell[one + 1] >> _MOMENT_SHIFT == moment
 
 
 def racing(cell: Any, one: Any, who: Any, when: Any) -> Any:
@@ -148,30 +208,30 @@ def racing(cell: Any, one: Any, who: Any, when: Any) -> Any:
 
 
 def remember(cell: Any, one: Any, who: Any, when: Any) -> None:
-    """Keeps a read or an atomic operation, if the two in the cell do not stand for it: of two blocks, or of one epoch."""
+    """Keeps a read or an atomic operation, if the two in the cell do not stand for it: of two blocks, or of one moment."""
     two = one + 2
-    block, epoch = who >> _BLOCK_SHIFT, when >> _BARRIERS_SHIFT
+    block, moment = who >> _BLOCK_SHIFT, when >> _MOMENT_SHIFT
     first, second = cell[one] >> _BLOCK_SHIFT, cell[two] >> _BLOCK_SHIFT
     if cell[one] == 0 or cell[one] == who:
         cell[one], cell[one + 1] = who, when
     elif cell[two] == 0 or cell[two] == who:
         cell[two], cell[two + 1] = who, when
-    elif first == block and cell[one + 1] >> _BARRIERS_SHIFT < epoch:
+    elif first == block and cell[one + 1] >> _MOMENT_SHIFT < moment:
         cell[one], cell[one + 1] = who, when
-    elif (second == block and cell[two + 1] >> _BARRIERS_SHIFT < epoch) or (first != block and second == first):
+    elif (second == block and cell[two + 1] >> _MOMENT_SHIFT < moment) or (first != block and second == first):
         cell[two], cell[two + 1] = who, when
 
 
 def races(first: Any, then: Any, who: Any, when: Any) -> Any:
-    """Whether nothing orders an earlier access and this one: another thread's, of another block or after the last barrier."""
+    """Whether nothing orders an earlier access and this one: another thread's, of another block or in the same moment."""
     return (
         first != 0
         and first != who
-        and (first >> _BLOCK_SHIFT != who >> _BLOCK_SHIFT or then >> _BARRIERS_SHIFT >= when >> _BARRIERS_SHIFT)
+        and (first >> _BLOCK_SHIFT != who >> _BLOCK_SHIFT or then >> _MOMENT_SHIFT == when >> _MOMENT_SHIFT)
     )
 
 
 def tell_access(log: Any, address: Any, who: Any, when: Any) -> None:
-    """An access that races: `done` of its event is the number of barriers."""
-    place, barriers = uint32(when & 0xFFFFFFFF), when >> _BARRIERS_SHIFT
-    tell(log, who >> _BLOCK_SHIFT, uint32(who & (_PRESENT - 1)), place, address, barriers)
+    """An access that races: `done` of its event is the moment."""
+    place, moment = uint32(when & _PLACE_MASK), when >> _MOMENT_SHIFT
+    tell(log, who >> _BLOCK_SHIFT, uint32(who & (_PRESENT - 1)), place, address, moment)
