@@ -55,7 +55,7 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
 
 @func
 def xoroshiro128p_jump(states: Any, index: Any) -> None:
-    """Lets `states[index]` go on by 2**64 numbers."""
+    """Lets `states[index]` go on by `2**64` numbers."""
     s0, s1 = uint64(0), uint64(0)
     for word in range(2):
         bits = uint64(_JUMP[0]) if word == 0 else uint64(_JUMP[1])
@@ -105,7 +105,7 @@ def _initialise(states: Any, seed: uint64, start: uint64) -> None:
 
 
 def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: Any = 0) -> DeviceNDArray:
-    """States for `n` threads, on the device: each 2**64 numbers behind the one before it.
+    """States for `n` threads, on the device: each `2**64` numbers behind the one before it.
 
     The first is `subsequence_start` such steps behind the one of `seed`.
     """

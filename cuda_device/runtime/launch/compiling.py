@@ -160,7 +160,7 @@ class Compiled:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters in order, with types as in typed IR, such as "array<float32, 1, C>"."""
+        """The parameters in order, with types as in typed IR, such as `array<float32, 1, C>`."""
         return _parameters(self.record)
 
     @property
@@ -651,7 +651,7 @@ def compile(
     the text states the types.
 
     Options: those of `@kernel`, and two more. With `launch_facts=True`, the code relies on facts that `launch` checks: every
-    array has at most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if the kernel writes to it, shares no
+    array has at most `2**30 - 2**16` elements, begins at a multiple of 16 bytes, and, if the kernel writes to it, shares no
     memory with another array. Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of
     C++, cannot be compiled in this way. With `by_address=True`, an interoperable function is
     `void f(void* a, void* b, void* result)` in C++: it takes the addresses of its arguments, followed by the address for its
