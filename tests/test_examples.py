@@ -193,18 +193,28 @@ def test_the_intrinsic_of_the_tour(tmp_path, stream, monkeypatch):
     execute(marked("test"), tmp_path, device=device)["test_lerp"](stream)
 
 
+def prose_of(page: pathlib.Path) -> str:
+    """The text of a page, or of the cells of a notebook that are text, without code."""
+    text = page.read_text()
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```$|`[^`\n]+`", "", text, flags=re.S | re.M)
+
+
 def heading_names(page: pathlib.Path) -> set[str]:
     """What links can name after `#`: the headings in small letters, without punctuation, with dashes for spaces."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-PAGES = sorted(path for folder in ("", "docs/**/", "benchmarks/") for path in ROOT.glob(f"{folder}*.md"))
+TRACKED = subprocess.run(["git", "ls-files", "*.md", "*.ipynb"], cwd=ROOT, capture_output=True, text=True).stdout
+PAGES = [ROOT / name for name in TRACKED.splitlines()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page):
-    for link in re.findall(r"\]\(([^):\s]+)\)", re.sub(r"```.*?```|`[^`\n]+`", "", page.read_text(), flags=re.S)):
+    for link in re.findall(r"\]\(([^):\s]+)\)", prose_of(page)):
         path, _, heading = link.partition("#")
         there = (page.parent / path) if path else page
         assert there.exists(), link
@@ -212,8 +222,11 @@ def test_links(page):
 
 
 def test_links_are_looked_for():
-    assert len(PAGES) > 8
+    assert {"README.md", "benchmarks/README.md", "docs/tour.md", "examples/notebooks/image-filter.ipynb"} <= {
+        str(page.relative_to(ROOT)) for page in PAGES
+    }
     assert "find-mistakes" in heading_names(GUIDE)
+    assert "](../photo.py)" in prose_of(ROOT / "examples" / "notebooks" / "image-filter.ipynb")
 
 
 # Benchmarks

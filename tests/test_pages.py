@@ -23,6 +23,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import HAS_GPU
@@ -190,6 +191,23 @@ def test_the_site_has_every_page():
     assert named == made | {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 
+def test_links_of_the_site():
+    """They stay in the site or become text; one to a file that does not exist is an error."""
+    exceptions = pytest.importorskip("mkdocs.exceptions")
+    namespace = runpy.run_path(str(DOCS / "mkdocs_hook.py"))
+
+    def shown(text, page):
+        return namespace["on_page_markdown"](text, SimpleNamespace(file=SimpleNamespace(src_uri=page)))
+
+    assert shown("[a](docs/guide.md#launch) ![b](docs/photo.jpg)", "index.md") == "[a](guide.md#launch) ![b](photo.jpg)"
+    assert shown("[the plot](../../benchmarks/kernels.svg)", "howto/debug.md") == "[the plot](../kernels.svg)"
+    assert shown("[`a`](../../README.md), [b](../mkdocs_hook.py), `x[0](y)`", "howto/debug.md") == (
+        "[`a`](../index.md), b, `x[0](y)`"
+    )
+    with pytest.raises(exceptions.PluginError, match="howto/debug.md has a link to guide.md, which does not exist"):
+        shown("[a](guide.md)", "howto/debug.md")
+
+
 def test_the_site(tmp_path):
     """It is built without warnings, and has the names that are made from the package."""
     pytest.importorskip("mkdocs")
@@ -197,7 +215,12 @@ def test_the_site(tmp_path):
     options = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run([sys.executable, "-m", "mkdocs", *options], cwd=DOCS.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert 'id="cuda_device.runtime.launch.launcher.launch"' in (tmp_path / "site" / "api.html").read_text()
+    text = (tmp_path / "site" / "api.html").read_text()
+    for name in ("runtime.launch.launcher.launch", "dask.spmd", "numba_compat.jit", "pytest_plugin.stream", "nvshmem"):
+        assert f'id="cuda_device.{name}"' in text, name
+    for row in ("thread_idx: Dim3", "lane_id: np.int32", "float32(value)", "smXX: SMSelector"):
+        assert f"<td><code>{row}</code></td>" in text, row
+    assert '<a href="requirements.html#thread-positioning">Thread Positioning</a>' in text
 
 
 def test_the_pictures_are_what_the_script_draws(update_golden):
