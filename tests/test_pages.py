@@ -16,9 +16,11 @@ import io
 import linecache
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ import pytest
 from conftest import HAS_GPU
 
 import cuda_device as device
+from cuda_device import __main__ as command_line
 from cuda_device.runtime.gpu import driver
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -157,6 +160,32 @@ def test_what_needs_more(page, tmp_path, monkeypatch):
         monkeypatch.setattr(driver, "available", lambda: False)
     run(wanted, tmp_path)
     compare(wanted)
+
+
+CPP = [match["text"] for page in PAGES for match in FENCE.finditer(page.read_text()) if match["language"] == "cpp"]
+
+
+@pytest.mark.parametrize("text", [text for text in CPP if re.search(r"__(device|global)__", text)])
+def test_cuda_cpp_compiles(text):
+    cuda_cpp = pytest.importorskip("cuda_cpp")  # which needs NVRTC, that compiles no launches
+    cuda_cpp.compile_cpp(re.sub(r".*<<<.*>>>.*", "", text))
+
+
+def test_commands_are_those_that_there_are(monkeypatch):
+    """Options of `python -m cuda_device` and extras of the package; files of the commands need not be there."""
+    ran, texts = (
+        [],
+        [page.read_text().replace("\\\n", " ") for page in (*DOCS.parent.glob("*.md"), *DOCS.rglob("*.md"))],
+    )
+    for name in ("_info", "_dump", "_build", "_cache"):
+        monkeypatch.setattr(command_line, name, ran.append)
+    commands = [command for text in texts for command in re.findall(r"^python -m cuda_device (.*)", text, re.M)]
+    assert [command_line.main(shlex.split(command, comments=True)) for command in commands] == [0] * len(ran)
+    extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {
+        extra for text in texts for names in re.findall(r"install '?\.\[([\w,]+)\]", text) for extra in names.split(",")
+    }
+    assert len(ran) == len(commands) > 2 and {"cu13", "test", "docs"} <= named <= set(extras)
 
 
 @pytest.mark.parametrize(
