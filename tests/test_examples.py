@@ -103,12 +103,17 @@ def test_a_wrong_photograph_fails(photo, monkeypatch, tmp_path, capsys):
 
 
 def test_the_program_in_readme(tmp_path):
+    plots, filters = pytest.importorskip("matplotlib.pyplot"), pytest.importorskip("scipy.ndimage")
     program = re.search(BLOCK, README.read_text(), re.S)["text"]
     (tmp_path / "program.py").write_text(program)
-    done = python("program.py", cwd=tmp_path)
+    done = python(*_STRICT, "program.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    numbers = [float(number) for number in re.findall(r"\d+", done.stdout)]
-    assert numbers == [0, 2, 4, 6, 8]
+    pixels = np.round(plots.imread(tmp_path / "photo.png")[..., :3] * 255)
+    photo, blurred = pixels[:, :512], pixels[:, 512:]
+    size = 2 * int(re.search(r"RADIUS = (\d+)", program)[1]) + 1
+    expected = filters.uniform_filter(photo.astype(float), (size, size, 1), mode="nearest")
+    assert np.abs(blurred - np.floor(expected + 1e-4)).max() <= 1
+    assert photo.shape == (600, 512, 3) and np.abs(blurred - photo).max() > 50
 
 
 def test_the_tour_names_what_is_there():
