@@ -289,7 +289,7 @@ def _cubin(work: Work) -> cubin.Cubin:
             try:
                 return _optimised_with_links(work)
             except (CompileError, CompilerBug) as error:  # what is wrong with the program will be said below
-                logs.say(logs.INFO, "%s calls what it is linked to, and inlines none of it: %s", job.name, error)
+                logs.say(logs.INFO, "%s calls linked code without inlining it: %s", job.name, error)
         return cubin.assemble(work["ptx"].text, job.target.architecture, work.inputs, **options)
     except CompileError as error:
         if error.location is NOWHERE:
@@ -546,7 +546,7 @@ def _recall(work: Work, last: str) -> bool:
     if _verifies():
         _make(work, KEY)
         if _program(work) != work.program:
-            raise CompilerBug(f"what is known of {work.job.name} on disk is not what it is")
+            raise CompilerBug(f"the cached record of {work.job.name} differs from what the compiler generates")
     if not _take(work, last, start):
         return False
     disk.count(hits=1, direct=1)

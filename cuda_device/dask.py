@@ -68,7 +68,8 @@ def launch(
     if not places or not made:
         what = "a Dask array" if not places else "an output"
         raise LaunchError(
-            f"the arguments of {f.__name__} lack {what}", "pass a dask.array, and output(dtype) for what it writes"
+            f"the arguments of {f.__name__} do not include {what}",
+            "pass a dask.array, and output(dtype) for what it writes",
         )
     first = args[places[0]]
     for i in places:
@@ -239,7 +240,7 @@ class WorkerRanks:
                 ) from None
             if data == _STOP:
                 raise LaunchError(
-                    f"rank {self.rank} waits for the ranks {missing}, of which one has failed",
+                    f"rank {self.rank} waits for the ranks {missing}, one of which has failed",
                     "look at the error of that rank",
                 )
             found, rank, given = pickle.loads(data)

@@ -3,7 +3,7 @@
 A user's mistake is an `Error`; its message names the place, the reason and a remedy. A mistake of this compiler is a
 `CompilerBug`, which is not an `Error`: it asks to be reported.
 
-    CompileError: uint8 has no room for the constant 300
+    CompileError: the constant 300 does not fit uint8
       at kernel.py:7:12, in brighten
          7 |     return pixel + 300
                         ^^^^^^^^^^^
@@ -226,7 +226,7 @@ class DeviceOnlyError(Error):
     @classmethod
     def of(cls, name: str) -> DeviceOnlyError:
         """The error for the entity called `name`."""
-        return cls(f"{name} is usable in device code only: call it from a function that a @kernel runs")
+        return cls(f"{name} can only be used in device code, that is, in a kernel or a function that a kernel calls")
 
 
 class CompilerBug(Exception):

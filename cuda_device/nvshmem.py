@@ -10,8 +10,8 @@
 
 `nvshmem.NAME` is the C++ function `nvshmem_NAME` or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers must point to elements
 of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes a few seconds the first
-time, and link-time optimisation inlines them. The package registers a kernel with NVSHMEM when it loads the kernel, and unregisters
-it when the process ends.
+time, and link-time optimisation inlines them. The package registers a kernel with NVSHMEM when it loads the kernel, and
+unregisters it when the process ends.
 
 Functions that wait for other processing elements (`barrier_all`, `wait_until`) need all blocks of a launch to run at the same
 time. Kernels that call NVSHMEM do not run on a CPU stream.

@@ -287,20 +287,20 @@ def variable_of_a_loop(x, m, out, bug):
 # Warps
 
 
-@reports("the lanes of a mask are integers from 0 to 31, not 32", thread=0)
+@reports("the lanes of a mask must be integers from 0 to 31, not 32", thread=0)
 def lane_of_a_mask(x, m, out, bug):
     mask = device.WarpMask(0x80000001)
     out[device.lane_id] = mask[31 + bug]  # here
 
 
-@reports("the lanes of a mask are integers from 0 to 31, not -1", thread=0)
+@reports("the lanes of a mask must be integers from 0 to 31, not -1", thread=0)
 def lane_to_put_into_a_mask(x, m, out, bug):
     mask = device.WarpMask(0)
     mask[x[0] - bug] = True  # here
     out[device.lane_id] = mask
 
 
-@reports("src_lane is an integer from 0 to 31, not 32", thread=31)
+@reports("src_lane must be an integer from 0 to 31, not 32", thread=31)
 def shuffle_from_no_lane(x, m, out, bug):
     lane = device.lane_id
     out[lane] = device.shfl_sync(-1, x[lane], lane + bug)  # here
@@ -327,7 +327,7 @@ def shuffle_across_the_mask(x, m, out, bug):
         out[lane] = device.shfl_xor_sync(0xFFFF, x[lane], 8 + 8 * bug)  # here
 
 
-@reports("delta is an integer from 0 to 31, not -1", thread=0)
+@reports("delta must be an integer from 0 to 31, not -1", thread=0)
 def shuffle_by_a_negative_distance(x, m, out, bug):
     out[device.lane_id] = device.shfl_up_sync(-1, x[device.lane_id], x[0] - bug)  # here
 

@@ -169,7 +169,7 @@ def test_what_does_not_fit_a_member_is_named(message, name, value):
 def test_a_nested_member_is_named_by_its_own_struct():
     with pytest.raises(TypeError, match=r"'Grid\.data' of shape"):
         Weighted.of({"data": values()[0].astype(np.float64), "n": 1}, values()[1])
-    with pytest.raises(TypeError, match="Grid lacks a value for 'n'"):
+    with pytest.raises(TypeError, match="Grid is missing a value for 'n'"):
         Weighted.of({"data": values()[0]}, values()[1])
 
 
@@ -190,7 +190,7 @@ def test_of_is_for_the_host():
     def k(x):
         Grid.of(x, 3)
 
-    with pytest.raises(device.CompileError, match="device code cannot call of: it is for the host"):
+    with pytest.raises(device.CompileError, match="device code cannot call of: it can only run on the host"):
         device.launch(k, values()[0], grid=1, block=1, stream=device.cpu_stream())
 
 

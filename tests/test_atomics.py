@@ -635,8 +635,8 @@ def test_types_that_an_operation_is_not_for(method):
             )
         else:
             text = refusal(A + call, name)
-            assert f"atomic {method} is not for {name}" in text
-            assert f"help: it is for {', '.join(TYPES[method])}" in text
+            assert f"atomic {method} does not support {name}" in text
+            assert f"help: it supports {', '.join(TYPES[method])}" in text
 
 
 @pytest.mark.parametrize("method", [*TYPES, "threadfence"])
@@ -653,7 +653,7 @@ def test_orders_and_scopes_that_there_are_not(method):
         assert f"memory={wrong}: there is no such memory order" in text
         assert "help: write one of 'relaxed', 'consume', 'acquire', 'release', 'acq_rel', 'seq_cst'" in text
     text = refusal(A + f"{call}scope='warp')")
-    assert "scope='warp': there is no such thread scope" in text
+    assert "scope='warp' is not a thread scope" in text
     assert "help: write one of 'system', 'device', 'block', 'thread'" in text
     assert "there is no such memory order" in refusal(A + f"{call}memory=ARRAY)", ARRAY=np.zeros(3))
     assert "memory must be a constant expression" in refusal(A + f"{call}memory=i)")
@@ -696,13 +696,13 @@ def test_only_numbers_that_something_reads_are_waited_for(stream):
     "body, message",
     [
         ("device.atomic_ref(i, 0)", "atomic_ref takes an array, not int32"),
-        ("device.atomic_ref(cells, 1.5)", "an index is an integer or a tuple of integers, not float 1.5"),
+        ("device.atomic_ref(cells, 1.5)", "an index must be an integer or a tuple of integers, not float 1.5"),
         ("device.atomic_ref(cells, (0, 1))", "1 axes, but there are 2 indices"),
         ("device.atomic_ref(cells)", "missing a required argument: 'index'"),
         (A + "a.add()", "missing a required argument: 'val'"),
         (A + "a.add(1, order='relaxed')", "got an unexpected keyword argument 'order'"),
         (A + "a.add(cells)", "takes a number, not array<int32, 1, C>"),
-        (A + "a.add(1 << 31)", "int32 has no room for the constant 2147483648"),
+        (A + "a.add(1 << 31)", "the constant 2147483648 does not fit int32"),
         (A + "a.add(1.5)", "1.5 is not an integer"),
         (A + "a.increment(1)", "has no attribute 'increment'"),
         (A + "a + 1", "is not defined"),
@@ -732,7 +732,7 @@ def test_methods_are_documented_and_device_only(method):
     function = getattr(device.AtomicInterface, method)
     assert function.__doc__
     arguments = [1] * {"load": 0, "notify_one": 0, "notify_all": 0, "cas": 2}.get(method, 1)
-    with pytest.raises(device.DeviceOnlyError, match=f"AtomicInterface.{method} is usable in device code only"):
+    with pytest.raises(device.DeviceOnlyError, match=f"AtomicInterface.{method} can only be used in device code"):
         function(None, *arguments)
 
 

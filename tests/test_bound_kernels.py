@@ -105,7 +105,7 @@ def test_a_function_of_other_parameters_is_refused(what, size):
 
 def test_other_mistakes():
     x, stream = np.zeros(4, np.int32), device.cpu_stream()
-    with pytest.raises(LaunchError, match="lacks an argument for 'x'"):
+    with pytest.raises(LaunchError, match="is missing an argument for 'x'"):
         fill_32(stream=stream)
     with pytest.raises(LaunchError, match="grid='no' is not a size of a grid"):
         fill.bind(grid=lambda *_: "no", block=1)(x, stream=stream)

@@ -162,7 +162,7 @@ def test_the_variant_for_the_arguments_and_the_gpu(folder):
             CallError, match="no variant of saxpy takes these arguments: .*'y'.*float64.*; .*'x'"
         ) as caught:
             saxpy.launch(2.0, mixed, y, grid=1, block=8, stream=stream)
-        assert caught.value.help == "build it for their types, too"
+        assert caught.value.help == "build the kernel for these types as well"
 
         gpu.attributes["COMPUTE_CAPABILITY_MAJOR"] = 7
         driver.properties.cache_clear()

@@ -92,8 +92,8 @@ def test_bounds_are_checked():
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ('device.cache_load(x, 0, "streaming")', "cache is one of ca, cg, cs, lu, cv, not 'streaming'"),
-        ('device.cache_store(x, 0, 1, "lu")', "cache is one of wb, cg, cs, wt, not 'lu'"),
+        ('device.cache_load(x, 0, "streaming")', "cache must be one of ca, cg, cs, lu, cv, not 'streaming'"),
+        ('device.cache_store(x, 0, 1, "lu")', "cache must be one of wb, cg, cs, wt, not 'lu'"),
         ("device.cache_load(x, 0, i)", "cache must be a constant expression"),
         ('device.cache_load(x, (0, 1), "cs")', "has 1 axes, but there are 2 indices"),
         ('device.cache_load(x, 0.5, "cs")', "an index is an integer or a tuple of integers"),

@@ -120,7 +120,7 @@ def test_bound_methods_of_constants(stream):
     ("function", "match"),
     [
         (lambda x: HOLDER(x), "object of the class Holder cannot be called"),
-        (lambda x: keyword_only(x), "lacks an argument for 'b'"),
+        (lambda x: keyword_only(x), "is missing an argument for 'b'"),
         (lambda x: keyword_only(x, 2), "takes 1 argument, not 2"),
         (lambda x: keyword_only(x, b=1, d=2), "no keyword parameter 'd'"),
         (lambda x: positional_only(x, b=1), "no keyword parameter 'b'"),
@@ -147,7 +147,7 @@ def test_wrong_calls_are_refused(function, match):
     ],
 )
 def test_our_own_functions_for_the_host(function):
-    refused(function, int, match=r"^device code cannot call \w+: it is for the host\n  at .*test_calls.py")
+    refused(function, int, match=r"^device code cannot call \w+: it can only run on the host\n  at .*test_calls.py")
 
 
 def test_asserts_that_pytest_has_rewritten(stream):

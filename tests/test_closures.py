@@ -538,7 +538,7 @@ def a_list_gets_a_function_that_captured_it(x):
         (differs_at_a_join, "on one path"),
         (captures_nothing_yet, "'y' of the enclosing function has no value yet"),
         (lambda x: (lambda a: a)(x, x), "takes 1 argument, not 2"),
-        (lambda x: (lambda a, b: a)(x), "lacks an argument for 'b'"),
+        (lambda x: (lambda a, b: a)(x), "is missing an argument for 'b'"),
         (lambda x: (lambda a: a)(b=x), "no keyword parameter 'b'"),
     ],
 )

@@ -176,9 +176,9 @@ def test_prepared_and_bound_launches(clusters):
 @pytest.mark.parametrize(
     ("cluster", "reason"),
     [
-        (16, "16 blocks along x, where 1 to 8 are possible\n  help: use smaller clusters"),
+        (16, "16 blocks along x; the allowed range is 1 to 8\n  help: use smaller clusters"),
         (0, "0 blocks along x"),
-        ((4, 4), "a cluster has 8 blocks at most"),
+        ((4, 4), "a cluster can have at most 8 blocks"),
         (3, r"grid=\(8, 1, 1\) is not a multiple of cluster=\(3, 1, 1\)"),
         ((1, 2), "is not a multiple of"),
         ("two", "is not a size of a cluster"),

@@ -301,7 +301,7 @@ def test_an_any_that_is_found_looks_no_further(stream):
         (lambda n: {k: 1 for k in (n, 1)}, "the keys of a dict are constants"),  # noqa: C420
         (lambda n: len({k: 1 for k in range(n)}), "length of a list or tuple must be known"),  # noqa: C420
         (lambda n: len({k: 1 for k in (1, 2) if k > n}), "on one path"),
-        (lambda n: [v for v in n], "cannot run over"),  # noqa: C416
+        (lambda n: [v for v in n], "cannot iterate over"),  # noqa: C416
     ],
 )
 def test_what_has_no_length_is_refused(function, match):

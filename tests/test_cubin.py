@@ -394,7 +394,7 @@ def test_wrong_ptx_is_a_bug_with_its_line(forced: str) -> None:
     with pytest.raises(CompilerBug) as error:
         assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
     text = str(error.value)
-    assert text.startswith(f"{forced} rejects our PTX for sm_90:\n")
+    assert text.startswith(f"{forced} rejects the generated PTX for sm_90:\n")
     assert "'.b33'" in text, "the assembler's own words"
     assert re.search(r"^ +11 \|     st\.global\.b33 \[%rd1\], 3;$", text, re.M), text
     assert "report it" in text

@@ -104,13 +104,13 @@ def test_what_a_kernel_reports_is_raised(client):
 def test_arguments_are_checked(client):
     x, z = da.zeros((4, 4), chunks=2, dtype=np.float32), da.zeros((4, 4), chunks=4, dtype=np.float32)
     for args, reason in (
-        ((1.0, np.zeros(3), dask.output(float32)), "the arguments of scale lack a Dask array"),
-        ((1.0, x, x), "the arguments of scale lack an output"),
+        ((1.0, np.zeros(3), dask.output(float32)), "the arguments of scale do not include a Dask array"),
+        ((1.0, x, x), "the arguments of scale do not include an output"),
         ((z, x, dask.output(float32)), "argument 1 has the chunks .* and argument 0 has"),
     ):
         with pytest.raises(LaunchError, match=reason):
             dask.launch(client, scale, *args)
-    with pytest.raises(LaunchError, match="launch starts a kernel, not"):
+    with pytest.raises(LaunchError, match="launch needs a kernel, not"):
         dask.launch(client, print, x, dask.output(float32))
 
 

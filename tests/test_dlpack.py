@@ -183,7 +183,11 @@ def test_pythons_numbers_are_builtin_and_numpys_are_not():
         (host.element_of_dtype, np.dtype(np.clongdouble), "complex256"),
         (host.element_of_dtype, np.dtype([("a", "U3")]), "<U3"),
         (host.element_of_dtype, np.dtype("U3"), "<U3"),
-        (host.element_of_dtype, np.dtype(">f4"), r"'>f4' has the other byte order: convert with \.astype\('float32'\)"),
+        (
+            host.element_of_dtype,
+            np.dtype(">f4"),
+            r"'>f4' is not in native byte order: convert with \.astype\('float32'\)",
+        ),
         (host.element_of_typestr, "<c32", "<c32"),
         (host.element_of_typestr, ">f4", "other byte order"),
         (host.element_of_typestr, "f4", "'f4' is invalid"),

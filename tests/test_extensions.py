@@ -312,7 +312,7 @@ def test_the_types_of_an_instruction_are_checked():
     def half(x: device.float16) -> device.float16: ...
 
     for function, name in ((vector, "mov.b64 $0, $1;"), (half, "llvm.nvvm.saturate.f")):
-        with pytest.raises(TypeError, match="is no number of"):
+        with pytest.raises(TypeError, match="is not a number of"):
             device.intrinsic(name)(function)
 
 

@@ -116,7 +116,7 @@ def test_a_block_with_too_many_threads_for_the_kernel(gpu):
         x[device.tid(1)] = 1
 
     launch(large, x, stream, block=(16, 8))
-    with pytest.raises(LaunchError, match=r"block=\(16, 9, 1\): large uses so many registers.* 128 threads at most"):
+    with pytest.raises(LaunchError, match=r"block=\(16, 9, 1\): large allows at most 128 threads per block"):
         launch(large, x, stream, block=(16, 9))
     assert gpu.names().count("cuLaunchKernel") == 1
 

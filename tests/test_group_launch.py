@@ -147,7 +147,7 @@ def test_an_interrupt_ends_the_waiting():
             {"g": cpu_group(1).arrays(4)},
         ),
         (r"rank 0 \(CPU\): block=2000", {"block": 2000}),
-        (r"rank 0 \(CPU\): scale lacks an argument for 'offset'", {"offset": None}),
+        (r"rank 0 \(CPU\): scale is missing an argument for 'offset'", {"offset": None}),
     ],
 )
 def test_what_cannot_be_launched_is_named_with_its_rank(message, arguments):
@@ -156,7 +156,7 @@ def test_what_cannot_be_launched_is_named_with_its_rank(message, arguments):
     block = given.pop("block")
     with pytest.raises(LaunchError, match=message):
         launch_group(group, scale, *filter(lambda value: value is not None, given.values()), grid=1, block=block)
-    with pytest.raises(LaunchError, match="launch starts a kernel, not the function"):
+    with pytest.raises(LaunchError, match="launch needs a kernel, not the function"):
         launch_group(group, scale.underlying, grid=1, block=1)
 
 

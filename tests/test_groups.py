@@ -152,7 +152,7 @@ def test_a_launch_takes_the_side_of_one_device():
 
 def test_what_is_no_group():
     for wrong, message in (
-        ([], "a group has at least one device"),
+        ([], "a group needs at least one device"),
         (["no"], "'no' is not a stream"),
     ):
         with pytest.raises(LaunchError, match=message):

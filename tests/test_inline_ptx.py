@@ -146,15 +146,18 @@ def wrong(source):
         ("device.ptx('bar.sync $0;')", "the template of ptx has $0, but there are 0 results and operands"),
         ("device.ptx('$ x;')", "the template of ptx has a lone dollar sign"),
         ("device.ptx('mov.u32 $1, $1;', i, result=device.int32)", "does not set its result $0"),
-        ("device.ptx('mov.u32 $0, 1;', result=device.int8)", "result of ptx is a number type of 16, 32 or 64 bits"),
-        ("device.ptx('mov.u32 $0, 1;', result=5)", "result of ptx is a number type of 16, 32 or 64 bits"),
+        (
+            "device.ptx('mov.u32 $0, 1;', result=device.int8)",
+            "the result of ptx must be a number type of 16, 32 or 64 bits",
+        ),
+        ("device.ptx('mov.u32 $0, 1;', result=5)", "the result of ptx must be a number type of 16, 32 or 64 bits"),
         ("device.ptx('exit;', device.int8(1))", "the operand 0 of ptx is int8"),
         ("device.ptx('exit;', (1, 2))", "registers hold numbers of 16, 32 or 64 bits"),
         ("device.ptx('exit;', volatile=False)", "ptx without a result does nothing"),
         ("device.ptx('ld.f32 $0, [$1];', x, result=device.float32, volatile=False)", "an array, which is memory"),
         ("device.ptx('exit;', memory=True)", "ptx: got an unexpected keyword argument 'memory'"),
         ("device.ptx()", "ptx: missing a required argument: 'template'"),
-        ("device.ptx(5)", "the template of ptx is a string, not 5"),
+        ("device.ptx(5)", "the template of ptx must be a string, not 5"),
     ],
 )
 def test_misuse_is_a_compile_error(source, reason):

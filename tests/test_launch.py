@@ -235,7 +235,7 @@ def test_arrays_are_what_their_hints_say(stream):
     for arguments, name in [
         ((stream.array(np.zeros(4)),), "x"), ((table,), "x"), ((2,), "x"), ((line, line), "y"), ((line, table, 1, table), "z"),
     ]:  # fmt: skip
-        with pytest.raises(device.LaunchError, match=f"'{name}' is of type .*the hint of the parameter says array<"):
+        with pytest.raises(device.LaunchError, match=f"'{name}' is of type .*the parameter's type hint is array<"):
             launch_once(stream, of_hints, *arguments)
 
 
@@ -317,19 +317,19 @@ def test_numbers_of_numpy_keep_their_type_where_a_hint_says_no_format(stream):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("a", 2.5, r"is 2.5, but the hint of the parameter says int\n  help: write int\(…\)"),
-        ("a", np.float32(3), r"is np.float32\(3.0\), but the hint of the parameter says int\n  help: write int"),
+        ("a", 2.5, r"is 2.5, but the parameter's type hint is int\n  help: write int\(…\)"),
+        ("a", np.float32(3), r"is np.float32\(3.0\), but the parameter's type hint is int\n  help: write int"),
         ("a", 1 << 31, "a Python int is 32 bits wide"),
-        ("b", np.int32(3), r"the hint of the parameter says int64\n  help: write int64"),
-        ("b", 1 << 63, "the hint of the parameter says int64, which has no room for it"),
-        ("c", np.float32(3), "the hint of the parameter says float64"),
-        ("c", 1j, "the hint of the parameter says float64"),
-        ("d", -1, "the hint of the parameter says uint8, which has no room for it"),
-        ("e", np.str_("x"), "the hint of the parameter says float16"),
-        ("f", np.complex64(3), r"the hint of the parameter says float\n  help: write float"),
-        ("f", (1.5,), "is of type tuple, but the hint of the parameter says float"),
-        ("f", np.zeros(3), "is of type .*, but the hint of the parameter says float"),
-        ("g", "x", "is of type str, but the hint of the parameter says complex"),
+        ("b", np.int32(3), r"the parameter's type hint is int64\n  help: write int64"),
+        ("b", 1 << 63, "which does not fit the parameter's type hint int64"),
+        ("c", np.float32(3), "the parameter's type hint is float64"),
+        ("c", 1j, "the parameter's type hint is float64"),
+        ("d", -1, "which does not fit the parameter's type hint uint8"),
+        ("e", np.str_("x"), "the parameter's type hint is float16"),
+        ("f", np.complex64(3), r"the parameter's type hint is float\n  help: write float"),
+        ("f", (1.5,), "is of type tuple, but the parameter's type hint is float"),
+        ("f", np.zeros(3), "is of type .*, but the parameter's type hint is float"),
+        ("g", "x", "is of type str, but the parameter's type hint is complex"),
     ],
     ids=str,
 )
@@ -353,11 +353,9 @@ def test_numbers_that_hints_do_not_say_are_refused(stream, name, value, message)
 
 
 def test_arguments_that_hints_do_not_say_are_refused_by_compile():
-    with pytest.raises(TypeError, match="'a' is of type float64, but the hint of the parameter says int"):
+    with pytest.raises(TypeError, match="'a' is of type float64, but the parameter's type hint is int"):
         device.compile(of_numbers, device.ArrayType(device.float64, 1), np.float64)
-    with pytest.raises(
-        TypeError, match="'x' is of type array<float64, 1, C>, but the hint of the parameter says array<"
-    ):
+    with pytest.raises(TypeError, match="'x' is of type array<float64, 1, C>, but the parameter's type hint is array<"):
         device.compile(of_hints, np.zeros(3))
 
 

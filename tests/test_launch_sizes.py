@@ -93,7 +93,7 @@ def test_a_kernels_own_parameter_of_that_name():
     [
         ({"grid": 1, "threads": 5, "block": 1}, "a launch takes grid or threads, not both"),
         ({"block": 1}, "a launch takes grid or threads, not neither"),
-        ({"grid": 1}, "a launch with grid needs block, too"),
+        ({"grid": 1}, "a launch with grid also needs block"),
         ({"grid": 1, "block": "best"}, "block='best' is not a size of a block"),
         ({"threads": 0, "block": 1}, "threads=0: 0 threads along x"),
         ({"threads": "all", "block": 1}, "threads='all' is not a number of threads"),

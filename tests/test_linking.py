@@ -301,8 +301,8 @@ def text_hint(x: "device.float32") -> "tuple[int, device.float64]": ...
 @pytest.mark.parametrize(
     ("stub", "match"),
     [
-        (no_hint, "lacks the type of its parameter 'x'"),
-        (no_result, "lacks the type of its result .-> None for void."),
+        (no_hint, "is missing the type of its parameter 'x'"),
+        (no_result, "is missing the type of its result .-> None for void."),
         (any_number, "cannot take .args"),
         (wrong_hint, "wrong_hint, x: "),
         (3, "@extern decorates a stub, not 3"),
@@ -505,7 +505,7 @@ def test_the_same_calls_for_a_gpu():
     [
         ("shifted(p, x[0])", "the argument 'by' of shifted is of type float32, not float64"),
         ("shifted(1, 2)", "the argument 'p' of shifted is of type pair"),
-        ("shifted(p)", "lacks an argument for 'by'"),
+        ("shifted(p)", "is missing an argument for 'by'"),
         ("shifted(p, 1, 2, 3)", "takes 3 arguments, not 4"),
         ("first_row(x)", "the argument 'x' of first_row is an array of 2 dimensions of float32"),
         ("store(y, (1, 2))", "may write to, and this one is read-only"),

@@ -406,13 +406,13 @@ def test_the_driver_gives_the_memory_of_large_shared_arrays():
     "arguments, message",
     [
         ("out[0], np.int32", "shape must be a constant expression"),
-        ("-1, np.int32", "shape is an int or a tuple of ints from 0 up, not -1"),
+        ("-1, np.int32", "shape must be a non-negative int or a tuple of non-negative ints, not -1"),
         ("(2, 2.5), np.int32", "shape is an int or a tuple of ints from 0 up"),
         ("4, 'nothing'", "dtype:"),
-        ("4, np.int32, 'K'", "order is 'C' or 'F', not 'K'"),
-        ("4, np.int32, align=3", "align: an alignment is a power of two up to 65536, not 3"),
-        ("4, np.int32, align=1 << 17", "align: an alignment is a power of two up to 65536, not 131072"),
-        ("4, np.int32, align=-0.0", "align: an alignment is a power of two up to 65536, not -0.0"),
+        ("4, np.int32, 'K'", "order must be 'C' or 'F', not 'K'"),
+        ("4, np.int32, align=3", "align: an alignment must be a power of two up to 65536, not 3"),
+        ("4, np.int32, align=1 << 17", "align: an alignment must be a power of two up to 65536, not 131072"),
+        ("4, np.int32, align=-0.0", "align: an alignment must be a power of two up to 65536, not -0.0"),
         ("[4, 2], np.int32", "shape cannot be a list"),
         ("4, np", "dtype: <module"),
         ("4", "missing a required argument: 'dtype'"),
@@ -441,7 +441,7 @@ def test_a_local_array_cannot_leave_its_function():
 
 def test_a_local_array_that_no_thread_has_room_for():
     text = refusal("@device.kernel\ndef k(out):\n    a = device.local_array((1 << 16) + 1, np.float64)\n")
-    assert "a local array has 524296 bytes: a thread has 524288 at most" in text
+    assert "a local array has 524296 bytes; the limit is 524288 per thread" in text
 
 
 def test_the_type_of_an_array_may_be_made_where_it_is_used(stream):

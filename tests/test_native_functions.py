@@ -219,9 +219,12 @@ def test_recursion_and_atomics():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((np.zeros(2), 1), "'x' is of type array<float64, 1, C>, and it was compiled for array<float32, 1, strided"),
+        (
+            (np.zeros(2), 1),
+            "'x' is of type array<float64, 1, C>, but the kernel was compiled for array<float32, 1, strided",
+        ),
         ((np.zeros(2, np.float32), "a"), "'k' is"),
-        ((np.zeros(2, np.float32),), "f lacks an argument for 'k'"),
+        ((np.zeros(2, np.float32),), "f is missing an argument for 'k'"),
         ((np.zeros((2, 2), np.float32), 1), "'x' is of type array<float32, 2, C>"),
     ],
 )
@@ -277,7 +280,9 @@ def test_what_cannot_be_compiled_for_the_host():
             device.compile(f, float, target="host", output="object")
     function = device.func(interop=True)(waits)
     for target, output in (("host", "cubin"), ("sm_90", "object"), ("sm_90", "callable")):
-        with pytest.raises(ValueError, match=f"output='{output}': for target='{target}' there are"):
+        with pytest.raises(
+            ValueError, match=f"output='{output}' is not available for target='{target}': choose one of"
+        ):
             device.compile(function, float, target=target, output=output)
     with pytest.raises(device.CompileError, match="whose memory would not be kept alive") as caught:
         native(lambda x: x, FLOATS)

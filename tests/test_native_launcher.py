@@ -407,7 +407,7 @@ def test_parameters_that_have_no_name_outside(gpu):
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        ((), {}, "lacks an argument for 'a'"),
+        ((), {}, "is missing an argument for 'a'"),
         ((1, 2), {}, "takes 3 arguments, not 4"),
         ((1,), {"a": 1}, "two values"),
         ((), {"b": 1}, "no parameter 'b'"),

@@ -371,7 +371,7 @@ def test_missing_libdevice(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(CompileError, match=r"libdevice") as error:
         libdevice.file()
-    assert "pip install cuda_device[cu13]" in str(error.value)
+    assert "pip install 'cuda-device[cu13]'" in str(error.value)
 
 
 # ---- our mistakes

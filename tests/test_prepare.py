@@ -137,7 +137,7 @@ def test_what_launch_refuses_is_refused_at_once(stream):
     ):
         with pytest.raises(device.LaunchError, match=reason):
             device.prepare(add, x, y, stream=stream.stream, **wrong)
-    with pytest.raises(device.LaunchError, match="lacks an argument for 'y'"):
+    with pytest.raises(device.LaunchError, match="is missing an argument for 'y'"):
         prepared(stream, x)
     with pytest.raises(device.LaunchError, match="not a kernel|starts a kernel"):
         device.prepare(print, grid=1, block=1)

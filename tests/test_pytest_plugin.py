@@ -151,7 +151,7 @@ def test_target(run):
         [
             "cuda_device: cpu, sm_75, sm_90",
             "*CompileError: for sm_75, which --target names: reduce_add_sync needs sm_80 or later*",
-            "*help: ask target(provides(sm80)) first*",
+            "*help: test target(provides(sm80)) first*",
         ]
     )
     run(reduces, "--cuda-device=cpu").assert_outcomes(passed=1)

@@ -232,7 +232,7 @@ def test_of_arrays_is_pythons(stream, function):
         (lambda i: TABLE["c"], "no key 'c'"),
         (lambda i: Flag(i), "must be a constant"),
         (lambda i: Pair(1, 2, 3), "has 2 members, not 3"),
-        (lambda i: Pair(b=i), "lacks a value for 'a'"),
+        (lambda i: Pair(b=i), "is missing a value for 'a'"),
         (lambda i: Pair(1, c=i), "has no member 'c'"),
         (lambda i: min(()), "of nothing"),
         (lambda i: min(i, 2, default=3), "default with one argument"),

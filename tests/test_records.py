@@ -508,7 +508,7 @@ def lost(x: Any) -> None:
 
 
 def test_errors() -> None:
-    assert "2 values for 3 elements" in refused(too_few, BODY)
+    assert "cannot assign 2 values to 3 elements" in refused(too_few, BODY)
     assert "the array is read-only" in refused(lost, BODY)
     assert "no member 'nothing'" in refused(lambda x: x[0].nothing, PACKED)
     assert "its members are a, b, c, d" in refused(lambda x: x[0]["nothing"], PACKED)

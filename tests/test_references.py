@@ -459,7 +459,7 @@ ERRORS = [
     ("locks[0].n.add(1, out[0])", "memory must be a constant expression", "a literal"),
     ("locks[0].n.add(1, scope=out[0])", "scope must be a constant expression", "a literal"),
     ("locks[0].n.increment()", "has no attribute 'increment'", ""),
-    ("device.atomic_ref(locks, 0)", "Lock has atomic members, and cannot be the content of an atomic", ""),
+    ("device.atomic_ref(locks, 0)", "Lock has atomic members, so it cannot be the content of an atomic", ""),
     ("fixed[0].n.load()", "the array is read-only", "can be written"),
     ("fixed[0].data = 1", "the array is read-only", "can be written"),
     ("fixed[0].take()", "the array is read-only", "can be written"),
@@ -473,7 +473,7 @@ ERRORS = [
         "an atomic of int32 in local memory",
         "",
     ),
-    ("if locks[0]: pass", "neither true nor false", ""),
+    ("if locks[0]: pass", "has no truth value", ""),
 ]
 
 

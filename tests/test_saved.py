@@ -215,7 +215,7 @@ def test_constants_may_be_left_out_and_not_be_others(gpu):
     (x,) = arrays(gpu, 1)
     made.launch(x, 3, grid=1, block=8, stream=gpu.stream)
     made.launch(x, grid=1, block=8, stream=gpu.stream)
-    with pytest.raises(CallError, match="'count' is 4, and the kernel was compiled for 3") as caught:
+    with pytest.raises(CallError, match="'count' is 4, but the kernel was compiled for 3") as caught:
         made.launch(x, 4, grid=1, block=8, stream=gpu.stream)
     assert "build the kernel for this value" in caught.value.help
 
@@ -228,11 +228,11 @@ def test_arrays_that_are_read_only_fit_where_others_do(gpu):
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"x": "float64"}, "'x' is of type array<float64, 1, C>, and it was compiled for array<float32, 1, C>"),
+        ({"x": "float64"}, "'x' is of type array<float64, 1, C>, but the kernel was compiled for array<float32, 1, C>"),
         ({"a": 2 + 1j}, "'a' is .2.1j., but .*float32"),
         ({"a": np.float64(2)}, "'a' is .*, but .*float32"),
         ({"n": 2**40}, "'n' is 1099511627776"),
-        ({"n": None}, "'n' is of type none, and it was compiled for int"),
+        ({"n": None}, "'n' is of type none, but the kernel was compiled for int"),
         ({"m": 3}, "saxpy has no parameter 'm'"),
     ],
 )

@@ -180,7 +180,9 @@ def test_less_where_there_is_no_memory(gpu, caplog):
 
 def test_what_was_asked_for_is_given_or_refused(gpu):
     gpu.most_stack = 10_000
-    with pytest.raises(LaunchError, match="stack_size=65536: this GPU cannot give each thread as much stack") as caught:
+    with pytest.raises(
+        LaunchError, match="stack_size=65536: this GPU cannot give each thread that much stack"
+    ) as caught:
         launched(kernel_of("n", stack_size=64 * KIB))
     assert "CUDA_ERROR_OUT_OF_MEMORY" in str(caught.value)
     assert "cuLaunchKernel" not in gpu.names()

@@ -120,7 +120,7 @@ def test_structs_are_immutable_values():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "lacks a value for 'x'"),
+        ((), "is missing a value for 'x'"),
         ((1, 2, 3), "2 members, not 3"),
         (("a",), "Point.x is of type float32"),
         ((1, 2, {"x": 3}), "got two values for 'x'"),
@@ -360,7 +360,7 @@ def test_structured_dtypes_of_numpy_are_structs(stream):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("Point()", "lacks a value for 'x'"),
+        ("Point()", "is missing a value for 'x'"),
         ("Point(1, 2, 3)", "2 members, not 3"),
         ("Point(x[0], np.float64(1))", "Point.y is of type float32"),
         ("Point(1).z", "no member 'z'"),

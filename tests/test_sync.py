@@ -184,7 +184,7 @@ def no_function(out):
 
 @pytest.mark.parametrize(
     ("kernel", "reason"),
-    [(no_answer, "pred of syncthreads_count gives None, not a bool"), (no_function, "cannot be called")],
+    [(no_answer, "pred of syncthreads_count returns None, not a bool"), (no_function, "cannot be called")],
 )
 def test_misuse_is_a_compile_error(kernel, reason):
     with pytest.raises(CompileError, match=re.escape(reason)):

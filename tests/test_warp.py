@@ -784,7 +784,10 @@ def test_reductions_need_sm_80():
     with pytest.raises(CompileError) as caught:
         device.compile(wrong("x[i] = device.reduce_max_sync(-1, i)"), np.zeros(32), target="sm_75", output="ptx")
     assert "reduce_max_sync needs sm_80 or later, and this is compiled for sm_75" in str(caught.value)
-    assert "ask target(provides(sm80)) first, and exchange values with shfl_xor_sync there" in caught.value.help
+    assert (
+        "test target(provides(sm80)) first, and exchange values with shfl_xor_sync on other targets"
+        in caught.value.help
+    )
     kernel = wrong("x[i] = device.reduce_max_sync(-1, x[i])")
     for type, instruction in ((np.int32, "redux.sync.max.s32"), (np.uint8, "redux.sync.max.u32")):
         text = device.compile(kernel, np.zeros(32, type), target="sm_80", output="ptx").code
@@ -823,19 +826,19 @@ def wrong(source):
         ("x[i] = device.shfl_sync(True, x[i], 0)", "a mask is an integer"),
         ("device.syncwarp(x)", "a mask is an integer"),
         ("device.syncwarp()", "syncwarp: missing a required argument"),
-        ("x[i] = device.shfl_sync(-1, x[i], 32)", "src_lane is an integer from 0 to 31, not 32"),
-        ("x[i] = device.shfl_up_sync(-1, x[i], -1)", "delta is an integer from 0 to 31, not -1"),
-        ("x[i] = device.shfl_xor_sync(-1, x[i], 1.5)", "flag is an integer from 0 to 31"),
+        ("x[i] = device.shfl_sync(-1, x[i], 32)", "src_lane must be an integer from 0 to 31, not 32"),
+        ("x[i] = device.shfl_up_sync(-1, x[i], -1)", "delta must be an integer from 0 to 31, not -1"),
+        ("x[i] = device.shfl_xor_sync(-1, x[i], 1.5)", "flag must be an integer from 0 to 31"),
         ("device.shfl_sync(-1, x, 0)", "lanes exchange numbers"),
         ("device.shfl_sync(-1, (), 0)", "lanes exchange numbers"),
         ("device.match_any_sync(-1, 'word')", "lanes exchange numbers"),
         ("device.shfl_sync(-1, (x[i], x[i], x[i]), 0)", "more than 16 bytes"),
-        ("device.any_sync(-1, noop)", "pred of any_sync gives None, not a bool"),
-        ("device.any_sync(-1, one)", "lacks an argument for 'x'"),
+        ("device.any_sync(-1, noop)", "pred of any_sync returns None, not a bool"),
+        ("device.any_sync(-1, one)", "is missing an argument for 'x'"),
         ("device.any_sync(-1, x)", "cannot be called"),
         ("x[i] = device.reduce_add_sync(-1, x[i])", "reduce_add_sync takes integers of 32 bits, not float64"),
         ("x[i] = device.reduce_or_sync(-1, len(x))", "reduce_or_sync takes integers of 32 bits"),
-        ("x[i] = device.WarpMask(7)[32]", "the lanes of a mask are integers from 0 to 31, not 32"),
+        ("x[i] = device.WarpMask(7)[32]", "the lanes of a mask must be integers from 0 to 31, not 32"),
         ("x[i] = device.WarpMask(1.5)", "a mask is an integer"),
     ],
 )

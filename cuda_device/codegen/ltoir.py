@@ -284,7 +284,7 @@ def _atomic(to: Translation, match: re.Match[str]) -> list[str]:
     """An atomic access. A sequentially consistent one has a fence before it."""
     what, type, order = match["what"], match["type"], match["order"]
     if what == "cmpxchg" and type == "i8":
-        raise CompileError("LTO-IR has no atomics of 8 bits", help="use 16 bits or more, or compile to PTX")
+        raise CompileError("LTO-IR does not support 8-bit atomics", help="use 16 bits or more, or compile to PTX")
     before = [f"fence{match['sync']} seq_cst"] if order == "seq_cst" else []
     if order == "seq_cst":
         order = "release" if what == "store" else "acquire"
@@ -338,7 +338,9 @@ def _call(to: Translation, match: re.Match[str]) -> list[str]:
 
 
 def _refuse(_: Translation, match: re.Match[str]) -> list[str]:
-    raise CompileError(f"LTO-IR has no {match['what']} of bfloat16", help="compute in float32, or compile to PTX")
+    raise CompileError(
+        f"LTO-IR does not support {match['what']} of bfloat16", help="compute in float32, or compile to PTX"
+    )
 
 
 _Rule = str | Callable[[Translation, re.Match[str]], list[str] | None]
@@ -448,7 +450,7 @@ def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Ma
     if not identity():
         raise CompileError(
             "LTO-IR needs libNVVM, which is not on this machine",
-            help="pip install cuda_device[cu13], or install a CUDA toolkit and set CUDA_HOME",
+            help="pip install 'cuda-device[cu13]', or install a CUDA toolkit and set CUDA_HOME",
         )
     from cuda.bindings import nvvm
 
@@ -471,7 +473,7 @@ def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Ma
         try:
             nvvm.compile_program(program, len(words), words)
         except nvvm.nvvmError as error:
-            raise CompilerBug(f"libNVVM refuses the module: {_log(program)}") from error
+            raise CompilerBug(f"libNVVM rejects the module: {_log(program)}") from error
         code = bytearray(nvvm.get_compiled_result_size(program))
         nvvm.get_compiled_result(program, code)
         return bytes(code)

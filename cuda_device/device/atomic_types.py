@@ -24,13 +24,13 @@ def check(dtype: model.Type) -> None:
     """Raises `TypeError` for what no atomic can hold."""
     name = dtype.name if isinstance(dtype, model.Struct) else str(dtype)
     if has_identity(dtype):
-        raise TypeError(f"{name} has atomic members, and cannot be the content of an atomic: name one of them")
+        raise TypeError(f"{name} has atomic members, so it cannot be the content of an atomic: name one of its members")
     kind = isinstance(dtype, (model.Number, model.Vector, model.Struct, model.Tuple))
     if not kind or not all(isinstance(leaf, model.Number) for leaf in leaves(dtype)):
         raise TypeError(f"an atomic holds a number, vector, struct or tuple, not {name}")
     size = size_of(dtype)
     if size > WIDEST:
-        raise TypeError(f"an atomic holds {WIDEST} bytes at most, but {name} has {size}")
+        raise TypeError(f"an atomic holds at most {WIDEST} bytes, but {name} has {size}")
     if size & (size - 1) or not leaves(dtype):
         raise TypeError(f"{name} has {size} bytes, but machines access 1, 2, 4, 8 or 16 at once")
 

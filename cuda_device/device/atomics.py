@@ -242,7 +242,7 @@ def _choice(known: Known, kind: type[Choice], name: str, allowed: Sequence[Choic
     value = constant_of(known, name)
     if not isinstance(value, str) or value not in list(kind):
         raise CompileError(
-            f"{name}={value!r}: there is no such {what.split(' for ')[0]}",
+            f"{name}={value!r} is not a {what.split(' for ')[0]}",
             help=f"write one of {', '.join(repr(str(each)) for each in kind)}",
         )
     if value not in allowed:
@@ -266,7 +266,7 @@ def _atomic_type(known: Known, name: str) -> model.Type:
             _check_alignment(known, align, dtype)
             return dtype
     raise CompileError(
-        f"AtomicInterface.{name} is for atomics, not for {known}", help="make one: atomic_ref(array, index)"
+        f"AtomicInterface.{name} works on an atomic, not on {known}", help="make one: atomic_ref(array, index)"
     )
 
 
@@ -281,7 +281,7 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     if not isinstance(type, model.Array):
         raise CompileError(
             f"atomic_ref takes an array, not {array}",
-            help="write atomic_ref(x, i), of an element that x has",
+            help="write atomic_ref(x, i) for the element i of an array x",
         )
     if type.readonly:
         raise CompileError(f"the array is read-only: {type}", help="pass an array that can be written")
@@ -299,7 +299,7 @@ def index_type(array: model.Array, index: Known, name: str) -> model.Type:
     for each in indices:
         if not model.is_index(each):
             raise CompileError(
-                f"an index is an integer or a tuple of integers, not {index}",
+                f"an index must be an integer or a tuple of integers, not {index}",
                 help=f"write {name}(x, i), or {name}(x, (i, j))",
             )
     if len(indices) != array.ndim:
@@ -401,12 +401,12 @@ class _Method:
         """Refuses what the operation is not for."""
         if self.types and dtype not in self.types:
             raise CompileError(
-                f"atomic {self.name} is not for {dtype}", help=f"it is for {', '.join(map(str, self.types))}"
+                f"atomic {self.name} does not support {dtype}", help=f"it supports {', '.join(map(str, self.types))}"
             )
         if size_of(dtype) > self.most:
             raise CompileError(
-                f"atomic {self.name} is for values of up to {self.most} bytes, but {dtype} has {size_of(dtype)}",
-                help="load and store are for 16 bytes; guard larger changes with a lock",
+                f"atomic {self.name} supports values of up to {self.most} bytes, but {dtype} has {size_of(dtype)}",
+                help="load and store support 16 bytes; protect other operations with a lock",
             )
 
     def instead(self, dtype: model.Type) -> Callable[..., Any] | None:

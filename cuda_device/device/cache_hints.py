@@ -48,7 +48,7 @@ def _infer(name: str, array: Known, index: Known, cache: Known, hints: Sequence[
     hint, type = constant_of(cache, "cache"), array.type
     if hint not in hints:
         raise CompileError(
-            f"cache is one of {', '.join(hints)}, not {hint!r}", help="write 'cs' for streaming, for example"
+            f"cache must be one of {', '.join(hints)}, not {hint!r}", help="write 'cs' for streaming, for example"
         )
     if not isinstance(type, Array) or type.space is not Space.GLOBAL:
         raise CompileError(f"{name} takes an array in global memory, not {array}", help="index it: x[i]")

@@ -60,7 +60,7 @@ def _infer_shared(arguments: Sequence[Known]) -> Typed:
         raise CompileError(f"cluster_shared takes a shared array, not {known}", help="pass what shared_array returned")
     if not isinstance(rank.type, Number) or not rank.type.is_integer:
         raise CompileError(
-            f"rank is a number of a block, an integer, not {rank}", help="pass 0, or block_rank ^ 1, for example"
+            f"rank must be the number of a block, an integer, not {rank}", help="pass 0, or block_rank ^ 1, for example"
         )
     return Typed(of_type(replace(array, space=Space.GENERIC)), ((0, array), (1, INT32)))
 
@@ -99,7 +99,7 @@ def _of_clusters(row: Intrinsic) -> Intrinsic:
 
     def infer(arguments: Sequence[Known]) -> Typed:
         *given, machine = arguments
-        require(row.name, machine, sm90, "let the blocks meet in global memory there")
+        require(row.name, machine, sm90, "synchronise the blocks through global memory on other targets")
         return row.infer(given)
 
     return replace(row, infer=infer, asks_target=True)

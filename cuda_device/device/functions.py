@@ -136,13 +136,15 @@ _KEYWORDS = {
     "fastmath": _Keyword(_is_fastmath, f"True, False, or a set of names from {', '.join(FASTMATH)}"),
     "lineinfo": _Keyword(_is_bool, "True or False"),
     "debug": _Keyword(_is_bool, "True or False"),
-    "max_threads": _Keyword(_is_int(1, 1024), "the most threads of a block, from 1 to 1024", for_kernels=True),
+    "max_threads": _Keyword(
+        _is_int(1, 1024), "the maximum number of threads in a block, from 1 to 1024", for_kernels=True
+    ),
     "min_blocks": _Keyword(_is_int(1, 32), "a number of blocks from 1 to 32", for_kernels=True),
     "max_registers": _Keyword(_is_int(16, 255), "a number of registers from 16 to 255", for_kernels=True),
     "stack_size": _Keyword(_is_int(1, _MOST_STACK), f"a number of bytes from 1 to {_MOST_STACK}", for_kernels=True),
     "cluster": _Keyword(
         lambda value: _cluster(value) is not None,
-        "the blocks of a cluster, at most 8: an int or a tuple of one to three ints",
+        "the number of blocks in a cluster, at most 8: an int or a tuple of one to three ints",
         for_kernels=True,
     ),
 }
@@ -159,7 +161,7 @@ def with_options(
     changes = dict(keywords)
     for name, value in keywords.items():
         if name not in names:
-            raise TypeError(f"{who} has no keyword {name!r}: there are {', '.join((*others, *names))}")
+            raise TypeError(f"{who} has no option {name!r}; the options are {', '.join((*others, *names))}")
         if not _KEYWORDS[name].fits(value):
             raise TypeError(f"{who}({name}=…) takes {_KEYWORDS[name].wanted}, not {value!r}")
         if name == "fastmath":
@@ -170,7 +172,7 @@ def with_options(
         changes.setdefault("level", 0)
     changed = replace(options, **changes)  # type: ignore[arg-type]
     if changed.min_blocks and not changed.max_threads:
-        raise TypeError(f"{who}(min_blocks=…) says how many blocks of max_threads=… threads: give that, too")
+        raise TypeError(f"{who}(min_blocks=…) is the number of blocks of max_threads=… threads: give max_threads, too")
     return changed
 
 
@@ -299,7 +301,7 @@ class Kernel(DecoratedFunction):
     def __getitem__(self, _: object) -> NoReturn:
         """Refuses numba-cuda's and Triton's way to launch."""
         name = self.underlying.__name__
-        raise TypeError(f"a kernel is not indexed: start it with launch({name}, …, grid=…, block=…)")
+        raise TypeError(f"a kernel cannot be indexed: start it with launch({name}, …, grid=…, block=…)")
 
     def timings(self) -> dict[str, float]:
         """Returns the seconds that each compiler stage took for the newest variant; empty before the first launch.
@@ -377,7 +379,7 @@ def links_of(given: Any, who: str) -> tuple[Any, ...]:
 
 def _check_function(function: object, decorator: str, interop: bool) -> FunctionType:
     if isinstance(function, (Func, Kernel)):
-        raise TypeError(f"{function!r} is decorated already: a function is either a @func or a @kernel")
+        raise TypeError(f"{function!r} is already decorated; a function can be a @func or a @kernel, not both")
     if isinstance(function, (staticmethod, classmethod)):
         kind = type(function).__name__
         remedy = f"write @staticmethod above @{decorator}" + (", and name the class" if kind == "classmethod" else "")
@@ -556,7 +558,7 @@ def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
     for name in (*parameter_names(stub.__code__), "return"):
         if name not in hints:
             what = "type of its result (-> None for void)" if name == "return" else f"type of its parameter {name!r}"
-            raise TypeError(f"{shown} lacks the {what}, which C++ needs")
+            raise TypeError(f"{shown} is missing the {what}, which C++ needs")
         try:
             type = exchanged(type_of_hint(hints[name]))
             representation(type)

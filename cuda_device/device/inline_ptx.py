@@ -65,7 +65,9 @@ def results_of(result: object) -> tuple[Number, ...]:
     found = tuple(host_number_of(kind) if isinstance(kind, type) else None for kind in kinds)
     for number, kind in zip(found, kinds, strict=True):
         if number is None or not is_register(number):
-            raise TypeError(f"result of ptx is a number type of 16, 32 or 64 bits, or a tuple of these, not {kind!r}")
+            raise TypeError(
+                f"the result of ptx must be a number type of 16, 32 or 64 bits, or a tuple of these, not {kind!r}"
+            )
     return found  # type: ignore[return-value]
 
 
@@ -155,7 +157,7 @@ class MachineInstruction(Extern):
         for name, type in zip((*parameter_names(underlying.__code__), "return"), types, strict=True):
             if not is_register(type) or (is_llvm and type in (INT16, UINT16, FLOAT16, BFLOAT16)):
                 widths = "32 or 64" if is_llvm else "16, 32 or 64"
-                raise TypeError(f"{self.__qualname__}, {name}: {type} is no number of {widths} bits")
+                raise TypeError(f"{self.__qualname__}, {name}: {type} is not a number of {widths} bits")
         if not is_llvm and (reason := wrong_operand(instruction, 1, len(self.parameters))):
             raise ValueError(f"the instruction of {self.__qualname__} {reason}")
 

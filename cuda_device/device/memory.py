@@ -59,7 +59,7 @@ def dynamic_shared_array() -> Any:
 
 # CUDA's limit for the local memory of a thread.
 _MOST_LOCAL_BYTES = 512 << 10
-_SIZED_AT_LAUNCH = "the size of dynamic_shared_array() is given to launch: shared=…"
+_SIZED_AT_LAUNCH = "pass the size of dynamic_shared_array() to launch as shared=…"
 
 
 def _infer_array(space: Space) -> Infer:
@@ -73,12 +73,12 @@ def _infer_array(space: Space) -> Infer:
         layout = {"C": Layout.C, "F": Layout.F}.get(str(constant_of(order, "order")))
         if layout is None:
             raise CompileError(
-                f"order is 'C' or 'F', not {order.python!r}", help="write order='C' or order='F', or leave it out"
+                f"order must be 'C' or 'F', not {order.python!r}", help="write order='C' or order='F', or leave it out"
             )
         boundary = max(_alignment(constant_of(align, "align"), element), alignment_of_hint(hint))
         if space is Space.LOCAL and math.prod(extents) * size_of(element) > _MOST_LOCAL_BYTES:
             raise CompileError(
-                f"a local array has {math.prod(extents) * size_of(element)} bytes: a thread has {_MOST_LOCAL_BYTES} at most",
+                f"a local array has {math.prod(extents) * size_of(element)} bytes; the limit is {_MOST_LOCAL_BYTES} per thread",
                 help="use a part of an array that the kernel takes as an argument",
             )
         return Typed(Known(Array(element, len(extents), layout, space=space, small=True)), settings=(extents, boundary))
@@ -91,7 +91,7 @@ def _shape(shape: object) -> tuple[int, ...]:
     for extent in extents:
         if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
             raise CompileError(
-                f"shape is an int or a tuple of ints from 0 up, not {shape!r}",
+                f"shape must be a non-negative int or a tuple of non-negative ints, not {shape!r}",
                 help="write a length, or a tuple of the lengths of all axes",
             )
     return extents

@@ -277,7 +277,7 @@ def _bits(x: Any, name: str) -> tuple[int, Number]:
     value = int(x)
     if not number.low <= value <= number.high:
         wide = "int64" if -(1 << 63) <= value < 1 << 63 else "uint64"
-        raise OverflowError(f"a Python int counts as 32 bits, which have no room for {value}: write {wide}({value})")
+        raise OverflowError(f"a Python int has 32 bits in device code, and {value} does not fit: write {wide}({value})")
     return value & ((1 << number.bits) - 1), number
 
 

@@ -94,7 +94,7 @@ def _infer_axes(arguments: Sequence[Known]) -> Typed:
     ndims = constant_of(arguments[0], "ndims")
     if not isinstance(ndims, int) or isinstance(ndims, bool) or ndims not in (1, 2, 3):
         raise CompileError(
-            f"ndims is 1, 2 or 3, not {ndims!r}", help="write tid(1) for one integer, tid(2) or tid(3) for a tuple"
+            f"ndims must be 1, 2 or 3, not {ndims!r}", help="write tid(1) for one integer, tid(2) or tid(3) for a tuple"
         )
     axis = of_type(INT32, nonneg=True)
     result = axis if ndims == 1 else Known(Tuple((INT32,) * ndims), items=(axis,) * ndims)

@@ -110,7 +110,7 @@ def number_of(known: Known, what: str) -> Number:
     if number.is_complex:
         name = what.removeprefix("math.")
         function = what.startswith("math.") and hasattr(cmath, name)
-        remedy = f"write cmath.{name}(…)" if function else "take its .real, or its abs(…)"
+        remedy = f"write cmath.{name}(…)" if function else "use its .real, or abs(…)"
         raise CompileError(f"{what} takes a real number, not {known}", help=remedy)
     return number
 
@@ -125,12 +125,12 @@ def any_number_of(known: Known, what: str) -> Number:
 def _remedy(known: Known) -> str:
     """What helps where a number is wanted and there is none."""
     if isinstance(known.value, str):
-        return "text becomes a number where it spells one, as in float('inf')"
+        return "only constant text that spells a number can be converted, as in float('inf')"
     match known.type:
         case Array():
             return "index the array first: its elements are numbers"
         case Vector() | Tuple() | Struct():
-            return "take one of its elements"
+            return "use one of its elements"
     return "pass a number"
 
 

@@ -214,24 +214,26 @@ def _mask(known: Known) -> Type:
     """The type in which a mask is handed over: `lower` takes its 32 low bits."""
     number = known.type
     if not isinstance(number, Number) or not number.is_integer:
-        raise CompileError(f"a mask is an integer, one bit for each lane, not {known}", help="write 0xFFFFFFFF for all")
+        raise CompileError(
+            f"a mask must be an integer with one bit for each lane, not {known}", help="write 0xFFFFFFFF for all"
+        )
     if not known.constant:
         return number
     assert isinstance(known.value, int)
     if not INT32.low <= known.value <= _ALL_BITS:
-        raise CompileError(
-            f"a mask has 32 bits: there is no room for {known.value:#x}", help="write 0xFFFFFFFF for all"
-        )
+        raise CompileError(f"a mask has 32 bits, and {known.value:#x} does not fit", help="write 0xFFFFFFFF for all")
     return UINT32 if known.value > INT32.high else INT32
 
 
 def _lane(known: Known, name: str) -> Type:
     number = known.type
     if not isinstance(number, Number) or not number.is_integer:
-        raise CompileError(f"{name} is an integer from 0 to {WARP_SIZE - 1}, not {known}", help="convert with int32(…)")
+        raise CompileError(
+            f"{name} must be an integer from 0 to {WARP_SIZE - 1}, not {known}", help="convert with int32(…)"
+        )
     if known.constant and isinstance(known.value, int) and not 0 <= known.value < WARP_SIZE:
         raise CompileError(
-            f"{name} is an integer from 0 to {WARP_SIZE - 1}, not {known.value}",
+            f"{name} must be an integer from 0 to {WARP_SIZE - 1}, not {known.value}",
             help=f"write {name} % {WARP_SIZE}, or another lane",
         )
     return INT32
@@ -297,7 +299,7 @@ def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name:
     """The number is that of a lane, and the lane that it leads to is in the mask; beyond the warp's edge there is none."""
     build.check(
         _is_lane(build, number),
-        f"{name} is an integer from 0 to 31, not {{0}}",
+        f"{name} must be an integer from 0 to 31, not {{0}}",
         number,
         help="write it modulo 32: n & 31",
     )
@@ -313,7 +315,7 @@ def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name:
         "the lane {0} asks for the value of the lane {1}, which is not in the mask",
         own,
         source,
-        help="a shuffle reads lanes of its mask only",
+        help="a shuffle can only read lanes that are in its mask",
     )
 
 
@@ -406,7 +408,7 @@ def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
 
     def infer(arguments: Sequence[Known]) -> Typed:
         mask, value, machine = arguments
-        require(name, machine, sm80, "exchange values with shfl_xor_sync there")
+        require(name, machine, sm80, "exchange values with shfl_xor_sync on other targets")
         number = number_of(value, name)
         if not number.is_integer or number.bits > 32:
             raise CompileError(f"{name} takes integers of 32 bits, not {value}", help="convert it: int32(…)")

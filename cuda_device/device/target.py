@@ -96,7 +96,7 @@ class TargetDescription(CompileTime):
         return _describe(_EVERY - self._targets, f"~{self}")
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self} is neither true nor false: ask target({self})")
+        raise TypeError(f"{self} has no truth value: write target({self})")
 
     def __repr__(self) -> str:
         return self._text
@@ -200,7 +200,7 @@ def require(name: str, machine: Known, least: SMSelector, otherwise: str) -> Non
     if found is None or not found.provides(least):
         raise CompileError(
             f"{name} needs {least.name} or later, and this is compiled for {found.name if found else 'the host'}",
-            help=f"ask target(provides({least})) first, and {otherwise}",
+            help=f"test target(provides({least})) first, and {otherwise}",
         )
 
 

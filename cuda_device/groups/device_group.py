@@ -126,7 +126,7 @@ class DeviceGroup:
 
 def _streams_of(devices: list[Any], streams: Sequence[Any] | None) -> tuple[Stream, ...]:
     if not devices:
-        raise LaunchError("a group has at least one device", "name GPUs by their numbers, or give streams")
+        raise LaunchError("a group needs at least one device", "name GPUs by their numbers, or give streams")
     if streams is None:
         return tuple(map(_stream_of, devices))
     found = tuple(map(as_stream, streams))

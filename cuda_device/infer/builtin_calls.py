@@ -186,7 +186,7 @@ def _reducing(function: Any) -> Special:
         name = function.__name__
         if len(positional) != 1 and "default" in named:
             raise CompileError(
-                f"{name} takes a default with one argument only", help=f"write {name}((a, b, …), default=c)"
+                f"{name} takes default= only with a single argument", help=f"write {name}((a, b, …), default=c)"
             )
         found = items[0] if len(positional) == 1 else frame.tuple(positional)
         if isinstance(found.known.type, Number):
@@ -195,7 +195,7 @@ def _reducing(function: Any) -> Special:
                 help=f"write {name}(a, b, …)",
             )
         if isinstance(found.known.type, Tuple) and not found.known.items and "default" not in named:
-            raise CompileError(f"{name}() of nothing has no value", help=f"write {name}(…, default=0)")
+            raise CompileError(f"{name}() of an empty sequence has no value", help=f"write {name}(…, default=0)")
         return frame.program.call(frame, standard.ONE_ARGUMENT[function], [found], named)
 
     return special
@@ -241,7 +241,7 @@ def _getattr(frame: Frame, owner: Cell, name: Cell, /, *default: Cell) -> Cell:
 
 def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
     if not isinstance(name.known.value, str):
-        raise CompileError(f"the name of an attribute is a string, not {name.known}", help="write it in quotes")
+        raise CompileError(f"the name of an attribute must be a string, not {name.known}", help="write it in quotes")
     try:
         return frame.member(owner, name.known.value)
     except CompileError as error:
@@ -313,7 +313,7 @@ def _type(frame: Frame, value: Cell, /) -> Cell:
     if found is None:
         raise CompileError(
             f"{value.known} has no type that device code can name",
-            help="ask for the type of what it yields: type(next(x))",
+            help="use the type of an item: type(next(x))",
         )
     return frame.literal(found)
 
@@ -363,7 +363,7 @@ def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
     if ndigits is None or ndigits.known.type == NONE or not isinstance(type, Number) or type.is_complex:
         return frame.call_plain(constant(round), [number], {})
     if not isinstance(ndigits.known.type, Number) or not (ndigits.known.type.is_integer or ndigits.known.type == BOOL):
-        raise CompileError(f"the digits of round are an integer, not {ndigits.known}", help="convert it: int(…)")
+        raise CompileError(f"the digits of round must be an integer, not {ndigits.known}", help="convert it: int(…)")
     value, count = number.known.value, ndigits.known.value
     if type.is_integer:
         if not isinstance(count, int):
@@ -445,14 +445,14 @@ def _ptx(
         for name, cell, otherwise in (("result", result, None), ("volatile", volatile, True))
     )
     if not isinstance(text, str):
-        raise CompileError(f"the template of ptx is a string, not {text!r}", help="write it in quotes")
+        raise CompileError(f"the template of ptx must be a string, not {text!r}", help="write it in quotes")
     typed = inline_ptx.typed(text, [cell.known for cell in operands], of_result, bool(changes))
     if not frame.program.on_cpu:
         return frame.intrinsic(inline_ptx.ROW, typed, operands)
     numbers = typed.settings[1]
     if host is None or host.known.value is None:
         raise CompileError(
-            "this ptx has no function that the CPU stream could call in its place",
+            "this ptx has no host function for the CPU stream to call",
             help="write host=…, a function in Python that computes the same from the same operands",
         )
     found = frame.call(host, operands, {})

@@ -96,7 +96,7 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
     cell = predicate if is_answer else call(frame, predicate, (), {})
     if not isinstance(cell.known.type, Number):
         raise CompileError(
-            f"{name} of {row.name} gives {cell.known}, not a bool", help="return a comparison, or bool(…)"
+            f"{name} of {row.name} returns {cell.known}, not a bool", help="return a comparison, or bool(…)"
         )
     return frame.truth(cell)
 
@@ -145,9 +145,7 @@ def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
             return frame.literal(row.entity(*values))
     except OverflowError:
         if isinstance(row.entity, type):
-            raise CompileError(
-                f"{row.name} has no room for the constant {values[0]}", help="use a wider type"
-            ) from None
+            raise CompileError(f"the constant {values[0]} does not fit {row.name}", help="use a wider type") from None
         return None
     except (ValueError, ArithmeticError, TypeError):
         return None
@@ -205,7 +203,7 @@ def bind(
         bound[name] = cell
     missing = [name for name in names if name not in bound and name not in defaults]
     if missing:
-        raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", help=usage)
+        raise CompileError(f"{shown} is missing an argument for {', '.join(map(repr, missing))}", help=usage)
     cells = [bound[name] if name in bound else _default(frame, function, defaults[name]) for name in names]
     if takes_any_number(code):
         cells.append(frame.tuple(rest))

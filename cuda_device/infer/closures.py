@@ -351,9 +351,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
         return pending
     match pending.state:
         case state if state is FAILED:
-            raise Follows(
-                "the value that is used here is missing because of another error", help="correct that one first"
-            )
+            raise Follows("this value is unavailable because of an earlier error", help="correct that error first")
         case Undefined(_, why) if why:
             raise CompileError(why, help="use another name for the second value")
         case Undefined(name):

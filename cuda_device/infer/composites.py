@@ -77,7 +77,7 @@ def _bound(
     given |= named
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
-        raise CompileError(f"{owner} lacks a value for {', '.join(map(repr, missing))}", help=usage)
+        raise CompileError(f"{owner} is missing a value for {', '.join(map(repr, missing))}", help=usage)
     return [given[name] if name in given else frame.literal(defaults[name]) for name in names]
 
 
@@ -274,7 +274,7 @@ def check_shape(shape: tuple[int, ...], value: Known) -> None:
         if not shape or len(value.items) not in (1, shape[0]):
             count = shape[0] if shape else 1
             raise CompileError(
-                f"{len(value.items)} values for {count} element{'s' * (count != 1)}", help="give each one"
+                f"cannot assign {len(value.items)} values to {count} element{'s' * (count != 1)}", help="give each one"
             )
         for item in value.items:
             check_shape(shape[1:], item)
@@ -340,7 +340,7 @@ def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Ce
     """Gives a list or dict other items."""
     if owner.known.identity is None:
         raise CompileError(
-            f"which {str(owner.known)[2:]} this is depends on the path that leads here, so it cannot be changed",
+            f"this {str(owner.known)[2:]} may be one of several, depending on the path taken, so it cannot be changed",
             help="use a separate name for each one, or make a copy",
         )
     if len(parts) > MOST_ITEMS:

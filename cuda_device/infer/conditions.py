@@ -91,7 +91,7 @@ def unpacked(frame: Frame, length: Cell, count: int) -> None:
 
 def lane(frame: Frame, index: Cell) -> None:
     """The index of a mask."""
-    message = "the lanes of a mask are integers from 0 to 31, not {0}"
+    message = "the lanes of a mask must be integers from 0 to 31, not {0}"
     _require(frame, prelude.is_lane, (index,), message, index, help="write i & 31, or test it")
 
 

@@ -417,11 +417,11 @@ def _callable(function: object) -> FunctionType:
         if _is_for_the_host(function):
             ours = function.__module__.startswith("cuda_device.")
             name = function.__name__ if ours else f"{function.__module__}.{function.__qualname__}"
-            raise CompileError(f"device code cannot call {name}: it is for the host", help=of_call(function))
+            raise CompileError(f"device code cannot call {name}: it can only run on the host", help=of_call(function))
         return function
     if isinstance(function, Kernel):
         shown = function.underlying.__name__
-        raise CompileError(f"{shown} is a kernel: device code cannot call it", help="make the shared part a @func")
+        raise CompileError(f"{shown} is a kernel: device code cannot call it", help="move the shared code into a @func")
     if isinstance(plain := getattr(function, "py_func", None), FunctionType):  # of numba's decorators
         return plain
     module = getattr(function, "__module__", None)

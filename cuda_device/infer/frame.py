@@ -576,7 +576,7 @@ def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cel
     if found is not None:
         if join(nameless(found.known), nameless(known)) != nameless(known):
             raise CompileError(
-                f"a generator keeps {known} across one `yield` and changes it after another, which the compiler cannot follow",
+                f"the generator changes {known} between `yield`s in a way that the compiler cannot follow",
                 help="change it in the loop over the generator, or give the generator a copy: [*x]",
             )
         return frame.carry(found, known, objects)

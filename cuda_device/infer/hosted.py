@@ -162,7 +162,9 @@ def key_of(key: Cell) -> object:
     else:
         can_be = not _has_bundle(key.known)
     if not can_be:
-        raise CompileError(f"{key.known} cannot be a key of a dict", help="keys are numbers, texts, and tuples of them")
+        raise CompileError(
+            f"{key.known} cannot be a key of a dict", help="keys can be numbers, strings, and tuples of these"
+        )
     return key.known.python
 
 

@@ -40,23 +40,23 @@ def values_of(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
 def check_index(known: Known) -> None:
     """Refuses what is no integer."""
     if not is_index(known.type):
-        raise CompileError(f"an index is an integer, not {known}", help=help_with(known))
+        raise CompileError(f"an index must be an integer, not {known}", help=help_with(known))
 
 
 def help_with(index: Known) -> str:
     """What to do with an index that is none."""
     if is_member(index):
-        return "take its .value"
+        return "use its .value"
     match index.type:
         case Number():
             return "convert it: int(…)"
         case Vector():
-            return "take one of its elements: .x, .y, .z"
+            return "use one of its elements: .x, .y, .z"
         case Static() if isinstance(index.value, str):
             return "only arrays of structs have members: x['name']"
         case Struct():
-            return "take one of its members"
-    return "index with one integer after the other, in a loop"
+            return "use one of its members"
+    return "index with one integer at a time, in a loop"
 
 
 def position(index: Cell, count: int) -> int:
@@ -70,7 +70,7 @@ def position(index: Cell, count: int) -> int:
     if not -count <= position < count:
         elements = f"{count} element{'s' * (count != 1)}"
         remedy = f"indices are from {-count} to {count - 1}" if count else "append to a list, or use local_array"
-        raise CompileError(f"there is no index {position} in {elements}", help=remedy)
+        raise CompileError(f"index {position} is out of range for {elements}", help=remedy)
     return position % count
 
 
@@ -81,7 +81,9 @@ def constant_slice(frame: Frame, index: Cell) -> slice | None:
     bounds = [part.known.value for part in frame.fields(index)]
     known = [bound for bound in bounds if bound is None or isinstance(bound, int)]
     if not index.known.constant or len(known) < len(bounds):
-        raise CompileError("a slice of a tuple has constant integers", help="index its elements in a loop")
+        raise CompileError(
+            "the bounds of a tuple's slice must be constant integers", help="index its elements in a loop"
+        )
     if known[2:] == [0]:
         raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
     return slice(*known)

@@ -206,7 +206,7 @@ def _fits(known: Known, number: model.Number) -> bool:
 
 # Whether constants have room in the types that they meet, and what to write where they have not.
 #
-# x[i] + 300      of an array of uint8: uint8 has no room for the constant 300
+# x[i] + 300      of an array of uint8: the constant 300 does not fit uint8
 
 
 FOLDS: dict[str, Callable[..., object]] = {
@@ -219,7 +219,7 @@ UNARY: dict[str, Callable[..., object]] = {
     "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
 }  # fmt: skip
 """What Python itself does, by the sign of an operator."""
-REAL_REMEDY = "write its .real, or its abs(…)"
+REAL_REMEDY = "use its .real, or abs(…)"
 """What makes a real number of a complex one."""
 
 
@@ -240,7 +240,7 @@ def fit(known: Known, type: model.Number) -> bool | int | float | complex:
     if type.kind == 0:
         return bool(value)
     if not type.low <= value <= type.high:
-        raise CompileError(f"{type} has no room for the constant {show(value)}", help=room_for(int(value), type))
+        raise CompileError(f"the constant {show(value)} does not fit {type}", help=room_for(int(value), type))
     return int(value)
 
 
@@ -265,7 +265,7 @@ def _fit_float(value: bool | float, type: model.Number) -> float:
         remedy = (
             f"the largest {type} is 448, and it has no infinity" if lacks_infinity else "write math.inf for infinity"
         )
-        raise CompileError(f"{type} has no room for the constant {show(value)}", help=remedy)
+        raise CompileError(f"the constant {show(value)} does not fit {type}", help=remedy)
     return exact
 
 
@@ -291,7 +291,7 @@ def no_room(constant: Known, other: Known) -> str:
         return ""
     if type.low <= value <= type.high:
         return ""
-    return f"{type} has no room for {show(value)}: convert the other one to a wider type, or {room_for(value, type)}"
+    return f"{show(value)} does not fit {type}: convert the other one to a wider type, or {room_for(value, type)}"
 
 
 LARGEST_BITS = 4096
@@ -301,7 +301,7 @@ LARGEST_BITS = 4096
 def too_large() -> CompileError:
     """The error of a constant that is larger."""
     return CompileError(
-        "a constant of thousands of bits is not computed in device code",
+        "a constant of thousands of bits is too large for device code",
         help="compute it outside of the kernel, and use the result",
     )
 

@@ -305,7 +305,7 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return frame.bundle(Thing.ARRAY_ITERATOR, [cell, first, length])
         case _ if _is_stepped(known):
             return cell
-    raise CompileError(f"a for loop cannot run over {known}", help="loop over range(…), a tuple or an array")
+    raise CompileError(f"cannot iterate over {known}", help="loop over range(…), a tuple or an array")
 
 
 def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> model.Number | None:

@@ -5,6 +5,7 @@ x[i]        getitem(…): the slot of the kind of x, or an error that says what 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cuda_device.device import packing
@@ -136,6 +137,8 @@ def _help_with_attributes(frame: Frame, known: Known, name: str) -> str:
         return f"its members are {', '.join(known.value.names)}"
     if isinstance(known.value, Text):
         return "a string with run-time values can be printed"
+    if isinstance(known.type, model.Number) and callable(getattr(math, name, None)):
+        return f"write math.{name}(…)"
     if isinstance(known.type, model.Vector) and (
         remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)
     ):
@@ -159,7 +162,7 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             f"the attribute {name!r} of {owner.known} cannot be assigned to",
             help=remedies.of_swizzle(name, owner.known.type.dtype, owner.known.type.size, is_assigned=True)
             if isinstance(owner.known.type, model.Vector)
-            else "members of structs, and x, y, z, w of vectors, can be assigned to",
+            else "you can assign to members of structs, and to x, y, z, w of vectors",
         )
     return found
 

@@ -113,7 +113,8 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [own]
     elif in_place and is_container(a.known):
         raise CompileError(
-            f"{a.known} is not changed by {sign}=", help="append items one by one; or make another: xs = xs + [v]"
+            f"{a.known} cannot be changed by {sign}=",
+            help="append each item separately, or make a new list: xs = xs + [v]",
         )
     elif kind.rank is Rank.ARRAY:
         # NumPy's `x += 1` would change a 0-d array.
@@ -177,9 +178,9 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
         try:
             return Cell(constant(bool(known.python)))
         except Exception as error:  # whatever an object's own `__bool__` raises
-            raise CompileError(str(error), help="compare it with something, or ask is None") from error
+            raise CompileError(str(error), help="compare it with something, or write `x is None`") from error
     if rule is None:
-        raise CompileError(f"{known} is neither true nor false", help="compare it, or one of its elements")
+        raise CompileError(f"{known} has no truth value", help="compare it, or one of its elements")
     return rule(frame, cell)
 
 

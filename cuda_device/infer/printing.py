@@ -86,7 +86,7 @@ def print_(
 ) -> Cell:
     """`print(…, sep=" ", end="\\n")`."""
     if file is not None and file.known.value not in (None, sys.stdout):
-        raise CompileError("print in device code writes to the standard output", help="leave file=… out")
+        raise CompileError("print in device code can only write to standard output", help="leave file=… out")
     separator, ending = _text("sep", sep, " "), _text("end", end, "\n")
     line = Line(frame)
     for i, cell in enumerate(values):
@@ -101,7 +101,7 @@ def print_(
 def _text(name: str, cell: Cell | None, default: str) -> str:
     value = None if cell is None else cell.known.value
     if cell is not None and not isinstance(value, str | None):
-        raise CompileError(f"{name} of print is a constant string, not {cell.known}", help="write it as a literal")
+        raise CompileError(f"{name} of print must be a constant string, not {cell.known}", help="write it as a literal")
     return value if isinstance(value, str) else default
 
 
@@ -120,7 +120,7 @@ class Line:
             raise CompileError("a string with the character 0 cannot be printed", help="leave it out")
         if len(self.values) > _MOST:
             raise CompileError(
-                f"print takes {_MOST} numbers at most, not {len(self.values)}", help="print them in two calls"
+                f"print takes at most {_MOST} numbers, not {len(self.values)}", help="print them in two calls"
             )
         if self.format:
             self.frame.build.effect(ops.PRINT, *self.values, format=self.format, choices=tuple(self.choices))
@@ -231,13 +231,15 @@ class Line:
         elif type.is_float or spec.kind in FLOAT_KINDS:
             self.float(cell, type, spec)
         elif spec.precision is not None:
-            raise CompileError("the format of an integer has no precision", help="write {n:8d}, {n:08x} or the like")
+            raise CompileError(
+                "the format of an integer cannot have a precision", help="write {n:8d}, {n:08x} or the like"
+            )
         elif spec.kind not in ("", "d"):
             self.digits(cell, type, spec)
         elif type != model.UINT64:
             self.convert(spec.conversion("d"), cell, model.INT64)
         elif spec.sign:  # in C only signed integers can show a plus
-            raise CompileError("printf shows no sign of a uint64", help="leave the sign out of the format")
+            raise CompileError("printf cannot print a sign for a uint64", help="leave the sign out of the format")
         else:
             self.convert(spec.conversion("u"), cell, type)
 
@@ -327,7 +329,7 @@ def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     spec = cells[1].known.value if len(cells) > 1 else ""
     if not isinstance(spec, str):
         raise CompileError(
-            "a format in device code is made of constants", help="write the width and the precision as numbers"
+            "a format in device code must consist of constants", help="write the width and the precision as numbers"
         )
     return [_field(frame, cells[0], spec, str(op.attributes["conversion"]))]
 
@@ -339,7 +341,9 @@ def _field(frame: Frame, cell: Cell, spec: str, conversion: str) -> Cell:
         return cell
     if not _is_constant(value):
         if isinstance(value.value, Text) or (spec and conversion):
-            raise CompileError(f"{value.shown} cannot be formatted so", help="write one f-string: f'{n} {x:8.3f}'")
+            raise CompileError(
+                f"{value.shown} cannot be formatted in this way", help="write one f-string: f'{n} {x:8.3f}'"
+            )
         return frame.bundle(Text((TextField(spec, conversion in ("r", "a")),)), [cell])
     try:
         text = format(_CONVERSIONS[conversion](value.python), spec)

@@ -22,7 +22,7 @@ _SUPER = "structs have no base classes: name the method's class"
 CONSTRUCTS = {
     "a set": "use a tuple",
     "a generator that returns a value": "yield the value last, or write it to an array",
-    "try": "there are no exceptions to catch in device code: test with if",
+    "try": "device code has no exceptions to catch: test with if",
     "try with finally": "there is nothing to catch: write the body of finally after the block, and before each return in it",
     "with": "write what __enter__ does before the block, and what __exit__ does after it and before each return inside it",
     "async": "device code has no coroutines",
@@ -62,7 +62,7 @@ _CALLS: dict[object, str] = {
     **dict.fromkeys(
         (operator.itemgetter, operator.attrgetter, operator.methodcaller), "write a lambda: lambda x: x[0]"
     ),
-    np.errstate: "leave it out: arithmetic in device code raises nothing and warns of nothing",
+    np.errstate: "leave it out: arithmetic in device code raises no errors and no warnings",
     eval: "write the expression itself",
     exec: "write the statements themselves",
     slice: "write it where it indexes: x[a:b]",
@@ -75,12 +75,12 @@ _RANDOM = "compute random numbers from a seed and the thread's position, or pass
 # The first that fits counts.
 _MODULES = {
     "cuda_device.runtime.arrays.device_array": "use local_array or shared_array, which have a constant shape",
-    "cuda_device": "call it on the host, and pass what it gives to the kernel",
+    "cuda_device": "call it on the host, and pass the result to the kernel",
     "itertools": "write the loops, one inside the other or one after the other",
     "random": _RANDOM,
     "numpy.random": _RANDOM,
     "time": "measure time on the host, around a launch and synchronize()",
-    "numpy": "NumPy's functions of numbers are there (np.sqrt, np.maximum, np.clip); write loops over arrays",
+    "numpy": "NumPy's scalar functions are available (np.sqrt, np.maximum, np.clip); write loops over arrays",
     "torch": "write loops over the elements",
     "cupy": "write loops over the elements",
     "logging": "print, or write to an array that the kernel takes as an argument",
@@ -211,7 +211,7 @@ def _own_remedy(method: str, *operands: Known) -> str:
         if isinstance(operand.type, Struct) and operand.type.host is not None and method:
             return f"give {operand.type.name} a method {method}"
     if any(is_member(operand) for operand in operands):
-        return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
+        return "use their .value, or make the class an enum.IntEnum, whose members are numbers"
     if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
         return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
     return next(filter(None, map(use_of, operands)), "use the numbers in it: read its members or attributes")

@@ -74,7 +74,7 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         keywords = mapping.known.value
         assert isinstance(keywords, Keywords)
         if not all(isinstance(name, str) for name in keywords.names):
-            raise CompileError("the keys of a dict after ** must be names", help="write the arguments one by one")
+            raise CompileError("the keys of a dict after ** must be names", help="write each argument separately")
         named |= dict(zip(map(str, keywords.names), frame.fields(mapping), strict=True))
     return [frame.call(function, frame.items_of(iterable, "a call with *"), named)]
 
@@ -97,7 +97,8 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         raise CompileError(f"{cell.known} cannot be unpacked", help="unpack a tuple, a vector or an array")
     if len(items) != count:
         raise CompileError(
-            f"{count} names for {len(items)} values", help="give each value one name, or write a, *rest = …"
+            f"cannot unpack {len(items)} values into {count} names",
+            help="give each value one name, or write a, *rest = …",
         )
     return items
 

@@ -55,7 +55,7 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
     if len(items) < before + after:
         values = f"{len(items)} value{'s' * (len(items) != 1)}"
-        raise CompileError(f"{before + after} names or more for {values}", help="remove names")
+        raise CompileError(f"cannot unpack {values} into {before + after} or more names", help="remove names")
     end = len(items) - after
     return [*items[:before], frame.new_list(items[before:end]), *items[end:]]
 

@@ -116,7 +116,7 @@ def parse(name: str) -> Architecture:
     try:
         return ARCHITECTURES[name]
     except KeyError:
-        raise ValueError(f"there is no architecture {name!r}: it is one of {', '.join(ARCHITECTURES)}") from None
+        raise ValueError(f"there is no architecture {name!r}: choose one of {', '.join(ARCHITECTURES)}") from None
 
 
 def of_capability(major: int, minor: int) -> Architecture:
@@ -131,7 +131,9 @@ def of_capability(major: int, minor: int) -> Architecture:
         if row.variant is Variant.PORTABLE and row.number // 10 == major and row.number <= number
     ]
     if not fitting:
-        raise ValueError(f"compute capability {major}.{minor} is not supported: there is {', '.join(ARCHITECTURES)}")
+        raise ValueError(
+            f"compute capability {major}.{minor} is not supported: choose one of {', '.join(ARCHITECTURES)}"
+        )
     return max(fitting, key=lambda row: row.number)
 
 

@@ -51,7 +51,7 @@ MOST_ALIGNED = 1 << 16
 def check_alignment(n: Any) -> None:
     """Raises `ArgumentError` for what is no alignment."""
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ALIGNED or n & (n - 1):
-        raise ArgumentError(f"an alignment is a power of two up to {MOST_ALIGNED}, not {n!r}")
+        raise ArgumentError(f"an alignment must be a power of two up to {MOST_ALIGNED}, not {n!r}")
 
 
 def unannotated(hint: Any) -> Any:
@@ -83,7 +83,7 @@ def type_of_hint(hint: Any) -> Type:
         arguments = () if hint.__args__ == ((),) else hint.__args__
         made = Tuple(tuple(map(_type_of_element, arguments)))
         if has_identity(made):
-            raise TypeError("an atomic is a member of a struct, not of a tuple")
+            raise TypeError("an atomic can be a member of a struct, but not of a tuple")
         return made
     if isinstance(hint, np.dtype):
         return element_of_dtype(hint)
@@ -102,7 +102,7 @@ def type_of_hint(hint: Any) -> Type:
 def _type_of_element(hint: Any) -> Type:
     found, least = type_of_hint(hint), alignment_of_hint(hint)
     if least and not has_identity(found) and least > align_of(found):
-        raise TypeError(f"{hint!r}: an element of a tuple is aligned as its type is: make it a member of a struct")
+        raise TypeError(f"{hint!r}: the elements of a tuple have the alignment of their types: make it a member of a struct")
     return found
 
 
@@ -179,7 +179,7 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
     """
     layouts = {each.value: each for each in Layout}
     if layout not in layouts:
-        raise ArgumentError(f"layout={layout!r}: there are {', '.join(map(repr, layouts))}")
+        raise ArgumentError(f"layout={layout!r}: choose one of {', '.join(map(repr, layouts))}")
     if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 0:
         raise ArgumentError(f"ndim={ndim!r}: give the number of axes")
     if not isinstance(readonly, (bool, np.bool_)):

@@ -33,7 +33,7 @@ def register(cls: type, struct: type) -> Callable[[F], F]:
     and if `struct` is not a struct.
     """
     if not isinstance(cls, type) or is_struct(cls):
-        raise TypeError(f"register takes a class that is no struct, not {cls!r}")
+        raise TypeError(f"register takes a class that is not a struct, not {cls!r}")
     if not isinstance(struct, type) or not is_struct(struct):
         raise TypeError(f"{cls.__name__} becomes a class made by @device.struct, not {struct!r}")
 
@@ -56,7 +56,7 @@ def registered(value: object, name: str) -> Any:
             struct, convert = found
             made = made_of(convert(value), model_of(struct), name)
             if type(made) is not struct:
-                raise TypeError(f"the conversion of {base.__name__} gives {made!r}, not a {struct.__name__}")
+                raise TypeError(f"the conversion of {base.__name__} returns {made!r}, not a {struct.__name__}")
             return made
     return None
 

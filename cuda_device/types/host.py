@@ -123,7 +123,7 @@ def _number_of_dtype(dtype: np.dtype[Any]) -> model.Number:
     if row is not None:
         return row.number
     if not dtype.isnative:
-        raise TypeError(f"the dtype {dtype.str!r} has the other byte order: convert with .astype({dtype.name!r})")
+        raise TypeError(f"the dtype {dtype.str!r} is not in native byte order: convert with .astype({dtype.name!r})")
     raise _unsupported(f"dtype {dtype}")
 
 
@@ -183,7 +183,7 @@ def element_of_typestr(typestr: str) -> model.Number:
         raise _unsupported(f"the typestr {typestr!r}")
     # One byte has no order, whatever the typestr says.
     if typestr[0] not in (_NATIVE, "|", "=") and row.number.bits > 8:
-        raise TypeError(f"the typestr {typestr!r} has the other byte order: convert the array to native byte order")
+        raise TypeError(f"the typestr {typestr!r} is not in native byte order: convert the array to native byte order")
     return row.number
 
 

@@ -113,9 +113,7 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
             "__hash__": body.get("__hash__", None if any(has_arrays(f.type) for f in fields) else _hash),
         }
     if any(has_arrays(each.type) for each in fields) and any(has_identity(each.type) for each in fields):
-        raise TypeError(
-            f"{cls.__name__}: a struct with atomic members lies in arrays, and one with array members cannot: make two structs"
-        )
+        raise TypeError(f"{cls.__name__}: a struct cannot have both atomic members and array members: make two structs")
     made = type(cls.__name__, (), body)
     setattr(made, MODEL, Struct(cls.__name__, fields, alignment, made))
     return made
@@ -132,7 +130,7 @@ def _check_class(cls: Any, hints: Mapping[str, Any]) -> None:
     for name in _GIVEN:
         if name in vars(cls):
             raise TypeError(
-                f"{cls.__name__}: a struct has no {name} of its own: it is created from its members; write a static method"
+                f"{cls.__name__}: a struct cannot define {name}, because it is created from its members: write a static method"
             )
     for name in ("underlying", "_defaults", "_plain", MODEL):
         if name in hints:
@@ -165,9 +163,9 @@ def _field(cls: Any, name: str, hint: Any) -> Field:
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.{name}: {error}") from None
     if has_arrays(type) and name in vars(cls):
-        raise TypeError(f"{cls.__name__}.{name}: an array member has no default")
+        raise TypeError(f"{cls.__name__}.{name}: an array member cannot have a default")
     if has_identity(type) and name in vars(cls):
-        raise TypeError(f"{cls.__name__}.{name}: an atomic has no default: set it in its array")
+        raise TypeError(f"{cls.__name__}.{name}: an atomic cannot have a default: set it in its array")
     return Field(name, type, alignment_of_hint(hint))
 
 
@@ -198,7 +196,7 @@ def _by_name(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     values = {**cls._defaults, **values}
     for name in names:
         if name not in values:
-            raise TypeError(f"{model.name} lacks a value for {name!r}")
+            raise TypeError(f"{model.name} is missing a value for {name!r}")
     return {name: values[name] for name in names}
 
 
@@ -319,7 +317,7 @@ class _Signature:
 
 
 def _refuse(self: Any, name: str, *_: Any) -> None:
-    raise TypeError(f"structs are immutable: write replace(…, {name}=…), which gives a new {type(self).__name__}")
+    raise TypeError(f"structs are immutable: write replace(…, {name}=…), which returns a new {type(self).__name__}")
 
 
 def _values(self: Any) -> tuple[Any, ...]:

@@ -103,7 +103,7 @@ class VectorValue:
         return object.__getattribute__(self, name)
 
     def __setitem__(self, i: int, value: Any) -> None:
-        raise TypeError(f"vectors are immutable: write v = v.__setitem__({i!r}, …), which gives a new one")
+        raise TypeError(f"vectors are immutable: write v = v.__setitem__({i!r}, …), which returns a new one")
 
     def _with_item(self, i: int, value: Any) -> Any:
         items = list(self._items)

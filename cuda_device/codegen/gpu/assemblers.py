@@ -293,7 +293,7 @@ def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: s
     Raises `CompileError` without nvJitLink, and for what it refuses.
     """
     if _nvjitlink() is None:
-        raise CompileError("there is no nvJitLink on this machine", help="pip install cuda_device[cu13]")
+        raise CompileError("there is no nvJitLink on this machine", help="pip install 'cuda-device[cu13]'")
     try:
         return _link(Request("", architecture, inputs), _AS_PTX, *options).rstrip(b"\0").decode()
     except Rejection as rejection:
@@ -503,7 +503,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         lambda architecture: _nvjitlink() is not None,
         _run_nvjitlink,
         _identify_nvjitlink,
-        "pip install cuda_device[cu13]",
+        "pip install 'cuda-device[cu13]'",
         lambda: library_file("nvJitLink") is not None,
         links=True,
         version=_nvjitlink_version,

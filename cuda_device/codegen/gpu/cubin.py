@@ -181,7 +181,7 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
     if found := re.search(_TOO_MUCH, log):
         what, help = _TOO_MUCH_WORDS[found["what"]]
         used, most = int(found["used"], 16), int(found["most"], 16)
-        return CompileError(f"{found['kernel']} has {used} bytes of {what}, at most {most} are possible", help=help)
+        return CompileError(f"{found['kernel']} needs {used} bytes of {what}; the limit is {most}", help=help)
     if missing := dict.fromkeys(re.findall(_MISSING, log)):
         return CompileError(
             f"nothing defines {', '.join(missing)}",
@@ -202,13 +202,13 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
     for number in numbers:
         if 0 < number <= len(lines) and lines[number - 1].strip() and not left[number - 1]:
             said = next((line for line in log.splitlines() if f"line {number};" in line), log).rpartition("error")[2]
-            said = said.strip(" :") or "it is wrong"
+            said = said.strip(" :") or "invalid"
             return CompileError(
                 f"{assembler.name} does not accept the PTX '{lines[number - 1].strip()}' for {request.architecture}: {said}",
-                help="the PTX ISA says what operands an instruction takes, and which targets have it",
+                help="the PTX ISA lists the operands and the targets of each instruction",
             )
     culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]
-    head = f"{assembler.name} rejects our PTX for {request.architecture}:"
+    head = f"{assembler.name} rejects the generated PTX for {request.architecture}:"
     return CompilerBug("\n".join([head, log.strip(), *culprits[:10]]))
 
 

@@ -179,5 +179,5 @@ def file() -> Path:
         return Path(find_bitcode_lib("device"))
     except (ImportError, RuntimeError, OSError) as error:
         reason = "this kernel uses mathematical functions of libdevice, which is not on this machine"
-        help = "pip install cuda_device[cu13], or install a CUDA toolkit and set CUDA_HOME"
+        help = "pip install 'cuda-device[cu13]', or install a CUDA toolkit and set CUDA_HOME"
         raise CompileError(reason, help=help) from error

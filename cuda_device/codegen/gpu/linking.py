@@ -320,7 +320,9 @@ def cuda_source(
     if isinstance(source, str) and source.endswith(_SUFFIXES) and "\n" not in source:
         raise TypeError(f"{source!r} is the name of a file, not C++: write cuda_source(pathlib.Path({source!r}))")
     if not isinstance(std, str) or not re.fullmatch(_STANDARD, std):
-        raise TypeError(f"cuda_source(std={std!r}): there are 'c++03', 'c++11', 'c++14', 'c++17', 'c++20' and 'c++23'")
+        raise TypeError(
+            f"cuda_source(std={std!r}): choose one of 'c++03', 'c++11', 'c++14', 'c++17', 'c++20' and 'c++23'"
+        )
     folders = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
     macros = dict(define or {})
     for macro in macros:

@@ -102,12 +102,12 @@ def _without_ellipsis(frame: Frame, array: model.Array, parts: Sequence[Cell]) -
     dots = [i for i, part in enumerate(parts) if part.known.value is Ellipsis]
     real = sum(part.known.type != model.NONE for part in parts) - len(dots)
     if len(dots) > 1:
-        raise CompileError("an index has one ... at most", help="write : for each of the other axes")
+        raise CompileError("an index can contain at most one ...", help="write : for each of the other axes")
     if real > array.ndim:
         few = f"{array.ndim} ax{'i' if array.ndim == 1 else 'e'}s"
         raise CompileError(
             f"{array} has {few}, but there are {real} indices",
-            help="give each axis one index at most; None adds an axis",
+            help="give at most one index for each axis; None adds an axis",
         )
     if not dots:
         return list(parts)
@@ -122,7 +122,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
         type = part.known.type
         if not model.is_index(type):
             raise CompileError(
-                f"an index is an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
+                f"an index must be an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
             )
         conditions.place(frame, part, f"axis {axis}", length)
         place = frame.run(prelude.place, part, length)
@@ -131,7 +131,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
         type = piece.known.type
         if type != model.NONE and not model.is_index(type):
             raise CompileError(
-                f"the bounds and the step of a slice are integers, not {piece.known}", help="convert them: int(…)"
+                f"the bounds and the step of a slice must be integers, not {piece.known}", help="convert them: int(…)"
             )
     start, stop, step = pieces
     if step.known.constant and step.known.value == 0:
@@ -270,7 +270,7 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
         if source.ndim > array.ndim:
             raise CompileError(
                 f"{source} does not fit into {array}: it has more axes",
-                help="take a part of it that has as many axes: x[0]",
+                help="use a part of it with as many axes, such as x[0]",
             )
         if frame.program.checked:
             pairs = zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False)
@@ -307,7 +307,7 @@ def _reshape(
         raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
     if order is not None and order.known.value not in ("C", "F"):
         raise CompileError(
-            f"the order of reshape is 'C' or 'F', not {order.known}", help="write order='C', or leave it out"
+            f"the order of reshape must be 'C' or 'F', not {order.known}", help="write order='C', or leave it out"
         )
     if copy is not None and (not copy.known.constant or copy.known.value):
         raise CompileError(
@@ -317,7 +317,7 @@ def _reshape(
     sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else given
     for cell in sizes:
         if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
-            raise CompileError(f"the lengths of a shape are integers, not {cell.known}", help="convert it: int(…)")
+            raise CompileError(f"the lengths of a shape must be integers, not {cell.known}", help="convert it: int(…)")
     if order is not None and order.known.value == "F":
         # In the order of Fortran, what is C's order of the axes turned round.
         turned = transpose(frame, owner, array)
@@ -348,7 +348,7 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
     """The lengths as indices, with that in the place of -1 that is left for it."""
     open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
     if len(open_axes) > 1:
-        raise CompileError("one length of a shape may be -1, not more", help="write the other lengths")
+        raise CompileError("at most one length of a shape may be -1", help="write the other lengths")
     lengths = [
         cell
         if cell.known.constant and cell.known.type == model.INT
@@ -474,7 +474,9 @@ def of_each(frame: Frame, owner: Cell, array: model.Array, name: str) -> Cell:
     """`a["f"]` of an array of structs, vectors or tuples: an array of one member of each, by its name in the NumPy dtype."""
     members = members_of(array.dtype)
     if not members:
-        raise CompileError(f"an index is an integer or a slice, not {name!r}", help=indexing.help_with(constant(name)))
+        raise CompileError(
+            f"an index must be an integer or a slice, not {name!r}", help=indexing.help_with(constant(name))
+        )
     if name not in members:
         raise composites.no_member(array.dtype, name)
     return column(frame, owner, array, members[name], placement(array.dtype).offsets[list(members).index(name)])
@@ -544,7 +546,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     raise CompileError(
         f"arrays have no attribute {name!r} in device code",
         help=_INSTEAD.get(name)
-        or "there are shape, strides, size, ndim, dtype, itemsize, nbytes, T, real, imag (of complex numbers), "
+        or "they have shape, strides, size, ndim, dtype, itemsize, nbytes, T, real, imag (of complex numbers), "
         + ", ".join(METHODS),
     )
 

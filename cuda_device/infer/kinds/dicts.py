@@ -97,7 +97,9 @@ def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     meaning = so_far.known.value
     assert isinstance(meaning, Keywords)
     if not key.known.constant:
-        raise CompileError(f"the keys of a dict are constants, not {key.known}", help="use an array, or if and match")
+        raise CompileError(
+            f"the keys of a dict must be constants, not {key.known}", help="use an array, or if and match"
+        )
     parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {hosted.key_of(key): value}
     return [composites.changed(frame, so_far, parts)]
 
@@ -109,7 +111,7 @@ def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         mapping = hosted.as_mapping(frame, cell)
         keys = mapping.known.value
         if not isinstance(keys, Keywords):
-            raise CompileError(f"** takes a dict, not {cell.known}", help="write the arguments one by one")
+            raise CompileError(f"** takes a dict, not {cell.known}", help="write each argument separately")
         repeated = [name for name in keys.names if name in merged]
         if op.attributes["unique"] and repeated:
             raise CompileError(f"the call has two values for {repeated[0]!r}", help="leave one of them out")

@@ -73,9 +73,9 @@ _LANES = "write m[i % 32], or another lane"
 def _check_lane(frame: Frame, index: Cell) -> None:
     known = index.known
     if not isinstance(known.type, Number) or not known.type.is_integer:
-        raise CompileError(f"the lanes of a mask are integers from 0 to 31, not {known}", help=_LANES)
+        raise CompileError(f"the lanes of a mask must be integers from 0 to 31, not {known}", help=_LANES)
     if known.constant and isinstance(known.value, int) and not 0 <= known.value < INT32.bits:
-        raise CompileError(f"the lanes of a mask are integers from 0 to 31, not {known.value}", help=_LANES)
+        raise CompileError(f"the lanes of a mask must be integers from 0 to 31, not {known.value}", help=_LANES)
     conditions.lane(frame, index)
 
 

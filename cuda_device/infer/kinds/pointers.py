@@ -67,7 +67,7 @@ def _element(frame: Frame, owner: Cell, index: Cell) -> Cell:
     dtype = _element_of(owner, "p[i]")
     if not is_index(index.known.type):
         raise CompileError(
-            f"the index of a pointer is an integer, not {index.known}",
+            f"the index of a pointer must be an integer, not {index.known}",
             help="make an array of it, which has axes and slices: p.array(shape)",
         )
     return _moved(frame, owner, _distance(frame, index, size_of(dtype)), _array_type(owner, dtype, 0))
@@ -95,13 +95,13 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     if sign == "+" and not isinstance(a.known.type, Pointer):
         a, b = b, a
     if sign not in ("+", "-") or not isinstance(a.known.type, Pointer):
-        raise CompileError(f"pointers have no operator {sign}", help="use p + n, p - n or p - q")
+        raise CompileError(f"pointers do not support the operator {sign}", help="use p + n, p - n or p - q")
     size = size_of(_element_of(a, f"p {sign} n"))
     if not isinstance(b.known.type, Pointer):
         return _moved(frame, a, _distance(frame, b, size, -1 if sign == "-" else 1), _type_of(a))
     if sign == "+" or _type_of(a).dtype != _type_of(b).dtype:
         raise CompileError(
-            f"{a.known} {sign} {b.known} is undefined", help="cast one to the type of the other: p.cast(T)"
+            f"{a.known} {sign} {b.known} is not defined", help="cast one to the type of the other: p.cast(T)"
         )
     ends = (Cell(of_type(INDEX), frame.materialise(_address(frame, cell), INDEX)) for cell in (a, b))
     return frame.operate("//", frame.operate("-", *ends), Cell(constant(size)))
@@ -113,7 +113,9 @@ def _as_address(frame: Frame, cell: Cell) -> Cell:
     if isinstance(cell.known.type, NoneType):
         return Cell(constant(0))
     if not is_index(cell.known.type):
-        raise CompileError(f"a pointer is compared with {cell.known}", help="compare it with a pointer or an address")
+        raise CompileError(
+            f"a pointer cannot be compared with {cell.known}", help="compare it with a pointer or an address"
+        )
     return cell
 
 

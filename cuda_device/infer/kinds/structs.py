@@ -114,7 +114,7 @@ def _truth(frame: Frame, cell: Cell) -> Cell:
     assert isinstance(struct, Struct)
     method = frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
     if method is None:
-        raise CompileError(f"{cell.known} is neither true nor false", help="compare it, or one of its elements")
+        raise CompileError(f"{cell.known} has no truth value", help="compare it, or one of its elements")
     return frame.truth(frame.run(method, cell))
 
 

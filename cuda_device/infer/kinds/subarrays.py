@@ -46,7 +46,7 @@ def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Ce
     if len(parts) > len(type.shape):
         raise CompileError(
             f"{cell.known} has {len(type.shape)} axes, but there are {len(parts)} indices",
-            help="give each axis one index at most",
+            help="give at most one index for each axis",
         )
     rest = Subarray(type.dtype, type.shape[len(parts) :])
     are_integers = all(is_index(part.known.type) for part in parts)

@@ -178,7 +178,7 @@ def _set_list_item(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -
     """`xs[i] = v`."""
     parts = frame.fields(owner)
     if indexing.constant_slice(frame, index) is not None:
-        raise CompileError("a slice of a list cannot be assigned to", help="assign to its items one by one")
+        raise CompileError("a slice of a list cannot be assigned to", help="assign to each item separately")
     if index.known.constant:
         parts[indexing.position(index, len(parts))] = value
     else:

@@ -203,7 +203,9 @@ class DeviceArray:
             source._order_consumer(stream)
             return dlpack.export(source._view, max_version, copied=bool(copy))
         if there != (dlpack.DEVICE_CODES[Device.HOST], 0):
-            raise BufferError(f"this array is on DLPack device {here} and goes to the host (1, 0) only, not to {there}")
+            raise BufferError(
+                f"this array is on DLPack device {here} and can only be copied to the host (1, 0), not to {there}"
+            )
         if copy is False:
             raise BufferError("copy=False, but moving an array from the GPU to the host needs a copy")
         return dlpack.export(array(self, stream=cpu_stream())._view, max_version, copied=True)
@@ -242,7 +244,7 @@ class DeviceArray:
                 raise ValueError("copy=False, but moving an array from the GPU to the host needs a copy")
             return self.numpy().astype(wanted, copy=False)
         if copy is False and wanted != self._dtype:
-            raise ValueError(f"copy=False, but {self._dtype} becomes {wanted} by a copy only")
+            raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
         self._stream.synchronize()
         return self._host().astype(wanted, copy=bool(copy))
 

@@ -157,7 +157,7 @@ def take(capsule: Any) -> ArrayView:
             _set_name(capsule, _USED_NAMES[name])
             return view_of_managed(managed)
     if any(_is_valid(capsule, name) for name in _USED_NAMES.values()):
-        raise LaunchError("this DLPack capsule was used before", "ask its array for a new one")
+        raise LaunchError("this DLPack capsule was used before", "request a new one from its array")
     raise LaunchError(f"__dlpack__ gave {capsule!r}, which is not a capsule with a tensor", _CONVERT)
 
 
@@ -209,7 +209,7 @@ def _view(managed: Managed, owned: Owned) -> ArrayView:
     if isinstance(managed, DLManagedTensorVersioned):
         if managed.major != VERSION[0]:
             raise LaunchError(
-                f"the array speaks DLPack {managed.major}.{managed.minor}, and we speak {VERSION[0]}.x",
+                f"the array uses DLPack {managed.major}.{managed.minor}; only {VERSION[0]}.x is supported",
                 _CONVERT,
             )
         readonly = bool(managed.flags & FLAG_READONLY)
@@ -217,13 +217,13 @@ def _view(managed: Managed, owned: Owned) -> ArrayView:
     device = DEVICES.get(tensor.device_type)
     if device is None:
         raise LaunchError(
-            f"the array is in the memory of DLPack device type {tensor.device_type}, which we cannot use", _CONVERT
+            f"the array is in the memory of DLPack device type {tensor.device_type}, which is not supported", _CONVERT
         )
     element = element_of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     itemsize = tensor.bits // 8
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
     if any(length < 0 for length in shape) or not (tensor.data or 0 in shape):
-        raise LaunchError(f"the array says that it is of the shape {shape} at the address {tensor.data or 0}", _CONVERT)
+        raise LaunchError(f"the array claims to have the shape {shape} at the address {tensor.data or 0}", _CONVERT)
     if tensor.ndim and tensor.strides:
         # In 64 bits: CuPy divides negative strides as if they had no sign, and only so the bytes come out right.
         strides = tuple(ctypes.c_int64(stride * itemsize).value for stride in tensor.strides[: tensor.ndim])
@@ -352,7 +352,7 @@ class Exchange:
         found = ctypes.c_void_p()
         if self._current(DEVICE_CODES[device], ordinal, ctypes.byref(found)):
             raise LaunchError(
-                "a framework cannot tell its current stream", "synchronise it, and pass a copy of the array"
+                "the framework does not report its current stream", "synchronise it, and pass a copy of the array"
             )
         return found.value or driver.LEGACY_STREAM
 

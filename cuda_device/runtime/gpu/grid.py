@@ -54,10 +54,10 @@ def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
     grid_size = _dimensions(grid, "grid", MOST_BLOCKS, "blocks")
     block_size = _dimensions(block, "block", MOST_THREADS, "threads")
     if block_size[0] * block_size[1] * block_size[2] > MOST_IN_BLOCK:
-        raise LaunchError(f"block={block}: a block has {MOST_IN_BLOCK} threads at most", _MORE_BLOCKS)
+        raise LaunchError(f"block={block}: a block can have at most {MOST_IN_BLOCK} threads", _MORE_BLOCKS)
     if most_threads and block_size[0] * block_size[1] * block_size[2] > most_threads:
         raise LaunchError(
-            f"block={block}: the kernel is compiled for blocks of {most_threads} threads at most (max_threads)",
+            f"block={block}: the kernel is compiled for blocks of at most {most_threads} threads (max_threads)",
             _MORE_BLOCKS,
         )
     return Shape(grid_size, block_size, _shared_bytes(shared))
@@ -73,7 +73,9 @@ def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
             f"cluster={cluster}: the kernel is compiled for clusters of {compiled} blocks", "leave cluster out"
         )
     if sizes[0] * sizes[1] * sizes[2] > MOST_IN_CLUSTER:
-        raise LaunchError(f"cluster={cluster}: a cluster has {MOST_IN_CLUSTER} blocks at most", "use smaller clusters")
+        raise LaunchError(
+            f"cluster={cluster}: a cluster can have at most {MOST_IN_CLUSTER} blocks", "use smaller clusters"
+        )
     if any(blocks % size for blocks, size in zip(shape.grid, sizes, strict=True)):
         raise LaunchError(
             f"grid={shape.grid} is not a multiple of cluster={sizes} along each axis",
@@ -113,10 +115,12 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
         if not 1 <= size <= limit:
             remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
             if name == "cluster":
-                remedy = "use smaller clusters, of one block at least"
+                remedy = "use clusters of at least one block"
             elif unit == "blocks" and size:
                 remedy = "launch fewer blocks, and let each thread loop in steps of grid_size(1)"
-            raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible", remedy)
+            raise LaunchError(
+                f"{name}={value!r}: {size} {unit} along {axis}; the allowed range is 1 to {limit}", remedy
+            )
     return x, y, z
 
 
@@ -135,5 +139,5 @@ def _shared_bytes(shared: Any) -> int:
 def _integer(value: Any) -> int:
     """An int of any integer that is meant as a number: not of a bool."""
     if isinstance(value, bool):
-        raise TypeError("a bool is no size")
+        raise TypeError("a bool is not a size")
     return operator.index(value)

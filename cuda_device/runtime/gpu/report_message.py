@@ -25,7 +25,7 @@ from cuda_device.runtime.gpu import driver
 _MANY = 4
 
 
-ALL_AT_BARRIER = "all threads of a block must reach the same syncthreads(), also those that return early"
+ALL_AT_BARRIER = "all threads of a block must reach the same syncthreads(), including those that return early"
 
 
 def barrier_place(location: Location) -> ReportPlace:

@@ -295,7 +295,7 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | No
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
         raise ValueError(f"target={target!r} is not a GPU architecture: give its name, as in 'sm_90'")
     if schedule is not None and (not isinstance(schedule, int) or isinstance(schedule, bool)):
-        raise ValueError(f"schedule={schedule!r} is not the number of an order: give an int")
+        raise ValueError(f"schedule={schedule!r} must be None or an int, the number of an order")
     return CpuStream(target, bool(races), schedule)
 
 
@@ -391,7 +391,7 @@ def _by_protocol(obj: Any, answer: Any) -> int:
         ) from error
     if version != 0:
         raise LaunchError(
-            f"__cuda_stream__ of {_describe(obj)} speaks version {version}, and we know 0 only",
+            f"__cuda_stream__ of {_describe(obj)} uses version {version}; only version 0 is supported",
             "pass the stream's handle as an int",
         )
     return _checked(handle, obj)

@@ -151,18 +151,18 @@ def pointer_to(value: object, wanted: model.Pointer, name: str, stream: Stream) 
     if value is None or isinstance(value, (bool, float, complex, np.generic, tuple)):
         shown = "None" if value is None else f"of type {type(value).__name__}"
         raise LaunchError(
-            f"the argument {name!r} is {shown}, but the hint of the parameter says {wanted}",
+            f"the argument {name!r} is {shown}, but the parameter's type hint is {wanted}",
             "pass an address, 0 for a null pointer, or an array that it points to",
         )
     (view,) = _array(value, name, stream).views
     if not void and view.element != wanted.dtype:
         raise LaunchError(
-            f"the argument {name!r} is an array of {view.element}, but the hint of the parameter says {wanted}",
+            f"the argument {name!r} is an array of {view.element}, but the parameter's type hint is {wanted}",
             "pass x.view(…) of it, or its address; or declare pointer(), and cast it in the kernel",
         )
     if view.readonly and not wanted.readonly:
         raise LaunchError(
-            f"the argument {name!r} is a read-only array, but the hint of the parameter says {wanted}",
+            f"the argument {name!r} is a read-only array, but the parameter's type hint is {wanted}",
             "declare pointer(T, readonly=True), or pass an array that can be written",
         )
     if view.layout is model.Layout.STRIDED or view.shortfall:
@@ -236,11 +236,11 @@ def _record(value: np.void, name: str) -> Argument:
     if has_pointers(element):
         raise LaunchError(
             f"the argument {name!r} has pointers, and an element of an array holds only their addresses",
-            "pass a struct of the class, or the array that it lies in",
+            "pass a struct of the class, or the array that contains it",
         )
     if has_identity(element):
         raise LaunchError(
-            f"the argument {name!r} has atomic members, so it cannot be copied", "pass the array that it lies in"
+            f"the argument {name!r} has atomic members, so it cannot be copied", "pass the array that contains it"
         )
     return Argument(of_type(element), tuple(_numbers_of(value)))
 
@@ -336,13 +336,13 @@ def _taken(value: object) -> str:
     if isinstance(value, (list, set, range)):
         if any(map(_is_array, value)):
             return "pass a tuple of arrays"
-        return "pass a tuple, or an array: numpy.array(…) on a CPU stream, device.array(…) on any"
+        return "pass a tuple or an array: numpy.array(…) for a CPU stream, device.array(…) for any stream"
     if isinstance(value, (bytes, bytearray)):
         return "pass an array of its bytes: numpy.frombuffer(…, numpy.uint8)"
     if isinstance(value, memoryview) or type(value).__module__ == "array":
         return "pass an array that shares its memory: numpy.asarray(…)"
     if isinstance(value, dict):
-        return "pass its values one by one, or as a typing.NamedTuple or a dataclass"
+        return "pass its values separately, or as a typing.NamedTuple or a dataclass"
     if isinstance(type(value).__init__, FunctionType):
         return f"decorate {type(value).__name__} with @struct, or make it a dataclass: its members are then those with type hints"
     return _TAKEN
@@ -488,7 +488,7 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
     if value is None:
         return None
     value = bool(value) if isinstance(value, np.bool_) else value
-    says = f"but the hint of the parameter says {wanted}"
+    says = f"but the parameter's type hint is {wanted}"
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise CallError(f"the argument {name!r} is of type {type(value).__name__}, {says}", "pass a number")
     try:
@@ -497,7 +497,9 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
         with np.errstate(over="ignore"):  # what is too large for a float is infinite
             return convert(value, wanted, name)
     except OverflowError:
-        raise CallError(f"the argument {name!r} is {value!r}, {says}, which has no room for it", _HINT) from None
+        raise CallError(
+            f"the argument {name!r} is {value!r}, which does not fit the parameter's type hint {wanted}", _HINT
+        ) from None
     except TypeError:
         raise CallError(f"the argument {name!r} is {value!r}, {says}", f"write {wanted}(…)") from None
 
@@ -511,7 +513,7 @@ def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) 
             return given
         if given == machine(wanted) or (isinstance(given, model.Number) and given.builtin and becomes(given, wanted)):
             return wanted
-    text = f"the argument {name!r} is of type {given}, but the hint of the parameter says {wanted}"
+    text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {wanted}"
     raise CallError(text, _HINT if isinstance(wanted, model.Number) else "pass that type, or correct the hint")
 
 
@@ -534,7 +536,7 @@ def check_arrays(function: FunctionType, known: Sequence[Known]) -> None:
         is_array = isinstance(given, model.Array) and given.ndim == hint.ndim
         others = {each.dtype for each in (given, hint) if isinstance(each, model.Array)}
         if not is_array or (isinstance(hint.dtype, model.Number) and len(others) > 1):
-            text = f"the argument {name!r} is of type {given}, but the hint of the parameter says {hint}"
+            text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}"
             same = isinstance(given, model.Array) and given.ndim == hint.ndim
             raise CallError(
                 text, "convert the array, as with x.astype(…), or correct the hint" if same else _ARRAY_HINT
@@ -567,7 +569,7 @@ def bind(
         remedy = f"pass {_listed(names)}"
         if names[0] == "self":
             remedy = "write @staticmethod above @kernel: a kernel is not a method; pass self as an ordinary argument (a struct)"
-        raise CallError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", remedy)
+        raise CallError(f"{shown} is missing an argument for {', '.join(map(repr, missing))}", remedy)
     return [bound[name] for name in names]
 
 

@@ -302,7 +302,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         found = _read_index(index)
     except OSError as error:
-        help = "load the output of Compiled.save(path) or of python -m cuda_device build, with its index beside it"
+        help = "load the output of Compiled.save(path) or of python -m cuda_device build, with its index in the same folder"
         raise LaunchError(f"{path} cannot be loaded: {index}: {error.strerror}", help) from None
     except (ValueError, KeyError, TypeError) as error:
         raise LaunchError(f"{index} is not an index of compiled kernels ({error})", "build it again") from None
@@ -392,7 +392,9 @@ class LoadedKernel:
         if len(refused) == 1:
             raise refused[0]
         reasons = "; ".join(dict.fromkeys(error.reason for error in refused))
-        raise CallError(f"no variant of {self.name} takes these arguments: {reasons}", "build it for their types, too")
+        raise CallError(
+            f"no variant of {self.name} takes these arguments: {reasons}", "build the kernel for these types as well"
+        )
 
     def _for(self, stream: Stream) -> Sequence[tuple[Compiled, str]]:
         """The variants for a stream's GPU, and for which target: machine code of the nearest architecture, or else PTX."""
@@ -407,7 +409,7 @@ class LoadedKernel:
         targets = ", ".join(dict.fromkeys(f"{each.target} ({each.output})" for each in self.variants))
         if not isinstance(stream, GpuStream):
             raise LaunchError(
-                f"{self.name} was compiled for {targets}, and the stream is the CPU's",
+                f"{self.name} was compiled for {targets}, but the stream is a CPU stream",
                 "launch on a GPU stream; on the CPU, launch the original kernel with device.launch",
             )
         major, minor = driver.properties(stream.ordinal).capability
@@ -415,7 +417,7 @@ class LoadedKernel:
         fits = [(rank, each) for each in self.variants if (rank := _rank(each, here)) is not None]
         if not fits:
             raise LaunchError(
-                f"{self.name} was compiled for {targets}, and this GPU is sm_{here}",
+                f"{self.name} was compiled for {targets}, but this GPU is sm_{here}",
                 f"build it for sm_{here}, or as PTX",
             )
         best = max(rank for rank, _ in fits)
@@ -474,8 +476,8 @@ def _arguments(
         if parameter.name in constants:
             if value is not _AS_COMPILED and repr(value) != parameter.constant:
                 raise CallError(
-                    f"the argument {parameter.name!r} is {value!r}, and the kernel was compiled for {parameter.constant}",
-                    "leave it out, or build the kernel for this value, too",
+                    f"the argument {parameter.name!r} is {value!r}, but the kernel was compiled for {parameter.constant}",
+                    "leave it out, or build the kernel for this value as well",
                 )
             continue
         found.append(_argument(parameter, value, stream, space))
@@ -515,8 +517,8 @@ def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | N
     given = argument.known.type
     if parameter.type not in _forms(given, space):
         raise CallError(
-            f"the argument {parameter.name!r} is of type {given}, and it was compiled for {parameter.type}",
-            "convert it, or build the kernel for this type, too",
+            f"the argument {parameter.name!r} is of type {given}, but the kernel was compiled for {parameter.type}",
+            "convert it, or build the kernel for this type as well",
         )
     return argument
 
@@ -574,7 +576,7 @@ class NativeFunction:
             raise CompileError(
                 f"{compiled.symbol} returns {prototype.result}, whose memory would not be kept alive",
                 work["typed"].main.location,
-                "write to an array that is passed, or compile to an object for C++",
+                "write to an array argument, or compile to an object for C++",
             )
         symbols = (compiled.symbol, compiled.symbol + c_functions.PACKED)
         self._code = machine_code.link(work["object"], {}, symbols)
@@ -588,7 +590,7 @@ class NativeFunction:
 
     @users_traceback
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function. Raises `LaunchError` if the arguments have other types, and `KernelError` for a failed assertion."""
+        """Calls the function. Raises `LaunchError` for arguments of other types, and `KernelError` for a failed assertion."""
         found = _arguments(self.compiled, args, kwargs, CpuStream())
         names = [each.name for each in self.compiled.parameters if each.constant is None]
         packed = boundary_packing(tuple(each.known.type for each in found))
@@ -669,7 +671,9 @@ def compile(
             source = f = generated(f, globals)
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
     if output not in outputs:
-        raise ValueError(f"output={output!r}: for target={target!r} there are {', '.join(outputs)}")
+        raise ValueError(
+            f"output={output!r} is not available for target={target!r}: choose one of {', '.join(outputs)}"
+        )
     if output == "fatbin":
         targets = (target,) if isinstance(target, str) else tuple(dict.fromkeys(target))
         if not targets or isinstance(f, Func):
@@ -783,7 +787,7 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
         handle = nvfatbin.create([], 0)
     except (ImportError, RuntimeError, OSError):
         raise CompileError(
-            "fatbins need nvFatbin, which is not on this machine",
+            "fatbins need nvFatbin, which is not installed",
             help="pip install nvidia-nvfatbin, or install a CUDA toolkit and set CUDA_HOME",
         ) from None
     try:

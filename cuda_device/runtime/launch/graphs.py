@@ -155,9 +155,10 @@ class Graph:
             return
         had, has = len(self._launches), len(launches)
         odd = launches[had] if has > had else self._launches[has]
-        said = "is one too many" if has > had else "is missing"
+        said = "is extra" if has > had else "is missing"
         raise LaunchError(
-            f"the graph has {had} launch{'es' * (had != 1)} and its update {has}: that of {odd.name} at {odd.location} {said}",
+            f"the graph has {had} launch{'es' * (had != 1)} but its update has {has}: the launch of {odd.name} at "
+            f"{odd.location} {said}",
             _AS_BEFORE,
         )
 

@@ -103,7 +103,7 @@ def provide(work: Work, ordinal: int) -> None:
         try:
             driver.raise_stack_limit(wanted)
         except LaunchError as error:
-            text = f"stack_size={wanted}: this GPU cannot give each thread as much stack"
+            text = f"stack_size={wanted}: this GPU cannot give each thread that much stack"
             raise LaunchError(f"{text} ({error.reason})", "ask for less, or launch fewer threads at once") from None
     elif has_recursion(work):
         _provide_some(work.job.name, min(RECURSION, _share(ordinal)))
@@ -296,7 +296,7 @@ def is_sized(grid: Any, block: Any, threads: Any) -> bool:
         what = "neither" if grid is None else "both"
         raise CallError(f"a launch takes grid or threads, not {what}", "write either grid=… or threads=…")
     if block is None and threads is None:
-        raise CallError("a launch with grid needs block, too", 'write block=256, for example, or block="auto"')
+        raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
     if isinstance(block, str) and block != AUTO:
         raise LaunchError(
             f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
@@ -341,11 +341,11 @@ def _count(
 def check_kernel(f: object) -> None:
     """Raises `CallError` for what is no kernel."""
     if isinstance(f, (Func, FunctionType)):
-        raise CallError(f"launch starts a kernel, not the function {f.__qualname__}", "decorate it with @kernel")
+        raise CallError(f"launch needs a kernel, not the function {f.__qualname__}", "decorate it with @kernel")
     if not isinstance(f, Kernel):
         what = f"an object of type {type(f).__name__}"
         remedy = "call its own launch(…)" if hasattr(f, "launch") else "write launch(kernel, …, grid=…, block=…)"
-        raise CallError(f"launch starts a kernel, not {what}", remedy)
+        raise CallError(f"launch needs a kernel, not {what}", remedy)
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:
@@ -417,8 +417,8 @@ def _warn_of_changes(kernel: Kernel, stale: CompiledKernel) -> None:
         names = sorted({dependency.name for dependency in stale.work.dependencies if not dependency.current()})
         logs.say(
             logs.WARNING,
-            "%r has been compiled %d times because names that it reads stand for something else at each launch (%s): pass "
-            "them as arguments",
+            "%r has been compiled %d times because global or closure variables that it reads changed between "
+            "launches (%s): pass them as arguments",
             kernel,
             kernel.changes,
             ", ".join(names),
@@ -452,7 +452,7 @@ def _range(name: str) -> AbstractContextManager[Any]:
         import nvtx
     except ImportError:
         remedy = "pip install nvtx, or leave out @kernel(nvtx=True) and CUDA_DEVICE_NVTX=1"
-        raise LaunchError("NVTX ranges are made by the package nvtx, which is not installed", remedy) from None
+        raise LaunchError("NVTX ranges need the package nvtx", remedy) from None
     return cast("AbstractContextManager[Any]", nvtx.annotate(name, domain="cuda_device"))
 
 
@@ -550,7 +550,7 @@ def check_positions(variant: CompiledKernel, shape: Shape) -> None:
     threads = shape.grid[0] * shape.block[0]
     if threads >= MOST_POSITIONS and variant.work.outline.positions:
         raise LaunchError(
-            f"grid={shape.grid}, block={shape.block}: {threads} threads along x, where tid and grid_size are int32 and count "
+            f"grid={shape.grid}, block={shape.block}: {threads} threads along x, but tid and grid_size are int32 and support "
             "fewer than 2**31",
             "launch fewer blocks and let each thread loop in steps of grid_size(1), or compute "
             "int64(block_idx.x) * block_dim.x + thread_idx.x instead",
@@ -570,9 +570,9 @@ def _check_resident(variant: CompiledKernel, shape: Shape, most: int, where: str
     x, y, z = shape.grid
     if x * y * z > most:
         raise LaunchError(
-            f"grid={shape.grid}: {variant.work.job.name} calls grid_sync, for which all blocks run at once, and {where} runs "
-            f"{most} of block={shape.block}",
-            f"launch {most} blocks at most, and let each thread loop in steps of grid_size(1)"
+            f"grid={shape.grid}: {variant.work.job.name} calls grid_sync, which needs all blocks to run at the same time, but "
+            f"{where} can run only {most} blocks of block={shape.block}",
+            f"launch at most {most} blocks, and let each thread loop in steps of grid_size(1)"
             if most
             else "launch smaller blocks",
         )
@@ -583,8 +583,8 @@ def _check_shared(static: int, dynamic: int, most: int) -> None:
     static = moved_bytes(static) or static
     if static + dynamic > most:
         raise LaunchError(
-            f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block",
-            f"give {max(0, most - static)} bytes at most, or make the shared arrays smaller",
+            f"shared={dynamic}: together with {static} bytes of shared arrays, this exceeds the limit of {most} bytes per block",
+            f"request at most {max(0, most - static)} bytes, or make the shared arrays smaller",
         )
 
 
@@ -615,8 +615,8 @@ def _start_on_gpu(
     x, y, z = shape.block
     if x * y * z > kernel.most_threads:
         raise LaunchError(
-            f"block={shape.block}: {variant.work.job.name} uses so many registers, or was so limited, that a block of it has "
-            f"{kernel.most_threads} threads at most",
+            f"block={shape.block}: {variant.work.job.name} allows at most "
+            f"{kernel.most_threads} threads per block, because of its registers or limits",
             f"launch smaller blocks, or compile it for this size: @kernel(max_threads={x * y * z})",
         )
     cooperative = variant.work.outline.cooperative
