@@ -15,7 +15,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device import SymmetricArray, float32, int32
-from cuda_device.errors import LaunchError
+from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime.gpu import driver
 
 SECONDS = 60
@@ -165,6 +165,83 @@ def test_unequal_parts_are_refused_by_all_processes_which_go_on():
         assert "help: create the array with the same shape and dtype in every process" in found[0]
         assert after == [1000, 1002, 1004]
         assert rank in (0, 1)
+
+
+def failing(ranks):
+    """In one process, what no list of errors would have."""
+    stream, make = where(ranks.rank), SymmetricArray._make
+    found = []
+    for error in (ImportError("no such module"), KernelError("the context is broken")):
+
+        def fail(*_, error=error):
+            raise error
+
+        SymmetricArray._make = fail if ranks.rank else make
+        with pytest.raises(LaunchError) as caught:
+            SymmetricArray(3, float32, ranks, stream=stream)
+        found.append(str(caught.value))
+    SymmetricArray._make = make
+    return found, ring(ranks)[0][:3]
+
+
+def test_every_error_is_told_to_all_processes():
+    results, errors = run(failing)
+    assert errors == [None, None]
+    for found, after in results:
+        assert found == [
+            "rank 1 failed making its part: ImportError: no such module",
+            "rank 1 failed making its part: KernelError: the context is broken",
+        ]
+        assert after == [1000, 1002, 1004]
+
+
+def leaves(ranks):
+    """One process raises in the block; the other can still read its part."""
+    stream = where(ranks.rank)
+    x = SymmetricArray(3, float32, ranks, stream=stream)
+    x.local()[...] = np.arange(3) + 1000 * ranks.rank
+    stream.synchronize()
+    ranks.allgather(None)
+    if ranks.rank:
+        with pytest.raises(ZeroDivisionError), x:
+            raise ZeroDivisionError
+        assert x._own is None and not x._opened
+    ranks.allgather(None)
+    out = device.zeros(3, stream=stream)
+    if not ranks.rank:
+        device.launch(pull, x.part, out, grid=1, block=32, stream=stream)
+        out = out.numpy()
+        with pytest.raises(ZeroDivisionError), x:
+            raise ZeroDivisionError
+        return out.tolist()
+    return None
+
+
+def test_an_exception_frees_the_part_of_its_process():
+    results, errors = run(leaves)
+    assert errors == [None, None], errors
+    assert results == [[1000, 1002, 1004], None]
+
+
+class Failing(Alone):
+    """A job whose other processes have gone."""
+
+    calls = 0
+
+    def allgather(self, value):
+        self.calls += 1
+        if value is None:
+            raise TimeoutError("nobody comes")
+        return [value]
+
+
+def test_closing_frees_the_memory_whatever_fails():
+    ranks = Failing()
+    x = SymmetricArray(3, float32, ranks, stream=device.cpu_stream())
+    before = ranks.calls
+    with pytest.raises(TimeoutError, match="nobody comes"):
+        x.close()
+    assert x._own is None and ranks.calls == before + 2
 
 
 def test_closing_twice_and_not_at_all():

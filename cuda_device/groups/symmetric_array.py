@@ -106,6 +106,9 @@ class SymmetricArray:
     Creating it and `close` are collective: every process must call them. Raises `LaunchError` in every process if shapes or
     dtypes differ, if processes are on several machines or mix GPUs and CPUs, if a GPU cannot access the memory of another one,
     and if memory cannot be allocated or shared; the message names the rank. After `close` no kernel may use the array.
+
+    A `with` block closes it. If the block raises, this process frees its part without waiting for the other ones, which may have
+    failed, too: their kernels must not use it any more.
     """
 
     def __init__(self, shape: Any, dtype: Any, ranks: Any, *, stream: Any = None) -> None:
@@ -127,12 +130,13 @@ class SymmetricArray:
             found, reason = step(), None
         except LaunchError as error:
             found, reason = None, (error.reason, error.help)
-        except (OSError, MemoryError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever it is: the others wait
             found, reason = None, (f"{type(error).__name__}: {error}", "")
         every = self._ranks.allgather((found, reason))
         failed = [(rank, reason) for rank, (_, reason) in enumerate(every) if reason is not None]
         if failed:
-            self._give_back()
+            with contextlib.suppress(Exception):
+                self._give_back()
             rank, (what, remedy) = failed[0]
             raise LaunchError(f"rank {rank} failed {doing}: {what}", remedy)
         return [found for found, _ in every]
@@ -202,14 +206,14 @@ class SymmetricArray:
 
     def close(self) -> None:
         """Frees the memory after all processes have called it and their streams have finished. Calling it twice is harmless."""
-        if self._own is not None:
-            try:
-                self.stream.synchronize()
-            finally:
-                self._ranks.allgather(None)  # no kernel of any process uses any part any more
-                self._detach()
-                self._ranks.allgather(None)  # and none has it open
-                self._give_back()
+        if self._own is None:
+            return
+        with contextlib.ExitStack() as steps:  # from the last one to the first, even if some fail: the others wait
+            steps.callback(self._give_back)
+            steps.callback(self._ranks.allgather, None)  # no process has any part open
+            steps.callback(self._detach)
+            steps.callback(self._ranks.allgather, None)  # no kernel uses any part any more
+            self.stream.synchronize()
 
     def _detach(self) -> None:
         """Closes the parts of the others."""
@@ -230,7 +234,12 @@ class SymmetricArray:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
-        # Else the other processes may never come: their kernels can still use the memory of this one, which stays.
+            return
+        with contextlib.suppress(
+            Exception
+        ):  # the other processes may never come; theirs stay mapped where they are open
+            self.stream.synchronize()
+            self._give_back()
 
     def __del__(self) -> None:
         if getattr(self, "_own", None) is not None and not sys.is_finalizing():
