@@ -149,8 +149,10 @@ class Lowering(Builder):
         """Unless `holds`, the thread ends with a report; `{0}` and `{1}` in the message are the values, integers.
 
         What follows is written to another block. Nothing is written where checks are not asked for: whoever computes
-        `holds` asks `checked` first.
+        `holds` asks `checked` first. Nor where it is known that it holds, so that a thread that cannot end does not seem to.
         """
+        if self.constant_of(holds):
+            return
         failed, after = Block(), Block()
         numbers = [self.convert(value, model.INT64) for value in values]
         self.branch(holds, Edge(after, []), Edge(failed, []))
@@ -160,6 +162,10 @@ class Lowering(Builder):
         failed.ops.append(Op(ops.EXIT, location=self.location))
         self.opened += [failed, after]
         self.block = after
+
+    def constant_of(self, value: Value) -> int | None:
+        """An integer or bool that is known, or None."""
+        return self.sums.constants.get(value)
 
     def check_alignment(self, reference: Value, align: int, what: str) -> None:
         """Unless a reference is aligned to so many bytes, the thread ends with a report: `what` "begins" at its address."""

@@ -255,6 +255,8 @@ def _check_value(known: Known) -> None:
 
 def _lower_mask(build: Lowering, mask: Tree) -> Value:
     assert isinstance(mask, Value)
+    if build.constant_of(mask) in (-1, 0xFFFFFFFF):
+        return build.number(INT32, -1)
     return build.convert(mask, INT32)
 
 
@@ -287,11 +289,15 @@ def _own_lane(build: Lowering) -> Value:
 
 def _has_lane(build: Lowering, mask: Value, lane: Value) -> Value:
     """Whether a mask names a lane from 0 to 31."""
+    if build.constant_of(mask) == -1:
+        return build.number(BOOL, True)
     bit = build.binary(ops.AND, build.binary(ops.SHR, mask, lane), build.number(INT32, 1))
     return build.truth(bit)
 
 
 def _is_lane(build: Lowering, number: Value) -> Value:
+    if build.constant_of(number) in range(WARP_SIZE):
+        return build.number(BOOL, True)
     return build.compare("<", build.convert(number, UINT32), build.number(UINT32, WARP_SIZE))
 
 
@@ -307,7 +313,7 @@ def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name:
     source = number if kind == "idx" else build.binary(_STEPS[kind], own, number)
     low = build.binary(ops.AND, source, build.number(INT32, WARP_SIZE - 1))
     holds = _has_lane(build, mask, low)
-    if kind in ("up", "down"):
+    if kind in ("up", "down") and build.constant_of(holds) is None:
         outside = build.binary(ops.XOR, _is_lane(build, source), build.number(BOOL, True))
         holds = build.binary(ops.OR, holds, outside)
     build.check(
