@@ -119,10 +119,11 @@ def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int]) ->
             given[i] = array(value, stream=stream)
     bound(*given, stream=stream)
     made = [given[i] for i, value in enumerate(args) if isinstance(value, _NewBlock)]
+    if isinstance(stream, GpuStream):
+        stream.synchronize()  # which raises what the kernel reported
     if isinstance(stream, GpuStream) and not copied:
         import cupy
 
-        stream.synchronize()
         return tuple(map(cupy.asarray, made))
     return tuple(each.numpy() for each in made)
 

@@ -123,7 +123,10 @@ def test_targets_and_options_are_other_code(cache: Path, monkeypatch: pytest.Mon
             for options in ({}, {"level": 0}, {"contract": False}, {"level": 1, "contract": False}):
                 found = device.compile(program(text, monkeypatch)["k"], F64, target=target, **options).code
                 assert codes.setdefault((target, *options.items()), found) == found
-    assert len(set(codes.values())) > 6
+    for target in ("sm_80", "sm_90"):
+        plain, slow, rounded = (codes[target, *options] for options in ((), (("level", 0),), (("contract", False),)))
+        assert len({plain, slow, rounded}) == 3
+    assert codes[("sm_80",)] != codes[("sm_90",)]
 
 
 PARENT = """

@@ -119,7 +119,7 @@ def test_a_barrier_that_timed_out_is_broken_until_its_flags_are_cleared(count):
             launch(-1, 0, 60.0)
         assert caught.value.ranks == list(range(count))
         for error in caught.value.exceptions:
-            assert "RuntimeError: an earlier barrier with these flags has timed out: set them to zero" in str(error)
+            assert "RuntimeError: an earlier barrier with these flags has timed out" in str(error)
     flags.fill(0)
     launch(-1, 0, 60.0)
     assert flags.local(0).numpy().tolist() == [[1] * count]

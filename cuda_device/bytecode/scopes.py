@@ -110,8 +110,9 @@ def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[
             continue
         if following is not Opcode.FOR_ITER or index < end:
             found.add(index)
-            loop = next(i for i in range(index, len(instructions)) if instructions[i].opcode is Opcode.FOR_ITER)
-            end = max(end, instructions[loop].target or 0)
+            # There is none behind what is refused, such as a set.
+            loops = (each for each in instructions[index:] if each.opcode is Opcode.FOR_ITER)
+            end = max(end, next((loop.target or 0 for loop in loops), 0))
     return frozenset(found)
 
 

@@ -79,7 +79,10 @@ def wait_until(flags: Any, rank: Any, value: Any = 1, slot: Any = 0, timeout: An
     only.
     """
     if _lead(flags, rank, value, slot, timeout, _ANY) < 0:
-        raise TimeoutError(f"rank {rank} has not signalled to rank {flags.rank}")
+        raise TimeoutError(
+            f"rank {rank} has not signalled to rank {flags.rank}",
+            "launch the kernel on all devices, or raise the timeout",
+        )
 
 
 def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
@@ -109,15 +112,20 @@ def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
                 signal(flags, rank, turn + _BROKEN, block)
     syncthreads()
     if found[1] == -1:
-        raise TimeoutError(f"rank {found[0]} has not reached the barrier where rank {flags.rank} waits")
+        raise TimeoutError(
+            f"rank {found[0]} has not reached the barrier where rank {flags.rank} waits",
+            "launch the kernel on all devices with the same grid, or raise the timeout",
+        )
     if found[0] >= 0:
-        raise RuntimeError("an earlier barrier with these flags has timed out: set them to zero with flags.fill(0)")
+        raise RuntimeError(
+            "an earlier barrier with these flags has timed out", "set the flags to zero on the host: flags.fill(0)"
+        )
 
 
 def _flag(flags: Any, slot: Any, rank: Any) -> Any:
     """What a device has sent to the one that has these flags."""
     if flags.dtype != int32:
-        raise TypeError("the flags are not of int32: create them with group.arrays((slots, len(group)), int32)")
+        raise TypeError("the flags are not of int32", "create them with group.arrays((slots, len(group)), int32)")
     return atomic_ref(flags, (slot, rank))
 
 

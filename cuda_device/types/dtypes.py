@@ -102,7 +102,9 @@ def type_of_hint(hint: Any) -> Type:
 def _type_of_element(hint: Any) -> Type:
     found, least = type_of_hint(hint), alignment_of_hint(hint)
     if least and not has_identity(found) and least > align_of(found):
-        raise TypeError(f"{hint!r}: the elements of a tuple have the alignment of their types: make it a member of a struct")
+        raise TypeError(
+            f"{hint!r}: the elements of a tuple have the alignment of their types: make it a member of a struct"
+        )
     return found
 
 

@@ -195,7 +195,9 @@ class Aliasing:
         self.roots = points_to.of_launch(module)
         self.written: Roots = frozenset(self.arrays[number] for number in points_to.written(module))
         self.constant_cache = constant_cache and not any(
-            Effect.SPINS in op.code.effects or op.code in (ops.FENCE, ops.EXTERN, ops.PTX) or points_to.writes_anywhere(op)
+            Effect.SPINS in op.code.effects
+            or op.code in (ops.FENCE, ops.EXTERN, ops.PTX)
+            or points_to.writes_anywhere(op)
             for function in module.functions
             for op in function.ops()
         )

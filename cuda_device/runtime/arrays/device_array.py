@@ -462,6 +462,8 @@ def _from_gpu(view: ArrayView, target: GpuStream) -> DeviceArray:
     """A copy of `view` from GPU to GPU, made when this returns."""
     result = _new(view.shape, dtype_of_type(view.element), target, zero=False)
     _await_producer(view)
+    if view.ordinal != target.ordinal and driver.can_access_peer(target.ordinal, view.ordinal):
+        driver.open_pool(view.ordinal, target.ordinal)
     with target.using():
         driver.copy(result._memory.address, view.data, view.nbytes, target.handle)
         driver.synchronize_stream(target.handle)
