@@ -154,13 +154,13 @@ def copies(group: Any, x: Any, y: Any) -> Callable[[], None]:
             target[...] = source
 
     def on_gpu() -> None:
-        for stream, source, target in addresses:
+        for (stream, source, _), (target, start) in zip(pairs, addresses, strict=True):
             with stream.using():
-                driver.copy(target, source, x.local(0).nbytes, stream.handle)
+                driver.copy(target, start, source.nbytes, stream.handle)
 
     if not isinstance(group.streams[0], device.GpuStream):
         return on_cpu
-    addresses = [(stream, *(each.__cuda_array_interface__["data"][0] for each in both)) for stream, *both in pairs]
+    addresses = [tuple(each.__cuda_array_interface__["data"][0] for each in (y, x)) for _, x, y in pairs]
     return on_gpu
 
 
@@ -282,6 +282,8 @@ def main() -> None:
             1024,
         )
     else:
+        if not driver.available():
+            raise SystemExit("there is no GPU here: --cpu checks the results on CPU streams")
         devices = wanted.devices or list(range(driver.device_count()))
         one, group = device.DeviceGroup(devices[:1]), device.DeviceGroup(devices)
         large, rows, columns, bodies = 1 << 27, 1 << 14, 1 << 14, 1 << 17
