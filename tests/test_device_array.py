@@ -322,6 +322,7 @@ def test_repr_where_the_memory_cannot_be_read(gpu, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(driver, "copy", broken)
         assert repr(made) == "<DeviceArray shape=(3,) dtype=float32 device='cuda:0', unreadable: the context is gone>"
+        assert made._repr_html_().endswith("<pre>unreadable: the context is gone</pre>")
     assert repr(made).startswith("DeviceArray([0., 0., 0.], dtype=float32")
 
 

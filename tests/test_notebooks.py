@@ -185,3 +185,11 @@ def test_kernels_show_their_source_and_variants():
     names: dict = {"device": device}
     exec("def f(x):\n    x[0] = 1", names)
     assert "kernel f(x)" in device.kernel(names["f"])._repr_html_()
+
+
+def test_arrays_show_what_they_are_above_their_elements():
+    html = device.array(np.arange(6).reshape(2, 3), stream=device.cpu_stream())._repr_html_()
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", html)
+    assert cells == ["shape", "(2, 3)", "dtype", "int64", "device", "cpu"]
+    assert html.endswith("<pre>[[0, 1, 2],\n [3, 4, 5]]</pre>")
+    assert "..., " in device.zeros(10_000, stream=device.cpu_stream())._repr_html_()

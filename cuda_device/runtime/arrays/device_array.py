@@ -258,21 +258,38 @@ class DeviceArray:
 
         While the stream is captured, and after an error that leaves the memory unreadable, only the shape is shown.
         """
-        stream = self._stream
-        where = f"cuda:{stream.ordinal}" if isinstance(stream, GpuStream) else "cpu"
-        if isinstance(stream, GpuStream) and driver.is_capturing(stream.handle):
-            return (
-                f"<DeviceArray shape={self.shape} dtype={self._dtype} device='{where}', whose stream is being captured>"
-            )
-        summarised = self.size > np.get_printoptions()["threshold"]
-        shape = f", shape={self.shape}" if summarised or (not self.size and self.shape != (0,)) else ""
+        text, trouble = self._shown("DeviceArray(")
+        if trouble:
+            return f"<DeviceArray shape={self.shape} dtype={self._dtype} device='{self._device}', {trouble}>"
+        shape = f", shape={self.shape}" if self._is_long or (not self.size and self.shape != (0,)) else ""
+        return f"DeviceArray({text}{shape}, dtype={self._dtype}, device='{self._device}')"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: shape, dtype and device above the elements that `repr` shows."""
+        from cuda_device import notebook_html
+
+        facts = [("shape", self.shape), ("dtype", self._dtype), ("device", self._device)]
+        return notebook_html.table(["DeviceArray", ""], facts) + notebook_html.text("".join(self._shown("")))
+
+    @property
+    def _device(self) -> str:
+        return f"cuda:{self._stream.ordinal}" if isinstance(self._stream, GpuStream) else "cpu"
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether not all elements are shown."""
+        return self.size > np.get_printoptions()["threshold"]
+
+    def _shown(self, prefix: str) -> tuple[str, str]:
+        """The elements as text behind a prefix, and why they cannot be read; one of both is empty."""
+        if isinstance(self._stream, GpuStream) and driver.is_capturing(self._stream.handle):
+            return "", "whose stream is being captured"
         try:
-            shown = self._corners() if summarised else self.numpy()
+            elements = self._corners() if self._is_long else self.numpy()
         except Error as error:
-            return f"<DeviceArray shape={self.shape} dtype={self._dtype} device='{where}', unreadable: {error}>"
-        most = 0 if summarised else max(self.size, 1)
-        text = np.array2string(shown, separator=", ", prefix="DeviceArray(", threshold=most, edgeitems=_EDGE)
-        return f"DeviceArray({text}{shape}, dtype={self._dtype}, device='{where}')"
+            return "", f"unreadable: {error}"
+        most = 0 if self._is_long else max(self.size, 1)
+        return np.array2string(elements, separator=", ", prefix=prefix, threshold=most, edgeitems=_EDGE), ""
 
     def _corners(self) -> np.ndarray[Any, Any]:
         """The elements at both ends of each axis: one more than is shown, so that NumPy writes `...` for those between."""
