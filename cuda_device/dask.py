@@ -24,10 +24,12 @@ from uuid import uuid4
 import numpy as np
 
 from cuda_device.device.functions import Kernel
-from cuda_device.errors import LaunchError
+from cuda_device.device.parameters import defaults_of
+from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import array, zeros
 from cuda_device.runtime.gpu.streams import GpuStream, default_stream
+from cuda_device.runtime.launch.arguments import bind, parameters_of
 from cuda_device.runtime.launch.launcher import check_kernel
 from cuda_device.runtime.launch.prepared import BoundKernel
 from cuda_device.types.dtypes import numpy_dtype
@@ -46,7 +48,15 @@ def output(dtype: Any) -> _NewBlock:
 
 
 def launch(
-    client: Any, f: Kernel, /, *args: Any, grid: Any = None, block: Any = None, threads: Any = None, shared: Any = 0
+    client: Any,
+    f: Kernel,
+    /,
+    *args: Any,
+    grid: Any = None,
+    block: Any = None,
+    threads: Any = None,
+    shared: Any = 0,
+    **kwargs: Any,
 ) -> Any:
     """Launches a kernel once for each block of Dask arrays, and returns the outputs as Dask arrays.
 
@@ -63,37 +73,48 @@ def launch(
     from dask.delayed import delayed
 
     check_kernel(f)
-    places = [i for i, value in enumerate(args) if isinstance(value, da.Array)]
-    made = [i for i, value in enumerate(args) if isinstance(value, _NewBlock)]
+    if client is not None:
+        _check_client(client)
+    names, positional, *_ = parameters_of(f.underlying)
+    values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
+    places = [i for i, value in enumerate(values) if isinstance(value, da.Array)]
+    made = [i for i, value in enumerate(values) if isinstance(value, _NewBlock)]
     if not places or not made:
         what = "a Dask array" if not places else "an output"
         raise LaunchError(
             f"the arguments of {f.__name__} do not include {what}",
             "pass a dask.array, and output(dtype) for what it writes",
         )
-    first = args[places[0]]
+    first = values[places[0]]
     for i in places:
-        if args[i].chunks != first.chunks:
+        if values[i].chunks != first.chunks:
             raise LaunchError(
-                f"argument {i} has the chunks {args[i].chunks}, and argument {places[0]} has {first.chunks}",
+                f"argument {i} has the chunks {values[i].chunks}, and argument {places[0]} has {first.chunks}",
                 "use x.rechunk(y.chunks)",
             )
     if grid is None and threads is None:
         threads = _Shape(places[0])
     bound = BoundKernel(f, grid, block, shared, threads)
-    parts = {i: args[i].to_delayed() for i in places}
+    parts = {i: values[i].to_delayed() for i in places}
     run = delayed(_on_block, pure=False, nout=len(made))
     results = np.empty((len(made), *first.numblocks), object)
     for index in np.ndindex(first.numblocks):
-        given = [parts[i][index] if i in parts else value for i, value in enumerate(args)]
+        given = [parts[i][index] if i in parts else value for i, value in enumerate(values)]
         shape = tuple(lengths[i] for lengths, i in zip(first.chunks, index, strict=True))
-        outputs = run(bound, given, places)
+        outputs = run(bound, given, places, names[positional:])
         for number, i in enumerate(made):
-            results[(number, *index)] = da.from_delayed(outputs[number], shape, args[i].dtype)
+            results[(number, *index)] = da.from_delayed(outputs[number], shape, values[i].dtype)
     whole = tuple(da.block(found.tolist()) for found in results)
     if client is not None:
         whole = tuple(client.persist(list(whole)))
     return whole if len(whole) > 1 else whole[0]
+
+
+def _check_client(client: Any) -> None:
+    from distributed import Client
+
+    if not isinstance(client, Client):
+        raise CallError(f"{client!r} is not the client of a cluster", "pass a distributed.Client")
 
 
 @dataclass(frozen=True)
@@ -106,8 +127,8 @@ class _Shape:
         return args[self.place].shape
 
 
-def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
-    """Runs on a worker: one launch, and the outputs, in the memory of the blocks."""
+def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int], named: Sequence[str]) -> tuple[Any, ...]:
+    """Runs on a worker: one launch, and the outputs, in the memory of the blocks. The last arguments are passed by name."""
     stream = default_stream()
     copied = isinstance(stream, GpuStream) and isinstance(args[places[0]], np.ndarray)
     shape = args[places[0]].shape
@@ -117,7 +138,9 @@ def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int]) ->
             given[i] = zeros(shape, value.dtype, stream=stream)
         elif copied and i in places:
             given[i] = array(value, stream=stream)
-    bound(*given, stream=stream)
+    if 0 not in shape:
+        positional = len(given) - len(named)
+        bound(*given[:positional], **dict(zip(named, given[positional:], strict=True)), stream=stream)
     made = [given[i] for i, value in enumerate(args) if isinstance(value, _NewBlock)]
     if isinstance(stream, GpuStream):
         stream.synchronize()  # which raises what the kernel reported
@@ -137,17 +160,23 @@ def spmd(
     all workers and raises `TimeoutError` after `timeout` seconds; a `SymmetricArray` takes it. `workers` are addresses, by
     default all that the cluster has. Each worker needs a free thread.
 
-    Raises what the function raises, with a note that names the rank and worker, and `LaunchError` if a worker is lost. The other
-    tasks are cancelled then, and the cluster can be used on.
+    Raises what the function raises, with a note that names the rank and worker, and `LaunchError` if a worker is lost or has no
+    free thread within `timeout` seconds. The other tasks are cancelled then, and the cluster can be used on. A task that does
+    not end, such as an endless loop, keeps its thread until its worker is restarted, which a note on the error says.
     """
     from distributed import Queue, wait
 
+    _check_client(client)
     known = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    if isinstance(workers, str):
+        raise CallError(f"workers={workers!r} is one address", f"pass a list of addresses: [{workers!r}]")
     chosen = known if workers is None else list(workers)
     if not chosen or not set(chosen) <= set(known):
         raise LaunchError(
             f"workers={chosen} for a cluster with the workers {known}", "start workers, or name running ones"
         )
+    if len(set(chosen)) < len(chosen):
+        raise LaunchError(f"workers={chosen} names a worker twice", "name each once: a worker has one rank")
     job = f"cuda_device-{uuid4().hex}"
     where = [f"rank {rank} ({worker})" for rank, worker in enumerate(chosen)]
     futures = [
@@ -163,27 +192,51 @@ def spmd(
         for rank, worker in enumerate(chosen)
     ]
     inboxes = [Queue(_inbox(job, rank), client=client) for rank in range(len(chosen))]
+    begun: set[int] = set()
+    begins = Queue(_begins(job), client=client)
     try:
-        _watch(client, futures, chosen, where)
+        _watch(client, futures, chosen, where, begins, begun, timeout)
         return list(client.gather(futures))
-    except BaseException:
+    except BaseException as error:
         for inbox in inboxes:
             inbox.put(_STOP)
         with suppress(TimeoutError):
             wait([future for future in futures if future.status != "cancelled"], timeout=_GRACE)
+        begun.update(_taken(begins))
+        late = [chosen[rank] for rank in sorted(begun) if futures[rank].status == "pending"]
+        if late:
+            error.add_note(f"tasks still run and keep a thread of their workers: client.restart_workers({late})")
         raise
     finally:
         client.cancel(futures, force=True)
-        for inbox in inboxes:
-            inbox.close()
+        for queue in (*inboxes, begins):
+            queue.close()
 
 
-def _watch(client: Any, futures: Sequence[Any], workers: Sequence[str], where: Sequence[str]) -> None:
-    """Waits for all tasks. Raises if one fails, or if the worker of one is gone: Dask would wait until it comes back."""
+def _watch(
+    client: Any,
+    futures: Sequence[Any],
+    workers: Sequence[str],
+    where: Sequence[str],
+    begins: Any,
+    begun: set[int],
+    timeout: float,
+) -> None:
+    """Waits for all tasks, and notes which have begun. Raises if one fails, loses its worker, or does not begin in time.
+
+    Dask would wait until the worker comes back, or has a free thread.
+    """
+    end = time.monotonic() + timeout
     while not all(future.status == "finished" for future in futures):
+        if len(begun) < len(futures):
+            begun.update(_taken(begins))
+        waiting = [rank for rank in range(len(futures)) if rank not in begun]
         for future, place in zip(futures, where, strict=True):
             if future.status == "error":
                 error = future.exception()
+                if waiting and isinstance(error, TimeoutError):
+                    end = 0.0  # it has waited for those that have not begun
+                    break
                 error.add_note(f"on {place}")
                 raise error
         alive = client.scheduler_info(n_workers=-1)["workers"]
@@ -196,7 +249,18 @@ def _watch(client: Any, futures: Sequence[Any], workers: Sequence[str], where: S
                 f"{', '.join(lost.values())} was lost while its task ran",
                 "look at the log of the worker, and start the job again",
             )
+        if waiting and time.monotonic() > end:
+            busy = [workers[rank] for rank in waiting]
+            raise LaunchError(
+                f"{', '.join(where[rank] for rank in waiting)} has had no free thread for {timeout:g} seconds",
+                f"wait for its tasks, or end them: client.restart_workers({busy})",
+            )
         time.sleep(_LOOK)
+
+
+def _taken(queue: Any) -> list[Any]:
+    """What is in a queue now."""
+    return [queue.get() for _ in range(queue.qsize())]
 
 
 _LOOK = 0.1  # seconds between two looks at a job
@@ -205,7 +269,14 @@ _STOP = b""
 
 
 def _as_rank(function: Callable[..., Any], ranks: WorkerRanks, args: Sequence[Any]) -> Any:
+    from distributed import Queue, get_client
+
+    Queue(_begins(ranks.job), client=get_client()).put(ranks.rank)
     return function(ranks, *args)
+
+
+def _begins(job: str) -> str:
+    return f"{job}-begins"
 
 
 def _inbox(job: str, rank: int) -> str:

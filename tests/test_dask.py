@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -112,6 +114,32 @@ def test_arguments_are_checked(client):
             dask.launch(client, scale, *args)
     with pytest.raises(LaunchError, match="launch needs a kernel, not"):
         dask.launch(client, print, x, dask.output(float32))
+    with pytest.raises(LaunchError, match="scale lacks an argument for 'y'"):
+        dask.launch(client, scale, 1.0, x)
+    for call in (lambda: dask.launch("c", scale, 1.0, x, dask.output(float32)), lambda: dask.spmd(None, _sum, 0)):
+        with pytest.raises(TypeError, match="is not the client of a cluster\n  help: pass a distributed.Client"):
+            call()
+
+
+@device.kernel
+def shift(x, *, by, out):
+    i = device.tid(1)
+    if i < len(x):
+        out[i] = x[i] + by
+
+
+def test_arguments_by_name(client):
+    x = da.arange(10, chunks=4, dtype=np.int32)
+    y = dask.launch(client, shift, x, out=dask.output(int32), by=5)
+    assert y.compute().tolist() == list(range(5, 15))
+    y = dask.launch(client, scale, y=dask.output(float32), a=2.0, x=da.ones((2, 2), chunks=1, dtype=np.float32))
+    assert (y.compute() == 2).all()
+
+
+def test_blocks_without_elements(client):
+    x = da.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), chunks=((0, 2, 0), (3, 0)))
+    y = dask.launch(client, scale, 2.0, x, dask.output(float32))
+    assert y.compute().tolist() == [[0, 2, 4], [6, 8, 10]]
 
 
 def _ptx(ranks):
@@ -131,6 +159,31 @@ def pull(x, out):
     out[0] = 0
     for rank in range(x.n_devices):
         out[0] += x[rank][0]
+
+
+def _compile_in_turn(ranks, folder):
+    """What the cache did for each worker, of which the second compiles when the first has."""
+    before = os.environ.get("CUDA_DEVICE_CACHE")
+    os.environ["CUDA_DEVICE_CACHE"] = folder
+    os.environ.pop("CUDA_DEVICE_VERIFY", None)
+    try:
+        if ranks.rank:
+            ranks.allgather(None)
+        x, y = device.zeros((2, 2)), device.zeros((2, 2))
+        start = device.cache_info()
+        device.launch(scale, 2.0, x, y, grid=1, block=(2, 2))
+        now = device.cache_info()
+        if not ranks.rank:
+            ranks.allgather(None)
+    finally:
+        os.environ["CUDA_DEVICE_CACHE"] = before
+    return now.hits - start.hits, now.misses - start.misses
+
+
+def test_workers_share_the_cache(client, tmp_path):
+    client.restart()  # kernels that a worker has launched are in its memory
+    (hits, misses), (later, none) = dask.spmd(client, _compile_in_turn, str(tmp_path / "cache"))
+    assert hits == none == 0 and misses and later
 
 
 def _sum(ranks, start):
@@ -184,6 +237,55 @@ def test_a_worker_that_dies_in_a_task(client):
     assert dask.spmd(client, _sum, 5) == [11, 11]
 
 
+class _DieOnce:
+    """The grid of a launch, in the middle of which its worker is killed the first time."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __call__(self, x, whole, rest):
+        if x[0] == 30:
+            with suppress(FileExistsError):
+                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+                os.kill(os.getpid(), signal.SIGKILL)
+        return len(x)
+
+
+def test_a_worker_that_dies_in_a_launch(client, tmp_path):
+    marker = tmp_path / "died"
+    numbers = np.arange(100, dtype=np.float32) / 1
+    x = da.from_array(numbers, chunks=30)
+    sizes = {"grid": _DieOnce(str(marker)), "block": 1}
+    whole, _ = dask.launch(client, split, x, dask.output(int32), dask.output(float32), **sizes)
+    assert (whole.compute() == numbers.astype(int)).all() and marker.exists()
+    client.wait_for_workers(2, timeout=30)
+
+
 def test_workers_that_are_not_there(client):
     with pytest.raises(LaunchError, match="help: start workers"):
         dask.spmd(client, _sum, 0, workers=["tcp://nowhere:1"])
+    worker = next(iter(client.scheduler_info()["workers"]))
+    with pytest.raises(LaunchError, match="names a worker twice"):
+        dask.spmd(client, _sum, 0, workers=[worker] * 2)
+    with pytest.raises(TypeError, match=r"help: pass a list of addresses: \['tcp://"):
+        dask.spmd(client, _sum, 0, workers=worker)
+
+
+def _endless(ranks):
+    ranks.allgather(None)
+    if ranks.rank == 0:
+        raise ValueError("this one fails")
+    while True:
+        time.sleep(0.1)
+
+
+def test_a_rank_that_does_not_end(client, monkeypatch):
+    monkeypatch.setattr(dask, "_GRACE", 0.5)
+    with pytest.raises(ValueError, match="this one fails") as caught:
+        dask.spmd(client, _endless)
+    (note,) = (note for note in caught.value.__notes__ if "restart_workers" in note)
+    (busy,) = re.findall(r"tcp://[^']*", note)
+    with pytest.raises(LaunchError, match=rf"rank 1 \({busy}\) has had no free thread for 1 seconds\n.*{busy}"):
+        dask.spmd(client, _sum, 0, timeout=1)
+    client.restart_workers([busy])
+    assert dask.spmd(client, _sum, 5) == [11, 11]
