@@ -5,7 +5,7 @@
 
 Inference knows bounds that are numbers (`infer/intervals`). This pass knows sums: where the index is read, each comparison that
 has led there says that a sum of values and a constant is not negative. If the index less one of them is plainly not negative,
-neither is the index, and what would count from the end goes:
+neither is the index, and what would count from the end goes. So does the check of a bound that holds in the same way.
 
     %5: bool = compare {op="<"} %4 %zero
     %6: int32 = add {exact=True} %4 %n
@@ -71,7 +71,8 @@ def run(function: Function) -> None:
         for op in block.ops
         if op.code is ops.SELECT and _counts_from_the_end(op, makers)
     ]
-    if not found:
+    checks = [block for block in function.blocks if _checks_a_bound(block, makers)]
+    if not found and not checks:
         return
     proofs = Proofs(function, makers)
     same: dict[Value, Value] = {}
@@ -80,10 +81,29 @@ def run(function: Function) -> None:
         if proofs.holds(block, proofs.sum(index)):
             same[op.result] = index
             index.nonneg |= makers[index] in block.ops  # elsewhere it may be
+    for block in [block for block in checks if proofs.is_within(block, *makers[block.terminator.operands[0]].operands)]:
+        check = block.ops.pop()
+        block.ops.append(Op(ops.JUMP, successors=check.successors[:1], location=check.location))
+        function.blocks.remove(check.successors[1].block)
+        drop_unused(function, {*check.operands})
     if same:
         substitute(function, same)
     drop_unused(function, set(same))
     drop_unused(function, {value for result in same for value in makers[result].operands[:2]})
+
+
+def _checks_a_bound(block: Block, makers: dict[Value, Op]) -> bool:
+    """Whether a block ends where checked mode reports an index that is not below a length."""
+    end = block.terminator
+    if end.code is not ops.BRANCH or end.successors[1].block.ops[0].attributes.get("status") != "check":
+        return False
+    condition = makers.get(end.operands[0])
+    return (
+        condition is not None
+        and condition.code is ops.COMPARE
+        and condition.attributes["op"] == "<"
+        and is_integer(condition.operands[0])
+    )
 
 
 def _counts_from_the_end(op: Op, makers: dict[Value, Op]) -> bool:
@@ -105,6 +125,11 @@ def is_integer(value: Value) -> bool:
     return isinstance(value.type, Number) and value.type.is_integer
 
 
+def _room(value: Value) -> int:
+    assert isinstance(value.type, Number)
+    return value.type.high
+
+
 class Proofs:
     """What is known of a function's integers."""
 
@@ -122,6 +147,16 @@ class Proofs:
     def holds(self, block: Block, sum: Sum) -> bool:
         """Whether a sum is never negative in a block."""
         return self._follows(self.known(block), sum)
+
+    def is_within(self, block: Block, index: Value, length: Value) -> bool:
+        """Whether an index is below a length in a block, both as numbers without a sign."""
+        place = self.sum(index)
+        maker = self.makers.get(index)
+        if maker is not None and maker.code is ops.CONVERT and is_integer(maker.operands[0]):
+            (signed,) = maker.operands
+            if _room(index) >= _room(signed) and self.holds(block, self.sum(signed)):
+                place = self.sum(signed)
+        return self.holds(block, self.sum(length).minus(place).plus(Sum(-1)))
 
     def _follows(self, facts: Sequence[Sum], sum: Sum) -> bool:
         return any(each.plainly_nonneg(self.falling) for each in (sum, *map(sum.minus, facts)))
