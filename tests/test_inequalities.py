@@ -112,3 +112,51 @@ def test_the_last_element_behind_a_loop_that_goes_down(stream, n):
     around, out = stream.array(np.concatenate([x + 5, x, x + 7])), stream.empty(1, np.int32)
     stream.launch(kernel, around, out, n, grid=1, block=1)
     assert stream.numpy(out)[0] == sum(x[: n + 1]) + 1000
+
+
+# Loops of checked mode, and whether no check of the bound is left. All are run for arrays of 0 to 6 elements and n from -1 to 6.
+BOUNDED = {
+    "for i in range(len(x)): use(i)": True,
+    "for i in range(len(x) + 1): use(i)": False,
+    "for i in range(n): use(i)": False,
+    "for i in range(n):\n        if i < len(x): use(i)": True,
+    "for i in range(n):\n        if i <= len(x): use(i)": False,
+    "for i in range(1, n):\n        if i + 1 < len(x): use(i + 1)": True,
+    "for i in range(1, len(x) - 1): use(i + 1)": True,
+    "for i in range(1, len(x) - 1): use(i + 2)": False,
+    "for i in range(1, len(x)): use(i - 1)": True,
+    "for i in range(len(x)): use(len(x) - 1 - i)": False,  # it could be
+    "for i in range(len(x)): use(len(x) - i)": False,
+    "i = 0\n    while i < len(x):\n        use(i)\n        i += 1": False,  # 32 bits could wrap
+    "i = 0\n    while i < len(x):\n        i += 1\n        use(i)": False,
+    "if -3 < n < len(x): use(n)": False,  # it may count from the end
+    "if 0 <= n < len(x): use(n)": True,
+    "if 0 <= n:\n        use(n)\n        use(n)": False,
+}
+
+
+@pytest.mark.parametrize(("loop", "proved"), BOUNDED.items())
+def test_checks_that_hold_are_dropped(loop, proved):
+    kernel = device.kernel(checked=True)(kernel_of(loop))
+    job = job_of(kernel, (np.zeros(6, int), np.zeros(1, int), 3, 3), "sm_90")
+    main = compiler.run(replace(job, options=replace(job.options, launch_facts=True)), "device")["device"].main
+    reports = [op for op in main.ops() if op.code is ops.REPORT and "out of bounds" in op.attributes["message"]]
+    assert len(reports) == 1 + (not proved)  # one is that of `sums[0]`; of two the same, one is left
+
+
+@pytest.mark.parametrize("loop", BOUNDED)
+def test_checks_that_may_fail_are_kept(stream, loop):
+    """Held against Python, which raises where a check fails."""
+    python = kernel_of(loop)
+    kernel = device.kernel(checked=True)(python)
+    for size, n in itertools.product(range(7), range(-1, 7)):
+        x = np.arange(1, size + 1)
+        expected, found = [0], stream.empty(1, np.int64)
+        try:
+            python(x.tolist(), expected, n, 0)
+        except IndexError:
+            with pytest.raises(device.KernelError, match="out of bounds"):
+                stream.launch(kernel, stream.array(x), found, n, 0, grid=1, block=1)
+            continue
+        stream.launch(kernel, stream.array(x), found, n, 0, grid=1, block=1)
+        assert stream.numpy(found)[0] == expected[0], (size, n)
