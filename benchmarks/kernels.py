@@ -2,6 +2,7 @@
 
     python benchmarks/kernels.py [--only name …] [--scale 1] [--json results.json] [--within 480]
     python benchmarks/kernels.py --compile-only          without a GPU: everything is compiled, nothing runs
+    python benchmarks/kernels.py natural                 atomics with their default order and scope, which are not in the suite
 
 Peers that are not installed are left out; those that can express a kernel have it in `numba_kernels`, `warp_kernels` and
 `triton_kernels`.
@@ -38,7 +39,7 @@ import warp_kernels
 from assembly import Code, measure
 from nvrtc import compile_cubin
 from nvrtc import version as nvrtc_version
-from suite import SUITE, Problem, Row
+from suite import NATURAL, SUITE, Problem, Row
 from summary import FAST, HEAD, OURS, PEER, line, rate, summary
 
 import cuda_device as device
@@ -308,7 +309,7 @@ def main() -> int:
     parser.add_argument("--target", default="sm_90", help="the architecture for --compile-only")
     options, start = parser.parse_args(), time.monotonic()
     names = [*options.names, *options.only]
-    rows = [row for row in SUITE if not names or any(name in row.name for name in names)]
+    rows = [row for row in (*SUITE, *NATURAL) if any(name in row.name for name in names)] if names else [*SUITE]
     if options.compile_only:
         compile_only(rows, options.target)
         return 0

@@ -259,6 +259,10 @@ def _define_reductions() -> dict[str, Any]:
                 cuda.atomic.add(bins, j, local[j])
 
     @cuda.jit
+    def counter(count):
+        cuda.atomic.add(count, 0, uint32(1))
+
+    @cuda.jit
     def spmv(starts, columns, values, x, y, rows):
         row, lane = cuda.grid(1) // 32, cuda.grid(1) % 32
         if row < rows:
@@ -269,7 +273,14 @@ def _define_reductions() -> dict[str, Any]:
             if lane == 0:
                 y[row] = total
 
-    return {"reduction": add_up, "reduction of blocks": sums_of_blocks, "histogram": histogram, "SpMV": spmv}
+    return {
+        "reduction": add_up,
+        "reduction of blocks": sums_of_blocks,
+        "histogram": histogram,
+        "natural histogram": histogram,
+        "natural counter": counter,
+        "SpMV": spmv,
+    }
 
 
 def _define_numbers() -> dict[str, Any]:

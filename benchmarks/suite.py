@@ -549,3 +549,39 @@ SUITE = (
     Row("k-means", kmeans.assign, "kmeans.cu", _kmeans),
     Row("compaction", compaction.compact, "compaction.cu", _compaction),
 )
+
+
+# Atomic operations as they are written first, with the default order and scope; `kernels.py natural` measures them.
+
+
+@device.kernel
+def counter(count: Any) -> None:
+    """All threads count themselves."""
+    device.atomic_ref(count, 0).add(1)
+
+
+@device.kernel
+def histogram_in_default_order(data: Any, bins: Any) -> None:
+    """That of `examples/programs/histogram.py`, whose last addition asks for less."""
+    local = device.shared_array(256, device.uint32)
+    thread = int(device.thread_idx.x)
+    for j in range(thread, 256, 256):
+        local[j] = 0
+    device.syncthreads()
+    for i in range(device.tid(1), len(data), device.grid_size(1)):
+        device.atomic_ref(local, data[i]).add(1)
+    device.syncthreads()
+    for j in range(thread, 256, 256):
+        if local[j] > 0:
+            device.atomic_ref(bins, j).add(local[j])
+
+
+def _counter(scale: float) -> Problem:
+    count = np.zeros(1, np.uint32)
+    return Problem((count,), (count,), _blocks(_count(scale, 1 << 24), 256), (256,), (count,), 4)
+
+
+NATURAL = (
+    Row("natural counter", counter, "natural.cu", _counter),
+    Row("natural histogram", histogram_in_default_order, "histogram.cu", _histogram, symbol="histogram"),
+)

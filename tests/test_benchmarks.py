@@ -133,9 +133,15 @@ def test_plot(tmp_path):
 def test_kernels_are_compiled_without_a_gpu():
     pytest.importorskip("cuda.bindings.nvrtc")
     try:
-        said = run("kernels.py", "--compile-only", "--only", "stream copy", "strided")
+        said = run("kernels.py", "--compile-only", "--only", "stream copy", "strided", "natural")
     except subprocess.CalledProcessError as error:
         if "nvrtc" in error.stderr.lower() or "no assembler" in error.stderr:
             pytest.skip(error.stderr[-200:])
         raise AssertionError(error.stderr) from None
-    assert said.count("stream copy") == said.count("copy, strided") == 4
+    assert said.count("stream copy") == said.count("copy, strided") == said.count("natural counter") == 4
+
+
+@pytest.mark.long
+def test_checks_cost_little():
+    """Far above what `benchmarks/checked.py` finds, because other work may run at the same time."""
+    assert float(run("checked.py").split()[-1]) < 1.6
