@@ -92,6 +92,16 @@ def a_warp_is_not_a_block(x, flag: ConstExpr[bool]):
 
 
 @device.kernel
+def goes_through_a_generic_pointer(x, flag: ConstExpr[bool]):
+    tile = device.shared_array(64, int32)
+    i = tid(1)
+    device.cluster_shared(tile, device.block_rank)[i] = i
+    if flag:
+        device.syncthreads()
+    x[i] = tile[63 - i]
+
+
+@device.kernel
 def adds(x, flag: ConstExpr[bool]):
     if flag:
         atomic_ref(x, 0).add(1, "relaxed", "device")
@@ -330,7 +340,8 @@ def reads_only(x, flag: ConstExpr[bool]):
 
 
 PROGRAMS = [
-    (reverses, 1, 64), (counts, 1, 64), (votes, 1, 64), (syncs_the_warp, 1, 64), (syncs_half_the_warp, 1, 64),
+    (reverses, 1, 64), (goes_through_a_generic_pointer, 1, 64), (counts, 1, 64), (votes, 1, 64), (syncs_the_warp, 1, 64),
+    (syncs_half_the_warp, 1, 64),
     (a_warp_is_not_a_block, 1, 64), (adds, 2, 64), (adds_within_the_block, 2, 64), (sums_and_reads, 1, 64),
     (passes_a_message, 2, 1), (takes_a_message, 2, 1), (passes_a_message_near, 2, 1), (fences, 2, 1),
     (fences_near, 2, 1), (carries_a_release_on, 3, 1), (locks, 3, 33), (takes_a_ticket, 3, 8), (writes_bytes, 1, 64),
@@ -645,8 +656,8 @@ def test_random_histories():
 # The check in machine code, against the one that works orders out from all events
 
 
-def random_kernel(seed):
-    """A kernel of plain accesses, barriers and relaxed atomic operations, for 2 blocks of 4 threads."""
+def random_kernel(seed, *more):
+    """A kernel of plain accesses, barriers and relaxed atomic operations, and of `more`, for 2 blocks of 4 threads."""
     rng = random.Random(seed)
     lines = ["tile = device.shared_array(8, int32)", "i = thread_idx.x", "b = device.block_idx.x"]
     for _ in range(rng.randrange(2, 12)):
@@ -656,7 +667,7 @@ def random_kernel(seed):
         does = rng.choice([
             f"{array}[{index}] = 1", f"{array}[{index}] += 1", f"y[8 * b + i] += {array}[{index}]",
             f"y[8 * b + i] += {array}[{index}]", f'atomic_ref({array}, {index}).add(1, "relaxed", "device")',
-            "device.syncthreads()", "device.syncthreads()",
+            "device.syncthreads()", "device.syncthreads()", *(each.replace("INDEX", index) for each in more),
         ])  # fmt: skip
         lines.append(does if "sync" in does else guard + does)
     body = "".join(f"    {line}\n" for line in lines)
@@ -679,6 +690,22 @@ def test_random_programs_are_reported_alike(monkeypatch):
     slow = [report(kernel) for kernel in kernels]
     assert fast == slow
     assert 5 < fast.count("") < 55
+
+
+READS_ATOMICALLY = (
+    'y[8 * b + i] += atomic_ref(x, INDEX).load("relaxed", "device")',
+    'y[8 * b + i] += atomic_ref(x, INDEX).cas(0, 1, "relaxed", "device")',
+    'y[8 * b + i] += atomic_ref(x, INDEX).cas(2, 1, "relaxed", "device")',
+)
+
+
+def test_random_programs_that_read_atomically(monkeypatch):
+    """Of several accesses that race with one, the two ways may report different ones."""
+    kernels = [random_kernel(seed, *READS_ATOMICALLY) for seed in range(100, 160)]
+    fast = [report(kernel) != "" for kernel in kernels]
+    monkeypatch.setattr("cuda_device.runtime.races.ordered_by_barriers", lambda points: False)
+    assert fast == [report(kernel) != "" for kernel in kernels]
+    assert 5 < sum(fast) < 55
 
 
 def test_a_large_grid_without_barriers_needs_no_memory_for_each_thread():

@@ -385,11 +385,8 @@ class RaceDetector:
                 self.races[key] = Race(self._name(start, key[1]), *map(self._access_of, (first, second)))
 
     def _access_of(self, event: tuple[int, ...]) -> MemoryAccess:
-        block, linear, place, _, moment = event
-        point = self.points[place]
-        return MemoryAccess(
-            Stamp(block * BLOCK + linear, moment, 0, 0), point, point.event not in (Event.LOAD, Event.ATOMIC_LOAD)
-        )
+        block, linear, place, _, writes = event
+        return MemoryAccess(Stamp(block * BLOCK + linear, 0, 0, 0), self.points[place], bool(writes))
 
     # Accesses
 

@@ -14,12 +14,15 @@ from cuda_device.codegen.cpu.records import (
     BLOCK,
     CONTROL,
     CREW,
+    FIRST_MASK,
     FUEL,
     KIND_SHIFT,
+    MOMENT_SHIFT,
     NANOSECONDS,
     PLACE_MASK,
     RECORDS,
     RUN,
+    SECOND_SHIFT,
     THREAD,
     WARP,
     WARP_SIZE,
@@ -56,6 +59,35 @@ _BLOCK_FIELDS = {
 _FUNCTIONS = """\
 declare void @cuda_device.trace(ptr, i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
+"""
+# A read of shared memory, where `shadow_memory` has a word of each access of so many bytes: it is told of unless the word says that
+# two others have read it in this moment.
+_READ = f"""\
+define internal void @cuda_device.read(ptr %thread, i32 %place, i64 %value, i64 %bytes) alwaysinline nounwind {{
+{THREAD.loads("%thread", "block", "linear")}{BLOCK.loads("%block", "unit", "words", "moment")}\
+  %has_words = icmp eq i64 %unit, %bytes
+  br i1 %has_words, label %look, label %tell
+look:
+  %index = udiv i64 %value, %bytes
+  %word.at = getelementptr i64, ptr %words, i64 %index
+  %word = load i64, ptr %word.at
+  %expected = shl i64 %moment, {MOMENT_SHIFT}
+  %pair = xor i64 %word, %expected
+  %own = zext i32 %linear to i64
+  %second = lshr i64 %pair, {SECOND_SHIFT}
+  %first = and i64 %pair, {FIRST_MASK}
+  %is_other = icmp ne i64 %first, %own
+  %is_third = icmp ne i64 %second, %own
+  %is_known = icmp ult i64 %second, {FIRST_MASK + 1}
+  %both = and i1 %is_other, %is_third
+  %passes = and i1 %both, %is_known
+  br i1 %passes, label %end, label %tell
+tell:
+  call void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 1)
+  br label %end
+end:
+  ret void
+}}
 """
 # What `Suspension` calls the operations and their kinds.
 _PREFIXES = {
@@ -166,7 +198,9 @@ class Cpu(Dialect):
     def preamble(self) -> str:
         """The records that threads and the scheduler share."""
         records = "".join(record.declaration() for record in RECORDS)
-        return f"{records}{_FUNCTIONS}" + "".join(f"{line}\n" for line in llvm_writer.constant_definitions(self.module))
+        return f"{records}{_FUNCTIONS}{_READ * self.options.races}" + "".join(
+            f"{line}\n" for line in llvm_writer.constant_definitions(self.module)
+        )
 
     def pointer(self, space: Space) -> str:
         """One space."""
@@ -330,8 +364,10 @@ class Cpu(Dialect):
         first, second = (*values, "0", "0")[:2]
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
 
-    def trace(self, place: int, value: str, done: str) -> str:
-        """A call."""
+    def trace(self, place: int, value: str, done: str, read: int) -> str:
+        """A call; one that has to tell of few reads of shared memory is inlined."""
+        if read:
+            return f"  call void @cuda_device.read(ptr %thread, i32 {place}, i64 {value}, i64 {read})\n"
         return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
 
     def exit(self, function: Function) -> str:

@@ -102,6 +102,14 @@ def aligned_alloc(alignment: int64, size: int64) -> int64:
     raise DeviceOnlyError.of("aligned_alloc")
 
 
+ALIGNMENT = 128
+
+
+def allocate(size: Any) -> Any:
+    """Memory for an array of `size` bytes: a multiple of the alignment, and more than none, as `aligned_alloc` wants it."""
+    return aligned_alloc(ALIGNMENT, int64(size) + (2 * ALIGNMENT - 1) & -ALIGNMENT)
+
+
 @extern
 def free(memory: int64) -> None:
     """Gives memory back."""

@@ -154,7 +154,7 @@ WIDE = WARP_SIZE
 # (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
 # count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
 # host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. `moment` numbers what the block does
-# from one barrier to the next, for the race detector.
+# from one barrier to the next, for the race detector, beginning with `first`, and `words` are those of shared memory, one for each `unit` of bytes.
 BLOCK = Record(
     "%Block",
     (
@@ -173,6 +173,9 @@ BLOCK = Record(
         ("control", "ptr"),
         ("log", "ptr"),
         ("moment", "i64"),
+        ("first", "i64"),
+        ("words", "ptr"),
+        ("unit", "i64"),
         ("parameters", "ptr"),
         ("warps", "ptr"),
         ("threads", "ptr"),
@@ -239,6 +242,13 @@ LOG = Record(
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
 RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
+
+# Words of the race detector (`shadow_memory`): the number of a moment, a one where a thread wrote; two numbers of threads, or of a
+# place and a thread.
+MOMENT_SHIFT = 21
+WRITTEN = 1 << 20
+SECOND_SHIFT = 10
+FIRST_MASK = (1 << SECOND_SHIFT) - 1
 
 INTERLEAVED = 256
 """So many blocks of a worker may wait at a time."""

@@ -25,7 +25,7 @@ from typing import Any
 from numpy import int64, uint32, uint64
 
 from cuda_device.codegen.cpu import host_code, meetings, shadow_memory
-from cuda_device.codegen.cpu.host_code import aligned_alloc, call, frame_address, free, lanes_between, sched_yield
+from cuda_device.codegen.cpu.host_code import ALIGNMENT, allocate, call, frame_address, free, lanes_between, sched_yield
 from cuda_device.codegen.cpu.meetings import (
     ALL,
     LOWS,
@@ -50,7 +50,6 @@ from cuda_device.types.model import INT64, UINT32, Type
 
 _PATIENCE = 4
 """So many rounds in which the same number of threads yield, and nothing else happens, make room for another block."""
-_ALIGNMENT = 128
 _WAITING = CONTROL.offset("waiting")
 
 
@@ -177,11 +176,6 @@ def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
 # Blocks in memory
 
 
-def allocate(size: Any) -> Any:
-    """Memory for an array of `size` bytes: a multiple of the alignment, and more than none, as `aligned_alloc` wants it."""
-    return aligned_alloc(_ALIGNMENT, int64(size) + (2 * _ALIGNMENT - 1) & -_ALIGNMENT)
-
-
 def opened(control: Any, static: Any) -> Any:
     """Memory for one block at a time, and for its shared memory, `static` bytes of it fixed."""
     block = allocate(Block.itemsize)
@@ -197,11 +191,12 @@ def opened(control: Any, static: Any) -> Any:
     to[0].block_rank, to[0].cluster = uint32(0), int64(0)
     to[0].control, to[0].log = control, of[0].log
     to[0].count = of[0].size_x * of[0].size_y * of[0].size_z
-    fixed = static + (_ALIGNMENT - 1) & -_ALIGNMENT
+    fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
     shared = allocate(fixed + of[0].dynamic_bytes)
     to[0].shared = shared
     to[0].dynamic = shared + fixed
     to[0].base = frame_address()
+    shadow_memory.prepare(block, fixed + of[0].dynamic_bytes)
     return block
 
 
@@ -237,7 +232,7 @@ def begin(block: Any, x: Any, y: Any, z: Any) -> None:
     to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
     wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
     to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x // wide, y // high, z // deep
-    shadow_memory.tick(block)
+    shadow_memory.begin(block)
     clusters = array_at(Control, to[0].control)[0].clusters
     if clusters != 0:
         rank = x % wide + wide * (y % high + high * (z % deep))
@@ -261,6 +256,7 @@ def start(block: Any, frame: Any) -> None:
 def close(block: Any) -> None:
     """Gives the memory of a block back."""
     free(array_at(Block, block)[0].shared)
+    free(array_at(Block, block)[0].words)
     free(block)
 
 

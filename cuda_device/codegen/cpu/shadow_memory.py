@@ -8,24 +8,37 @@ barrier to the next. A cell keeps the last write and, since then, two reads, two
 that any later access which races with one that was dropped races with one that was kept. The log then gets races alone: two
 events, the first of the accesses and the second.
 
-    cell    0 write, 2 and 4 reads, 6 and 8 atomic operations, 10 and 12 atomic loads: two numbers each; 14 the block that last
-            used shared memory
+    cell    0 write, 2 and 4 reads, 6 and 8 atomic operations, 10 and 12 atomic loads: two numbers each; 14 the last moment
+
+What a block did to its shared memory in earlier moments is before all that follows, unless it went through a generic pointer,
+which another block of a cluster may have.
 
 Most accesses repeat others. For each location a word says which ones would change nothing and race with nothing: in a moment in
 which one thread wrote it, reads of that thread, and writes at that place; in one in which two threads read it and nobody wrote,
 reads of others.
 
     word    the moment; a bit: whether it was written; then the place and the thread of the write, or the threads of two reads
+
+Kernels look at the words of their shared memory themselves before they call `trace` (`cpu_dialect`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64, uint32
+from numpy import int64, uint32, uint64
 
-from cuda_device.codegen.cpu.host_code import call
-from cuda_device.codegen.cpu.records import BLOCK, EVENT, LOG, THREAD
+from cuda_device.codegen.cpu.host_code import allocate, call
+from cuda_device.codegen.cpu.records import (
+    BLOCK,
+    EVENT,
+    FIRST_MASK,
+    LOG,
+    MOMENT_SHIFT,
+    SECOND_SHIFT,
+    THREAD,
+    WRITTEN,
+)
 from cuda_device.device.memory import array_at
 
 Block, Event, Log, Thread = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD))
@@ -45,15 +58,12 @@ _BYTES_SHIFT = 4
 _BLOCK_SHIFT = 11
 _PRESENT = 1024
 # When: the number of a moment, the number of a place.
-_MOMENT_SHIFT = 24
-_PLACE_MASK = (1 << _MOMENT_SHIFT) - 1
+_WHEN_SHIFT = 24
+_PLACE_MASK = (1 << _WHEN_SHIFT) - 1
 _SLOTS = 14
-_USER = 14
-# Words: the number of a moment, a one where a thread wrote; two numbers of threads, or of a place and a thread.
-_OWN = 1 << 20
-_PAIR = _OWN - 1
-_SECOND_SHIFT = 10
-_THREAD_MASK = (1 << _SECOND_SHIFT) - 1
+_LAST = 14
+_GENERIC = 1 << 62
+_PAIR = WRITTEN - 1
 
 
 def kind_of(kind: int, size: int, *, shared: bool) -> int:
@@ -70,36 +80,43 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
         tell(of[0].log, number_of(own[0].block), own[0].linear, place, value, done)
         return
     number = array_at(int64, to[0].kinds)[place]
-    if number & 7 == NOTHING:
-        return
-    # Addresses in shared memory count from where that of the block begins.
-    address = value + of[0].shared if number & _SHARED != 0 else value
-    if number >> _BYTES_SHIFT == to[0].unit:
-        word = array_at(int64, word_of(of[0].log, address))[0]
-        shared, linear = word & ~_PAIR == of[0].moment * (2 * _OWN), int64(own[0].linear)
-        written = word & ~_PAIR == of[0].moment * (2 * _OWN) + _OWN
-        first, second = word & _THREAD_MASK, word >> _SECOND_SHIFT & _THREAD_MASK
+    page, pages = value // PAGE, array_at(int64, to[0].pages)
+    at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
+    if number >> _BYTES_SHIFT == to[0].unit and number & _SHARED == 0 and pages[at] == page:
+        word = array_at(int64, pages[at + 1])[(value & (PAGE - 1)) >> (to[0].unit_shift & 63)]
+        moment, linear = (of[0].moment << MOMENT_SHIFT), int64(own[0].linear)
+        first, second = word & FIRST_MASK, word >> SECOND_SHIFT & FIRST_MASK
         if number & 7 == READ:
-            if (written and first == linear) or (shared and first != linear and second != linear):
+            if word & ~_PAIR == moment + WRITTEN and first == linear:
                 return
-        elif written and word & _PAIR == (int64(place) << _SECOND_SHIFT | linear):
+            if word & ~_PAIR == moment and first != linear and second != linear:
+                return
+        elif word == moment + (WRITTEN + (int64(place) << SECOND_SHIFT) + linear) and place <= FIRST_MASK:
             return
-    follow(thread, place, value, address, number, done)
+    follow(thread, place, value, number, done)
 
 
-def follow(thread: Any, place: Any, value: Any, address: Any, number: Any, done: Any) -> None:
+def follow(thread: Any, place: Any, value: Any, number: Any, done: Any) -> None:
     """Checks an access of each of its locations."""
     own = array_at(Thread, thread)
     of = array_at(Block, own[0].block)
     who = number_of(own[0].block) << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
-    when = of[0].moment << _MOMENT_SHIFT | int64(place)
+    when = of[0].moment << _WHEN_SHIFT | int64(place)
     kind = number & 7
+    if kind == NOTHING:
+        return
     if kind == CAS:
         kind = int64(ATOMIC) if done != 0 else int64(ATOMIC_READ)
-    offset, unit = int64(0), array_at(Log, of[0].log)[0].unit
-    while offset < number >> _BYTES_SHIFT:
-        check(of[0].log, address + offset, value + offset, who, when, kind, number & _SHARED != 0)
-        offset += unit
+    # Addresses in shared memory count from where that of the block begins.
+    shared, to, end = number & _SHARED != 0, array_at(Log, of[0].log), value + (number >> _BYTES_SHIFT)
+    while value < end:
+        address = value + of[0].shared if shared else value
+        shift, shadow = to[0].unit_shift & 63, shadow_of(of[0].log, address)
+        index = (address & (PAGE - 1)) >> shift
+        cell = shadow + 8 * (int64(PAGE) >> shift) + 8 * CELL_WORDS * index
+        word = of[0].words + 8 * (value >> shift) if shared else shadow + 8 * index
+        check(of[0].log, word, cell, value, who, when, kind, of[0].first if shared else int64(0))
+        value += to[0].unit
 
 
 def number_of(block: Any) -> Any:
@@ -107,6 +124,26 @@ def number_of(block: Any) -> Any:
     of = array_at(Block, block)
     plane = int64(of[0].index_z) * of[0].grid_y + of[0].index_y
     return plane * of[0].grid_x + of[0].index_x
+
+
+def prepare(block: Any, size: Any) -> None:
+    """Gives a block the words of its `size` bytes of shared memory, if its accesses are checked here."""
+    of = array_at(Block, block)
+    of[0].words, of[0].unit = int64(0), int64(0)
+    if of[0].log != 0:
+        to = array_at(Log, of[0].log)
+        if to[0].kinds != 0:
+            count = (int64(size) >> to[0].unit_shift) + 1
+            of[0].words, of[0].unit = allocate(8 * count), to[0].unit
+            words = array_at(int64, of[0].words)
+            for i in range(count):
+                words[i] = int64(0)
+
+
+def begin(block: Any) -> None:
+    """The first moment of a block begins."""
+    tick(block)
+    array_at(Block, block)[0].first = array_at(Block, block)[0].moment
 
 
 def tick(block: Any) -> None:
@@ -129,14 +166,13 @@ def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -
         call(to[0].full, log)
 
 
-def word_of(log: Any, address: Any) -> Any:
-    """The address of a location's word."""
+def shadow_of(log: Any, address: Any) -> Any:
+    """The shadow of the page of an address."""
     to = array_at(Log, log)
     page = address // PAGE
-    at = page * HASH >> HASH_SHIFT & to[0].mask
+    at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
     pages = array_at(int64, to[0].pages)
-    shadow = pages[2 * at + 1] if pages[2 * at] == page else search(log, page)
-    return shadow + 8 * ((address & (PAGE - 1)) >> to[0].unit_shift)
+    return pages[at + 1] if pages[at] == page else search(log, page)
 
 
 def search(log: Any, page: Any) -> Any:
@@ -155,49 +191,53 @@ def search(log: Any, page: Any) -> Any:
     return pages[2 * at + 1]
 
 
-def check(log: Any, address: Any, shown: Any, who: Any, when: Any, kind: Any, shared: Any) -> None:
-    """Looks for a race of an access with those in the cell of a location, and puts the access there."""
-    place, to = word_of(log, address), array_at(Log, log)
-    index, words = (address & (PAGE - 1)) >> to[0].unit_shift, int64(PAGE) >> to[0].unit_shift
-    cell = array_at(int64, place + 8 * (words - index + CELL_WORDS * index))
-    block = who >> _BLOCK_SHIFT
-    if shared and cell[_USER] != block + 1:
+def check(log: Any, word: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any, first: Any) -> None:
+    """Looks for a race of an access with those in the cell at `shadow`, and puts the access there, and the word at `word`.
+
+    `first` is the first moment of the block where its shared memory is accessed, else 0.
+    """
+    cell, moment, known, at = array_at(int64, shadow), when >> _WHEN_SHIFT, int64(0), -1
+    if first == 0 or cell[_LAST] == moment or cell[_LAST] >= _GENERIC + first:
+        at = conflict(cell, who, when, kind)
+        cell[_LAST] = cell[_LAST] if first != 0 else _GENERIC + moment
+    else:
         for one in range(0, _SLOTS, 2):
             cell[one] = int64(0)
-        cell[_USER] = block + 1
-    at = -1
-    if races(cell[0], cell[1], who, when):
-        at = 0
-    if at < 0 and (kind == WRITE or kind == ATOMIC):
-        at = racing(cell, 2, who, when)
-    if at < 0 and (kind == WRITE or kind == READ):
-        at = racing(cell, 6, who, when)
-    if at < 0 and kind == WRITE:
-        at = racing(cell, 10, who, when)
+        cell[_LAST] = moment
     if at >= 0:
-        tell_access(log, shown, cell[at], cell[at + 1])
-        tell_access(log, shown, who, when)
-    word, moment, linear = int64(0), when >> _MOMENT_SHIFT, who & _THREAD_MASK
+        tell_access(log, address, cell[at], cell[at + 1], at == 0 or at == 6 or at == 8)
+        tell_access(log, address, who, when, kind == WRITE or kind == ATOMIC)
     if kind == WRITE:
         for one in range(2, _SLOTS, 2):
             cell[one] = int64(0)
         cell[0], cell[1] = who, when
-        if when & _PLACE_MASK <= _THREAD_MASK:
-            word = moment * (2 * _OWN) + _OWN + ((when & _PLACE_MASK) << _SECOND_SHIFT) + linear
+        if when & _PLACE_MASK <= FIRST_MASK:
+            known = (moment << MOMENT_SHIFT) + WRITTEN + ((when & _PLACE_MASK) << SECOND_SHIFT) + (who & FIRST_MASK)
     elif kind == READ:
         remember(cell, 2, who, when)
-        known = is_of(cell, 2, moment) and is_of(cell, 4, moment)
-        if known and not (is_of(cell, 0, moment) or is_of(cell, 6, moment) or is_of(cell, 8, moment)):
-            first, second = cell[2] & _THREAD_MASK, cell[4] & _THREAD_MASK
-            word = moment * (2 * _OWN) + (second << _SECOND_SHIFT) + first
+        both = is_of(cell, 2, moment) and is_of(cell, 4, moment)
+        if both and not (is_of(cell, 0, moment) or is_of(cell, 6, moment) or is_of(cell, 8, moment)):
+            known = (moment << MOMENT_SHIFT) + ((cell[4] & FIRST_MASK) << SECOND_SHIFT) + (cell[2] & FIRST_MASK)
     else:
         remember(cell, 6 if kind == ATOMIC else 10, who, when)
-    array_at(int64, place)[0] = word if at < 0 else int64(0)
+    array_at(int64, word)[0] = known if at < 0 else int64(0)
+
+
+def conflict(cell: Any, who: Any, when: Any, kind: Any) -> Any:
+    """Which access in a cell races with this one; -1 if none does."""
+    if races(cell[0], cell[1], who, when):
+        return 0
+    at = racing(cell, 2, who, when) if kind == WRITE or kind == ATOMIC else -1
+    if at < 0 and (kind == WRITE or kind == READ):
+        at = racing(cell, 6, who, when)
+    if at < 0 and kind == WRITE:
+        at = racing(cell, 10, who, when)
+    return at
 
 
 def is_of(cell: Any, one: Any, moment: Any) -> Any:
     """Whether an access in a cell was made in this moment."""
-    return cell[one] != 0 and cell[one + 1] >> _MOMENT_SHIFT == moment
+    return cell[one] != 0 and cell[one + 1] >> _WHEN_SHIFT == moment
 
 
 def racing(cell: Any, one: Any, who: Any, when: Any) -> Any:
@@ -210,15 +250,15 @@ def racing(cell: Any, one: Any, who: Any, when: Any) -> Any:
 def remember(cell: Any, one: Any, who: Any, when: Any) -> None:
     """Keeps a read or an atomic operation, if the two in the cell do not stand for it: of two blocks, or of one moment."""
     two = one + 2
-    block, moment = who >> _BLOCK_SHIFT, when >> _MOMENT_SHIFT
+    block, moment = who >> _BLOCK_SHIFT, when >> _WHEN_SHIFT
     first, second = cell[one] >> _BLOCK_SHIFT, cell[two] >> _BLOCK_SHIFT
     if cell[one] == 0 or cell[one] == who:
         cell[one], cell[one + 1] = who, when
     elif cell[two] == 0 or cell[two] == who:
         cell[two], cell[two + 1] = who, when
-    elif first == block and cell[one + 1] >> _MOMENT_SHIFT < moment:
+    elif first == block and cell[one + 1] >> _WHEN_SHIFT < moment:
         cell[one], cell[one + 1] = who, when
-    elif (second == block and cell[two + 1] >> _MOMENT_SHIFT < moment) or (first != block and second == first):
+    elif (second == block and cell[two + 1] >> _WHEN_SHIFT < moment) or (first != block and second == first):
         cell[two], cell[two + 1] = who, when
 
 
@@ -227,11 +267,10 @@ def races(first: Any, then: Any, who: Any, when: Any) -> Any:
     return (
         first != 0
         and first != who
-        and (first >> _BLOCK_SHIFT != who >> _BLOCK_SHIFT or then >> _MOMENT_SHIFT == when >> _MOMENT_SHIFT)
+        and (first >> _BLOCK_SHIFT != who >> _BLOCK_SHIFT or then >> _WHEN_SHIFT == when >> _WHEN_SHIFT)
     )
 
 
-def tell_access(log: Any, address: Any, who: Any, when: Any) -> None:
-    """An access that races: `done` of its event is the moment."""
-    place, moment = uint32(when & _PLACE_MASK), when >> _MOMENT_SHIFT
-    tell(log, who >> _BLOCK_SHIFT, uint32(who & (_PRESENT - 1)), place, address, moment)
+def tell_access(log: Any, address: Any, who: Any, when: Any, writes: Any) -> None:
+    """An access that races."""
+    tell(log, who >> _BLOCK_SHIFT, uint32(who & (_PRESENT - 1)), uint32(when & _PLACE_MASK), address, int64(writes))

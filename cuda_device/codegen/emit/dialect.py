@@ -238,8 +238,11 @@ class Dialect(ABC):
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """Tells the host that this thread failed, with two integers of 64 bits at most."""
 
-    def trace(self, place: int, value: str, done: str) -> str:
-        """Tells the race detector what this thread does; an address in shared memory counts from where that begins."""
+    def trace(self, place: int, value: str, done: str, read: int) -> str:
+        """Tells the race detector what this thread does; an address in shared memory counts from where that begins.
+
+        `read` is how many bytes of shared memory are read, or 0.
+        """
         return ""
 
     @abstractmethod
