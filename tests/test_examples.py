@@ -136,7 +136,7 @@ def test_the_guide_has_all_options_of_kernels():
     table = GUIDE.read_text().partition("| option |")[2].partition("\n\n")[0]
     with pytest.raises(TypeError) as caught:
         device.kernel(no_such_option=1)
-    options = set(str(caught.value).partition("there are ")[2].split(", ")) - {"interop", "link"}
+    options = set(str(caught.value).partition("the options are ")[2].split(", ")) - {"interop", "link"}
     assert options == set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:])))
 
 
