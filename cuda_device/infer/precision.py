@@ -61,7 +61,7 @@ def _greatest(origins: Iterable[Origin]) -> FloatOrigin:
     return max(each, default=FloatOrigin.EXACT)
 
 
-def _of_type(type: Type) -> Origin:
+def _of_type(type: Type | None) -> Origin:
     """The origin of an argument or a member of a type: a Python float is computed in float32."""
     match type:
         case Tuple(parts) | Bundle(parts):
@@ -131,7 +131,8 @@ class _Body:
         for param in self.losses.adopted.intersection(self.arrives):
             self._grows(param)
         ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
-        return reduce(_joined, (self.of(value) for end in ends for value in end.operands), FloatOrigin.EXACT)
+        result: Origin = FloatOrigin.EXACT
+        return reduce(_joined, (self.of(value) for end in ends for value in end.operands), result)
 
     def of(self, value: Value) -> Origin:
         """The origin of a value as far as it is known; what is no number or tuple brings what it holds."""

@@ -21,7 +21,7 @@ _CPP = device.cuda_source('extern "C" __device__ float library_norm(float x, flo
 @device.extern(symbol="library_norm", link=_CPP)
 def norm(x: float32, y: float32) -> float32:
     """The length of a vector."""
-    return math.sqrt(x * x + y * y)
+    return float32(math.sqrt(x * x + y * y))
 
 
 @device.intrinsic("sad.s32 $0, $1, $2, $3;")
@@ -79,7 +79,8 @@ def evaluate_without_cpp(x, out, steps):
 
 if __name__ == "__main__":
     stream = device.cpu_stream()
-    x, y, out = np.float32([0, 0.6, 3]), np.float32([0.5, 0.8, 4]), np.zeros(3, np.float32)
+    x, y = np.array([0, 0.6, 3], np.float32), np.array([0.5, 0.8, 4], np.float32)
+    out = np.zeros(3, np.float32)
     steps = np.zeros(3, np.int32)
     device.launch(evaluate, x, y, out, steps, grid=1, block=32, stream=stream)
     print(out, steps)

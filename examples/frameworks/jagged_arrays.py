@@ -9,6 +9,8 @@ methods that device code calls, and `overload` gives functions of others, such a
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import numpy as np
 
 import cuda_device as device
@@ -24,7 +26,7 @@ class Jagged:
     def of(cls, rows, stream=None):
         """The rows of a list of lists, on the device of a stream."""
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        content = np.float32([value for row in rows for value in row])
+        content = np.array([value for row in rows for value in row], np.float32)
         return cls(device.array(offsets, stream=stream), device.array(content, stream=stream))
 
     def __len__(self):
@@ -35,8 +37,8 @@ class Jagged:
 class JaggedView:
     """What kernels see of a `Jagged`."""
 
-    offsets: device.ArrayType(device.int64, 1, readonly=True)
-    content: device.ArrayType(device.float32, 1, readonly=True)
+    offsets: Annotated[Any, device.ArrayType(device.int64, 1, readonly=True)]
+    content: Annotated[Any, device.ArrayType(device.float32, 1, readonly=True)]
 
     def __len__(self):
         return len(self.offsets) - 1

@@ -12,12 +12,13 @@ bytes. It has methods as Python's strings have them, and overloads give builtins
 from __future__ import annotations
 
 import operator
+from typing import Annotated, Any
 
 import numpy as np
 
 import cuda_device as device
 
-Bytes = device.ArrayType(device.uint8, 1, readonly=True)
+Bytes = Annotated[Any, device.ArrayType(device.uint8, 1, readonly=True)]
 
 
 class Strings:
@@ -55,7 +56,7 @@ class Text:
 class Column:
     """What kernels see of `Strings`."""
 
-    offsets: device.ArrayType(device.int64, 1, readonly=True)
+    offsets: Annotated[Any, device.ArrayType(device.int64, 1, readonly=True)]
     chars: Bytes
 
     def __getitem__(self, i):
