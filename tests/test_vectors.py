@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import pickle
 import re
@@ -366,3 +367,9 @@ def test_beside_pythons_numbers_elements_keep_their_type_on_the_host_as_on_the_d
         out = np.zeros(2, device.numpy_dtype(cls))
         device.launch(multiply, v, number, out, grid=1, block=1, stream=device.cpu_stream())
         assert [cls(*found) for found in out.tolist()] == [v * number, number - v]
+
+
+def test_help_names_the_elements():
+    assert list(inspect.signature(device.float32x2).parameters) == ["x", "y"]
+    assert all(each.annotation is np.float32 for each in inspect.signature(device.float32x4).parameters.values())
+    assert list(inspect.signature(device.Dim3).parameters) == ["x", "y", "z"]

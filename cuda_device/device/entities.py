@@ -11,6 +11,8 @@ from cuda_device.errors import DeviceOnlyError
 
 # What type checkers take for an integer of device code.
 Integer = int | np.integer[Any]
+Real = float | np.generic
+"""A float; the formats of ml_dtypes are `np.generic`, and no `np.floating`."""
 
 
 class CompileTime:

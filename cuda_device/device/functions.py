@@ -405,7 +405,7 @@ def func(
     lineinfo: bool = False,
     debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Func]: ...
-def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
+def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Func | Callable[[Callable[..., Any]], Func]:
     """Makes a function heterogeneous: callable on the host and in device code.
 
     With `interop=True`, CUDA C++ can call it: `compile` gives it the symbol and the calling convention of an `extern "C"`
@@ -442,7 +442,9 @@ def kernel(
     cluster: int | tuple[int, ...] = ...,
     nvtx: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
-def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None, /, **keywords: Any
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a function a kernel, which `launch` starts.
 
     `checked=True`, or the environment variable CUDA_DEVICE_CHECKED=1, makes the kernel report mistakes as a `KernelError`:

@@ -25,7 +25,7 @@ from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
 
 
-def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
+def shared_array(shape: int | tuple[int, ...], dtype: Any, order: str = "C", align: int = 0) -> Any:
     """Returns an array in memory that all threads of a block share. Its initial contents are unspecified.
 
     `shape` is an int or a tuple of ints, `dtype` a number, vector or struct type, `order` "C" or "F", and `align` a power of
@@ -40,7 +40,7 @@ def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> An
     raise DeviceOnlyError.of("shared_array")
 
 
-def local_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
+def local_array(shape: int | tuple[int, ...], dtype: Any, order: str = "C", align: int = 0) -> Any:
     """Returns an array in memory that belongs to one thread. Its initial contents are unspecified.
 
     The parameters are those of `shared_array`. Each call of the enclosing function has its own array, which exists only during

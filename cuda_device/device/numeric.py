@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from cuda_device.device.entities import Integer, float_floor, float_round, float_trunc
+from cuda_device.device.entities import Integer, Real, float_floor, float_round, float_trunc
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Lower, Typed, number_of
 from cuda_device.errors import CompileError
@@ -201,7 +201,7 @@ def popc(x: Integer) -> np.int32:
     return np.int32(bits.bit_count())
 
 
-def brev(x: Any) -> Any:
+def brev(x: Integer) -> Any:
     """Returns `x` with its bits in reverse order, in the type of `x`. A Python int counts as 32 bits.
 
     Works on host and device. Errors are those of `popc`. Specification: 'Numeric Intrinsics'.
@@ -230,7 +230,7 @@ def ffs(x: Integer) -> np.int32:
     return np.int32((bits & -bits).bit_length())
 
 
-def cbrt(a: Any) -> Any:
+def cbrt(a: Real) -> Any:
     """Returns the real cube root of a floating-point number, in its precision.
 
     The error is at most 4 units in the last place (1 on a GPU, and on the host for formats below float64). Works on host and
@@ -240,7 +240,7 @@ def cbrt(a: Any) -> Any:
     return type(a)(np.cbrt(np.float64(a)))  # NumPy's own of a float32 is no 3 for 27
 
 
-def rsqrt(a: Any) -> Any:
+def rsqrt(a: Real) -> Any:
     """Returns `1 / sqrt(a)` of a floating-point number, in its precision: CUDA's `rsqrt`.
 
     The error is at most 2 units in the last place. The result is infinity for 0, and NaN for a negative number. Works on host
@@ -251,7 +251,7 @@ def rsqrt(a: Any) -> Any:
         return type(a)(1 / np.sqrt(np.float64(a)))
 
 
-def fma(a: Any, b: Any, c: Any) -> Any:
+def fma(a: Real, b: Real, c: Real) -> Any:
     """Returns `a * b + c` of floating-point numbers, rounded once, in the type to which they promote.
 
     Works on host and device; on the host, Python floats are doubles. Raises `TypeError` (in device code `CompileError`) for

@@ -64,7 +64,7 @@ def _aligned(host: Any, n: int) -> Any:
 def struct(cls: C, /) -> C: ...
 @overload
 def struct(*, align: int) -> Callable[[C], C]: ...
-def struct(cls: Any = None, /, *, align: int = 0) -> Any:
+def struct(cls: C | None = None, /, *, align: int = 0) -> C | Callable[[C], C]:
     """Makes a class a heterogeneous struct, with a minimum alignment of `align` bytes.
 
     Each attribute has a type hint: a number, vector, struct or tuple, `align(…)` of one, `Atomic(…)`, or `ArrayType(…)`. A

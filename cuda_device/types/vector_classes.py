@@ -181,6 +181,16 @@ def _axis(index: int) -> property:
     return property(lambda self: self._items[index], doc=f"Element {index}.")
 
 
+class _VectorSignature:
+    """What `inspect.signature` and `help` say of a vector."""
+
+    def __get__(self, _: object, cls: Any) -> Any:
+        from inspect import Parameter, Signature
+
+        axes = AXES[: cls.model.size]
+        return Signature([Parameter(axis, Parameter.POSITIONAL_ONLY, annotation=cls.dtype) for axis in axes])
+
+
 def _make(scalar: Any, model: Vector) -> type[VectorValue]:
     """The class of one dtype and size."""
     name = f"{model.dtype}x{model.size}"
@@ -191,6 +201,7 @@ def _make(scalar: Any, model: Vector) -> type[VectorValue]:
         "dtype": scalar,
         "size": np.int32(model.size),
         "model": model,
+        "__signature__": _VectorSignature(),
         **{AXES[i]: _axis(i) for i in range(model.size)},
     }
     return type(name, (VectorValue,), body)

@@ -53,7 +53,7 @@ def _view(rows):
 
 
 @device.overload(np.count_nonzero)
-def _count_nonzero(rows: Jagged):
+def _count_nonzero(rows: Jagged) -> int:
     count = 0
     for value in rows.content:
         if value != 0:

@@ -67,12 +67,12 @@ device.register(Strings, Column)(lambda column: (column.offsets, column.chars))
 
 
 @device.overload(len)
-def _length(text: Text):
+def _length(text: Text) -> int:
     return len(text.chars)
 
 
 @device.overload(operator.eq)
-def _equal(a: Text, b: Text):
+def _equal(a: Text, b: Text) -> bool:
     if len(a.chars) != len(b.chars):
         return False
     return all(a.chars[i] == b.chars[i] for i in range(len(a.chars)))
