@@ -53,6 +53,8 @@ class TracePoint:
     scope: Scope = Scope.SYSTEM
     may_fail: bool = False
     """Whether it is a compare-and-swap, which does not always write."""
+    generic: bool = False
+    """Whether nobody knows in which memory."""
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}
@@ -92,8 +94,9 @@ def _point(op: Op) -> TracePoint:
     type = op.operands[0].type if op.operands else None
     if not isinstance(type, Ref):
         return TracePoint(Event(str(said["event"])), op.location, 0, False, *order)
-    shared, may_fail = type.space is Space.SHARED, len(op.operands) > 1
-    return TracePoint(Event(str(said["event"])), op.location, size_of(type.pointee), shared, *order, may_fail)
+    shared, generic = type.space is Space.SHARED, type.space is Space.GENERIC
+    may_fail = len(op.operands) > 1
+    return TracePoint(Event(str(said["event"])), op.location, size_of(type.pointee), shared, *order, may_fail, generic)
 
 
 def _traced(op: Op, places: Iterator[int]) -> list[Op]:

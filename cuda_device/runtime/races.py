@@ -591,6 +591,7 @@ class ShadowPages:
         self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
         log["kinds"], log["unit"] = kinds.ctypes.data, unit
         log["unit_shift"] = unit.bit_length() - 1
+        log["word_bytes"] = -1 if any(point.generic for point in points.values()) else unit
         log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
         self._table = np.zeros(0, np.int64)
         self._rebuild(1 << 8)

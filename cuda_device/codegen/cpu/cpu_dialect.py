@@ -60,8 +60,8 @@ _FUNCTIONS = """\
 declare void @cuda_device.trace(ptr, i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
 """
-# A read of shared memory, where `shadow_memory` has a word of each access of so many bytes: it is told of unless the word says that
-# two others have read it in this moment.
+# A read of shared memory, for which `shadow_memory` has words where so many bytes are accessed: the detector hears of it unless
+# the word says that two others have read it in this moment.
 _READ = f"""\
 define internal void @cuda_device.read(ptr %thread, i32 %place, i64 %value, i64 %bytes) alwaysinline nounwind {{
 {THREAD.loads("%thread", "block", "linear")}{BLOCK.loads("%block", "unit", "words", "moment")}\

@@ -153,8 +153,9 @@ WIDE = WARP_SIZE
 # lanes that do not exist are 0), and for each of `count` threads its %Thread. `frames` are those of the warps
 # (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
 # count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
-# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. `moment` numbers what the block does
-# from one barrier to the next, for the race detector, beginning with `first`, and `words` are those of shared memory, one for each `unit` of bytes.
+# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. For the race detector, `moment` is the
+# number of what the block does from one barrier to the next, beginning with `first`, and `words` are those of its shared memory,
+# one for each `unit` of bytes.
 BLOCK = Record(
     "%Block",
     (
@@ -220,7 +221,8 @@ CONTROL = Record(
 # What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
 # function `full` empties it; it gets the address of the log. Where there are `kinds`, a number for each place, accesses are
 # checked by `shadow_memory`: `pages` is a hash table of `mask` + 1 pairs, the number of a page and its shadow, and `grow` adds
-# the one that is `missing`. A cell stands for `unit` bytes, which is 1 << `unit_shift`. There were so many `moments` of blocks.
+# the one that is `missing`. A cell stands for `unit` bytes, which is 1 << `unit_shift`; `word_bytes` is the size of the accesses
+# that have words, or -1. There were so many `moments` of blocks.
 LOG = Record(
     "%Log",
     (
@@ -235,6 +237,7 @@ LOG = Record(
         ("missing", "i64"),
         ("unit", "i64"),
         ("unit_shift", "i64"),
+        ("word_bytes", "i64"),
         ("moments", "i64"),
     ),
 )
@@ -243,10 +246,10 @@ EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"),
 
 RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
 
-# Words of the race detector (`shadow_memory`): the number of a moment, a one where a thread wrote; two numbers of threads, or of a
-# place and a thread.
-MOMENT_SHIFT = 21
-WRITTEN = 1 << 20
+# Words of the race detector (`shadow_memory`): the number of a moment, what happened in it to the location, and two numbers:
+# those of two threads that read it, or else of a place and a thread.
+MOMENT_SHIFT = 22
+READ_TWICE, WRITTEN, READ_ONCE, MIXED = (state << 20 for state in range(4))
 SECOND_SHIFT = 10
 FIRST_MASK = (1 << SECOND_SHIFT) - 1
 

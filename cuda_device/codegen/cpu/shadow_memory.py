@@ -10,14 +10,13 @@ events, the first of the accesses and the second.
 
     cell    0 write, 2 and 4 reads, 6 and 8 atomic operations, 10 and 12 atomic loads: two numbers each; 14 the last moment
 
-What a block did to its shared memory in earlier moments is before all that follows, unless it went through a generic pointer,
-which another block of a cluster may have.
-
 Most accesses repeat others. For each location a word says which ones would change nothing and race with nothing: in a moment in
 which one thread wrote it, reads of that thread, and writes at that place; in one in which two threads read it and nobody wrote,
-reads of others.
+reads of others. What a block did to its shared memory in earlier moments is before all that follows: there the word alone says
+what happened first in a moment, and the cell hears of it when another thread comes. Generic pointers lead past such words; of a
+kernel with any, each access is looked at in the cell.
 
-    word    the moment; a bit: whether it was written; then the place and the thread of the write, or the threads of two reads
+    word    the moment; what happened; the place and the thread of the write or of the only read, or the threads of two reads
 
 Kernels look at the words of their shared memory themselves before they call `trace` (`cpu_dialect`).
 """
@@ -34,7 +33,10 @@ from cuda_device.codegen.cpu.records import (
     EVENT,
     FIRST_MASK,
     LOG,
+    MIXED,
     MOMENT_SHIFT,
+    READ_ONCE,
+    READ_TWICE,
     SECOND_SHIFT,
     THREAD,
     WRITTEN,
@@ -60,9 +62,7 @@ _PRESENT = 1024
 # When: the number of a moment, the number of a place.
 _WHEN_SHIFT = 24
 _PLACE_MASK = (1 << _WHEN_SHIFT) - 1
-_SLOTS = 14
 _LAST = 14
-_GENERIC = 1 << 62
 _PAIR = WRITTEN - 1
 
 
@@ -79,20 +79,31 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
     if to[0].kinds == 0:
         tell(of[0].log, number_of(own[0].block), own[0].linear, place, value, done)
         return
-    number = array_at(int64, to[0].kinds)[place]
-    page, pages = value // PAGE, array_at(int64, to[0].pages)
-    at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
-    if number >> _BYTES_SHIFT == to[0].unit and number & _SHARED == 0 and pages[at] == page:
-        word = array_at(int64, pages[at + 1])[(value & (PAGE - 1)) >> (to[0].unit_shift & 63)]
-        moment, linear = (of[0].moment << MOMENT_SHIFT), int64(own[0].linear)
-        first, second = word & FIRST_MASK, word >> SECOND_SHIFT & FIRST_MASK
-        if number & 7 == READ:
-            if word & ~_PAIR == moment + WRITTEN and first == linear:
+    number, linear = array_at(int64, to[0].kinds)[place], int64(own[0].linear)
+    moment, here = of[0].moment << MOMENT_SHIFT, int64(place) << SECOND_SHIFT | linear
+    kind = number & 7
+    if number >> _BYTES_SHIFT == of[0].unit and place <= FIRST_MASK:
+        page, pages = value // PAGE, array_at(int64, to[0].pages)
+        at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
+        if number & _SHARED != 0:
+            words = array_at(int64, of[0].words + 8 * (value >> (to[0].unit_shift & 63)))
+            state = words[0] - moment
+            if kind <= WRITE and (state < 0 or (state < MIXED and state >= WRITTEN and state & FIRST_MASK == linear)):
+                if kind == WRITE:
+                    words[0] = moment + (WRITTEN | here)
+                elif state < 0 or state >= READ_ONCE:
+                    words[0] = moment + (READ_ONCE | here)
                 return
-            if word & ~_PAIR == moment and first != linear and second != linear:
+        elif pages[at] == page:
+            state = array_at(int64, pages[at + 1])[(value & (PAGE - 1)) >> (to[0].unit_shift & 63)] - moment
+            first, second = state & FIRST_MASK, state >> SECOND_SHIFT
+            if kind == READ:
+                if (state & ~_PAIR == WRITTEN and first == linear) or (
+                    second >= 0 and second <= FIRST_MASK and first != linear and second != linear
+                ):
+                    return
+            elif state == (WRITTEN | here):
                 return
-        elif word == moment + (WRITTEN + (int64(place) << SECOND_SHIFT) + linear) and place <= FIRST_MASK:
-            return
     follow(thread, place, value, number, done)
 
 
@@ -115,7 +126,9 @@ def follow(thread: Any, place: Any, value: Any, number: Any, done: Any) -> None:
         index = (address & (PAGE - 1)) >> shift
         cell = shadow + 8 * (int64(PAGE) >> shift) + 8 * CELL_WORDS * index
         word = of[0].words + 8 * (value >> shift) if shared else shadow + 8 * index
-        check(of[0].log, word, cell, value, who, when, kind, of[0].first if shared else int64(0))
+        if shared:
+            bring(of, array_at(int64, cell), array_at(int64, word)[0], who & ~int64(FIRST_MASK))
+        check(of[0].log, word, cell, value, who, when, kind)
         value += to[0].unit
 
 
@@ -134,7 +147,7 @@ def prepare(block: Any, size: Any) -> None:
         to = array_at(Log, of[0].log)
         if to[0].kinds != 0:
             count = (int64(size) >> to[0].unit_shift) + 1
-            of[0].words, of[0].unit = allocate(8 * count), to[0].unit
+            of[0].words, of[0].unit = allocate(8 * count), to[0].word_bytes
             words = array_at(int64, of[0].words)
             for i in range(count):
                 words[i] = int64(0)
@@ -191,44 +204,56 @@ def search(log: Any, page: Any) -> Any:
     return pages[2 * at + 1]
 
 
-def check(log: Any, word: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any, first: Any) -> None:
-    """Looks for a race of an access with those in the cell at `shadow`, and puts the access there, and the word at `word`.
+def bring(of: Any, cell: Any, word: Any, who: Any) -> None:
+    """Brings the cell of a location in shared memory up to date: it forgets earlier moments, and hears what the word says."""
+    moment = of[0].moment
+    state = word - (moment << MOMENT_SHIFT)
+    told = of[0].unit > 0 and state >= WRITTEN and state < MIXED
+    if told or cell[_LAST] < (moment if of[0].unit > 0 else of[0].first):
+        cell[0] = int64(0)
+        forget(cell)
+    if told:
+        one = 0 if state < READ_ONCE else 2
+        cell[one] = who | (state & FIRST_MASK)
+        cell[one + 1] = moment << _WHEN_SHIFT | (state >> SECOND_SHIFT & FIRST_MASK)
+    cell[_LAST] = moment
 
-    `first` is the first moment of the block where its shared memory is accessed, else 0.
-    """
-    cell, moment, known, at = array_at(int64, shadow), when >> _WHEN_SHIFT, int64(0), -1
-    if first == 0 or cell[_LAST] == moment or cell[_LAST] >= _GENERIC + first:
-        at = conflict(cell, who, when, kind)
-        cell[_LAST] = cell[_LAST] if first != 0 else _GENERIC + moment
-    else:
-        for one in range(0, _SLOTS, 2):
-            cell[one] = int64(0)
-        cell[_LAST] = moment
+
+def check(log: Any, word: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any) -> None:
+    """Looks for a race of an access with those in the cell at `shadow`, and puts the access there, and the word at `word`."""
+    cell, moment, known = array_at(int64, shadow), when >> _WHEN_SHIFT, int64(MIXED)
+    at = conflict(cell, who, when, kind)
     if at >= 0:
-        tell_access(log, address, cell[at], cell[at + 1], at == 0 or at == 6 or at == 8)
-        tell_access(log, address, who, when, kind == WRITE or kind == ATOMIC)
+        tell_access(log, address, cell[at], cell[at + 1], at in (0, 6, 8))
+        tell_access(log, address, who, when, kind in (WRITE, ATOMIC))
     if kind == WRITE:
-        for one in range(2, _SLOTS, 2):
-            cell[one] = int64(0)
         cell[0], cell[1] = who, when
+        forget(cell)
         if when & _PLACE_MASK <= FIRST_MASK:
-            known = (moment << MOMENT_SHIFT) + WRITTEN + ((when & _PLACE_MASK) << SECOND_SHIFT) + (who & FIRST_MASK)
+            known = WRITTEN + ((when & _PLACE_MASK) << SECOND_SHIFT) + (who & FIRST_MASK)
     elif kind == READ:
         remember(cell, 2, who, when)
         both = is_of(cell, 2, moment) and is_of(cell, 4, moment)
         if both and not (is_of(cell, 0, moment) or is_of(cell, 6, moment) or is_of(cell, 8, moment)):
-            known = (moment << MOMENT_SHIFT) + ((cell[4] & FIRST_MASK) << SECOND_SHIFT) + (cell[2] & FIRST_MASK)
+            known = READ_TWICE + ((cell[4] & FIRST_MASK) << SECOND_SHIFT) + (cell[2] & FIRST_MASK)
     else:
         remember(cell, 6 if kind == ATOMIC else 10, who, when)
-    array_at(int64, word)[0] = known if at < 0 else int64(0)
+    array_at(int64, word)[0] = (moment << MOMENT_SHIFT) + (known if at < 0 else int64(MIXED))
+
+
+def forget(cell: Any) -> None:
+    """Empties a cell, but for the write."""
+    none = int64(0)
+    cell[2], cell[4], cell[6] = none, none, none
+    cell[8], cell[10], cell[12] = none, none, none
 
 
 def conflict(cell: Any, who: Any, when: Any, kind: Any) -> Any:
     """Which access in a cell races with this one; -1 if none does."""
     if races(cell[0], cell[1], who, when):
         return 0
-    at = racing(cell, 2, who, when) if kind == WRITE or kind == ATOMIC else -1
-    if at < 0 and (kind == WRITE or kind == READ):
+    at = racing(cell, 2, who, when) if kind in (WRITE, ATOMIC) else -1
+    if at < 0 and kind in (WRITE, READ):
         at = racing(cell, 6, who, when)
     if at < 0 and kind == WRITE:
         at = racing(cell, 10, who, when)
