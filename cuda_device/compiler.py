@@ -1,17 +1,17 @@
-"""The whole compiler on one page: what is to be compiled (`Job`), the stages in their order, and the loop that runs them.
+"""The compiler driver: a job, the table of stages in their order, and the loop that runs them.
 
     function ─ python ─ typed ─ device ─┬─ llvm ─ optimised ─ ptx ─ cubin          for a GPU
                                         ├─ llvm ─ ltoir                            for a linker of CUDA C++
                                         ├─ inlined ─ llvm ─ native                 for the CPU
                                         └─ inlined ─ llvm ─ object                 for C++ on the host
 
-Each stage is a function from the work so far to one more artifact, which has the stage's name everywhere: in this table, in
-`compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` makes it write (one for each stage).
-`CUDA_DEVICE_VERIFY=1` verifies the IR after each stage that makes some.
+Each stage is a function that adds one artifact to the work so far. The artifact has the stage's name everywhere: in this table,
+in `compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` writes (one for each stage).
+`CUDA_DEVICE_VERIFY=1` verifies the IR after each stage that produces IR.
 
-A job that was compiled before, by whatever process, takes its machine code from the cache on disk. Where all that it read is
-known to be as it was then, no stage runs (`cache/programs`); else those up to LLVM IR, which is the key to the machine code
-(`cache/disk`). So the modules that stages need are imported where they run. With `CUDA_DEVICE_DUMP` every stage runs.
+If any process has compiled a job before, its machine code comes from the cache on disk. If everything that the compiler read is
+unchanged, no stage runs (`cache/programs`). Otherwise the stages up to LLVM IR run, and the LLVM IR is the key to the machine
+code (`cache/disk`). The modules that a stage needs are therefore imported when it runs. With `CUDA_DEVICE_DUMP` every stage runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What goes wrong, told to the person who can mend it.
+"""The errors that users see, each with the source location, the reason and a remedy.
 
-A user's mistake is an `Error`; its message names the place, the reason and a remedy. A mistake of this compiler is a
-`CompilerBug`, which is not an `Error`: it asks to be reported.
+A user's mistake raises an `Error`, whose message gives the location, the reason and a remedy. A mistake of the compiler raises a
+`CompilerBug`, which is not an `Error` and asks the user to report it.
 
     CompileError: the constant 300 does not fit uint8
       at kernel.py:7:12, in brighten

@@ -2,7 +2,7 @@
 
     logs.say(logs.WARNING, "%s has been compiled %d times", kernel, 16)
     with logs.Progress(lambda: "compiling saxpy"):
-        ...what may take long...
+        ...code that may take long...
 
 Python's `logging` takes 2 ms to import, so it is imported when there is something to log. Messages below WARNING are dropped
 unless the program has imported `logging`.

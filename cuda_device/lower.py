@@ -1,7 +1,7 @@
-"""Lowering: typed IR → device IR, where values are numbers and addresses and operations are a machine's.
+"""Lowers typed IR to device IR, whose values are numbers and addresses and whose operations are a machine's.
 
-Tuples, arrays, ranges and None fall apart into their leaves (`device.lowering.Tree`), also as parameters of functions
-and blocks; Python's operators become sequences of machine operations; rows of the device tables lower themselves.
+Tuples, arrays, ranges and None are divided into their leaves (`device.lowering.Tree`), including those that are parameters of
+functions and blocks. Python's operators become sequences of machine operations. Rows of the device tables lower themselves.
 
     %2: float32 = py.getitem %x %i       →     %3: int64 = convert %i
                                                %4: ref<global, float32> = element %x %3

@@ -1,4 +1,4 @@
-"""HTML by which notebooks show kernels and what is compiled of them. Every text is escaped.
+"""HTML with which notebooks display kernels and compiled objects. Every text is escaped.
 
 table(["saxpy", ""], [("registers", 16)])        a heading, and a row
 folded("ptx", text(code))                        a line that opens

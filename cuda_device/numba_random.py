@@ -1,4 +1,4 @@
-"""The names of `numba.cuda.random`: xoroshiro128+ with a state for each thread, the same numbers as numba's.
+"""The names of `numba.cuda.random`: xoroshiro128+ with a state for each thread, and the same numbers as numba's.
 
     states = create_xoroshiro128p_states(blocks * threads, seed=1)
 

@@ -205,7 +205,7 @@ def test_structs_with_arrays_are_no_elements():
         device.numpy_dtype(Grid)
     with pytest.raises(TypeError, match="make two structs"):
         device.struct(type("Bad", (), {"__annotations__": {"a": ArrayType(float32, 1), "b": device.Atomic(int32)}}))
-    with pytest.raises(TypeError, match="no default"):
+    with pytest.raises(TypeError, match="cannot have a default"):
         device.struct(type("Bad", (), {"__annotations__": {"a": ArrayType(float32, 1)}, "a": np.zeros(1, np.float32)}))
 
 

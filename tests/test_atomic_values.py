@@ -352,7 +352,7 @@ def test_assemblers_take_all_of_it(target):
             "atomic cas supports values of up to 8 bytes, but .* has 16",
             "a lock",
         ),
-        (device.float64x4, "cell.load()", "16 bytes at most, but .* has 32", ""),
+        (device.float64x4, "cell.load()", "at most 16 bytes, but .* has 32", ""),
         (device.float32x3, "cell.load()", "has 12 bytes, but machines access 1, 2, 4, 8 or 16 at once", ""),
         (device.float32x2, "cell.add(v[0])", "atomic add does not support vector<float32, 2>", "it supports int32"),
         (device.complex64, "cell.add(v[0])", "atomic add does not support complex64", "it supports int32"),

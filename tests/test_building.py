@@ -166,7 +166,7 @@ def test_the_variant_for_the_arguments_and_the_gpu(folder):
 
         gpu.attributes["COMPUTE_CAPABILITY_MAJOR"] = 7
         driver.properties.cache_clear()
-        with pytest.raises(device.LaunchError, match="and this GPU is sm_70"):
+        with pytest.raises(device.LaunchError, match="but this GPU is sm_70"):
             saxpy.launch(2.0, mixed, mixed, grid=1, block=8, stream=stream)
         gpu.attributes["COMPUTE_CAPABILITY_MAJOR"] = 13  # later than any that the compiler knows
         driver.properties.cache_clear()

@@ -96,7 +96,7 @@ def test_bounds_are_checked():
         ('device.cache_store(x, 0, 1, "lu")', "cache must be one of wb, cg, cs, wt, not 'lu'"),
         ("device.cache_load(x, 0, i)", "cache must be a constant expression"),
         ('device.cache_load(x, (0, 1), "cs")', "has 1 axes, but there are 2 indices"),
-        ('device.cache_load(x, 0.5, "cs")', "an index is an integer or a tuple of integers"),
+        ('device.cache_load(x, 0.5, "cs")', "an index must be an integer or a tuple of integers"),
         ('device.cache_load(i, 0, "cs")', "takes an array in global memory, not int32"),
         ('device.cache_load(device.shared_array(4, x.dtype), 0, "cs")', "takes an array in global memory"),
         ('device.cache_load(w, 0, "cs")', "takes aligned numbers and vectors of 1, 2, 4, 8 or 16 bytes"),

@@ -192,7 +192,7 @@ def test_sizes_that_cannot_be(cluster, reason):
 
 @pytest.mark.parametrize("cluster", [0, 9, (2, 2, 4), (1, 1, 1, 1), "2", 2.0, ()])
 def test_sizes_that_cannot_be_compiled(cluster):
-    with pytest.raises(TypeError, match=r"kernel\(cluster=…\) takes the blocks of a cluster, at most 8"):
+    with pytest.raises(TypeError, match=r"kernel\(cluster=…\) takes the number of blocks in a cluster, at most 8"):
         device.kernel(cluster=cluster)(lambda x: None)
 
 
@@ -234,7 +234,7 @@ def test_wrong_arguments():
     def real(x):
         device.cluster_shared(device.shared_array(1, x.dtype), 0.5)
 
-    for function, reason in ((whole, "takes a shared array, not"), (real, "rank is a number of a block")):
+    for function, reason in ((whole, "takes a shared array, not"), (real, "rank must be the number of a block")):
         with pytest.raises(CompileError, match=reason):
             device.compile(device.kernel(function), x, output="ptx")
 

@@ -415,14 +415,14 @@ def test_ptx_of_the_future(forced: str) -> None:
 
 def test_too_much_shared_memory_is_the_users_business(forced: str) -> None:
     source = ptx(body="st.shared.b32 [numbers], 1;").replace("numbers[100]", "numbers[100000]")
-    with pytest.raises(CompileError, match="k has 400000 bytes of static shared memory, at most 49152") as error:
+    with pytest.raises(CompileError, match="k needs 400000 bytes of static shared memory; the limit is 49152") as error:
         assemble(source, SM_90)
     assert "dynamic shared memory" in str(error.value)
 
 
 def test_too_many_arguments_are_the_users_business(forced: str) -> None:
     source = ptx().replace(".param .u64 p)", ".param .u64 p, .param .align 8 .b8 q[70000])")
-    with pytest.raises(CompileError, match=r"k has 700\d\d bytes of arguments, at most 32764"):
+    with pytest.raises(CompileError, match=r"k needs 700\d\d bytes of arguments; the limit is 32764"):
         assemble(source, SM_90)
 
 

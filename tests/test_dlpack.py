@@ -189,7 +189,7 @@ def test_pythons_numbers_are_builtin_and_numpys_are_not():
             r"'>f4' is not in native byte order: convert with \.astype\('float32'\)",
         ),
         (host.element_of_typestr, "<c32", "<c32"),
-        (host.element_of_typestr, ">f4", "other byte order"),
+        (host.element_of_typestr, ">f4", "not in native byte order"),
         (host.element_of_typestr, "f4", "'f4' is invalid"),
         (host.element_of_typestr, 4, "4 is invalid"),
         (host.dtype_of, "nonsense", "'nonsense' is not a dtype"),

@@ -127,7 +127,7 @@ def test_the_struct_of_its_conversion_must_be_the_registered_one():
 
     stream, out = device.cpu_stream(), np.zeros(8, np.int64)
     for convert, reason in (
-        (lambda _: Cents, "gives <class"),
+        (lambda _: Cents, "returns <class"),
         (lambda _: (1, 2), "TypeError: Cents has 1 members, not 2"),
         (lambda _: {"coins": 1}, "Cents has no member 'coins'"),
         (lambda _: ("many",), "Cents.count is"),
@@ -150,7 +150,7 @@ def test_an_object_that_nobody_registered_is_refused():
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        (lambda: device.register(Cents, Cents), "no struct"),
+        (lambda: device.register(Cents, Cents), "not a struct"),
         (lambda: device.register(int, float), "made by @device.struct"),
         (lambda: device.register(Money, Cents)(3), "decorates a function that takes a Money"),
         (lambda: device.overload(3), "overload takes a function"),

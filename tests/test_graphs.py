@@ -84,7 +84,7 @@ def test_updates(stream, built):
 def test_an_update_with_other_launches_is_refused(stream, built):
     graph, x = built
     with pytest.raises(
-        LaunchError, match=r"2 launches but its update has 3: the launch of shift at .*test_graphs.py:\d+ is one"
+        LaunchError, match=r"2 launches but its update has 3: the launch of shift at .*test_graphs.py:\d+ is extra"
     ):
         update(graph, *[(shift, x, 5, 128)] * 3)
     with pytest.raises(LaunchError, match=r"update 1: that of shift at .* is missing\n  help: make the same") as caught:

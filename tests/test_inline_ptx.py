@@ -168,7 +168,7 @@ def test_misuse_is_a_compile_error(source, reason):
 
 
 def test_the_cpu_needs_a_function():
-    with pytest.raises(CompileError, match="no function that the CPU stream could call") as caught:
+    with pytest.raises(CompileError, match="no host function for the CPU stream to call") as caught:
         device.launch(wrong("device.ptx('exit;')"), np.zeros(4), grid=1, block=1, stream=device.cpu_stream())
     assert "host=" in caught.value.help
     source = "device.ptx('mov.u32 $0, 1;', result=device.int32, host=lambda: x)"

@@ -614,7 +614,7 @@ def test_lists_change_as_in_python(stream, name):
             "xs = [1]\nif n > 3:\n    xs.append(2)\nreturn len(xs)",
             "a list of 1 item on one path here and a list of 2 items",
         ),
-        ("p, q = [1], [2]\nr = p if n > 3 else q\nr[0] = 9\nreturn p[0]", "which list this is depends on the path"),
+        ("p, q = [1], [2]\nr = p if n > 3 else q\nr[0] = 9\nreturn p[0]", "this list may be one of several"),
         (
             "xs = [0] * 65\nxs[n] = 1\nreturn xs[0]",
             "a list of 65 items is too long for an assignment by a run-time index",

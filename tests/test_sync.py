@@ -164,7 +164,7 @@ def test_barriers_in_functions(stream):
     ],
 )
 def test_the_host_cannot_use_them(use):
-    with pytest.raises(DeviceOnlyError, match="device code only"):
+    with pytest.raises(DeviceOnlyError, match="only be used in device code"):
         use()
 
 

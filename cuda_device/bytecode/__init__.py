@@ -1,1 +1,1 @@
-"""From a Python function's bytecode to the compiler's own representation; `decode` alone knows CPython's versions."""
+"""Reads a function's bytecode into IR. Only `decode` and its tables depend on the version of CPython."""

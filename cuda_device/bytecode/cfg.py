@@ -1,7 +1,7 @@
-"""Instructions → spans (basic blocks of instructions) with their successors, in reverse postorder, and what lives.
+"""Builds the control-flow graph: divides instructions into spans (basic blocks), and finds the live variables.
 
-A variable is live where a span begins if some path from there loads it before it stores it: only live variables become
-block parameters.
+A variable is live at the start of a span if some path from there loads it before storing to it. Only live variables become block
+parameters.
 
     while i < n: i += 1         span 0: LOAD i, LOAD n, COMPARE, JUMP_IF_FALSE → 1, 2    live in: i, n
     return i                    span 1: LOAD i, CONST 1, BINARY, STORE i, JUMP → 0       live in: i, n

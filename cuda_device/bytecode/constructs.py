@@ -1,7 +1,7 @@
-"""What each instruction becomes at the python level: handlers, and the tables that name them.
+"""The handlers that translate each instruction to operations of the python level, and the tables that name them.
 
-Most instructions are one operation (`SIMPLE`). The others have a handler (`SPECIAL`), which gets the reader of the function,
-the instruction and its span, and does to the reader's stack and variables what the instruction does to Python's.
+Most instructions become one operation (`SIMPLE`). The others have a handler (`SPECIAL`), which gets the reader of the function,
+the instruction and its span, and changes the reader's stack and variables as the instruction changes Python's.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""Translates a code object of the running CPython into our instructions: the one file that asks which version it is.
+"""Decodes a code object of the running CPython into version-independent instructions.
 
     >>> [str(instruction) for instruction in decode((lambda x: x.size + 1).__code__)]
     ["LOAD 'x'", "ATTR 'size'", 'CONST 1', "BINARY '+'", 'RETURN']
 
-The translation is a walk along the paths that execution can take, with a row of the table in `versions` for every raw
-instruction. The walk carries the raw stack, of which it knows one thing: which slots are ordinary values and which
-are only CPython's own (`Slot`). From that it tells what a raw `CALL 0` means (a call without arguments, or with the
-one that lies where `self` would), drops the slots that are not values, and corrects the positions of COPY and SWAP
-for it.
+The decoder follows the paths that execution can take, and translates every raw instruction by a row of the table in `versions`.
+It tracks the raw stack, but only which slots hold ordinary values and which hold CPython's own markers (`Slot`). This tells it
+what a raw `CALL 0` means (a call without arguments, or with one argument in the place of `self`), which slots to drop because
+they are not values, and how to correct the positions of COPY and SWAP.
 
-Exception handlers are reached by raising only, so the walk never sees one. It ends, with `UNSUPPORTED`, where a region
-begins that a handler of the user's protects. Handlers that CPython adds, to restore what a comprehension borrowed, have
-nothing to do in code that cannot catch anything.
+Exception handlers can only be reached by raising, so the decoder never visits one. It stops with `UNSUPPORTED` at the beginning
+of a region that one of the user's handlers protects. Handlers that CPython adds to restore the variables of a comprehension are
+not needed in code that cannot catch exceptions.
 
-Unknown interpreters are refused rather than guessed at.
+Unknown versions of CPython raise an error.
 """
 
 from __future__ import annotations

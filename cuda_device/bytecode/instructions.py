@@ -1,13 +1,13 @@
-"""The instructions of a Python function, the same for every CPython that we support.
+"""The instructions of a Python function, the same for every supported version of CPython.
 
-CPython changes its bytecode with each release; the rest of the compiler should not have to. `decode` translates what
-the running interpreter has into the opcodes listed here, a stack machine with these conventions:
+CPython changes its bytecode with each release. So that the rest of the compiler need not change, `decode` translates the bytecode
+of the running interpreter to the opcodes listed here, those of a stack machine with these conventions:
 
 * Arguments are resolved: a variable is its name, a constant is the object, an operator is its text, a jump knows the
   index of the instruction that it goes to.
 * The stack holds Python values only. CPython's NULL markers, and names that it passes on the stack (the keywords of a
   call), are gone.
-* Nothing is fused and nothing is specialised: one instruction, one effect.
+* No instruction is fused or specialised: each has one effect.
 * Every instruction is reachable from the first one, and an `UNSUPPORTED` instruction ends its path.
 
 For example,

@@ -1,4 +1,4 @@
-"""The state of reading a function: the symbolic stack, the variables, and how each value in the stack was read.
+"""The state while a function's instructions are translated: the symbolic stack and the variables.
 
 `to_ir` runs the instructions on it, one handler of `constructs` for each. For `total[k] += x` the stack is
 

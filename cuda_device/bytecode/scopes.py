@@ -1,12 +1,12 @@
-"""What a look at all instructions of a function tells before they are read: its cell variables, and its comprehensions.
+"""Finds a function's cell variables and comprehensions before its instructions are translated.
 
-A comprehension that runs inside its function (3.12) may have a cell variable of its own that is called like one of the
-function's: SAVE_CELL and RESTORE_CELL enclose it. Here it gets a name of its own, and what SAVE_CELL saves is nothing.
+A comprehension that is inlined into its function (3.12) may have a cell variable with the same name as one of the function's.
+SAVE_CELL and RESTORE_CELL then enclose the comprehension. Here its variable gets another name, so nothing needs to be saved.
 
     [(lambda: x) for x in t]      SAVE_CELL 'x' … STORE_CELL 'x' … CLOSURE 'x' … RESTORE_CELL 'x'
                               →   SAVE_CELL 'x.1' … STORE_CELL 'x.1' … CLOSURE 'x.1' … POP
 
-The length of what a comprehension makes has to be known, so its loops are unrolled; `unrolled` finds their ITERs.
+The length of a comprehension's result must be known, so its loops are unrolled; `unrolled` finds their ITERs.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Generators that are asked for one value after the other: their code as a function that runs from one `yield` to the next.
+"""Turns a generator into a function that runs from one `yield` to the next.
 
-A generator has no stack of its own at run time. What it keeps while it waits is a tuple: the number of the `yield` where it
-stands, and the variables and stack that are still needed there. A step is a call of a function that goes on from there:
+A generator has no stack of its own at run time. While it is suspended, its state is a tuple: the number of the current `yield`,
+and the variables and stack that are still needed there. Each step calls a function that continues from there:
 
     def squares(n):                def step(position, n, i, …):
         for i in range(n):             if position is 0: the start of the code
-            yield i * i      →         if position is 1: behind the first yield
+            yield i * i      →         if position is 1: after the first yield
                                        …
-                                       yield v  →  return (True, v, 1, and what is kept)
+                                       yield v  →  return (True, v, 1, and the state)
                                        return   →  return (False,)
 
-Where the position is a constant, as in most loops, inference keeps one branch and drops the others.
+If the position is a constant, as in most loops, inference keeps one branch and drops the others.
 """
 
 from __future__ import annotations

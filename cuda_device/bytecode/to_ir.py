@@ -1,8 +1,8 @@
-"""Bytecode → IR of the python level, by running the instructions on a symbolic stack.
+"""Translates bytecode to IR of the python level by running the instructions on a symbolic stack.
 
-Every block takes the whole stack and its live variables as parameters, so blocks share no values: SSA falls out, with
-no search for phis. Nothing is typed and nothing refused here: what device code cannot do becomes `py.unsupported`, an
-error only if inference reaches it.
+Every block takes the whole stack and its live variables as parameters, so blocks share no values. The result is in SSA form
+without any search for phis. This module neither infers types nor rejects code: a construct that device code does not support
+becomes `py.unsupported`, which is an error only if inference reaches it.
 
     def f(n):                      ^1(%n):
         while n < 9:                 %1 = py.const {value=9}

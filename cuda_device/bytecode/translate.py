@@ -1,8 +1,8 @@
-"""How each raw instruction of CPython is translated: the functions that the tables in `versions` name.
+"""The functions that translate each raw CPython instruction; the tables in `versions` name them.
 
-A row is called with the `Cursor` where its raw instruction stands. It returns our instructions for it, mostly one, and
-does to the cursor's stack what the raw one does. `CALL 1` below `LOAD_GLOBAL (len + NULL)` and an argument, for
-example, pops the argument and the pair, finds one value in the pair, pushes a value, and returns `CALL 1`.
+A row's function gets the `Cursor` at its raw instruction. It returns the instructions for it, usually one, and changes the
+cursor's stack as the raw instruction does. For example, `CALL 1` after `LOAD_GLOBAL (len + NULL)` and an argument pops the
+argument and the pair, finds one value in the pair, pushes a value, and returns `CALL 1`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What each version of CPython has in its bytecode: tables, from which `decode` takes what its interpreter needs.
+"""Tables of the instructions of each CPython version, from which `decode` selects those of the running interpreter.
 
-A new version is an entry in `ADDED_ROWS` and one in `LOOP_END`, and in `UNSUPPORTED` where it has new constructs. The
+To support a new version, add an entry to `ADDED_ROWS` and one to `LOOP_END`, and entries to `UNSUPPORTED` for new constructs. The
 test of completeness lists the instructions that are still missing.
 """
 

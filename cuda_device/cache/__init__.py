@@ -1,1 +1,1 @@
-"""Compiled programs on disk: what identifies them, how they are stored, and when they are found again."""
+"""The cache of compiled kernels on disk: its keys, its files, and the search for valid entries."""

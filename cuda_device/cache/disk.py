@@ -1,9 +1,9 @@
-"""The cache of compiled kernels on disk: which folder, what makes a key, what was found and what was not.
+"""The files of the cache: the folder, the keys of machine code, and the statistics.
 
-LLVM IR says all that the program read: constants, globals, what closures captured, callees in whatever module, layouts of
-structs. So the key to machine code is a hash of it, with what turns it into machine code: options, our own sources, LLVM, the
-assembler, libdevice, and the processor. Which LLVM IR a kernel has is on disk, too (`cache/programs`); where that does not know
-it, the compiler makes it.
+LLVM IR contains everything that the program read: constants, globals, captured variables, callees in all modules, and layouts of
+structs. The key of machine code is therefore a hash of the LLVM IR and of everything that turns it into machine code: options,
+the sources of this package, LLVM, the assembler, libdevice, and the processor. The LLVM IR of a kernel is also cached
+(`cache/programs`); if it is not found there, the compiler generates it.
 
     CUDA_DEVICE_CACHE=folder python program.py      another folder
     CUDA_DEVICE_CACHE=0      python program.py      no cache

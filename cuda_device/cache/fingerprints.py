@@ -1,15 +1,16 @@
-"""What an object of the host looks like to the compiler, as bytes that another process makes of an object like it.
+"""Fingerprints of host objects: bytes that are equal in another process if the compiler would see the same object.
 
     fingerprint = Fingerprint()
     fingerprint.add(function)                     its code, defaults and annotations; not what it has yet to read
     fingerprint.add(3.5)
     fingerprint.digest()                          another one, if anything differs
 
-Functions, classes and other objects with an identity are numbered in the order in which they appear, and are added as numbers
-from then on: whether two names stand for one object shows. By these numbers another process finds whose globals were read.
+Functions, classes and other objects with an identity are numbered in the order in which they appear. When an object appears
+again, only its number is added, so the fingerprint shows whether two names refer to the same object. Another process uses these
+numbers to find the functions whose globals were read.
 
-Only what kernels usually read has a fingerprint: numbers, texts, tuples, lists, dicts, arrays, functions, structs and plain
-classes, modules, and names that Python, NumPy, ml_dtypes or this package define. Anything else raises `Unfit`.
+The objects that kernels usually read have fingerprints: numbers, strings, tuples, lists, dicts, arrays, functions, structs and
+plain classes, modules, and names that Python, NumPy, ml_dtypes or this package define. Anything else raises `Unfit`.
 """
 
 from __future__ import annotations

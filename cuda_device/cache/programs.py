@@ -1,17 +1,17 @@
-"""Programs on disk: what a kernel's LLVM IR would be, without compiling the kernel; and the artifacts made of it.
+"""Finds a kernel's LLVM IR in the cache without compiling the kernel, and stores it with what it depends on.
 
     asked = programs.ask(question)                       None for a question that has no fingerprint
     programs.keep(asked, dependencies, program)          after a kernel was compiled
     programs.find(asked)                                 in another process: (program, dependencies), or None
 
-The LLVM IR is the key to the machine code (`cache/disk`), and takes longer to make than all else that a known kernel needs.
-It follows from the kernel's function, the `question` that was asked about it (types of arguments, target, options), our own
-sources, and what the compiler read on its way: globals, what closures captured, attributes of modules and classes. Each such
-read is a `Dependency`; launches check them in the same process.
+The LLVM IR is the key to the machine code (`cache/disk`), and generating it takes longer than everything else that a cached
+kernel needs. It depends on the kernel's function, on the `question` about it (types of arguments, target, options), on the
+sources of this package, and on everything that the compiler read: globals, captured variables, attributes of modules and
+classes. Each read is a `Dependency`, which launches in the same process check as well.
 
-So there are two kinds of entries. One tells, for a function and a question, which names were read; the names are read again
-here. The other tells, for all of that with what the names mean (`cache/fingerprints`), what came out. Where a name means
-something that has no fingerprint, nothing is kept: the kernel's LLVM IR is made in each process.
+There are two kinds of entries. An entry of the first kind lists the names that were read for a function and a question; this
+module reads these names again. The key of the second kind also contains the values of the names (`cache/fingerprints`), and the
+entry has the result. If a value has no fingerprint, nothing is stored, and each process generates the kernel's LLVM IR.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Device IR → LLVM IR → machine code, for GPUs, for this machine's CPU, and for libNVVM."""
+"""Code generation: device IR to LLVM IR to machine code, for GPUs, for the CPU, and for libNVVM."""

@@ -1,14 +1,14 @@
-"""Interoperable functions with the types that NVRTC gives them in LLVM IR, so that a linker that optimises inlines their calls.
+"""Gives interoperable functions the LLVM types that NVRTC uses, so that link-time optimisation inlines their calls.
 
     declare alignstack(4) [2 x i32] @norm([2 x i32] alignstack(4), i32)
                                             →   %cpp.0 = type { float, i8, i8, i8, i8 }
                                                 declare alignstack(4) %cpp.0 @norm(%cpp.0 alignstack(4), i8 signext)
                                                 define internal [2 x i32] @norm.plain([2 x i32] %p0, i32 %p1) alwaysinline {…}
 
-Our functions have the parameters of PTX: structures are words, and small integers have 32 bits. LLVM inlines no call of a
-function that has another type. So there is a function of ours around each that the program calls or exports, which moves values
-through memory; the optimiser removes that. A structure is equal to one of C++ if its members are, padding bytes too, whatever its
-name.
+The functions of this compiler have the parameters of PTX: structures are words, and small integers have 32 bits. LLVM does not
+inline a call whose type differs from that of the function. Each function that the program calls or exports therefore gets a
+wrapper, which moves values through memory; the optimiser removes these moves. A structure is the same type as one of C++ if its
+members, including padding bytes, are the same, whatever its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LLVM, in the library that llvmlite brings, by ctypes: the functions that we call, one row each.
+"""Bindings to LLVM's C API in llvmlite's library, by ctypes: one row for each function.
 
     api = llvm.load()                               # ImportError where there is no such library
     module, complaint = api.ParseAssembly(context, b"define void @f() { ret void }")
@@ -8,8 +8,9 @@
     llvm.optimise(module, machine, level=3)
     machine.assembly(module)
 
-Objects are numbers. A function takes the inputs of the C function and returns what it returns; one that also writes text gives
-that as bytes behind it, or alone. `llvmlite.binding` is not used: to import it takes a quarter of a start.
+Objects are represented by numbers. A function takes the inputs of the C function and returns its result. If the C function also
+writes text, the text is returned as bytes, after the result or alone. `llvmlite.binding` is not used, because importing it takes
+a quarter of the start-up time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""LTO-IR, which nvJitLink inlines into CUDA C++ when it links, and C++ into it: what libNVVM makes of our LLVM IR.
+"""Generates LTO-IR with libNVVM, so that nvJitLink inlines calls between kernels and CUDA C++.
 
     make(llvm, parse("sm_90"), Options())       bytes that begin with b"\\xedCN\\x7f"
 
-The language that libNVVM reads for every GPU is that of LLVM 7. So the LLVM IR is translated:
+For all GPUs, libNVVM reads the IR of LLVM 7, so the LLVM IR is translated to it:
 
     %v9 = getelementptr inbounds nuw float, ptr addrspace(1) %v1, i64 %v8
     %v10 = load float, ptr addrspace(1) %v9, align 4
@@ -12,11 +12,11 @@ The language that libNVVM reads for every GPU is that of LLVM 7. So the LLVM IR 
                                                     %v10.1 = bitcast i8 addrspace(1)* %v9 to float addrspace(1)*
                                                     %v10 = load float, float addrspace(1)* %v10.1, align 4
 
-Pointers had types then: here all are `i8*`, and become others where they are used. Kernels were marked by metadata. What LLVM has
-learned since becomes inline PTX, and a bfloat the integer that it is in memory.
+In LLVM 7, pointers have types. Here all pointers are `i8*`, and are cast where they are used. Kernels are marked by metadata.
+Newer features of LLVM become inline PTX, and a bfloat becomes the integer of its bits.
 
-Rules are for lines as `to_llvm` and its dialect write them, one instruction a line. What a rule makes is translated once more;
-what matches none passes as it is.
+The rules match lines in the form in which `to_llvm` and its dialect write them, one instruction for each line. The output of a
+rule is translated again, and lines that match no rule stay unchanged.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The programming model of the specification, one file a chapter, as rows of one table (`library/table`)."""
+"""The programming model of the specification: one file for each chapter, with rows for the device table (`library/table`)."""

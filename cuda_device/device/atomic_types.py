@@ -1,4 +1,4 @@
-"""The names for atomics: the specification's `AtomicInterface`, whose methods only device code calls, and `Atomic`.
+"""The public names for atomics: `AtomicInterface`, whose methods only device code can call, and `Atomic`.
 
 class lock:                                            in device code
     holder: device.Atomic(device.int32, align=16)      locks[0].holder.exch(1, "acquire", "device")

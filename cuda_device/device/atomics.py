@@ -1,12 +1,13 @@
-"""Objects that threads access at once: the specification's 'Atomics' and its fence.
+"""Atomic operations and fences ('Atomics' in the specification).
 
 count = device.atomic_ref(histogram, bin)
 old = count.add(1, "relaxed", "device")
 
-An array's element, a member of a struct (`device.Atomic(device.int32)` as its type hint), or a thread's own `Atomic(dtype)`.
+An atomic is an element of an array, a member of a struct with the type hint `device.Atomic(device.int32)`, or an `Atomic(dtype)`
+that belongs to one thread.
 
-`_METHODS` has a row for each operation: the types that it takes, the memory orders that C++ allows it, and how it is done
-where machines have no instruction for it. Read-modify-writes return what was there before.
+`_METHODS` has a row for each operation: the types that it supports, the memory orders that C++ allows for it, and its
+implementation for machines without an instruction for it. Read-modify-write operations return the previous value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Loads and stores that say how caches shall treat them, as `__ldcs`, `__stcg` and so on in CUDA C++.
+"""`cache_load` and `cache_store`: loads and stores with cache hints, like `__ldcs` and `__stcg` in CUDA C++.
 
 value = device.cache_load(x, i, "cs")        # x[i], which is read once
-device.cache_store(y, i, value, "cs")        # y[i] = value, which nobody reads soon
+device.cache_store(y, i, value, "cs")        # y[i] = value, which no thread reads soon
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Thread block clusters: blocks that run at once, wait for each other and reach each other's shared memory; sm_90 and later.
+"""Thread block clusters: positions, barriers, and access to the shared memory of other blocks; for sm_90 and later.
 
 tile = device.shared_array(256, device.float32)
 …

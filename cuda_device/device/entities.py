@@ -1,4 +1,4 @@
-"""The host side of device only entities: what a program names, and what says so when host code uses it."""
+"""The host side of device-only entities: names that raise an error when host code uses them."""
 
 from __future__ import annotations
 

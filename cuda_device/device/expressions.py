@@ -1,4 +1,4 @@
-"""`ConstExpr`, the type hint of parameters whose value must be known at compile time: 'Constant Expressions'.
+"""`ConstExpr`: the type hint of parameters whose value must be known at compile time.
 
 def scale(x, factor: device.ConstExpr[int]): …
 """

@@ -1,4 +1,4 @@
-"""`@func`, `@kernel` and `@extern`: the specification's 'Heterogeneous', 'Kernel' and 'Interoperable Functions'.
+"""`@func`, `@kernel` and `@extern`, and their options ('Heterogeneous', 'Kernel' and 'Interoperable Functions').
 
 @device.func                       callable on the host and from device code
 def twice(x):
@@ -13,8 +13,8 @@ def double(x):
 @device.extern(link="norms.ptx")   a function of CUDA C++
 def norm(x: device.float32, y: device.float32) -> device.float32: ...
 
-`Options` say how to compile. Those that `compile` is given come first, then those of the kernel, which hold for all that it
-calls; those of a `@func` hold for `compile` of that function alone.
+`Options` are the options of the compiler. Those passed to `compile` override those of the kernel, which apply to all functions
+that the kernel calls. The options of a `@func` apply only when `compile` compiles that function itself.
 """
 
 from __future__ import annotations
@@ -458,7 +458,7 @@ def kernel(
     take more than an eighth of the GPU's memory. `cluster` is the size of the clusters of every launch, as `launch` takes it
     (`__cluster_dims__` in CUDA C++). `lineinfo=True` adds line tables for profilers, `level` is LLVM's optimisation level, and
     `contract=False` prevents the fusion of products and sums. `debug=True` is for debuggers: it turns optimisation off, unless
-    `level` is given, and describes lines and variables to gdb and cuda-gdb.
+    `level` is given, and adds lines and variables for gdb and cuda-gdb.
 
     With `interop=True`, the kernel has the symbol and the parameters of a `__global__` function of the same name in CUDA C++.
     `link` is the code to link to it, as in `extern`. `nvtx=True`, or the environment variable CUDA_DEVICE_NVTX=1, puts the
@@ -521,7 +521,7 @@ class Extern(DecoratedFunction):
 
     @property
     def links(self) -> tuple[Any, ...]:
-        """What is linked to a kernel that calls it. A C++ source gets a function with this symbol, or a check of its types."""
+        """The code to link to a kernel that calls the function. A C++ source gets a function with this symbol, or a check of its types."""
         return tuple(Instance(self, each) for each in self.link)
 
     @property

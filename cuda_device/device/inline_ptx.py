@@ -1,4 +1,4 @@
-"""Instructions of PTX in device code: what CUDA C++ writes as `asm volatile("…" : "=r"(d) : "r"(a), "r"(b) : "memory")`.
+"""`ptx` and `intrinsic`: PTX instructions in device code, like `asm volatile` in CUDA C++.
 
     @device.func
     def dot4(a, b, c):
@@ -163,7 +163,7 @@ class MachineInstruction(Extern):
 
     @property
     def typed(self) -> Typed:
-        """What a call comes to."""
+        """Infers the result of a call."""
         number = self.result
         return Typed(of_type(number), tuple(enumerate(self.parameters)), (self.instruction, (number,), False))
 

@@ -1,8 +1,8 @@
-"""What lowering writes with: device operations for Python's arithmetic, conversions, comparisons and array accesses.
+"""`Lowering`, which writes device operations for Python's arithmetic, conversions, comparisons and array accesses.
 
-A value of the typed level is a `Tree` at the device level: a real number or address is one `Value`, a tuple, vector or complex
-number is a Python tuple of trees, an array is an `ArrayTree`, None is an empty tuple. So aggregates cost nothing and LLVM sees
-only registers.
+A value of the typed level becomes a `Tree` at the device level: a real number or address is one `Value`, a tuple, vector or
+complex number is a Python tuple of trees, an array is an `ArrayTree`, and None is an empty tuple. Aggregates therefore cost
+nothing, and LLVM sees only registers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Functions that are one instruction of a GPU: of integers, a row of `FUNCTIONS` each, counters and pauses; and vector types.
+"""Functions that correspond to single GPU instructions: integer functions, counters and `nanosleep`.
 
     byte_perm(0x33221100, 0x77665544, 0x7531) == 0x77553311        mulhi(uint32(1 << 31), uint32(6)) == 3
 
-A row names the function, the instruction of a GPU, the types of its parameters and of its result, and a function in ordinary
-Python that computes the same: the host runs it, and it is compiled like a user's function for the CPU stream. Rows of one
-function are its overloads, as in CUDA C++: the integer type that the arguments promote to chooses one.
+A row of `FUNCTIONS` has the function, the GPU instruction, the types of the parameters and of the result, and a Python function
+that computes the same result. The host runs this function, and for the CPU stream it is compiled like a user's function. Several
+rows of one function are overloads, as in CUDA C++; the integer type to which the arguments promote selects one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Memory that a kernel asks for: the specification's 'Local, Shared, and Const Memory'.
+"""Shared, local and constant arrays in device code ('Local, Shared, and Const Memory' in the specification).
 
-tile = device.shared_array((16, 18), device.float32)     one for the threads of a block
+tile = device.shared_array((16, 18), device.float32)     one for each block
 few = device.local_array(8, device.int32)                one for each thread
-bytes = device.dynamic_shared_array()                    as many as `launch(…, shared=…)` says
+bytes = device.dynamic_shared_array()                    its size is that of `launch(…, shared=…)`
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Functions of numbers: `math.*` in device code, and the specification's 'Numeric Intrinsics' on host and device.
+"""Functions of numbers: `math.*` in device code, and 'Numeric Intrinsics' of the specification on host and device.
 
     popc(uint8(0xF0)) == 4        brev(uint8(1)) == 128        clz(int64(1)) == 63        ffs(8) == 4
     fma(x, y, z)                  x * y + z, rounded once
 
-On the host they take NumPy's scalars and Python's numbers, and compute what device code computes.
+On the host, the functions accept NumPy scalars and Python numbers, and compute the same results as in device code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A value of a few bytes as one or two integers, for operations that exchange, compare or reinterpret bits; and back.
+"""Packs a value of a few bytes into one or two integers, for operations that exchange, compare or reinterpret bits.
 
     (float32 a, int8 b, bool c)     →     bits(a) | uint8(b) << 32 | uint8(c) << 40, a uint64
 
-Each number lies where its own alignment puts it. What fits in 32 bits is one uint32, anything else uint64s: two at most.
+Each number is placed at a multiple of its alignment. A value that fits into 32 bits becomes one uint32, any other value one or
+two uint64s.
 """
 
 from __future__ import annotations

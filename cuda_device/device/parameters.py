@@ -1,4 +1,4 @@
-"""The parameters of Python functions: their names, defaults and hints.
+"""Reads the parameters of Python functions: their names, defaults and hints.
 
 def f(a, b=2, *rest, c, **more): …      parameter_names → a, b, c, rest, more
 """

@@ -1,4 +1,4 @@
-"""Where a thread stands: the specification's 'Thread Positioning'.
+"""Thread positions: `tid`, `thread_idx`, `block_idx` and others ('Thread Positioning' in the specification).
 
 i = device.tid(1)                      the thread's place in a 1-D grid
 x, y = device.tid(2)

@@ -1,9 +1,9 @@
-"""What a row of the device tables is: everything the compiler knows of one entity that programs can name.
+"""The rows of the device tables: everything that the compiler knows about one entity that programs can name.
 
     Intrinsic(math.sqrt, "math.sqrt", infer=…, lower=…)
 
-`infer` gets what is known of the arguments and answers with what is known of the result, or raises `CompileError`
-(without a place: the caller adds it). `lower` writes the device operations. Rows import no LLVM.
+`infer` gets the facts about the arguments and returns those about the result, or raises a `CompileError` (without a location,
+which its caller adds). `lower` writes the device operations. Rows do not import LLVM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the threads of a block and of a warp wait for each other and exchange values.
+"""Barriers and warp operations: how the threads of a block or warp wait for each other and exchange values.
 
     device.syncthreads()
     many = device.syncthreads_count(lambda: x[i] > 0)
@@ -7,8 +7,8 @@
     for step in (16, 8, 4, 2, 1):
         total += device.shfl_xor_sync(0xFFFFFFFF, total, step)
 
-Every thread of a block must call the same one of the first kind; threads that have returned no longer count. Of a warp a mask
-says which lanes meet. Specification: 'Thread Block Synchronization' and 'Thread Warp Synchronization'.
+All threads of a block must call the same barrier, except those that have returned. In a warp operation, a mask selects the lanes
+that take part. Specification: 'Thread Block Synchronization' and 'Thread Warp Synchronization'.
 """
 
 from __future__ import annotations

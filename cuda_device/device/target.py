@@ -1,12 +1,12 @@
-"""What code is compiled for, asked by the code itself: the specification's 'Target Specialization'.
+"""`target` and target descriptions, with which code tests what it is compiled for ('Target Specialization').
 
-    if device.target(device.provides(device.sm90)):     decided while compiling: the other branch is never looked at
+    if device.target(device.provides(device.sm90)):     decided at compile time: the other branch is not compiled
         …
     elif device.target(device.is_host):                 true where a @func runs as ordinary Python
         …
 
-A description is the set of the targets that it matches, so `|`, `&` and `~` are those of sets. There is one object for
-each set: inference compares objects that exist while compiling by identity.
+A description is the set of the targets that it matches, so `|`, `&` and `~` are set operations. Each set has only one object,
+because inference compares compile-time objects by identity.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Many GPUs in one process: groups of devices, arrays with a part on each, launches on all."""
+"""Several GPUs: device groups, arrays with a part on each device, and launches on all devices."""

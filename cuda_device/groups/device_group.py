@@ -1,7 +1,7 @@
-"""`DeviceGroup`: the GPUs of one process that work together, and `DeviceArrayGroup`: an array on each, which all reach.
+"""`DeviceGroup`: GPUs of one process that work together; `DeviceArrayGroup`: an array on each, which all can access.
 
-group = DeviceGroup([0, 1])                         # GPUs 0 and 1, which reach each other's memory from now on
-group = DeviceGroup([cpu_stream(), cpu_stream()])   # two CPU streams that stand for devices
+group = DeviceGroup([0, 1])                         # GPUs 0 and 1, which can access each other's memory from now on
+group = DeviceGroup([cpu_stream(), cpu_stream()])   # two CPU streams in place of GPUs
 g = group.arrays((1024,), float32)                  # an array on each
 g = DeviceArrayGroup.of([x0, x1], group)            # arrays of torch, CuPy or NumPy, which share their memory
 g.local(0).numpy()                                  # one of them on the host

@@ -1,4 +1,4 @@
-"""`launch_group`: one launch of a kernel on each device of a group.
+"""`launch_group`: launches a kernel once on each device of a group.
 
     launch_group(group, kernel, g, [x0, x1], 0.5, grid=64, block=256)
 

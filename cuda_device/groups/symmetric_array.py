@@ -1,11 +1,12 @@
-"""`SymmetricArray`: an array in each process of a job on one machine; the kernels of every process reach all of them.
+"""`SymmetricArray`: an array in each process of a job on one machine, all of which every process's kernels can access.
 
     # torchrun --nproc-per-node 2 job.py
     torch.distributed.init_process_group("gloo")
     with SymmetricArray(1024, float32, torch.distributed, stream=stream) as x:
         launch(pull, x.part, out, grid=4, block=256, stream=stream)         # x[rank][i], x.rank, x.n_devices
 
-A process lends its memory to the others as a CUDA IPC handle. With CPU streams, which stand for GPUs, it is a shared mapping.
+A process shares its GPU memory with the others by a CUDA IPC handle. Memory of CPU streams, which take the place of GPUs, is a
+shared mapping.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A thread for each device of a group: a call that blocks on one device does not delay the others.
+"""A worker thread for each device of a group, so that a call that blocks on one device does not delay the others.
 
     workers = Workers(["rank 0 (GPU 0)", "rank 1 (GPU 1)"])
     workers.run([call_0, call_1], "synchronising", timeout=10)
 
-A thread that does not come back is abandoned and replaced, so the group stays usable.
+A thread that does not return is abandoned and replaced, so the group stays usable.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Type inference by abstract interpretation: python-level IR and what is known of the arguments → typed IR."""
+"""Type inference by abstract interpretation: turns IR of the python level, and facts about the arguments, into typed IR."""

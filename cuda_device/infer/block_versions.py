@@ -1,8 +1,8 @@
-"""The versions of a body's blocks, what is known of their parameters, and from which edges.
+"""The versions of a function's blocks, with the facts about their parameters on each incoming edge.
 
-before the loop   uint32, the back edge   float32     a first look: `x` is uint32, so `x = x / y` makes it a float32
-before the loop   int64,  the back edge   ?           another loop before this one has made it an int64: all behind is asked again
-before the loop   int64,  the back edge   float64     and not what int64 and float32 have in common
+before the loop   uint32, the back edge   float32     first visit: `x` is uint32, so `x = x / y` makes it a float32
+before the loop   int64,  the back edge   ?           an earlier loop has made it an int64, so the back edge is inferred again
+before the loop   int64,  the back edge   float64     the result, instead of the join of int64 and float32
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The inference of one function's body: a worklist of blocks, visited until nothing more is learned.
+"""Infers one function's body: a worklist of blocks, which are visited until no fact changes.
 
-Each block of the python level has a *version*; inside loops over tuples it has one for each position, which unrolls
-them. `visit` runs the operations of a version by the rules and writes typed operations into a new block; `propagate` joins
-the state at an edge into that of its target and puts the target on the worklist if the state changed; `seal` ends the
-blocks once all types are certain, and converts the arguments of their edges.
+Each block of the python level has a *version*. Inside a loop over a tuple it has one version for each position, which unrolls the
+loop. `visit` applies the rules to the operations of a version and writes typed operations into a new block. `propagate` joins the
+state at an edge into that of its target, and puts the target on the worklist if the state changed. `seal` completes the blocks
+once all types are final, and converts the arguments of their edges.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Calls that are more than a row of the device tables: of what takes iterators, types, or functions.
+"""Calls of builtins that need their own rules because they take iterators, types or functions.
 
-enumerate(t)      →   a bundle that `for` knows
+enumerate(t)      →   a bundle that `for` can iterate over
 sum(x)            →   a call of the library's loop over `x`
 isinstance(x, T)  →   a constant
 """

@@ -1,4 +1,4 @@
-"""Calls: of entities in the device tables, and of Python functions, whose parameters are bound as Python binds them."""
+"""Calls of entities in the device tables and of Python functions, whose parameters are bound as in Python."""
 
 from __future__ import annotations
 

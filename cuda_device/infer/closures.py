@@ -1,17 +1,17 @@
-"""Nested functions and generators: how they come to be, and how they capture.
+"""Nested functions and generators: their creation, and the variables that they capture.
 
-Python's functions share their variables with the functions inside them, and read them when they are called. While the outer
-function runs, a nested function is therefore *open*: it knows which variables it will read. Whatever leaves the outer function
-(an argument of a call, a result) is closed first: it takes along what they hold. Of those that are assigned once, that stays
-right; the others are objects (`Box`), of which everybody sees what they become.
+In Python, a function shares its variables with the functions nested in it, which read them when they are called. While the outer
+function runs, a nested function is therefore *open*: it only knows which variables it will read. Before it leaves the outer
+function (as an argument of a call, or as a result), it is closed: it captures the values of these variables. The values of
+variables that are assigned only once stay correct. The other variables are objects (`Box`), whose changes are visible everywhere.
 
     limit = 3.0
     above = lambda v: v > limit       above is open
     limit = x[i]
     count(above, x)                   count gets the function with limit as it is here
 
-Functions that capture each other are closed together: what one captured serves all. Among what a function captured they stay
-open, so that each of them finds there what the program has made of the others.
+Functions that capture each other are closed together, with a single set of captured values. Among these values, the functions
+themselves stay open, so that each of them sees the current versions of the others.
 """
 
 from __future__ import annotations

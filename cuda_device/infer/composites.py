@@ -1,4 +1,4 @@
-"""Rules of type inference for vectors, structs and named tuples: construction, members, arithmetic, `replace`.
+"""Rules of type inference for vectors, structs and named tuples: construction, members, arithmetic and `replace`.
 
 float32x4 * float32   →   four products and a `make`
 """

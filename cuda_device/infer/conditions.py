@@ -1,8 +1,8 @@
-"""What checked mode asks while a program runs, as rules of type inference call it: most write nothing in other modes.
+"""The conditions that checked mode tests at run time, as rules of type inference emit them.
 
     x // n      →   py.check (n != 0) {message="integer division by zero"}
 
-The conditions that take more than a comparison are written in Python (`library/prelude`).
+In other modes, most of them emit nothing. Conditions that need more than a comparison are written in Python (`library/prelude`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a program read of the world while it was compiled, and whether all of it still means the same.
+"""The globals, closures and attributes that a compilation read, and whether they are still unchanged.
 
-    Dependency(function.__globals__, "N", 3).current()       whether N is still that very 3
+    Dependency(function.__globals__, "N", 3).current()       whether N still refers to this 3
 
-Each launch asks, so `unchanged` makes a quick answer of many dependencies.
+Each launch checks the dependencies, so `unchanged` combines many of them into one fast check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Type inference: python-level IR and what is known of the arguments → typed IR of a function and of all that it calls.
+"""The type-inference engine: infers a function and all functions that it calls.
 
-Inference runs the program on what is known (`types.known`). A block's parameters hold what is true on every edge that
-reaches it; when a new edge changes that, the block is run again. So types are found, constants folded, branches that
-constants decide pruned, and callees specialised, all at once. A loop over a tuple has an instance of its blocks for each
-element: it is unrolled.
+Inference executes the program on facts about its values (`types.known`). A block's parameters have the facts that hold on every
+edge to the block; if a new edge changes them, the block is visited again. This one pass infers types, folds constants, removes
+branches that constants decide, and specialises callees. A loop over a tuple has a version of its blocks for each element, which
+unrolls it.
 
     func @f python                                func @f(%x: float32) typed
     ^1(%x):                                       ^0(%x: float32):
@@ -11,8 +11,8 @@ element: it is unrolled.
       %2 = py.binary {op="*"} %x %1                 %2: float32 = py.binary {op="*"} %x %1
       return %2                                     return %2
 
-An error in a block counts only if it is still there when nothing changes any more: a first look at a loop may see types
-that the second look corrects.
+An error in a block is raised only if it is still there when no fact changes any more, because the first visit of a loop may see
+types that the second visit corrects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rules of type inference work with: cells, and a frame that writes typed operations for one block."""
+"""Cells and frames, with which the rules of type inference read facts and write typed operations for one block."""
 
 from __future__ import annotations
 

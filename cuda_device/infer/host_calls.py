@@ -1,4 +1,4 @@
-"""Calls of what exists while compiling: pure builtins, methods of constants, enumerations.
+"""Calls that are evaluated at compile time: pure builtins, methods of constants, enumerations.
 
 "mean".upper()  WEIGHTS.sum()  Color(2)  ord("a")     are constants, if their arguments are
 """

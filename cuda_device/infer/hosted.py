@@ -1,11 +1,11 @@
-"""Objects of the host that device code reads while it is compiled: arrays, lists, dicts, enumerations, objects with methods.
+"""Host objects that device code reads at compile time: arrays, lists, dicts, enumerations and objects with methods.
 
     WEIGHTS = np.array([1, 4, 1], np.float32)
 
     WEIGHTS[1], len(WEIGHTS), WEIGHTS.shape     constants
     WEIGHTS[i]                                  a load from constant memory, which holds the array as it is now
 
-Lists, tuples of the host and the members of an enumeration are tuples, dicts are looked up while compiling.
+Lists and tuples of the host and the members of an enumeration become tuples. Dicts are looked up at compile time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What arrays, vectors and tuples are indexed with: the parts of an index, the integers that they are, and slices.
+"""Indices of arrays, vectors and tuples: their parts, their integers, and slices.
 
 x[i, j]      parts_of: i and j      values_of: two typed values, one for each axis
 """

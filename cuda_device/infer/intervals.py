@@ -1,10 +1,10 @@
-"""The bounds of integers: of what arithmetic makes of them, and of those that have passed a comparison.
+"""Interval analysis of integers: the bounds of results, and those that a comparison implies.
 
     combine("+", INT32, [0, 7], [1, 1])      [1, 8], and it has room in an int32
     passed("<", [0, 2**31 - 1], [5, 9])      [0, 8]
 
-A builtin integer never leaves its type (the specification leaves that undefined); a fixed-format one wraps, and then
-nothing is known of it.
+A builtin integer never exceeds the range of its type, because the specification leaves that undefined. A fixed-format integer
+wraps around, and then has no known bounds.
 """
 
 from __future__ import annotations

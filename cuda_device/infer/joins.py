@@ -1,4 +1,4 @@
-"""What holds where control flow joins: the least that is true of a value on every edge.
+"""Joins facts where control flow joins: the strongest fact about a value that holds on every edge.
 
 Known(INT, 0)      ⊔ Known(FLOAT32)   = Known(FLOAT32)       acc = 0, later acc += x[i]
 Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the variable is used later

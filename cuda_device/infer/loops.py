@@ -1,7 +1,7 @@
-"""Rules of type inference for iteration: `iter(x)`, one step of a `for`, and all items of what has a known length.
+"""Rules of type inference for iteration: `iter(x)`, one step of a `for` loop, and the items of sequences.
 
-A `for` over a tuple has an iterator for each position, so its loop is unrolled; over a range or an array it is a loop.
-`enumerate`, `zip` and `reversed` are made of the iterators of what they run over:
+A `for` over a tuple has an iterator for each position, so it is unrolled. A `for` over a range or an array is a loop at run time.
+`enumerate`, `zip` and `reversed` consist of the iterators of their arguments:
 
     for i, v in enumerate(t)      bundle(ENUMERATE, 0, bundle(ListIterator(0), t))
 """

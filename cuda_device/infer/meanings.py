@@ -1,10 +1,10 @@
-"""What bundles mean: the things that exist while compiling, with parts that exist at run time.
+"""The meanings of bundles: objects that exist at compile time and whose parts exist at run time.
 
-    lambda: x[i] > limit          NestedFunction(<lambda>, captured=("x", "i", "limit")), its parts are what it captured
+    lambda: x[i] > limit          NestedFunction(<lambda>, captured=("x", "i", "limit")), its parts are the captured values
     enumerate(t)                  Loop.ENUMERATE, its parts are the number and the iterator of t
     [a, b]                        LIST, its parts are a and b
 
-A meaning is the `value` of what is known of a bundle; it prints as error messages show it.
+A meaning is the `value` of a bundle's `Known`. It prints as in error messages.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Objects that change (lists, dicts, iterators, shared variables): which object a value is, in blocks, at joins and after calls.
+"""Mutable objects (lists, dicts, iterators, shared variables): their identities and contents in blocks, joins and calls.
 
-A value has the identity of its object, which is its allocation site, and the contents of the object when the value was made.
-`Frame.heap` has the contents of each object that changed in the block at hand; operands are read through it. The end of a
-block brings all variables up to date, so the heap of the next block begins empty. A function that takes objects returns their
-contents, too.
+A value has the identity of its object, which is its allocation site, and the contents that the object had when the value was
+created. `Frame.heap` has the contents of each object that has changed in the current block, and operands are read through it. At
+the end of a block all variables are updated, so the heap of the next block is empty at first. A function that takes objects also
+returns their contents.
 
     a = iter(x)              a has the identity 1
     b = a                    so has b
-    next(a)                  heap[1] is the iterator behind its first item
+    next(a)                  heap[1] is the iterator after its first item
     next(b)                  b is read as heap[1]
 """
 

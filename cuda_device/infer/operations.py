@@ -1,6 +1,8 @@
-"""The table of kinds, and the operations that look their slots up. Rules and kinds reach both through their frame.
+"""The table of kinds, and the operations that look up the rules of a kind.
 
-x[i]        getitem(…): the slot of the kind of x, or an error that says what can be indexed
+Rules and kinds reach both through their frame.
+
+x[i]        getitem(…): the rule of the kind of x, or an error that says what can be indexed
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules of type inference for operators: arithmetic, comparisons, `in`, `is`, and truth.
+"""Rules of type inference for operators: arithmetic, comparisons, `in`, `is`, and truth values.
 
     py.binary {op="+"} (float32, int 1)   →   py.binary {op="+"} %0 (const {value=1.0}: float32): float32
 

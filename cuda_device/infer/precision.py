@@ -1,16 +1,16 @@
-"""Losses of precision that the rules of promotion allow and that are seldom meant: what `PrecisionWarning` tells.
+"""Finds the losses of precision that `PrecisionWarning` reports.
 
-    img[i] * gain           uint8, and a Python int of run time: the product is a uint8
+    img[i] * gain           uint8, and a Python int that is known only at run time: the product is a uint8
     y[i] + 0.1 * i          float64, and a product that was computed in float32 because a Python float is one
 
-Inference has decided all types: in the typed IR a number that takes another type without being asked to is a `convert`. An
-integer loses in an operation or where control flow joins, if nothing shows that its values fit. For floats an abstract
-interpretation over three values finds where the digits of a float32 come from:
+The promotion rules allow these losses, but programs seldom intend them. The analysis runs on typed IR, in which an implicit
+conversion is a `convert`. An integer may lose digits in an operation or where control flow joins, unless its bounds show that its
+values fit. For floats, an abstract interpretation over three values determines where the digits of a float32 come from:
 
-    EXACT < COMPUTED < GIVEN        constants without a rounding, integers; sums and the like of these and of Python floats; what
-                                    the program itself made a float32: elements of arrays, `float32(x)`
+    EXACT < COMPUTED < GIVEN        exact constants and integers; results of arithmetic on these and on Python floats; numbers
+                                    that the program itself made float32: elements of arrays, `float32(x)`
 
-A `COMPUTED` number that becomes a float64 has fewer digits than that says.
+A `COMPUTED` number that becomes a float64 has fewer digits than a float64 suggests.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`print` and texts in device code: what is known while compiling becomes text, the rest conversions of C's printf.
+"""`print` and strings in device code: constants become text, and run-time values become conversions of C's printf.
 
     print("x =", x, f"{y:.3f}")      →      print {format="x = %d %.3f\\n"} %x %y
 
-A GPU prints with printf, and the CPU as printf would, so the text is the same. A float without a format is printed with the
-digits that are about as good as the number (4 for float16, 7 for float32, 15 for float64) and, as in Python, a point.
+A GPU prints with printf, and the CPU imitates printf, so the text is the same. A float without a format is printed with about as
+many digits as its type is precise (4 for float16, 7 for float32, 15 for float64) and, as in Python, with a decimal point.
 """
 
 from __future__ import annotations

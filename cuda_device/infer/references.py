@@ -1,11 +1,11 @@
-"""References: how methods write to the elements of arrays that they are called on, and how programs reach what has identity.
+"""References to array elements: methods that change `self`, and structs with atomic members.
 
     points[i].move(1)        in `move`, `self` is a ref<global, struct<Point, …>>: `self.x += 1` loads and stores
     p = points[i]            p is a value: a copy
     m = locks[i]             m is a ref<global, struct<Lock, …>> again, because a Lock has atomic members: it has identity
 
-A reference to a plain struct is only what `self` is. Whatever else becomes of it (a second name, an argument, a result, an
-operand) reads the value.
+Only `self` can be a reference to a plain struct. Any other use of it (a second name, an argument, a result, an operand) reads the
+value.
 """
 
 from __future__ import annotations

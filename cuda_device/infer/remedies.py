@@ -1,4 +1,4 @@
-"""What to write instead: the `help` of errors about Python constructs and builtins that device code does not have."""
+"""The `help` of errors about Python constructs and builtins that device code does not support."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One rule of type inference for each operation of the python level: what is known of the operands → of the results.
+"""The table of inference rules, one for each operation of the python level, and the rules for names and calls.
 
-A rule gets the frame, the operation and its operands' cells, writes typed operations, and returns a cell for each
-result. It raises `CompileError` without a place: the caller knows where it stands. Rules for names and calls are here,
-those for operators in `operators`, for items and attributes in `operations`, for loops in `loops`.
+A rule gets the frame, the operation and the cells of its operands, writes typed operations, and returns a cell for each result.
+It raises `CompileError` without a location, which its caller adds. The rules for operators are in `operators`, those for items
+and attributes in `operations`, and those for loops in `loops`.
 """
 
 from __future__ import annotations

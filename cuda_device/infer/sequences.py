@@ -1,6 +1,6 @@
-"""What holds of all sequences: their items, unpacking, `in`, and how lists and dicts are made and changed.
+"""Rules for all sequences: items, unpacking, `in`, and the creation and mutation of lists and dicts.
 
-A list is an object that changes (see `kinds/tuples`) and holds what a tuple holds: its length is known at every place.
+A list is a mutable object (see `kinds/tuples`) with the contents of a tuple: its length is known everywhere in the program.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Device IR rewritten for checks, race detection and execution on the CPU."""
+"""Passes over device IR for checks, race detection and execution on the CPU."""

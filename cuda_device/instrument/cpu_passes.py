@@ -1,12 +1,12 @@
-"""What code for the CPU needs beside: loops that let others run, the guard of the stack, exits of threads, inlined waits.
+"""Passes for the CPU: loops that yield to other threads, stack checks, thread exits, and inlining of functions that wait.
 
-A loop that contains an atomic (an operation with `Effect.SPINS`), or a call of a function that does, may run until another
-thread does something. Its back edges get a `yield`, which once in a while hands control to the other threads:
+A loop that contains an atomic (an operation with `Effect.SPINS`), or calls a function that contains one, may wait for another
+thread. Its back edges get a `yield`, which from time to time lets the other threads run:
 
     ^1:  %2 = atomic… ; branch %2 ^1 ^2     →     ^1:  %2 = atomic… ; yield ; branch %2 ^1 ^2
 
-Recursive functions, and what they call, are left as they are: they could not be inlined, as what yields must be. In checked
-mode they look at the stack instead, where the process would end without a word:
+Recursive functions, and the functions that they call, get no `yield`, because functions with a `yield` must be inlined. In
+checked mode they test the stack instead, because an overflow would crash the process:
 
     ^0:  …        →      ^0:  %1: bool = room
                               branch %1 ^rest() ^reports()

@@ -1,7 +1,7 @@
-"""What a launch has to know of a kernel beside its machine code: an outline, which is small and can be kept.
+"""`Outline`: the facts about a kernel, besides its machine code, that a launch needs.
 
-Outline.of(module).written           frozenset({1}): it may write the second of its arrays
-Outline.of(module, True).aligned     frozenset({0}): a launch has to see to it that the memory of its first array is aligned
+Outline.of(module).written           frozenset({1}): the kernel may write to the second of its arrays
+Outline.of(module, True).aligned     frozenset({0}): a launch must check that the memory of the first array is aligned
 Outline.of(module).reports[7]        ReportPlace(kernel.py:12, "index {0} is out of bounds …")
 """
 

@@ -1,4 +1,4 @@
-"""Lets the race detector see what threads do: each access of memory that threads share, and each wait for other threads.
+"""Adds events for the race detector: one for each access to memory that threads share, and each wait.
 
     store %13 %12           →    trace {event="store", place=4} %13
                                  store %13 %12
@@ -6,8 +6,9 @@
                                  barrier {place=1}
                                  trace {event="leave", place=6}
 
-A launch that looks for races runs threads one after the other on one worker, so the order of the events is the order in which
-things happened. Of an array that the kernel only reads, and that overlaps no other, there is nothing to tell.
+A launch with race detection runs its threads one after the other on one worker, so the order of the events is the order of
+execution.
+Accesses to an array that the kernel only reads, and that overlaps no other, are not recorded.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The other side: C++ headers, names and declarations of what Python and CUDA C++ exchange."""
+"""Calls between Python and CUDA C++: headers, bindings, ahead-of-time builds and framework operators."""

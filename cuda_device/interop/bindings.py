@@ -1,4 +1,4 @@
-"""A header of CUDA C++ as Python: stubs of its functions, its structs and enumerations. libclang reads the header.
+"""`bindings`: reads a CUDA C++ header with libclang and creates stubs, structs and enumerations from it.
 
     struct Point { float x, y; };                         norms = bindings("norms.h", link="norms.cu")
     enum class Mode : int { FAST, EXACT };          →     norms.Point(3, 4)      @struct
@@ -6,8 +6,8 @@
     __device__ float norm(Point p, Mode mode);            norms.ns.norm(p, 1)    @extern
     }
 
-The header is read as NVRTC would, for device code, with the types of CUDA's and our own headers in place of these headers: so
-neither a toolkit nor a C++ compiler is needed. Bodies of functions are not looked at.
+The header is read as NVRTC reads it, for device code. The types of CUDA's headers and of this package's take the place of those
+headers, so neither a toolkit nor a C++ compiler is needed. Bodies of functions are ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m cuda_device build`: kernels compiled to a folder that Python loads without a compiler, and C++ through a header.
+"""`python -m cuda_device build`: compiles kernels to a folder that Python and C++ can load without the compiler.
 
 build([(saxpy, [(float32, floats, floats)])], ["sm_90", "sm_100"], "out")
 out/saxpy-5f0c3a1b.sm_90.cubin  out/saxpy-5f0c3a1b.sm_100.cubin  out/saxpy-5f0c3a1b.sm_100.ptx  out/index.json

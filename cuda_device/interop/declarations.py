@@ -1,4 +1,4 @@
-"""C++ texts for what Python defines: structs and tuples with checks of their layout, prototypes of interoperable functions.
+"""`cpp_header` and `cpp_declaration`: write C++ definitions of Python structs and prototypes of Python functions.
 
 cpp_declaration(point)                     struct point { float x; float y; }; static_assert(sizeof(point) == 8, …); …
 cpp_header(point, (norm, point))           a whole header: includes, point, extern "C" __device__ float norm(point p);

@@ -1,11 +1,12 @@
-"""Kernels as operators of PyTorch, JAX and TVM-FFI. Each framework is imported when its function is called.
+"""`torch_op`, `jax_op` and `tvm_ffi_function`: make operators of PyTorch, JAX and TVM-FFI from kernels.
 
     swish = torch_op("example::swish", swish_kernel, outputs={"y": "x"}, backward=swish_backward)
     swish = jax_op("example.swish", swish_kernel, outputs={"y": "x"}, backward=swish_backward)
     y = swish(x)                         # under torch.compile and autograd, under jax.jit and jax.grad
 
-A kernel writes to its arguments, an operator returns its results. So `outputs` says which parameters of the kernel are results,
-and what they look like. The operator's parameters are the others.
+A kernel writes to its arguments, whereas an operator returns its results. `outputs` therefore says which parameters of the
+kernel are results, and what shapes and dtypes they have. The other parameters are those of the operator. Each framework is
+imported when its function is called.
 """
 
 from __future__ import annotations

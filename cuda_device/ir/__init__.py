@@ -1,1 +1,1 @@
-"""One typed intermediate representation with three levels: python, typed, device."""
+"""The typed intermediate representation, at three levels: python, typed and device."""

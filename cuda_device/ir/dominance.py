@@ -1,10 +1,10 @@
-"""Analyses of a function: dominance and natural loops, definitions and uses; and of the graph of calls.
+"""Analyses of functions: dominance, natural loops, definitions and uses, and the call graph.
 
     reverse_postorder(entry)                   [entry, branch, …, join]
     dominators(entry)[join]                    branch, the last such block before it
     dominates(branch, join, dominators(entry)) True
 
-Blocks that cannot be reached are in none of these.
+None of these contains unreachable blocks.
 """
 
 from __future__ import annotations

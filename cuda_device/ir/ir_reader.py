@@ -1,9 +1,9 @@
-"""Reads the text of types and of IR: `parse_type(str(T)) == T`, `show(parse(show(f))) == show(f)`.
+"""Parses the text of types and of IR: `parse_type(str(T)) == T`, `show(parse(show(f))) == show(f)`.
 
     parse_type("array<float32, 2, C>")       Array(FLOAT32, 2, Layout.C)
     read_module("func @f -> …")              a module of all functions in the text
 
-Programs pass typed IR to `compile` in this form, and tests what they do not want to write as Python.
+Programs can pass typed IR to `compile` in this form, and tests use it for IR that is hard to write as Python.
 """
 
 from __future__ import annotations

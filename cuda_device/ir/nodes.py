@@ -1,7 +1,7 @@
-"""The IR's data: values, operations, blocks with parameters, functions, modules; and a builder of operations.
+"""The data structures of the IR: values, operations, blocks, functions and modules; and a builder of operations.
 
-A block's parameters take the place of SSA's phis: every jump passes arguments. At the python level every value that a
-block uses from another one arrives through its parameters; later levels may also use values of dominating blocks.
+Block parameters take the place of phis in SSA: every jump passes arguments. At the python level, a block gets all values of other
+blocks through its parameters; at later levels it may also use values of dominating blocks.
 
     func @f(%n: int32) -> int32 {
     ^0(%n: int32):

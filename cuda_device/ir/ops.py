@@ -1,13 +1,13 @@
-"""The operations of the IR: one table, one row an operation.
+"""The table of IR operations, one row for each.
 
-A row says at which levels the operation is legal, how many operands and results it has, which attributes, and what it
-may do beside computing its results. Printer, parser and verifier read the rows; `infer/engine` and `lower` have
-a rule for each row of their level and `codegen/emit/to_llvm` an emitter for each row of the device level (tests compare the
-sets). To add an operation: one row here, one rule in the pass that makes it, one emitter.
+A row lists the levels at which the operation is legal, the numbers of its operands and results, its attributes, and its side
+effects. The printer, the parser and the verifier read the rows. `infer/engine` and `lower` have a rule for each row of their
+level, and `codegen/emit/to_llvm` has an emitter for each row of the device level (tests compare the sets). To add an operation,
+write a row here, a rule in the pass that creates it, and an emitter.
 
 The levels follow each other:
 
-    PYTHON   what the bytecode says, untyped                 %2 = py.binary {op="+"} %0 %1
+    PYTHON   the operations of the bytecode, untyped         %2 = py.binary {op="+"} %0 %1
     TYPED    the same with types, calls resolved             %2: float32 = py.binary {op="+"} %0 %1
     DEVICE   machine operations on numbers and addresses     %2: float32 = add %0 %1
 """

@@ -1,7 +1,7 @@
-"""Makes typed IR smaller without changing what it does: block parameters that are always one value, blocks in a row.
+"""Simplifies typed IR: removes block parameters that always have one value, and joins blocks that follow each other.
 
-Blocks of the python level share no values, so everything that lives passes through every block. Once types are known,
-a parameter that every way gives the same value is that value:
+Blocks of the python level share no values, so all live values pass through every block. Once types are known, a parameter that
+gets the same value on every edge is replaced by that value:
 
     ^0(%n):                                ^0(%n):
       jump ^1(%n, %0)                        jump ^1(%0)
@@ -9,7 +9,8 @@ a parameter that every way gives the same value is that value:
       branch … ^1(%m, %j) ^2(%m)             branch … ^1(%j) ^2()
     ^2(%k): return %k                      ^2(): return %n
 
-A typed parameter of which more is known than of its value stays: a comparison has shown there that it is not negative.
+A typed parameter stays if more is known about it than about its value, for example because a comparison has shown that it is not
+negative.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The IR as text, which `show` prints. `ir/ir_reader` reads it back.
+"""Prints IR as text (`show`), which `ir/ir_reader` reads back.
 
     func @double(%x.0: float32) -> float32 typed {
     ^0(%x.0: float32):

@@ -1,13 +1,13 @@
-"""What must be true of the IR between passes. `verify` raises a `CompilerBug` that shows the function with the error in it.
+"""Verifies the IR between passes; a violation raises a `CompilerBug` that shows the function.
 
 1. Structure: a function has blocks; a block ends with a terminator and has no other; each operation has the operands,
-   results, attributes and successors that its row says.
-2. Level: every operation is legal at the function's level; values have types, except at the python level, where none has.
+   results, attributes and successors of its row.
+2. Level: every operation is legal at the function's level; values have types, except at the python level, where they have none.
 3. Single assignment: a value is defined once.
-4. Dominance: a value is defined on every way to its use; at the python level in the same block.
+4. Dominance: a value is defined on every path to its use; at the python level, in the same block.
 5. Edges: a jump passes as many arguments as the block has parameters, of the same types; none leads to the entry block.
-6. Types (device level): arithmetic has one type, comparisons give bools, memory is reached by references.
-7. Calls: the callee exists, takes such arguments and gives such a result; `return` gives what the function promises.
+6. Types (device level): the operands of arithmetic have one type, comparisons return bools, memory is accessed by references.
+7. Calls: the callee exists, and its parameters and result have the types of the call; `return` has the type of the result.
 """
 
 from __future__ import annotations

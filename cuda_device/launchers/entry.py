@@ -1,4 +1,4 @@
-"""The way into a launch: from the call of `launch` to the launcher of a signature, and from that to the driver.
+"""The path of a launch in machine code: from the call of `launch` to a signature's launcher, and to the driver.
 
     launch(f, x, y, grid=1, block=32)    →   try_launch   f's record, found by an attribute of f
                                              bind         one object for each parameter
@@ -6,7 +6,7 @@
                                              read_capture whether it goes into a graph
                                              a launcher of f's for these objects: it ends with `fits` and `start`
 
-All answer whether the launch was made. If it was not, nothing has happened, and Python's way is taken.
+Each function returns whether the launch was made. If not, nothing has happened, and Python makes the launch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A writer of LLVM IR for functions that make checks, and give up at the first surprise.
+"""Writes LLVM IR for functions that check facts and give up at the first that does not hold.
 
     code = GuardWriter("is_seven", "i1", "ptr %object")
     number = code.call("PyLong_AsLong", "%object")
@@ -15,7 +15,8 @@
       ret i1 false
     }
 
-A function owns nothing where it makes a requirement: what Python gives is given back before, so that giving up is a jump.
+A function holds no references when it makes a check: it releases the objects that Python returned before that, so giving up is
+only a jump.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What machine code and Python both look at: the words that a process fills in once, and the records of launches.
+"""The records that machine code and Python share: data of the process, and records of launches.
 
-A word is an address (of an object, a type, a function of the driver), which machine code that comes from the cache cannot know.
-Records are the same for both: `Record` gives LLVM's type, `pack` the bytes.
+The data of the process are addresses (of objects, types and driver functions), which cached machine code cannot contain. Both
+sides use the same records: `Record` has LLVM's type, and `pack` returns the bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How machine code reads Python objects, as arguments and as `grid`, `block`, `stream` and `shared`: functions for all launchers.
+"""Machine code that reads Python objects: arguments, and `grid`, `block`, `stream` and `shared`.
 
-Each gives up at what it does not expect; what it read is then of no use. None keeps a reference, and none looks into an object
-whose type it has not compared, or which Python's own functions do not check.
+All launchers share these functions. Each gives up at anything unexpected, and its results are then invalid. None keeps a
+reference, and none reads an object whose type has not been compared, unless Python's own functions check the object.
 """
 
 from __future__ import annotations

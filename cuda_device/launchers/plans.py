@@ -1,12 +1,12 @@
-"""Which launches machine code makes: after some by Python's way, the next ones like them.
+"""Decides which launches machine code makes, and when a launcher is compiled.
 
-    note(kernel, variant, stream, values, launch)   when Python has made so many launches: makes a launcher for such arguments
+    note(kernel, variant, stream, values, launch)   counts a launch by Python, and after enough of them compiles a launcher
     CUDA_DEVICE_NATIVE_LAUNCHER=0                   turns it off
 
-A kernel keeps up to eight launchers, the newest first, in its attribute `native`: a tuple of a record for machine code, and of
-what the record speaks of. A launch holds the tuple while it is under way, and a new launcher means a new tuple: so nothing is
-freed under a launch's feet, in whatever thread it is. Wherever something stands in the way (another Python, a free-threaded one,
-no machine code) launches are made by Python, as before.
+A kernel keeps up to eight launchers, the newest first, in its attribute `native`: a tuple of a record for machine code and of
+the objects to which the record refers. A launch holds this tuple while it runs, and a new launcher creates a new tuple, so
+nothing is freed while any thread still uses it. If launchers cannot be used (another Python, a free-threaded Python, no machine
+code), Python makes all launches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The launcher of one signature: machine code that reads such arguments as a launch had before, and starts the kernel for them.
+"""Generates the launcher for one signature: machine code that checks and reads its arguments and starts the kernel.
 
     launch(scale, 2.0, x, y, grid=1, block=32)         # x, y: torch tensors of float32, one dimension, C order
 
@@ -9,7 +9,7 @@
         or on another one that is waited for
         fits(launch, start)                             start(launch, start, parameters)
 
-All that differs makes it give up: the next launcher is tried, and then Python's way, which knows every case.
+If anything differs, the launcher gives up. The next launcher is tried, and finally Python, which handles all cases.
 """
 
 from __future__ import annotations

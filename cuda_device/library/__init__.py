@@ -1,1 +1,1 @@
-"""What of builtins, `math`, `cmath`, NumPy and the programming model Python itself can say: compiled like a user's code."""
+"""Functions of builtins, `math`, `cmath`, NumPy and the programming model, written in Python and compiled like users' code."""

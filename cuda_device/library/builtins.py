@@ -1,4 +1,4 @@
-"""Python's builtins in device code: `abs min max round len range`, and the number types as constructors."""
+"""Python's builtins in device code: `abs`, `min`, `max`, `round`, `len`, `range`, and number types as constructors."""
 
 from __future__ import annotations
 

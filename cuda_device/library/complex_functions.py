@@ -1,8 +1,8 @@
-"""Complex numbers in device code: their arithmetic, and the functions of `cmath` and NumPy, as Python compiled like a user's.
+"""Complex arithmetic and the functions of `cmath` and NumPy, written in Python and compiled like users' code.
 
-`FUNCTIONS` maps each function of `cmath` to the one that device code runs. They compute in the precision of their argument, have
-`cmath`'s branch cuts, and follow C (Annex G) for zeros, infinities and NaN: where `cmath` raises `ValueError` or
-`OverflowError`, they give NaN or an infinity. Arguments are complex, but for those of `rect`.
+`FUNCTIONS` maps each function of `cmath` to the one that device code runs. These compute in the precision of their argument, have
+`cmath`'s branch cuts, and follow C (Annex G) for zeros, infinities and NaN: if `cmath` raises `ValueError` or `OverflowError`,
+they return NaN or an infinity. Arguments are complex, except for those of `rect`.
 
     sin(z) = -i sinh(iz)      cos(z) = cosh(iz)      tan(z) = -i tanh(iz)       and so are their inverses
 """

@@ -1,15 +1,15 @@
-"""`target[...] = source` of arrays, as NumPy does it: as if all of the source were read before anything is written.
+"""Assignment of arrays that may overlap: `target[...] = source` behaves as if the source were copied first.
 
     a[1:] = a[:-1]        from the end, as C's memmove
     a[:] = a[::-1]        two elements at a time change places
-    a[::2] = a[:n]        the element that the others need last, last
+    a[::2] = a[:n]        writes the element that the others need last at the end
 
-There is no memory for a copy, so the order of the elements has to do. Element `i` is written where element `j` of the source
-lies if i * step + ahead == j * other (in bytes: the steps of both, and how far the target begins behind the source), and must
-wait until `j` is read. Both are equally far from the place where i == j, or `j` is always farther by the same factor; so an
-order by this distance is right. With several axes that works where the steps of both are the same. In other arrays of one shape,
-such as in `m[:] = m.T`, it takes a walk to find an order: from each element to the one that it is read from, and so on. Where an
-element is read more than once and written in between, checked mode reports a mistake.
+There is no memory for a copy, so the elements must be moved in a suitable order. Writing element `i` overwrites element `j` of
+the source if i * step + ahead == j * other (in bytes: the steps of both, and the distance from the beginning of the source to
+that of the target), so `j` must be read before. Both are equally far from the place where i == j, or `j` is always farther by the
+same factor, so an order by this distance is correct. With several axes, this works if the steps of both arrays are the same.
+Otherwise, as in `m[:] = m.T`, an order is found by going from each element to the one that it is read from, and so on. If an
+element is read more than once and written in between, checked mode reports an error.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""`grid_sync` and `cluster_sync`: barriers of all threads of a launch, and of a cluster.
+"""`grid_sync` and `cluster_sync`: barriers for all threads of a grid or of a cluster.
 
     x[i] = …
     grid_sync()
     y[i] = x[j]         # which any thread may have written
 
-A launch of such a kernel is cooperative: all of its blocks run at once. It has a number of its own (`grid_word`), to which each
-block adds 1, and the first block what makes the highest bit change when all have come.
+A launch of a kernel with `grid_sync` is cooperative: all of its blocks run at the same time. Each launch has its own counter
+(`grid_word`). Each block adds 1 to it, except that the first block adds the number that flips the highest bit once all blocks
+have arrived.
 """
 
 from __future__ import annotations

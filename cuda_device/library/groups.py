@@ -1,15 +1,15 @@
-"""Arrays that have a part on each device of a group, as kernels see them: an ordinary struct.
+"""Arrays of a device group in kernels, and the barriers and signals between devices.
 
     g[rank][i]                  an element of the part of any device, which may be read and written
     g[g.rank], g.own            the device's own part
-    g.rank, g.n_devices         numbers of run time: a kernel is compiled once for groups of all sizes
+    g.rank, g.n_devices         known only at run time: a kernel is compiled once for groups of all sizes
 
     group_barrier(flags)        waits for the same block on all devices
-    signal(flags, rank)         tells a device that it may go on, and
-    wait_until(flags, rank)     waits to be told so by a device
+    signal(flags, rank)         signals to a device that it may continue
+    wait_until(flags, rank)     waits for the signal of a device
 
-`groups/device_group` makes them. The parts have one shape and are contiguous; that of a rank lies `offsets[rank]` bytes behind
-the own one.
+`groups/device_group` creates these arrays. All parts are contiguous and have the same shape. The part of a rank begins
+`offsets[rank]` bytes after the device's own part.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Functions of numbers that Python itself can express: of `math`, of NumPy, and methods of `int` and `float`.
+"""Functions of `math` and NumPy and methods of `int` and `float`, written in Python.
 
-Compiled like a user's functions, where `library/standard` says that they stand for one of Python's.
+`library/standard` maps functions of Python to these. They are compiled like users' functions.
 """
 
 from __future__ import annotations

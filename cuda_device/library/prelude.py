@@ -1,4 +1,4 @@
-"""Operators that Python itself can express: compiled like any function that a user writes."""
+"""Operators that are written in Python, and compiled like users' functions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Random numbers from counters, which need no state: Philox, on the host, the CPU stream and the GPU alike.
+"""Philox: counter-based random numbers, which need no state and are the same on the host, the CPU stream and GPUs.
 
-    rng = device.philox(seed, i)                each thread has a sequence of its own
+    rng = device.philox(seed, i)                a separate sequence for each thread
     for k in range(steps):
-        x += rng.normal(k)                      any number of it, in any order
+        x += rng.normal(k)                      any element of the sequence, in any order
 
 J. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011.
 """

@@ -1,6 +1,6 @@
-"""Builtins and functions of `math` and `operator` that Python itself can express: compiled like a user's functions.
+"""Builtins and functions of `math` and `operator`, written in Python and compiled like users' functions.
 
-`REPLACEMENTS` maps each to the function that device code runs instead. They work on whatever their operators work on:
+`REPLACEMENTS` maps each function to the one that device code runs instead. These accept everything that their operators accept:
 `sum` adds the elements of a tuple (unrolled) or of an array or range (a loop).
 """
 

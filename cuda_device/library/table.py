@@ -1,4 +1,4 @@
-"""The device table: all rows, by explicit import. What is not here, device code cannot name. And the library's modules."""
+"""The device table: the rows of everything that device code can name, and the modules of the library."""
 
 from __future__ import annotations
 

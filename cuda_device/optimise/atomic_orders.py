@@ -1,21 +1,21 @@
-"""Scopes and memory orders of atomics on shared memory, no wider and no stronger than anybody can see.
+"""Narrows the scopes and relaxes the memory orders of atomics on shared memory where no thread can tell the difference.
 
     bins = device.shared_array(256, device.int32)
     device.atomic_ref(bins, b).add(1)             seq_cst, system      →      relaxed, block
 
-**Scopes.** Only the threads of one block reach shared memory, unless the kernel asks for that of other blocks (`cluster_shared`),
-whose atomics stay as they are. So the block's scope includes every thread that accesses it.
+**Scopes.** Only the threads of one block can access shared memory, unless the kernel accesses that of other blocks
+(`cluster_shared`), in which case its atomics stay unchanged. The block's scope therefore includes every thread that accesses it.
 
-**Orders.** An *observer* is an operation that can tell whether accesses are ordered: a fence, an atomic whose value something
-reads, an ordered atomic on memory that others than the block reach. The orders of all atomics on shared memory are dropped if
-none of them is an observer, and if from none of them an observer can be reached without a barrier of the block on the way.
+**Orders.** An *observer* is an operation that can tell whether accesses are ordered: a fence, an atomic whose value is used, or
+an ordered atomic on memory that threads outside the block can access. All atomics on shared memory become relaxed if none of them is
+an observer, and if no observer can be reached from any of them without passing a barrier of the block.
 
-Why an execution of the weaker program is one of the stronger program: two operations on an object order the accesses before the
-first and behind the second. If a barrier lies between, it orders them, too. Else, if one of the accesses is plain, the program
-has a data race: the two operations may come in the other order, as nobody reads which came first. If both are atomic, the later
-one is no observer.
+Every execution of the relaxed program is then one of the original program: two operations on an object order the accesses before
+the first and after the second. If there is a barrier between them, it orders these accesses as well. Otherwise, if one of the
+accesses is not atomic, the program has a data race, because the two operations may come in the other order, which nothing reads.
+If both are atomic, the later one is not an observer.
 
-What a function of CUDA C++ does is not known, nor who calls a function that is no kernel: there all orders stay.
+The effects of a CUDA C++ function, and the callers of a function that is not a kernel, are unknown; there, all orders stay.
 """
 
 from __future__ import annotations

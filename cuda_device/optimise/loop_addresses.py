@@ -1,10 +1,10 @@
-"""Addresses in loops: what of them is invariant, pointers that follow a loop, and when LLVM's strength reduction pays.
+"""Optimises addresses in loops: hoists invariant parts, creates pointer induction variables, and steers LLVM.
 
 The passes change a function of the device level in place. Its blocks are in reverse postorder.
 
-    hoist(function)                       what a loop leaves alone of an address is added before the loop
-    follow(function)                      pointer induction variables for what short loops access behind a branch
-    wants_strength_reduction(module)      whether LLVM is to make induction variables for the other addresses
+    hoist(function)                       adds the loop-invariant part of an address before the loop
+    follow(function)                      creates pointer induction variables for accesses of short loops behind a branch
+    wants_strength_reduction(module)      whether LLVM should create induction variables for the other addresses
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What addresses in a kernel are: to which parameter's memory they point, and how they are aligned.
+"""Points-to analysis: the parameters whose memory an address may point to, and the alignment of addresses.
 
     %4: ref<global, float32> = element %x.0 %3         roots[%4] == {0}: somewhere in what %x.0 points to
 
-Launches check that no array that a kernel writes overlaps another. So accesses with different roots never meet, and what is
-never written stays as it is.
+Launches check that an array that a kernel writes does not overlap another array. Accesses with different roots are therefore to
+different memory, and an array that is never written does not change.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Indices that comparisons show not to be negative, once they are compared with one another.
+"""Proves from comparisons that indices are not negative, and removes the code for negative indices.
 
     for j in range(2 * r + 1):         j < 2 * r + 1
         w[2 * r - j]                   so 2 * r - j is not negative, and does not count from the end
 
-Inference knows bounds that are numbers (`infer/intervals`). This pass knows sums: where the index is read, each comparison that
-has led there says that a sum of values and a constant is not negative. If the index less one of them is plainly not negative,
-neither is the index, and what would count from the end goes. So does the check of a bound that holds in the same way.
+Inference tracks bounds that are numbers (`infer/intervals`). This pass uses sums: each comparison on the path to the use of an
+index implies that a sum of values and a constant is not negative. If the difference of the index and one of these sums cannot be
+negative, the index is not negative either, and the code that counts from the end is removed.
+The check of a bound that holds for the same reason is removed as well.
 
     %5: bool = compare {op="<"} %4 %zero
     %6: int32 = add {exact=True} %4 %n

@@ -1,15 +1,16 @@
-"""Trip counts: loops with a step count their iterations down, where that lets LLVM unroll them.
+"""Rewrites loops with a step to count their iterations down, where that lets LLVM unroll them.
 
     for i in range(start, n, step):          left = (n - start + step - 1) // step
         …                              →     while left: …; i += step; left -= 1
 
-The loads of unrolled iterations wait for memory together. LLVM unrolls a loop only if its trip count is at hand, or cheap to
+The loads of unrolled iterations wait for memory at the same time. LLVM unrolls a loop only if its trip count is known or cheap to
 compute:
 
-- A division is not cheap. It costs nothing beside a thread's way through an array in steps of the whole grid, which has many
-  iterations that each wait for memory. A loop with steps of a block may have few.
-- A loop that is known to end after a few iterations is unrolled in full, with a branch out of it after each of them, and the
-  assembler moves nothing across those. Where LLVM does not see how few they are, it unrolls four iterations without them.
+- A division is not cheap. Its cost is negligible if a thread passes through an array in steps of the whole grid, because the many
+  iterations each wait for memory. A loop in steps of a block may have only a few iterations.
+- A loop that is known to end after a few iterations is unrolled completely, with a branch out of it after each iteration, and the
+  assembler does not move instructions across these branches. If LLVM does not know the number of iterations, it unrolls four of
+  them without such branches.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What happens at run time: arguments, streams, memory, launches."""
+"""The run-time system: arguments, arrays, streams and launches."""

@@ -1,15 +1,14 @@
-"""Runs a compiled kernel over a grid on this machine's processors, and shows what it prints.
+"""Runs a compiled kernel over a grid on the CPU, and shows the text that it prints.
 
     execute(native, (1024, 1, 1), (256, 1, 1), parameters, places={7: ReportPlace(location)})
 
-`parameters` are the kernel's leaves packed as a C structure. Worker threads of the host take chunks of blocks from a
-counter until there are none; nothing is made for a block, so that a grid may be as large as CUDA allows. A launch has a
-control record of its own: any number of launches may run at once. What a kernel reports is raised here, as a
-`KernelError`.
+`parameters` are the kernel's leaves, packed as a C structure. Worker threads of the host take chunks of blocks from a counter
+until none are left. No object is created for a block, so a grid may be as large as CUDA allows. Each launch has its own control
+record, so any number of launches may run at the same time. An error that a kernel reports is raised here as a `KernelError`.
 
-The caller waits on a lock while workers run: Ctrl-C tells them to stop and raises `KeyboardInterrupt`, whether they do
-or not. In a launch that is sure to end soon, the calling thread is one of the workers; a small one is its own alone: to wake
-another thread would cost more.
+The caller waits on a lock while the workers run. Ctrl-C tells them to stop and raises `KeyboardInterrupt`, whether they stop or
+not. In a launch that is certain to end soon, the calling thread is one of the workers; in a small launch it is the only one,
+because waking another thread would take longer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds races in a launch on the CPU stream: two accesses of one location that nothing orders, one of them a write.
+"""The race detector: finds two accesses to one location that nothing orders, and reports them.
 
     device.launch(kernel, x, grid=1, block=64, stream=device.cpu_stream(races=True))
 
@@ -7,13 +7,14 @@
       thread (2, 0, 0) of block (0, 0, 0) reads at kernel.py:6
       help: put syncthreads() between the two
 
-What orders accesses is what the memory model says: a thread's own sequence, `syncthreads` and its kin, `syncwarp`, and an
-acquire that reads what a release wrote, if the scope of each reaches the other thread. Shuffles and votes order nothing. Two
-atomic operations never race, unless the scope of one does not reach the other. So a race is found whether or not the threads
-happened to meet in this run.
+Accesses are ordered as in the memory model: by the sequence within a thread, by `syncthreads` and its variants, by `syncwarp`,
+and by an acquire that reads the value of a release, if the scope of each includes the other thread. Shuffles and votes order
+nothing. Two atomic operations race only if the scope of one does not include the other's thread. A race is therefore found
+even if the two accesses did not happen at the same time in this run.
 
-The machine code checks each access itself where barriers of blocks are all that orders threads (`codegen.cpu.shadow_memory`), and
-tells of the races. The threads of other kernels write down all that they do, and what orders it is worked out here.
+If only block-wide barriers order the threads of a kernel, its machine code checks each access itself
+(`codegen.cpu.shadow_memory`) and records only the races. The threads of other kernels record every event, and this module
+determines how the events are ordered.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a value is: types, promotion, layout, and what is known of a value while compiling."""
+"""The types of values: their model, promotion and memory layout, and what the compiler knows about each value."""

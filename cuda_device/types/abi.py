@@ -1,6 +1,6 @@
-"""What values are at the boundary to CUDA C++: 'Interoperable Functions' of the specification.
+"""The binary interface to CUDA C++: how values are represented and passed ('Interoperable Functions' in the specification).
 
-A parameter or result of an interoperable function has the bytes of a C++ type (`representation`), and travels as nvcc passes
+A parameter or result of an interoperable function has the bytes of a C++ type (`representation`), and is passed as nvcc passes
 that type (`passing`):
 
     float32                    float                      a value
@@ -12,7 +12,7 @@ that type (`passing`):
     pointer(float32)           float*                     a value
     float16x2                  __half2                    functions: the address of the caller's copy
 
-Kernels get all but values as copies. The tests hold this against what NVRTC does.
+Kernels get everything but values as copies. The tests compare this table with NVRTC.
 """
 
 from __future__ import annotations

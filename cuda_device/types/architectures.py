@@ -1,7 +1,7 @@
-"""The GPU architectures that this compiler makes code for: one row each, plain data, no LLVM.
+"""The GPU architectures that the compiler supports, one table row each.
 
-`sm_90` code runs on every GPU of its major generation from that number on. The variants give that up for instructions
-that the generation has and the next may drop: `a` code runs on exactly that architecture, `f` code on its family.
+`sm_90` code runs on every GPU of the same major generation with that number or a higher one. The variants can use instructions
+that later generations may drop, and run on fewer GPUs: `a` code runs only on that architecture, `f` code only on its family.
 
     parse("sm_90a")  ->  Architecture("sm_90a", 90, Variant.EXACT, PtxVersion(8, 8))
 """

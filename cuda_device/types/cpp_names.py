@@ -1,4 +1,4 @@
-"""What CUDA C++ calls our types, and checks that it has them where we do.
+"""The names of types in CUDA C++, and `static_assert`s that C++ lays them out in the same way.
 
 cpp_name(parse("float32"), …)                float
 cpp_name(parse("vector<float64, 4>"), …)     double4_16a

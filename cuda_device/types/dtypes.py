@@ -1,4 +1,4 @@
-"""What users spell as types: type hints and their model types, NumPy dtypes, sizes and alignments, as in CUDA C++.
+"""Type hints and the types that they name, NumPy dtypes, and sizes and alignments as in CUDA C++.
 
 numpy_dtype(float32x2)   dtype({'names': ['x', 'y'], 'formats': ['<f4', '<f4'], 'offsets': [0, 4], 'itemsize': 8})
 sizeof(float32x2)        8

@@ -1,4 +1,4 @@
-"""What libraries add to device code: classes of the host that kernels take, and functions for types that are new.
+"""`register` and `overload`: how libraries let kernels take their classes and define functions for their types.
 
     @register(Money, MoneyValue)               # launch(kernel, Money(…)) passes the struct MoneyValue
     def _(money):
@@ -8,7 +8,7 @@
     def _(purse: Purse):
         return purse.coins.size
 
-Overloads live on the struct classes, like methods, so a program depends on them as it depends on methods.
+Overloads are stored on the struct classes, like methods, so a program depends on them as it depends on methods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a value of the host is in our type model, and back: one table, one row for each kind of number.
+"""Converts between the types of the host (Python, NumPy, DLPack) and those of the compiler: one table row for each number.
 
-NumPy, DLPack and the CUDA Array Interface each have their own word for "float32". `ROWS` lists those words side by side;
-every function here is a look-up in it, so that a new number is one new row. What is not in the table raises a `TypeError`
-that names the type in its owner's words.
+NumPy, DLPack and the CUDA Array Interface each have their own name for float32. `ROWS` lists these names, and every function
+here looks them up in it, so a new number needs only one new row. A type that is not in the table raises a `TypeError`, which
+names it as its library does.
 
     element_of_dtype(np.dtype("float32"))   FLOAT32
     element_of_dlpack(2, 32)                FLOAT32
@@ -10,9 +10,9 @@ that names the type in its owner's words.
     number_of(int)                          INT          Python's numbers are builtin numbers
     dtype_of(int)                           dtype('int32')
 
-Vectors, tuples and structs are structured dtypes. One that we made remembers its type, so arrays of it are arrays of that type.
-Any other is an anonymous struct with the same fields at the same places, also where C++ would lay them out otherwise (packed,
-overlapping, with gaps).
+Vectors, tuples and structs are structured dtypes. A dtype that this package created remembers its type, so arrays of it are
+arrays of that type. Any other structured dtype is an anonymous struct with the same fields at the same offsets, even if C++
+would lay them out differently (packed, overlapping, with gaps).
 
     dtype_of_type(Vector(FLOAT32, 2))       dtype({'names': ['x', 'y'], …, 'offsets': [0, 4], 'itemsize': 8})
 """

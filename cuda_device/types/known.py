@@ -1,12 +1,12 @@
-"""What is known of a value while compiling: its type, and as much of the value itself as the program fixes.
+"""The facts that the compiler knows about a value: its type, and its constant value or bounds as far as they are known.
 
-`Known` is the lattice of type inference. Where control flow joins, `join` finds what holds on both edges:
+`Known` is the lattice of type inference. Where control flow joins, `join` computes the facts that hold on both edges:
 
     Known(INT, 0)      ⊔ Known(FLOAT32)   = Known(FLOAT32)       acc = 0, later acc += x[i]
     Known(INT, 0)      ⊔ Known(INT, 1)    = Known(INT, low=0, high=1)
     Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the variable is used later
 
-Constants are exact Python values until they meet a typed value.
+Constants are exact Python values until they are combined with a typed value.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""How values lie in memory and travel: the one place that computes sizes, alignments, offsets and leaves.
+"""The memory layout of values: sizes, alignments and offsets, and the leaves in which values are passed.
 
-A *leaf* is a real number or an address: what fits a register or a kernel parameter. Inside device code, and at the boundary
-of a kernel that is not interoperable, every value is the sequence of its leaves:
+A *leaf* is a real number or an address, which fits into a register or a kernel parameter. Inside device code, and at the
+boundary of a kernel that is not interoperable, every value is the sequence of its leaves:
 
     leaves(array<float32, 2, C>) == (ref<global, float32>, int64, int64)         data, shape
     leaves(array<float32, 2, C, small>) == (ref<global, float32>, int32, int32)
     leaves(complex64) == (float32, float32)                                      the real and the imaginary part
     leaves(tuple<int, array<uint8, 1, strided>>) == (int32, ref<global, uint8>, int64, int64)
 
-In memory, values lie as CUDA C++ lays them out:
+In memory, values have the layout of CUDA C++:
 
     size_of(struct<pixel, rgb: vector<uint8, 3>, weight: float32>) == 8          offsets 0 and 4
 """

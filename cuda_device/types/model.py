@@ -1,4 +1,4 @@
-"""What a value is: the types of the specification's 'Heterogeneous Types and Objects', as immutable data.
+"""The types of values ('Heterogeneous Types and Objects' in the specification), as immutable data.
 
 Two types are equal when their fields are: there is no registry and no identity. This module imports nothing but the
 standard library; `types/host.py` maps it to NumPy's and Python's own types.

@@ -1,15 +1,16 @@
-"""Which type an operation computes in: the Array API's promotion tables, and what they leave open.
+"""The promotion rules: the type in which an operation computes.
 
-A builtin number beside a fixed-format number of its own or a higher kind takes that number's type; an integer beside a
-fixed-format float takes the float's; a fixed-format integer with a builtin float, or `/` of two integers, gives
-float32, or float64 where an operand has 64 bits. A complex number is complex64, or complex128 beside a float64.
+A builtin number that is combined with a fixed-format number of its own or a higher kind takes that number's type. An integer
+combined with a fixed-format float takes the float's type. A fixed-format integer combined with a builtin float, or `/` of two
+integers, gives float32, or float64 if an operand has 64 bits. A complex number is complex64, or complex128 if it is combined
+with a float64.
 
     promote(FLOAT32, FLOAT)  == FLOAT32          promote(INT32, FLOAT)  == FLOAT32
     promote(UINT8, INT)      == UINT8            promote(INT64, FLOAT)  == FLOAT64
     promote(FLOAT32, COMPLEX) == COMPLEX64       promote(COMPLEX64, FLOAT64) == COMPLEX128
     promote(INT8, UINT8)     == INT16            promote(UINT64, INT64) is None (a cast must decide)
 
-Each function returns None where there is no such type.
+Each function returns None if there is no such type.
 """
 
 from __future__ import annotations

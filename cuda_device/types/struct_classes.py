@@ -1,4 +1,4 @@
-"""`@struct`: classes whose values live on the host and in device code: 'User-Defined Types' of the specification.
+"""`@struct`: classes whose values exist on the host and in device code ('User-Defined Types' in the specification).
 
     @device.struct
     class point:
@@ -9,7 +9,7 @@
         def scaled(self, k):
             return point(self.x * k, self.y * k)
 
-Structs are immutable values: `replace(p, x=1)` gives a new one. Their layout is CUDA C++'s.
+Structs are immutable values: `replace(p, x=1)` returns a new one. They have the layout of CUDA C++.
 """
 
 from __future__ import annotations

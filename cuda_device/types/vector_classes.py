@@ -1,9 +1,9 @@
-"""The vector types of the specification on the host: `float32x4(1, 2, 3, 4)`, immutable, with elementwise arithmetic.
+"""The vector classes on the host: `float32x4(1, 2, 3, 4)`, immutable, with elementwise arithmetic.
 
     v = float32x4(1, 2, 3, 4)
     v.x, v[3], len(v), tuple(v), v * 2, v + v
 
-`FAMILIES` makes them all: one class for each dtype and size. In device code they are `types.model.Vector`.
+`FAMILIES` creates all of them, one class for each dtype and size. In device code they are `types.model.Vector`.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _make(scalar: Any, model: Vector) -> type[VectorValue]:
     name = f"{model.dtype}x{model.size}"
     body: dict[str, Any] = {
         "__slots__": (),
-        "__doc__": f"{model.size} {model.dtype} in a row, immutable. Specification: 'Vectors'.",
+        "__doc__": f"An immutable vector of {model.size} {model.dtype}. Specification: 'Vectors'.",
         "__module__": "cuda_device",
         "dtype": scalar,
         "size": np.int32(model.size),

@@ -1,1 +1,1 @@
-"""LLVM IR → native code: loops over the threads of a block, in regions where these wait, and the scheduler that runs them."""
+"""Code generation for the CPU: regions of threads that wait, machine code, and the scheduler that runs blocks."""

@@ -1,10 +1,10 @@
-"""Interoperable functions as machine code for the host: the C calling convention around a device function.
+"""Compiles interoperable functions for the host: wraps a device function in the C calling convention.
 
-    define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        what C++ on this machine declares, and calls
-    define void @norm.packed(ptr %arguments, ptr %result, ptr %record)        all arguments one behind the other, for Python
+    define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        as C++ on this machine declares and calls it
+    define void @norm.packed(ptr %arguments, ptr %result, ptr %record)        all arguments in one buffer, for Python
 
-Both bring values to memory and call the function of `lower.entry`, which takes and gives them there. An assertion that
-fails is written to a record: the first then ends the program with a trap, the second leaves it to its caller.
+Both write the values to memory and call the function of `lower.entry`, which reads and writes them there. A failed assertion is
+written to a record. The first function then ends the program with a trap; the second leaves the error to its caller.
 
 Specification: 'System V Application Binary Interface, AMD64 Architecture Processor Supplement', 3.2.3.
 """

@@ -1,9 +1,9 @@
-"""How a kernel looks to LLVM when it runs on the CPU.
+"""The dialect of LLVM IR for kernels on the CPU.
 
-Each function that runs on the device takes `ptr %thread` first, and finds there which thread it is. A kernel that never waits is
-a plain function, which the runner calls in a loop over the threads of a block. A kernel that waits is divided into regions
-(`regions`): it stores why and where the thread waits, and returns. The scheduler (`scheduler`) compares these words and lets
-threads go on. Only a kernel's own body can wait: what holds a barrier is inlined into it before.
+The first parameter of each device function is `ptr %thread`, which identifies the thread. A kernel that never waits is a plain
+function, which the runner calls in a loop over the threads of a block. A kernel that waits is divided into regions (`regions`):
+it stores why and where the thread waits, and returns. The scheduler (`scheduler`) compares these words and resumes threads. Only
+the kernel's own body can wait, because functions with barriers have been inlined into it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Functions of ours in Python that kernels on the CPU call: from their source to LLVM IR.
+"""Compiles the CPU run-time system, which is written in Python, to LLVM IR.
 
     text(scheduler.frame, (INT64, INT64), "cuda_device.frame")        define i64 @cuda_device.frame(i64 %v1, i64 %v2) …
     support_text("__truncdfhf2")                                      double -> half, where a processor cannot
 
-They are compiled as device functions are, but for no thread: they take addresses as int64 and reach memory by `array_at`. What
-device code cannot say is in `PRELUDE`: these few functions are inlined.
+The functions are compiled like device functions, but do not belong to a thread: they take addresses as int64 and access memory
+with `array_at`. `PRELUDE` has the few functions that device code cannot express, in LLVM IR; they are inlined.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Machine code of kernels for the CPU, in this process: from the cache, without LLVM, where that is possible.
+"""Loads machine code for the CPU into this process; cached code is loaded without LLVM.
 
 native = load_native(object_code)                 made before by `codegen/cpu/native`
 native.address("cuda_device.run")                 an exported function, for ctypes

@@ -1,13 +1,14 @@
-"""How the lanes of one warp go on, on the CPU: what they meet for, in our own Python, as `scheduler`.
+"""Warp operations on the CPU: runs the lanes of a warp, and exchanges values between those that meet.
 
-    go_on(block, number)        what lanes of a warp bring stands in the warp's record, as `cpu_dialect` wrote it
+    go_on(block, number)        the operands of the lanes are in the warp's record, where `cpu_dialect` stored them
         steps: for each set of lanes that wait at one operation with one mask:
-                   if all live lanes of the mask are there: exchange what they brought, they are ready
+                   if all live lanes of the mask are there: exchange their operands; these lanes are ready
                if none are ready: those that wait in the first `activemask` of the text are
-               resume the ready ones; until none are
+               resume the ready lanes; repeat until none are
 
-A warp needs no other one for this. Lanes outside a mask do not matter, so that disjoint groups go on independently. What
-is left waits for a whole block's barrier, for its next turn, or for ever, which the scheduler finds out.
+This needs only one warp. Lanes outside a mask are ignored, so disjoint groups continue independently. The remaining lanes wait
+for a barrier of the block, for their next turn, or forever, which the scheduler detects. The code is written in Python, like
+`scheduler`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""From LLVM IR to machine code for the CPU stream, by LLVM.
+"""Compiles LLVM IR to machine code for the CPU stream.
 
     module, object_code, bitcode = compile_module(ir, level=2)      verified and optimised
     link(object_code, {"sinf": 0x7f…}, ["run"])                     the addresses of functions in this process
     assembly_of(bitcode, 2)                                         for people and tests
 
-The optimiser's default pipeline vectorises for the processor it runs on. Floating point is as the
-IR says: a multiply and an add fuse only where both carry the flag `contract`, and nothing else is ever relaxed.
+The optimiser's default pipeline vectorises for the processor on which it runs. Floating-point arithmetic follows the IR: a
+multiply and an add fuse only if both have the flag `contract`, and nothing else is relaxed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which processor machine code for the CPU stream is for.
+"""Identifies the processor for which machine code for the CPU stream is compiled.
 
 host()          ("znver5", "+avx512f,…"): its name and features, as LLVM spells them
 identity()      the same for keys, without LLVM where the system describes its processor

@@ -1,7 +1,7 @@
-"""The records that host code, kernels and the block scheduler share when a kernel runs on the CPU.
+"""The layouts of the records that host code, kernels and the block scheduler share on the CPU.
 
-One table a record: the LLVM type of kernels is printed from it here, the scheduler, which is Python, takes its NumPy dtype, and
-the executor makes the `ctypes.Structure` from the same rows, so that they cannot disagree.
+Each record is one table. The LLVM type that kernels use, the NumPy dtype that the scheduler uses, and the `ctypes.Structure` that
+the executor uses are all generated from its rows, so they cannot disagree.
 
     THREAD.load("%x", "%thread", "x")   ->   %x.at = getelementptr %Thread, ptr %thread, i32 0, i32 0
                                              %x = load i32, ptr %x.at

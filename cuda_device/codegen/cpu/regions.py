@@ -1,16 +1,16 @@
-"""Kernels that wait, on the CPU: the code from one wait to the next is a region, a loop over the lanes of a warp.
+"""Divides kernels that wait into regions for the CPU: the code between two waits becomes a loop over the lanes of a warp.
 
-    split(module)       the module, whose kernel keeps what lives across a wait in slots, and the `Regions` that say which
+    split(module)       the module, whose kernel stores values that live across a wait in slots, and the `Regions`
 
-The kernel stays one function, which returns at a wait and is called again with the number of the place where it goes on:
+The kernel stays one function, which returns at a wait and is called again with the number of the place where it continues:
 
     x = a[i]; syncthreads(); b[i] = x        →      place 0:  x = a[i]; slot[lane] = x; point[lane] = 1
                                                     place 1:  x = slot[lane]; b[i] = x
 
 A call with a constant place is inlined into a loop over the lanes (`runner`), where LLVM removes the other places and vectorises.
-A warp's slots are arrays with an element for each lane. What is cheap to compute again, such as a thread's index, has no slot.
-The scheduler decides which lanes go on. In kernels that would become too large, and for debuggers, lanes go on one by one, each
-by a call of the kernel.
+A warp's slots are arrays with an element for each lane. Values that are cheap to recompute, such as a thread's index, have no
+slot. The scheduler decides which lanes continue. In kernels that would become too large, and for debuggers, each lane continues
+by a separate call of the kernel.
 """
 
 from __future__ import annotations

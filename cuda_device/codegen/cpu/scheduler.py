@@ -1,17 +1,19 @@
-"""How the blocks of a grid run on the CPU, in our own Python: each function here is device code for no thread (`host_code`).
+"""The block scheduler of the CPU, written in Python and compiled by this compiler (`host_code`).
 
-    blocks(control, function, static)     a worker's share of a launch whose threads never wait: calls `function` for each block
-    crew(control, resume, static, frame)    of one whose threads wait, and take turns: `resume` lets lanes of a warp go on, and
-                                            `frame` are the bytes that each warp needs
+    blocks(control, function, static)       runs a worker's share of a launch whose threads never wait: calls `function` for each
+                                            block
+    crew(control, resume, static, frame)    the same for threads that wait and take turns: `resume` resumes lanes of a warp, and
+                                            `frame` is the number of bytes that each warp needs
 
-Workers take chunks of blocks from a counter in the control record. A block whose threads all wait for other blocks is put aside,
-and the next one starts in memory of its own: up to `INTERLEAVED` blocks of a worker may wait for each other, while a kernel whose
-blocks do not has only one in memory. Those put aside have turns after each power of two of them, and when no more can be started.
+These functions are device code that does not belong to any thread. Workers take chunks of blocks from a counter in the control
+record. If all threads of a block wait for other blocks, the block is put aside, and the next one starts in its own memory. Up to
+`INTERLEAVED` blocks of a worker may wait for each other, whereas a kernel whose blocks do not wait has only one in memory. The
+blocks that were put aside get a turn whenever their number is a power of two, and when no more blocks can be started.
 
-In a block, the lanes of each warp go on as far as they can (`meetings`); threads that yielded have a turn; and where all live
-threads are at one barrier, they go on. Each says in the word that it left behind where it waits, so that this takes a look at 32
-words at a time, which LLVM makes vectors of. Where nobody may go on, that is a deadlock, reported with everyone's place: nothing
-ever hangs. In checked mode all threads of the block must come to a barrier, and not the live ones alone.
+Within a block, the lanes of each warp continue as far as they can (`meetings`). Then the threads that yielded get a turn, and if
+all live threads are at one barrier, they continue. A thread stores in a word where it waits, so the scheduler compares 32 words
+at a time, which LLVM vectorises. If no thread can continue, the scheduler reports a deadlock with the place of each thread, so no
+launch hangs. In checked mode all threads of the block must reach a barrier, not only the live ones.
 
 Addresses are int64 here. Records are arrays of one element: `array_at(Block, block)[0].count`.
 """

@@ -1,24 +1,25 @@
-"""What threads on the CPU tell the race detector, and the check of plain kernels' accesses, in our own Python, as `scheduler`.
+"""The race detector's shadow memory on the CPU, which checks accesses as they happen; written in Python like `scheduler`.
 
-    trace(thread, place, value, done)        what a thread does: an event in the log, or a check here
+    trace(thread, place, value, done)        records an event of a thread in the log, or checks it here
 
-Where barriers alone order the threads of a kernel, each access is checked at once against a shadow cell, as FastTrack does. An
-epoch is two numbers: who it was, and in which moment, with the place in the program; a moment is what a block does from one
-barrier to the next. A cell keeps the last write and, since then, two reads, two atomic operations and two atomic loads: enough
-that any later access which races with one that was dropped races with one that was kept. The log then gets races alone: two
-events, the first of the accesses and the second.
+If only barriers order the threads of a kernel, each access is checked immediately against a shadow cell, as in FastTrack. An
+epoch consists of two numbers: the thread; and the moment, with the place in the program. A moment is the execution of a block
+from one barrier to the next. A cell stores the last write and, since then, two reads, two atomic operations and two atomic loads.
+These suffice: a later access that races with one that was dropped also races with one that was kept. The log then contains only
+races: two events, the first access and the second.
 
     cell    0 write, 2 and 4 reads, 6 and 8 atomic operations, 10 and 12 atomic loads: two numbers each; 14 the last moment
 
-Most accesses repeat others. For each location a word says which ones would change nothing and race with nothing: in a moment in
-which one thread wrote it, reads of that thread, and writes at that place; in one in which two threads read it and nobody wrote,
-reads of others. What a block did to its shared memory in earlier moments is before all that follows: there the word alone says
-what happened first in a moment, and the cell hears of it when another thread comes. Generic pointers lead past such words; of a
-kernel with any, each access is looked at in the cell.
+Most accesses repeat others. For each location, a word identifies the accesses that would change nothing and race with nothing. In
+a moment in which one thread wrote to the location, these are that thread's reads, and its writes at the same place in the
+program. In a moment in which two threads read it and none wrote, these are further reads. A block's accesses to its shared memory
+in earlier moments happened before everything that follows. There the word alone records the first accesses of a moment, and the
+cell is updated only when another thread comes. Generic pointers bypass these words, so a kernel with generic pointers checks each
+access in the cell.
 
-    word    the moment; what happened; the place and the thread of the write or of the only read, or the threads of two reads
+    word    the moment; the kind of accesses; the place and thread of the write or of the only read, or the threads of two reads
 
-Kernels look at the words of their shared memory themselves before they call `trace` (`cpu_dialect`).
+Kernels test the words of their shared memory themselves before they call `trace` (`cpu_dialect`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Device IR → LLVM IR as text, for all targets."""
+"""Writes device IR as the text of LLVM IR, for all targets."""

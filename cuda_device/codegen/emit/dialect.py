@@ -1,8 +1,8 @@
-"""What differs between the backends when device IR becomes LLVM IR: a `Dialect` for each, with the same methods.
+"""`Dialect`: the methods in which the backends differ when device IR becomes LLVM IR.
 
-Emitters ask the dialect how pointers, functions, special registers, barriers and shared memory are spelled, and know nothing
-else of the machine. Each method returns text; names that it invents begin with the name of its result. The dialects are
-`codegen/gpu/nvptx_dialect` and `codegen/cpu/cpu_dialect`.
+Emitters get from the dialect the text for pointers, functions, special registers, barriers and shared memory, and do not depend
+on the machine otherwise. Each method returns text, and the names that it creates begin with the name of its result. The dialects
+are `codegen/gpu/nvptx_dialect` and `codegen/cpu/cpu_dialect`.
 """
 
 from __future__ import annotations

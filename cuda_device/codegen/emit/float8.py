@@ -1,11 +1,11 @@
-"""Conversions of the floats of 8 bits from and to float32, as functions in LLVM IR that LLVM inlines.
+"""Conversions between 8-bit floats and float32, as functions in LLVM IR that LLVM inlines.
 
     call float @float8_widen_e4m3(i8 %x)          call i8 @float8_round_e4m3(float %x)
 
-GPUs have instructions from compute capability 8.9 on. These saturate, so what is too large (and NaN, whose sign they drop)
-is chosen here. Elsewhere integers do it: a number moves its exponent from one bias to the other, and is rounded to the even
-one by adding just under half of what is cut off. Subnormal numbers are rounded by the adder: beside a float whose last bit is
-worth theirs.
+GPUs have instructions for these conversions from compute capability 8.9 on. The instructions saturate and drop the sign of NaN,
+so numbers that are too large, and NaN, are handled here. On other targets, integer operations do the conversion: they change the
+bias of the exponent, and round to even by adding slightly less than half of the part that is cut off. Subnormal numbers are
+rounded by adding a float whose last bit has the same weight as theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What emitters write with: a `ModuleWriter`, and a `FunctionWriter` for each function.
+"""`ModuleWriter` and `FunctionWriter`, with which emitters write LLVM IR.
 
 to.result(op, f"fneg {to.operands(op)}")             %v3 = fneg float %v2
 to.names[op.result] = to.names[op.operands[0]]       the result is another value

@@ -1,13 +1,13 @@
-"""Device IR → LLVM IR as text: one emitter for each operation of the device level.
+"""The emitters: each writes one operation of the device level as text of LLVM IR.
 
     %5: float32 = add %3 %4        →        %v5 = fadd contract float %v3, %v4
     %2: bool = load %1             →        %v3 = load i8, ptr %v1, align 1
                                             %v2 = icmp ne i8 %v3, 0
 
-An emitter gets the writer of its function and the operation, and writes lines. It names the operation's result by `result`, or
-says that it is another operand (`names`). Text and not a builder's objects, because a line says what it means, costs a
-microsecond, and can hold all that LLVM's language has (ranges, `nneg`, scopes of atomics). What differs between machines is the
-dialect's.
+An emitter gets the writer of its function and the operation, and writes lines. It defines the operation's result with `result`,
+or declares it to be the same as another value (`names`). Emitters write text rather than use a builder, because a line is
+readable, costs a microsecond, and can use all features of LLVM's language (ranges, `nneg`, scopes of atomics). The dialects
+contain the differences between machines.
 """
 
 from __future__ import annotations

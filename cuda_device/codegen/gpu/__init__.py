@@ -1,1 +1,1 @@
-"""LLVM IR → PTX → cubin: NVPTX, libdevice, peepholes, NVIDIA's assemblers and linker."""
+"""Code generation for GPUs: LLVM IR to PTX to cubin, with libdevice, peepholes, and NVIDIA's assemblers and linker."""

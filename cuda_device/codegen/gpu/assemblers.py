@@ -1,8 +1,8 @@
-"""NVIDIA's assemblers, one row each: how to find it, run it, tell its version, get it. cubin.py chooses among them.
+"""NVIDIA's assemblers, one table row each: how to find, run and identify them. `cubin.py` chooses one.
 
     ASSEMBLERS[1].run(Request(ptx, parse("sm_90"), AssemblerOptions()))  ->  (b"\\x7fELF...", "what ptxas printed")
 
-None of NVIDIA's packages is imported before an assembler is looked for.
+NVIDIA's packages are imported only when an assembler is needed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""From PTX to machine code (a cubin), through whichever of NVIDIA's assemblers this machine has.
+"""Assembles PTX to machine code (a cubin) with one of NVIDIA's assemblers on this machine.
 
     assemble(ptx, parse("sm_90"))  ->  Cubin(code=b"\\x7fELF...", assembler="ptxas")
 
-They are tried in the order of `assemblers.ASSEMBLERS`; one that is missing, or older than the PTX or the architecture,
-leaves the work to the next:
+The assemblers are tried in the order of `assemblers.ASSEMBLERS`. If one is missing, or older than the PTX or the architecture,
+the next one is used:
 
     driver      comes with every GPU, and assembles only for the GPU of the current context
     nvJitLink   a library, in the toolkit or from pip
     ptxas       a program of the toolkit
 
-The driver takes every program for a part of one, in which a division calls a function of another file. Where a program has
-calls of that sort, they are asked in the other order. CUDA_DEVICE_ASSEMBLER names one of them, to use no other.
+The driver treats every program as a part of a larger one, in which a division calls a function of another file. For programs with
+such calls, the order is reversed. If CUDA_DEVICE_ASSEMBLER is set, only the assembler that it names is used.
 """
 
 from __future__ import annotations

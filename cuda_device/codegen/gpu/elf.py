@@ -1,7 +1,7 @@
-"""What ELF files say: sections, and of a cubin its kernels.
+"""Reads ELF files: sections, and the kernels of a cubin.
 
-    registers(cubin)["saxpy"]       16: how many registers a thread uses
-    stacks(cubin)["saxpy"]          0: how many bytes of stack a thread needs
+    registers(cubin)["saxpy"]       16: the number of registers of a thread
+    stacks(cubin)["saxpy"]          0: the stack of a thread in bytes
     sections(object_code)[1]        Section(name=".text", …)
 
 The section `.nv.info` of a cubin is a list of attributes: a byte for the form, one for the kind, two for the size, then the

@@ -1,11 +1,12 @@
-"""The CUDA driver's library, by ctypes: the functions that we call, one row each.
+"""Bindings to the CUDA driver's library, by ctypes: one row for each function.
 
     api = libcuda.load()                    # OSError where there is no driver
     status, count = api.cuDeviceGetCount()
     status, address = api.cuMemAlloc(1024)
 
 A function takes the inputs of the C function, as numbers and bytes, and returns the status and the outputs; enumerations are
-namespaces. So it is in `cuda.bindings.driver`, which is not used because to import it takes longer than to compile a kernel.
+namespaces. This is the interface of `cuda.bindings.driver`, which is not used because importing it takes longer than compiling a
+kernel.
 """
 
 from __future__ import annotations

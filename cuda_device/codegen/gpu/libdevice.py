@@ -1,13 +1,14 @@
-"""libdevice, NVIDIA's library of mathematics in LLVM bitcode: just the functions that a kernel asks for, as text.
+"""Extracts from libdevice, NVIDIA's library of mathematical functions in LLVM bitcode, the functions that a kernel calls.
 
-To link all of its 352 functions into each kernel would cost 50 ms. So the file is parsed once in a process, when a symbol is
-first wanted that the store does not have, and single symbols are printed from it, cleaned and kept:
+Linking all of its 352 functions into each kernel would take 50 ms. The file is therefore parsed once in a process, when a symbol
+is first needed that is not in the store. Single symbols are then printed from it, cleaned and stored:
 
     extract({"__nv_sinf"})  ->  Extract(text of __nv_sinf and of the tables that it reads, functions=("__nv_sinf",))
 
-What libdevice asks about its compilation (`__nvvm_reflect`) is answered in two places. LLVM answers `__CUDA_ARCH` from
-the target machine, `__CUDA_FTZ` from the module flag "nvvm-reflect-ftz", and every other name with 0. The only other
-name is `__CUDA_PREC_SQRT`, whose 0 would make `__nv_sqrtf` and others approximate: we answer it with 1, while printing.
+libdevice queries the options of its compilation with `__nvvm_reflect`. LLVM replaces `__CUDA_ARCH` by the number of the target
+machine, `__CUDA_FTZ` by the module flag "nvvm-reflect-ftz", and every other name by 0. The only other name is
+`__CUDA_PREC_SQRT`, for which 0 would make `__nv_sqrtf` and others approximate, so this module replaces it by 1 when it prints a
+function.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What kernels are linked to: files and bytes, and CUDA C++ and LLVM bitcode, which are compiled for the kernel's target.
+"""The inputs of `link=`: files and bytes, and CUDA C++ and LLVM bitcode, which are compiled for the kernel's target.
 
     source = device.cuda_source('extern "C" __device__ float twice(float x) { return S * x; }', define={"S": 2})
     read(["norms.ptx", source], parse("sm_90"))   ->  (Input("norms.ptx", b".version …"), Input("source.cu", b"…"))
 
-NVRTC makes LTO-IR of C++, or a relocatable cubin where the linker is older than NVRTC. What it made is kept on disk. The key has
-the text, the options, the architecture, the version of NVRTC, the time of the folders of CUDA's own headers, and the contents of
-all other headers that the text may include. Those are found without a preprocessor: a header in a branch that is not taken
-counts, too. A text with an `#include` of a macro is not kept.
+NVRTC compiles C++ to LTO-IR, or to a relocatable cubin if the linker is older than NVRTC. Its output is cached on disk. The key
+consists of the text, the options, the architecture, the version of NVRTC, the modification times of the folders of CUDA's own
+headers, and the contents of all other headers that the text may include. These are found without a preprocessor, so they include
+headers in branches that are not taken. A text with an `#include` of a macro is not cached.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""From LLVM IR text to PTX, through LLVM's own NVPTX target.
+"""Compiles the text of LLVM IR to PTX with LLVM's NVPTX target.
 
     parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
     Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
 
-The optimiser is built from the NVPTX target machine. Without it LLVM believes that threads never diverge, and moves and
-copies barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise. To flush denormals
-takes two marks, `FLUSH_DENORMALS_FLAG` in `!llvm.module.flags` for what libdevice chooses and
-`FLUSH_DENORMALS_ATTRIBUTE` on each kernel for plain arithmetic.
+The optimiser is created with the NVPTX target machine. Without it, LLVM would assume that threads never diverge, and move and
+duplicate barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise. Flushing denormals
+needs two marks: `FLUSH_DENORMALS_FLAG` in `!llvm.module.flags` for libdevice, and `FLUSH_DENORMALS_ATTRIBUTE` on each kernel for
+plain arithmetic.
 
-What LLVM reports is a `CompilerBug`. Whoever writes the IR avoids what ends the process: what a target cannot select, such as
-clusters on sm_80, and failed assertions (LLVM 22: a fence of scope "singlethread", a sequentially consistent load of 128 bits, an
-atomic load in a kernel with a `noalias` parameter).
+An error that LLVM reports is a `CompilerBug`. Some IR makes LLVM end the process, and must not be generated: operations that a
+target does not have, such as clusters on sm_80, and operations that fail an assertion (LLVM 22: a fence of scope "singlethread",
+a sequentially consistent load of 128 bits, an atomic load in a kernel with a `noalias` parameter).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How LLVM IR for a GPU is spelled: address spaces, intrinsics, attributes of kernels, inline PTX."""
+"""The dialect of LLVM IR for GPUs: address spaces, intrinsics, attributes of kernels, and inline PTX."""
 
 from __future__ import annotations
 

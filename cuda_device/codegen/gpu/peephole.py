@@ -1,11 +1,12 @@
-"""Rewritings of PTX, as two tables: peephole optimisations, and ways round faults of NVIDIA's assemblers.
+"""Rewrites PTX by two tables: peephole optimisations, and workarounds for bugs of NVIDIA's assemblers.
 
     run(ptx)                 the same program, after each row of `PEEPHOLES` whose `guard` is in the text
     avoid_faults(ptx)        the same program, as every assembler gets it right: `WORKAROUNDS`
 
-LLVM's optimiser and its NVPTX back end decide nearly everything. A row is for what they cannot express: a property of an
-instruction for the assembler alone, or a form that the assembler looks for. Each row names the kernels that it makes faster,
-measured on an H100 by leaving it out (`docs/optimisations.md`). One that gains less than 2 % on each kernel does not stay.
+LLVM's optimiser and its NVPTX back end do nearly all of the work. The rows do what these cannot express: a property of an
+instruction that only the assembler uses, or a form that the assembler recognises. Each row names the kernels that it makes
+faster, measured on an H100 by leaving it out (`docs/optimisations.md`). A row that does not gain at least 2 % on any kernel is
+removed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How a thread of a GPU reports: the text that is in a module if an `assert` or a `raise` is.
+"""The LLVM IR with which a GPU thread reports a failed `assert` or a `raise`.
 
-When the runtime loads a module, it writes three words into the module's record: the address of a claim in the GPU's memory, that
-of a record in the host's, and a number that says which module this is. The thread whose claim is the first fills the record in,
-its status last. Every thread that reports exits, and the context survives. In a module that somebody else loaded the thread
-traps.
+When the runtime loads a module, it writes three words into the module's record: the address of a claim in GPU memory, the address
+of a record in host memory, and the number of the module. The first thread that makes the claim fills in the record, with its
+status last. Every thread that reports exits, and the context survives. If another program loaded the module, the thread traps
+instead.
 """
 
 from __future__ import annotations

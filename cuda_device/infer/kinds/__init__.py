@@ -1,1 +1,1 @@
-"""Typing rules of the kinds of values: what each supports of items, attributes, iteration and operators."""
+"""The inference rules of each kind of value: items, attributes, iteration and operators."""

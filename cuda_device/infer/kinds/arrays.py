@@ -1,13 +1,13 @@
-"""Arrays: elements, and arrays made of arrays: slices, rows, `.T`, `view`, `astype`, members; and assignment to them.
+"""Rules of type inference for arrays: elements, views such as slices, `.T` and `view`, and assignment.
 
-A view shares its array's memory: `window` says where it begins, how long its axes are and how far apart in bytes.
+A view shares its array's memory. `window` has the view's beginning, the lengths of its axes, and their strides in bytes.
 
     x[2:n:3]   →   (first, count) = prelude.slice_bounds(2, n, 3, len(x))
                    window x, first * stride, (count,), (3 * stride,)
 
     x["a"]     →   an array of the members a, in the memory of x
 
-What can be computed is computed by Python's own rules, as if the user had written it.
+Computations on sizes and strides use the rules for Python code, as if the user had written them.
 """
 
 from __future__ import annotations

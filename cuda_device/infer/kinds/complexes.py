@@ -6,7 +6,7 @@ Operators become operations on the parts:
     complex64 * float32     →   two products and a `make`
 
 A real operand stays real, as in C (Annex G) and in CPython 3.14: `z * x` is `(z.real * x, z.imag * x)`, so that zeros keep their
-signs and infinities do not become NaN. Products are the textbook formula, as NumPy's and cuComplex's. Division and powers
+signs and infinities do not become NaN. Products use the textbook formula, like those of NumPy and cuComplex. Division and powers
 are functions of `library/complex_functions`.
 """
 

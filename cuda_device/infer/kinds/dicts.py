@@ -1,8 +1,8 @@
-"""Dicts: `dict(…)`, assignment to items, and methods that read.
+"""Rules of type inference for dicts: `dict(…)`, assignment to items, and methods that read.
 
-A dict is an object, as a list is (see `lists`). Its keys are constants, and it gets no others.
+A dict is a mutable object, like a list (see `kinds/tuples`). Its keys are constants, and no keys can be added.
 
-    d = {"a": x}; d["a"] = 2       a dict of one value of run time
+    d = {"a": x}; d["a"] = 2       a dict with one run-time value
     for k, v in d.items(): …       a loop that is unrolled
 """
 

@@ -1,4 +1,4 @@
-"""Objects of the host that exist while compiling: functions, classes, modules, texts, arrays, lists, enumerations.
+"""Rules of type inference for host objects: functions, classes, modules, strings, arrays, lists and enumerations.
 
     WEIGHTS[1], WEIGHTS.shape, module.name      constants
     WEIGHTS[i]                                  a load from constant memory

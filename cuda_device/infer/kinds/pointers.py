@@ -1,10 +1,10 @@
-"""Pointers: elements, arithmetic, casts, and the arrays that they point to.
+"""Rules of type inference for pointers: elements, arithmetic, casts, and arrays of the memory they point to.
 
-All of them are `window`s: an element is that of an array without axes so many bytes behind the pointer.
+All of these are `window`s: an element is that of an array without axes at an offset in bytes from the pointer.
 
     p[i]                   →   (window p, i * size)[()]
     p + n                  →   window p, n * size
-    p.cast(T)              →   window p, 0                      of another type
+    p.cast(T)              →   window p, 0                      with another type
     p.array((n, m))        →   window p, 0, (n, m)
 """
 

@@ -1,4 +1,4 @@
-"""Ranges: their parts, and whether there are numbers in them. Loops, `in`, `len` and `reversed` take ranges, too.
+"""Rules of type inference for ranges: their attributes and truth value.
 
 range(1, n).stop        n
 """

@@ -1,4 +1,4 @@
-"""Numbers: arithmetic and comparisons, and what 0-d arrays have, as NumPy's scalars are on the host.
+"""Rules of type inference for numbers: arithmetic, comparisons, and the attributes of NumPy's scalars.
 
 int8 < uint64                     exact, whatever their signs and widths
 x.dtype, x.ndim, x.shape          float32, 0, ()            of a float32

@@ -1,7 +1,7 @@
-"""Structs: members of values and of what lies in memory, methods, and what a NumPy dtype without a class has.
+"""Rules of type inference for structs: members of values and of array elements, and methods.
 
 s.x, s["x"]         a member of a value
-a[i].part.x         read where it lies
+a[i].part.x         read directly from memory
 s.v.x = 1           s.v becomes `replace(s.v, x=1)`, and so s becomes `replace(s, v=…)`
 points[i].x = 1     writes x there, as `self.x = 1` does in a method that was called on points[i]
 """

@@ -1,10 +1,10 @@
-"""Rules of type inference for subarrays: arrays of a fixed size within structs, as NumPy's structured dtypes have them.
+"""Rules of type inference for subarrays: arrays of a fixed size within structs, as in NumPy's structured dtypes.
 
-In memory a subarray is an array, which can be indexed with anything and written. Within a value (a variable, an argument) it is
-a value of all its elements: it can be indexed, also by what only run time knows, and looped over.
+In memory, a subarray is an array, which supports all indices and can be written to. Within a value (a variable, an argument) it
+is a value that consists of all its elements. It can be iterated over, and indexed, even with a run-time index.
 
-    a[i].m[j] = 1         array<float32, 1, C> within a, an element of which is written
-    p = a[i]; p.m[j]      one of the elements that p has, selected
+    a[i].m[j] = 1         writes an element of an array<float32, 1, C> within a
+    p = a[i]; p.m[j]      selects one of p's elements
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Tuples, named tuples and lists: items by constant indices and by those of run time, slices, and their members.
+"""Rules of type inference for tuples, named tuples and lists: items, slices and members.
 
 t[0]        the item
-t[i]        one of the items, which then have one type: a load from constant memory where they are many constants
+t[i]        one of the items, which must have the same type; many constants are loaded from constant memory
 p.a         an item of a named tuple
 
-A list is an object that holds so many values, which are known while compiling, each a value of its own at run time. So what
-changes its length is done while compiling, and an index of run time selects among all of its items, which then have one type.
+A list is a mutable object whose length is known at compile time; each item is a separate run-time value. Operations that change
+the length are therefore executed at compile time. A run-time index selects among all items, which must have the same type.
 
     xs = [0] * 4           a list of four constants
     xs[i] = v              (v if i == 0 else xs[0], v if i == 1 else xs[1], …)
-    xs.append(v)           a list of five values, under all names that it has
+    xs.append(v)           a list of five values, under all names of the list
 """
 
 from __future__ import annotations

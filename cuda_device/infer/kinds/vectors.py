@@ -1,4 +1,4 @@
-"""Vectors: their elements, and arithmetic element by element.
+"""Rules of type inference for vectors: their elements, and elementwise arithmetic.
 
 float32x4 * float32   →   four products and a `make`
 v.x = 1               v becomes `replace(v, x=1)`

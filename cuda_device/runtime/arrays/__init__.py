@@ -1,1 +1,1 @@
-"""Arrays: views of any library's arrays, and our own."""
+"""Arrays: views of the arrays of other libraries, and the package's own arrays."""

@@ -1,7 +1,7 @@
-"""The CUDA Array Interface, and which protocol of arrays an object has.
+"""Reads and writes the CUDA Array Interface, and chooses the protocol by which an object's array is read.
 
-It is the way in for GPU arrays that have no DLPack, and the way out for libraries that read nothing else. It says nothing of
-lifetimes: a view keeps the whole producer alive.
+The interface is used to read GPU arrays without DLPack, and to pass arrays to libraries that support nothing else. It does not
+define lifetimes, so a view keeps the whole producer alive.
 
     view = read(numba_array)            # ArrayView with .stream, the producer's stream
     produce(view)                       # {'shape': (4,), 'typestr': '<f4', 'data': (139…, False), 'version': 3, …}

@@ -1,7 +1,7 @@
-"""`ArrayView`: what every array argument is reduced to, whoever made it.
+"""`ArrayView`: the form to which array arguments of all libraries are converted.
 
-A view is an address, a shape, byte strides and an element type, with the object that keeps the memory alive. It says where
-the memory is and whose stream may still be writing it. Making one never copies data.
+A view consists of an address, a shape, byte strides, an element type, and the object that keeps the memory alive. It also has the
+device of the memory and the stream that may still be writing to it. Creating a view never copies data.
 
     view = view_of(np.zeros((2, 3), np.float32))        # in views.py
     view.shape, view.strides, view.layout               # (2, 3), (12, 4), Layout.C

@@ -1,7 +1,8 @@
-"""Memory for arrays: the host's or a GPU's, freed when its owner dies.
+"""Allocates memory for arrays on the host or on a GPU, and frees it when its owner is deleted.
 
-GPU memory is freed in the order of the stream that it was allocated for. Destructors run anywhere: in another thread, during a
-capture, while the interpreter ends. They never raise, and what cannot be freed at the moment is freed by a later allocation.
+GPU memory is freed in the order of the stream for which it was allocated. Destructors may run in another thread, during a
+capture, or while the interpreter exits. They never raise, and memory that cannot be freed immediately is freed by a later
+allocation.
 
     memory = allocate(4096, stream)
     memory.address

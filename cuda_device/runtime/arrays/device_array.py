@@ -1,6 +1,6 @@
-"""`DeviceArray`: a minimal array on a stream's device, to carry data to kernels and back.
+"""`DeviceArray`: a minimal array on a stream's device, which carries data to kernels and back.
 
-It has no arithmetic: NumPy, CuPy and torch take it by DLPack, without a copy. On a CPU stream its memory is the host's.
+It has no arithmetic, but NumPy, CuPy and PyTorch can use it through DLPack, without a copy. On a CPU stream it is in host memory.
 
     x = array([1.0, 2.0, 3.0])              # float32, on the default stream's device
     y = empty(3, stream=stream)

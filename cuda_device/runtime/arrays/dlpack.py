@@ -1,9 +1,9 @@
-"""DLPack 1.x: arrays of other libraries in, ours out, without a copy.
+"""DLPack 1.x: reads the arrays of other libraries and exports the package's own, without a copy.
 
-`read` asks an object's `__dlpack__` for a capsule and takes the tensor in it over: its deleter is called when nothing refers to
-the view any more. `export` makes a capsule of a view. The structures are those of dlpack.h, version 1; a producer that
-predates version 1 gives the same tensor in a smaller frame, which has no flags: such a tensor is read-only, as NumPy takes it,
-unless its CUDA Array Interface says that it may be written.
+`read` gets a capsule from an object's `__dlpack__` and takes ownership of its tensor, whose deleter is called when nothing refers
+to the view any more. `export` creates a capsule from a view. The structures are those of dlpack.h, version 1. An older producer
+returns the same tensor in a smaller structure without flags. Such a tensor is read-only, as in NumPy, unless its CUDA Array
+Interface allows writing.
 
     view = read(torch.zeros(4))         # ArrayView(shape=(4,), strides=(4,), element=FLOAT32, …)
     capsule = export(view)              # for np.from_dlpack and its like, through a class with __dlpack__

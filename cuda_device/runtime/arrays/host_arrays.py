@@ -1,4 +1,4 @@
-"""NumPy arrays in memory of the host that kernels on a GPU reach, too: pinned and managed memory.
+"""`pinned` and `managed`: NumPy arrays in memory that kernels on a GPU can access.
 
 x = device.pinned(1000, device.float32)
 x[:] = 1                                              # as any NumPy array

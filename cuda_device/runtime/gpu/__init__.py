@@ -1,1 +1,1 @@
-"""The CUDA driver: streams, loaded kernels, reports of kernels."""
+"""The GPU at run time: the CUDA driver, streams, and the reports of kernels."""

@@ -1,8 +1,8 @@
-"""The CUDA driver, as far as we need it: a thin layer over its library, which is loaded when first used.
+"""A thin layer over the CUDA driver's library, which is loaded on first use.
 
-Handles (streams, events, kernels, contexts) are plain integers here, and every failure is one of our errors. Nothing in this
-module is imported from CUDA, or starts the GPU, before `available()` or another function is called: a machine without a driver
-can import it, and is told by `available()` that there is none.
+Handles (streams, events, kernels, contexts) are plain integers here, and every failure raises an error of this package. The
+module neither loads the driver nor starts the GPU before `available()` or another function is called, so it can be imported on a
+machine without a driver; there, `available()` returns False.
 
     if driver.available():
         with driver.using(driver.ensure_context()):

@@ -1,4 +1,4 @@
-"""The size of a launch: blocks, threads, shared memory, within CUDA's limits, which the CPU stream has too.
+"""The size of a launch (blocks, threads, shared memory), checked against CUDA's limits, also for the CPU stream.
 
 shape_of((64, 2), 256, 0)       # Shape(grid=(64, 2, 1), block=(256, 1, 1), dynamic=0)
 """
@@ -115,7 +115,7 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
         if not 1 <= size <= limit:
             remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
             if name == "cluster":
-                remedy = "use clusters of at least one block"
+                remedy = "use smaller clusters, with at least one block"
             elif unit == "blocks" and size:
                 remedy = "launch fewer blocks, and let each thread loop in steps of grid_size(1)"
             raise LaunchError(

@@ -1,11 +1,11 @@
-"""Which launches a GPU may still be running: what an error names that broke the GPU's context, long after its cause.
+"""A log of the launches that a GPU may still be running, for errors that are reported long after their cause.
 
     launched("saxpy", (4, 1, 1), (256, 1, 1), context, stream)
     ended(context, stream)                  # a stream has been waited for
     describe()                              # "saxpy, a grid of (4, 1, 1) blocks of (256, 1, 1) threads"
 
-The newest launches are kept in a ring, and of those only the ones count that nobody has waited for since. The ring is memory of
-the machine's, because launchers in machine code (`launchers`) note their launches there, too.
+A ring buffer keeps the newest launches, and `describe` uses those that no one has waited for since. The buffer is native memory,
+because launchers in machine code (`launchers`) also write to it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What a running kernel reported: the mailbox that it writes to, and its words in those of the program: who, where, why.
+"""Turns the report of a failed kernel into an error message that names the thread, the line and the reason.
 
     deadlock in block (0, 0, 0): threads (0..15, 0, 0) wait at kernel.py:10 and threads (16..31, 0, 0) at kernel.py:12
       help: every thread of a block must reach the same syncthreads(); move it out of the branch
 
-Kernels number the places that may report; the compiler keeps the table from the number to a `ReportPlace`.
+A kernel writes its report to a mailbox. Its code numbers the places that may report, and the compiler keeps a table that maps
+each number to a `ReportPlace`.
 """
 
 from __future__ import annotations

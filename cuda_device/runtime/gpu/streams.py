@@ -1,7 +1,7 @@
-"""Streams: where a launch goes, on this machine's CPU or on a GPU.
+"""Streams: the queues, on the CPU or on a GPU, to which launches are submitted.
 
-`as_stream` turns whatever a user calls a stream into one of ours. A `GpuStream` keeps the arguments of its launches alive
-until the GPU is done with them: Python may drop an array while a kernel still reads it.
+`as_stream` converts the stream objects of all libraries to those of this package. A `GpuStream` keeps the arguments of its
+launches alive until the GPU has finished with them, because Python may delete an array while a kernel still reads it.
 
     stream = as_stream(torch.cuda.current_stream())     # or cpu_stream(), a cuda.core.Stream, a CuPy stream, a handle, None
     ...launch...
@@ -44,7 +44,7 @@ class Stream:
 
     @property
     def consumer(self) -> int | None:
-        """What is passed to producers of arrays about the stream that will use them."""
+        """The stream that is passed to producers of arrays as the one that will use them."""
         return None
 
     @property
@@ -147,7 +147,7 @@ class GpuStream(Stream):
 
     @property
     def consumer(self) -> int:
-        """What is passed to producers of arrays: the handle, or -1 if they need not wait."""
+        """The stream that is passed to producers of arrays: the handle, or -1 if they need not wait."""
         return self._handle if self.ordered else -1
 
     @property
@@ -303,7 +303,7 @@ def unordered(stream: Any = None) -> Stream:
     """Returns a stream like `stream` whose launches neither wait for other streams nor make them wait.
 
     By default a launch waits, on the GPU, for the streams on which libraries produce the arrays that are passed, and those
-    streams wait for the launch. Use this if the order is established otherwise. A CPU stream is returned as it is.
+    streams wait for the launch. Use this if the order is established otherwise. A CPU stream is returned unchanged.
     """
     found = as_stream(stream)
     if not isinstance(found, GpuStream):

@@ -1,1 +1,1 @@
-"""From a call of `launch` to a running grid: arguments, specialisation, checks of the launch."""
+"""Launches: reading arguments, choosing or compiling a variant, checking and starting the grid."""

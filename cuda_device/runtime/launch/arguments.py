@@ -1,9 +1,10 @@
-"""Arguments of a launch: bound to parameters as in a call, what is known of each, and the leaves that travel to the kernel.
+"""Reads the arguments of a launch: binds them to parameters, determines their types, and packs their values.
 
     read(x, "x", stream)    →   Argument(Known(array<float32, 1, C>), (address, length), (view,))
     arguments_of(saxpy.underlying, (2.0, x), {"y": y}, stream)      three of them
 
-Leaves are packed like a C structure: the CPU stream's kernels read it as it is, the driver gets the address of each leaf.
+The leaves are packed like a C structure. Kernels on the CPU stream read this structure, and the driver gets the address of each
+leaf.
 """
 
 from __future__ import annotations

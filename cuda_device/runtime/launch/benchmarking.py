@@ -1,4 +1,4 @@
-"""`benchmark`: how long a call takes on its stream, many times over.
+"""`benchmark`: measures how long a call takes on its stream.
 
 timing = device.benchmark(lambda: device.launch(step, x, y, grid=4096, block=256))
 print(timing)                               # 143.2 µs (142.9 to 143.8 µs), 698 calls

@@ -1,4 +1,4 @@
-"""`compile`: a kernel or function for any GPU, on any machine; saved, loaded again, and started without the compiler.
+"""`compile` and `load`: compile a kernel or function for any GPU, save the result, and launch it without the compiler.
 
     device.compile(saxpy, float, x, y, target="sm_90", output="ptx").code
     made = device.compile(saxpy, float32, floats, floats, target="sm_90")
@@ -6,8 +6,8 @@
     made.save("saxpy.cubin")                   and saxpy.cubin.json
     device.load("saxpy.cubin").launch(2.0, x, y, grid=4, block=256)
 
-The record of a kernel is JSON: its parameters, options, and what the cache on disk keeps of a program (`cache/programs`). A
-launch makes of it the `CompiledKernel` that the launcher makes of a compilation, and starts that. LLVM is not loaded.
+The record of a kernel is JSON with its parameters, its options, and the data that the cache on disk stores for a program
+(`cache/programs`). A launch creates from it the same `CompiledKernel` as from a compilation, without loading LLVM.
 """
 
 from __future__ import annotations

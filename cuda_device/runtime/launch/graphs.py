@@ -1,4 +1,4 @@
-"""CUDA graphs: launches that are put together once, and then start at once, as often as wanted.
+"""`graph`: CUDA graphs, which record launches and start all of them with one call.
 
     with device.graph(stream) as steps:
         device.launch(predict, x, y, grid=64, block=256, stream=steps.stream)
@@ -10,8 +10,8 @@
         device.launch(predict, u, v, grid=32, block=256, stream=steps.stream)
         device.launch(correct, v, u, grid=32, block=256, stream=steps.stream)
 
-On a GPU that is a capture of a stream: what other libraries put there is part of the graph, too. On a CPU stream the launches are
-noted, and run when the graph is launched.
+On a GPU, the graph captures its stream, so it also contains the work that other libraries submit to that stream. On a CPU stream,
+it stores the launches and runs them when it is launched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`@host_function`: functions of the host that take what kernels take, and may run in the order of a stream.
+"""`@host_function`: lets host functions accept the arguments of kernels and run in stream order.
 
 @host_function
 def total(g: Globals):

@@ -1,7 +1,8 @@
-"""`launch` and `compile`: from a call to a compiled variant of the kernel, and from there to a running grid.
+"""`launch`: finds or compiles the variant of a kernel for the arguments, checks the launch, and starts it.
 
-A kernel keeps its variants by what the compiler may know of the arguments and by target. Before each launch the names that a
-variant read (globals, closures) are compared with what they are now, so a changed one compiles anew.
+A kernel stores its variants by the target and by the facts about the arguments that the compiler may use. Before each launch, the
+values of the global and closure variables that a variant read are compared with the current ones; if one has changed, the kernel
+is compiled again.
 """
 
 from __future__ import annotations

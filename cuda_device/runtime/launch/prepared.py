@@ -1,4 +1,4 @@
-"""`prepare`: the arguments of a launch, checked and compiled for once; `kernel.bind`: a kernel with the size of its launches.
+"""`prepare` and `kernel.bind`: launches whose arguments, or whose sizes, are given once and used many times.
 
     step = device.prepare(update, x, y, 0.1, grid=64, block=256, stream=stream)
     for i in range(1000):
@@ -6,7 +6,7 @@
     step(rate=0.05)                  # one launch with another argument
     step = step.replace(y, x)        # another prepared launch, with some arguments exchanged
 
-Each call is a call of `launch`, at first by Python, later by machine code.
+Each call makes a launch, at first from Python, later from machine code.
 
     add = kernel.bind(grid=lambda x, y: (len(x) + 255) // 256, block=256)
     add(x, y)                        # launch(kernel, x, y, grid=…, block=256)
