@@ -521,7 +521,7 @@ class Extern(DecoratedFunction):
 
     @property
     def links(self) -> tuple[Any, ...]:
-        """The code to link to a kernel that calls the function. A C++ source gets a function with this symbol, or a check of its types."""
+        """The code to link to kernels that call it. A C++ source gets a function with this symbol, or a check of its types."""
         return tuple(Instance(self, each) for each in self.link)
 
     @property

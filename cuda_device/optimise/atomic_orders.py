@@ -7,8 +7,8 @@
 (`cluster_shared`), in which case its atomics stay unchanged. The block's scope therefore includes every thread that accesses it.
 
 **Orders.** An *observer* is an operation that can tell whether accesses are ordered: a fence, an atomic whose value is used, or
-an ordered atomic on memory that threads outside the block can access. All atomics on shared memory become relaxed if none of them is
-an observer, and if no observer can be reached from any of them without passing a barrier of the block.
+an ordered atomic on memory that threads outside the block can access. All atomics on shared memory become relaxed if none of
+them is an observer, and if no observer can be reached from any of them without passing a barrier of the block.
 
 Every execution of the relaxed program is then one of the original program: two operations on an object order the accesses before
 the first and after the second. If there is a barrier between them, it orders these accesses as well. Otherwise, if one of the
