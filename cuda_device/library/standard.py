@@ -61,7 +61,7 @@ def _extreme(items: Any, key: Any, default: Any, wins: Any, complaint: Any) -> A
         some = True
     if not some:
         if default is ...:
-            raise ValueError(complaint, "say what the result is then, as in default=0")
+            raise ValueError(complaint, "pass a default for that case, as in default=0")
         best = default
     return best
 
@@ -150,7 +150,7 @@ def index_of(items: Any, value: Any) -> Any:
             found = position
         position += 1  # noqa: SIM113
     if found < 0:
-        raise ValueError("index(x): x is not among the items", "ask first whether x is in items")
+        raise ValueError("index(x): x is not among the items", "test `x in items` first")
     return found
 
 
@@ -321,7 +321,7 @@ def outermost(items: Any, of_two: Any, complaint: Any, /) -> Any:
         best = of_two(best, value) if some else value  # type: ignore[has-type]  # noqa: F821
         some = True
     if not some:
-        raise ValueError(complaint, "ask first whether x.size is greater than 0")
+        raise ValueError(complaint, "test x.size > 0 first")
     return best
 
 

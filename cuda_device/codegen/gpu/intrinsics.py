@@ -1,4 +1,4 @@
-"""Whether LLVM can compile an intrinsic that a program declares. A wrong one may end the process, so another process tries it.
+"""Tests in another process whether LLVM can compile an intrinsic that a program declares, because a wrong one may end the process.
 
     refusal("float @llvm.nvvm.saturate.f(float)", sm_90)    ""
     refusal("i32 @llvm.nvvm.barrier0(i32)", sm_90)          "LLVM cannot compile it with these types for sm_90"
