@@ -87,7 +87,9 @@ def test_an_update_with_other_launches_is_refused(stream, built):
         LaunchError, match=r"2 launches but its update has 3: the launch of shift at .*test_graphs.py:\d+ is extra"
     ):
         update(graph, *[(shift, x, 5, 128)] * 3)
-    with pytest.raises(LaunchError, match=r"update 1: that of shift at .* is missing\n  help: make the same") as caught:
+    with pytest.raises(
+        LaunchError, match=r"update has 1: the launch of shift at .* is missing\n  help: make the same"
+    ) as caught:
         update(graph, (scale, x, 5, 128))
     line = int(str(caught.value).partition("test_graphs.py:")[2].split()[0])
     assert "device.launch(shift, x, 1" in linecache.getline(__file__, line)
