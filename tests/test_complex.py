@@ -829,7 +829,7 @@ def mistakes():
     yield lambda z, x: math.sqrt(z[0]), "math.sqrt takes a real number"
     yield lambda z, x: math.atan2(x[0], z[0]), "math.atan2 takes a real number"
     yield lambda z, x: range(z[0]), "range takes a real number"
-    yield lambda z, x: x[z[0]], "an index is an integer"
+    yield lambda z, x: x[z[0]], "an index must be an integer"
     yield lambda z, x: x.__setitem__(0, z[0]) if False else device.float32x2(z[0], 1), "takes a real number"
     yield lambda z, x: device.float32x2(1, 2) * z[0], "no vectors of complex numbers"
     yield lambda z, x: z[0].conjugate(1), "conjugate of a number takes no arguments"

@@ -298,7 +298,7 @@ def test_an_any_that_is_found_looks_no_further(stream):
         (lambda n: sum([k for k in (n, 2) if k > n]), "on one path"),
         (lambda n: len([k for k in range(10**6)]), "too long"),  # noqa: C416
         (lambda n: {k for k in (n, 1)}, "set"),  # noqa: C416
-        (lambda n: {k: 1 for k in (n, 1)}, "the keys of a dict are constants"),  # noqa: C420
+        (lambda n: {k: 1 for k in (n, 1)}, "the keys of a dict must be constants"),  # noqa: C420
         (lambda n: len({k: 1 for k in range(n)}), "length of a list or tuple must be known"),  # noqa: C420
         (lambda n: len({k: 1 for k in (1, 2) if k > n}), "on one path"),
         (lambda n: [v for v in n], "cannot iterate over"),  # noqa: C416

@@ -144,7 +144,7 @@ def united(i, x):
         ("d = {}\nreturn d[(1, [2])]", "tuple<int, a list> cannot be a key of a dict"),
         (
             "p, q = {1: 1}, {1: 2}\nr = p if n > 3 else q\nr[1] = 9\nreturn p[1]",
-            "which dict this is depends on the path",
+            "this dict may be one of several",
         ),
     ],
 )

@@ -66,7 +66,8 @@ def test_launches_at_once_have_barriers_of_their_own(stream):
 def test_a_grid_that_cannot_run_at_once(stream):
     x = stream.array(np.zeros(8, np.int32))
     with pytest.raises(
-        LaunchError, match=r"reverse calls grid_sync, for which all blocks run at once, and .* runs \d+ of"
+        LaunchError,
+        match=r"reverse calls grid_sync, which needs all blocks to run at the same time, but .* can run only \d+ blocks of",
     ) as caught:
         device.launch(reverse, x, 1, grid=1 << 20, block=BLOCK, stream=stream.stream)
     assert "let each thread loop in steps of grid_size(1)" in str(caught.value)

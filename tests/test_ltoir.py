@@ -186,7 +186,7 @@ def test_what_llvm_7_cannot_say_is_refused():
     def exchanges(x):
         device.atomic_ref(x, 0).cas(1, 2)
 
-    with pytest.raises(device.CompileError, match="no atomics of 8 bits"):
+    with pytest.raises(device.CompileError, match="not support 8-bit atomics"):
         device.compile(exchanges, device.ArrayType(device.int8, 1), output="ltoir")
 
 

@@ -120,7 +120,7 @@ def test_functions_have_no_options_of_launches(name):
 
 
 def test_blocks_of_no_size_are_refused():
-    with pytest.raises(TypeError, match="min_blocks=…\\) says how many blocks of max_threads=… threads"):
+    with pytest.raises(TypeError, match="min_blocks=…\\) is the number of blocks of max_threads=… threads"):
         device.kernel(min_blocks=2)
 
 

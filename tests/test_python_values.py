@@ -235,7 +235,7 @@ def test_of_arrays_is_pythons(stream, function):
         (lambda i: Pair(b=i), "is missing a value for 'a'"),
         (lambda i: Pair(1, c=i), "has no member 'c'"),
         (lambda i: min(()), "of nothing"),
-        (lambda i: min(i, 2, default=3), "default with one argument"),
+        (lambda i: min(i, 2, default=3), "only with a single argument"),
         (lambda i: max((1, i), cmp=3), "no keyword parameter 'cmp'"),
         (lambda i: any_keywords(i, a=2), "two values for its parameter 'a'"),
         (lambda i: sorted((i,) * 100), "too long"),

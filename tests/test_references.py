@@ -410,7 +410,7 @@ def test_what_has_identity_is_made_in_arrays_only():
 @pytest.mark.parametrize(
     "make, error, message",
     [
-        (lambda: device.Atomic(device.float64x4), TypeError, "16 bytes at most, but .* has 32"),
+        (lambda: device.Atomic(device.float64x4), TypeError, "at most 16 bytes, but .* has 32"),
         (lambda: device.Atomic(device.float32x3), TypeError, "has 12 bytes"),
         (lambda: device.Atomic(Lock), TypeError, "Lock has atomic members"),
         (lambda: device.Atomic("number"), TypeError, "not a dtype"),

@@ -248,7 +248,7 @@ def test_slices_of_shared_arrays(stream):
     ("body", "message"),
     [
         ("a[1, 2, 3]", "has 2 axes, but there are 3 indices"),
-        ("a[..., ...]", "one ... at most"),
+        ("a[..., ...]", "at most one ..."),
         ("a[1.5:]", "int"),
         ("a[::0]", "step of a slice cannot be 0"),
         ("a.reshape(-1, -1)", "one length of a shape may be -1"),

@@ -822,9 +822,9 @@ def wrong(source):
     ("source", "reason"),
     [
         ("x[i] = device.shfl_sync(0x1FFFFFFFF, x[i], 0)", "a mask has 32 bits"),
-        ("x[i] = device.shfl_sync(1.0, x[i], 0)", "a mask is an integer"),
-        ("x[i] = device.shfl_sync(True, x[i], 0)", "a mask is an integer"),
-        ("device.syncwarp(x)", "a mask is an integer"),
+        ("x[i] = device.shfl_sync(1.0, x[i], 0)", "a mask must be an integer"),
+        ("x[i] = device.shfl_sync(True, x[i], 0)", "a mask must be an integer"),
+        ("device.syncwarp(x)", "a mask must be an integer"),
         ("device.syncwarp()", "syncwarp: missing a required argument"),
         ("x[i] = device.shfl_sync(-1, x[i], 32)", "src_lane must be an integer from 0 to 31, not 32"),
         ("x[i] = device.shfl_up_sync(-1, x[i], -1)", "delta must be an integer from 0 to 31, not -1"),
@@ -839,7 +839,7 @@ def wrong(source):
         ("x[i] = device.reduce_add_sync(-1, x[i])", "reduce_add_sync takes integers of 32 bits, not float64"),
         ("x[i] = device.reduce_or_sync(-1, len(x))", "reduce_or_sync takes integers of 32 bits"),
         ("x[i] = device.WarpMask(7)[32]", "the lanes of a mask must be integers from 0 to 31, not 32"),
-        ("x[i] = device.WarpMask(1.5)", "a mask is an integer"),
+        ("x[i] = device.WarpMask(1.5)", "a mask must be an integer"),
     ],
 )
 def test_misuse_is_a_compile_error(source, reason):

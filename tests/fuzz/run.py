@@ -197,7 +197,7 @@ def checked(
                 with leg.made():
                     found = launch(leg.kernel, arrays, outputs, leg.stream, leg.on_cpu)
         except Exception as error:
-            has_no_words = leg.made is by_libnvvm and "LTO-IR has no" in str(error)
+            has_no_words = leg.made is by_libnvvm and "LTO-IR does not support" in str(error)
             if len(programs) > 1:
                 for program in programs:
                     yield from checked([program], given, streams, linked=has_no_words)
