@@ -43,7 +43,7 @@ class _NewBlock:
 
 
 def output(dtype: Any) -> _NewBlock:
-    """Stands for an argument of `launch` that is a new array: zeros of this dtype, of the shape of the block."""
+    """Requests a new array as an argument of `launch`: zeros of this dtype, with the shape of the block."""
     return _NewBlock(numpy_dtype(dtype))
 
 
@@ -60,14 +60,15 @@ def launch(
 ) -> Any:
     """Launches a kernel once for each block of Dask arrays, and returns the outputs as Dask arrays.
 
-    The kernel gets the arguments in their places: the block of a Dask array, a new array like the first block for an `output`,
-    and all else as it is. It may write to the outputs only. Dask arrays must have the same chunks. `grid`, `block`, `threads` and
-    `shared` are what `launch` takes, or functions of the kernel's arguments, as for `kernel.bind`; the default is a thread for
-    each element of the block. Blocks of NumPy are copied to the GPU and back where there is one; blocks of CuPy stay there.
+    The kernel gets the block of a Dask array in place of the array, and a new array like the first block in place of an
+    `output`; other arguments are passed unchanged. It may only write to the outputs. Dask arrays must have the same chunks.
+    `grid`, `block`, `threads` and `shared` are what `launch` takes, or functions of the kernel's arguments, as for
+    `kernel.bind`; the default is a thread for each element of the block. If a worker has a GPU, NumPy blocks are copied to it
+    and back; CuPy blocks stay there.
 
-    `client` is a `distributed.Client`, whose workers begin at once; with None nothing runs until the result is computed. Returns
-    one Dask array for one output, else a tuple. Raises `LaunchError` for arrays that do not fit; what a launch raises is raised
-    where the result is computed.
+    `client` is a `distributed.Client`, whose workers start immediately; with None, nothing runs until the result is computed.
+    Returns one Dask array if there is one output, and otherwise a tuple. Raises `LaunchError` for arrays that do not match.
+    Errors of a launch are raised when the result is computed.
     """
     import dask.array as da
     from dask.delayed import delayed
@@ -157,12 +158,12 @@ def spmd(
     """Runs `function(ranks, *args)` once on each worker, all at the same time, and returns the results by rank.
 
     `ranks` has the `rank` of the worker, the number of workers as `size`, and `allgather(value)`, which returns the values of
-    all workers and raises `TimeoutError` after `timeout` seconds; a `SymmetricArray` takes it. `workers` are addresses, by
-    default all that the cluster has. Each worker needs a free thread.
+    all workers and raises `TimeoutError` after `timeout` seconds. It can be passed to `SymmetricArray`. `workers` are
+    addresses, by default those of all workers in the cluster. Each worker needs a free thread.
 
-    Raises what the function raises, with a note that names the rank and worker, and `LaunchError` if a worker is lost or has no
-    free thread within `timeout` seconds. The other tasks are cancelled then, and the cluster can be used on. A task that does
-    not end, such as an endless loop, keeps its thread until its worker is restarted, which a note on the error says.
+    Raises what the function raises, with a note that names the rank and the worker, and `LaunchError` if a worker is lost or has
+    no free thread within `timeout` seconds. The other tasks are then cancelled, and the cluster remains usable. A task that does
+    not end, such as an endless loop, keeps its thread until its worker is restarted; a note on the error says so.
     """
     from distributed import Queue, wait
 
@@ -222,9 +223,9 @@ def _watch(
     begun: set[int],
     timeout: float,
 ) -> None:
-    """Waits for all tasks, and notes which have begun. Raises if one fails, loses its worker, or does not begin in time.
+    """Waits for all tasks, and records which have begun. Raises if one fails, loses its worker, or does not begin in time.
 
-    Dask would wait until the worker comes back, or has a free thread.
+    Dask itself would wait until the worker returns, or has a free thread.
     """
     end = time.monotonic() + timeout
     while not all(future.status == "finished" for future in futures):
@@ -284,7 +285,7 @@ def _inbox(job: str, rank: int) -> str:
 
 
 class WorkerRanks:
-    """The workers of a job of `spmd`, as one of them sees them."""
+    """The workers of an `spmd` job, from the view of one of them."""
 
     def __init__(self, job: str, rank: int, size: int, timeout: float) -> None:
         self.job, self.rank, self.size, self.timeout = job, rank, size, timeout
@@ -295,7 +296,7 @@ class WorkerRanks:
         return WorkerRanks, (self.job, self.rank, self.size, self.timeout)
 
     def allgather(self, value: Any, /) -> list[Any]:
-        """The values of all workers, by rank. Raises `TimeoutError` if not all have called it in time."""
+        """Returns the values of all workers, by rank. Raises `TimeoutError` if not all have called it in time."""
         from distributed import Queue, get_client
 
         client, turn = get_client(), next(self._turns)

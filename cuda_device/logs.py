@@ -20,7 +20,7 @@ DEBUG, INFO, WARNING = 10, 20, 30
 
 
 def say(level: int, message: str, *values: object, error: BaseException | None = None) -> None:
-    """Logs a message; the traceback of `error` stands below it."""
+    """Logs a message, followed by the traceback of `error`."""
     if level < WARNING and "logging" not in sys.modules:
         return
     import logging
@@ -35,9 +35,9 @@ _MOST_COLUMNS = 79
 
 
 class Progress:
-    """Shows what takes longer than a second, and for how long, in the last line of a terminal; the line is gone at the end.
+    """Shows in the last line of a terminal what is running and for how long, if it takes longer than a second.
 
-    Where stderr is no terminal, or one that cannot erase a line, and within another such object, it does nothing.
+    The line is erased at the end. Does nothing if stderr is not a terminal that can erase a line, and within another `Progress`.
     """
 
     _busy = threading.Lock()

@@ -11,7 +11,7 @@ from html import escape
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; an empty heading is left out."""
+    """Returns a table; an empty heading is omitted."""
     head = "".join(f"<th style='text-align: left'>{escape(name)}</th>" for name in heading)
     body = (
         "".join(f"<td style='text-align: left'>{escape(str(cell))}</td>" for cell in row).join(("<tr>", "</tr>"))
@@ -21,10 +21,10 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def folded(title: str, body: str) -> str:
-    """A title that shows the body when it is clicked."""
+    """Returns a title that shows the body when it is clicked."""
     return f"<details><summary>{escape(title)}</summary>{body}</details>"
 
 
 def text(code: str) -> str:
-    """Text as it stands."""
+    """Returns preformatted text."""
     return f"<pre>{escape(code)}</pre>"

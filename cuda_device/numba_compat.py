@@ -70,7 +70,7 @@ globals().update(
 
 @func
 def grid(ndim: Any) -> Any:
-    """The thread's position in the grid: an int64, or a tuple of two or three."""
+    """Returns the thread's position in the grid: an int64, or a tuple of two or three."""
     if ndim == 1:
         return int64(positioning.tid(1))
     return tuple(int64(each) for each in positioning.tid(ndim))
@@ -78,7 +78,7 @@ def grid(ndim: Any) -> Any:
 
 @func
 def gridsize(ndim: Any) -> Any:
-    """The number of threads of the grid along each axis, as `grid`."""
+    """Returns the number of threads of the grid along each axis, in the form of `grid`."""
     if ndim == 1:
         return int64(positioning.grid_size(1))
     return tuple(int64(each) for each in positioning.grid_size(ndim))
@@ -104,7 +104,7 @@ def threadfence_block() -> None:
 
 @func
 def threadfence_system() -> None:
-    """Orders accesses for all threads, of the host too."""
+    """Orders accesses for all threads, including those of the host."""
     fence("seq_cst", "system")
 
 
@@ -116,12 +116,12 @@ def selp(a: Any, b: Any, c: Any) -> Any:
 
 @func
 def _array_like(ary: Any) -> Any:
-    """The array itself: what a kernel captures is constant."""
+    """Returns the array itself, because arrays that a kernel captures are constants."""
     return ary
 
 
 def _module(name: str, **members: Any) -> ModuleType:
-    """Names behind a name, as numba.cuda has them."""
+    """A namespace, as in numba.cuda."""
     found = ModuleType(f"{__name__}.{name}")
     vars(found).update(members)
     return found
@@ -198,7 +198,7 @@ def _compare_and_swap(ary: Any, old: Any, val: Any) -> Any:
 
 @func
 def _inc(ary: Any, idx: Any, val: Any) -> Any:
-    """One more, or 0 from `val` on."""
+    """Adds 1 to an element, or sets it to 0 if it is at least `val`. Returns the previous value."""
     place = atomic_ref(ary, idx)
     old = place.load("relaxed", "device")
     while True:
@@ -210,7 +210,7 @@ def _inc(ary: Any, idx: Any, val: Any) -> Any:
 
 @func
 def _dec(ary: Any, idx: Any, val: Any) -> Any:
-    """One less, or `val` from 0, and from what is above it."""
+    """Subtracts 1 from an element, or sets it to `val` if it is 0 or greater than `val`. Returns the previous value."""
     place = atomic_ref(ary, idx)
     old = place.load("relaxed", "device")
     while True:
@@ -266,7 +266,7 @@ _TWO = "atan2 copysign fmod hypot nextafter pow remainder"
 
 
 def _of_floats(function: Any, arity: int, real: Any) -> Any:
-    """A function that converts its arguments, as libdevice's parameters do."""
+    """Returns a function that converts its arguments to the types of libdevice's parameters."""
     if arity == 1:
         return func(lambda x: function(real(x)))
     if arity == 2:
@@ -312,10 +312,10 @@ cg = _module("cg", this_grid=func(lambda: _GRID))
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Makes a function a kernel, or with `device` a function that kernels call. Takes a signature in quotes, too.
+    """Makes a function a kernel, or with `device` a function that kernels call. A signature may be given as a string.
 
-    Of numba's options `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` mean something here; others
-    are ignored.
+    Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
+    ignored.
     """
     if not isinstance(func_or_sig, FunctionType):
         return functools.partial(_decorated, signature=func_or_sig, device=device, options=options)
@@ -339,7 +339,7 @@ def _decorated(function: FunctionType, signature: Any, device: bool, options: di
 
 
 def _scalars(signature: Any) -> list[type | None]:
-    """The types that a signature in quotes gives to parameters that are no arrays: `void(int32, float32[:])`."""
+    """Returns the types of the parameters in a signature such as "void(int32, float32[:])" that are not arrays."""
     text = signature[0] if isinstance(signature, (list, tuple)) and len(signature) == 1 else signature
     if not isinstance(text, str):
         return []
@@ -349,9 +349,9 @@ def _scalars(signature: Any) -> list[type | None]:
 
 
 class Dispatcher:
-    """A kernel: `kernel[grid, block, stream, shared](…)` launches it, and `kernel.forall(n)(…)` with n threads or some more.
+    """A kernel. `kernel[grid, block, stream, shared](…)` launches it; `kernel.forall(n)(…)` launches at least n threads.
 
-    Host arrays are copied to a GPU and back, as numba does it; on the CPU kernels work on the arrays themselves.
+    Host arrays are copied to a GPU and back, as in numba; on the CPU, kernels work on the arrays themselves.
     """
 
     def __init__(self, kernel: Any, scalars: Sequence[type | None]) -> None:
@@ -376,11 +376,11 @@ class Dispatcher:
         return functools.partial(self._launch, **sizes)
 
     def __call__(self, *_: Any, **__: Any) -> None:
-        """Refuses: a launch has a size."""
+        """Raises an error, because a launch needs a size."""
         raise ValueError(f"launch configuration was not specified: write {self.py_func.__name__}[grid, block](…)")
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
-        """A launch of `ntasks` threads or some more, in blocks of `tpb`, or of the best size.
+        """Returns a launch of at least `ntasks` threads, in blocks of `tpb` threads, or of the best size.
 
         Raises `ValueError` for a negative number.
         """
@@ -417,25 +417,25 @@ class Dispatcher:
 
 
 class In:
-    """An array as an argument that is copied to the device and not back."""
+    """An array argument that is copied to the device, but not back."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class InOut(In):
-    """An array as an argument that is copied to the device and back, as without a hint."""
+    """An array argument that is copied to the device and back, as without a hint."""
 
 
 class Out(InOut):
-    """As `InOut`: elements that the kernel does not write stay as they are."""
+    """Like `InOut`; elements that the kernel does not write are unchanged."""
 
 
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 
 def _typed(value: Any, type_: type | None) -> Any:
-    """A number as the type that numba gives it; one that is too large for an integer wraps."""
+    """Converts a number to the type that numba gives it; an integer that is too large wraps around."""
     if isinstance(value, tuple):
         items = [_typed(item, None) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -446,7 +446,7 @@ def _typed(value: Any, type_: type | None) -> Any:
 
 
 def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
-    """The exception that a kernel raised, if it is one of Python's or of the kernel's module, or Python's for a wrong index."""
+    """Returns the exception of a kernel, if Python or its module has it, or an `IndexError` for an index out of bounds."""
     text = str(error).partition("\n")[0]
     if text.startswith("index ") and "out of bounds" in text:
         return IndexError(f"{'tuple' if 'tuple' in text else 'array'} index out of range: {error}")
@@ -459,7 +459,7 @@ def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
 
 
 class DeviceNDArray:
-    """An array on the device: `array` is ours. Its shape, dtype and protocols are those of that."""
+    """An array on the device, with the shape, dtype and protocols of the `DeviceArray` in `array`."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -471,7 +471,7 @@ class DeviceNDArray:
         return int(self.array.shape[0])
 
     def __getitem__(self, key: Any) -> Any:
-        """A part, which shares the memory; one element as a number."""
+        """Returns a part, which shares the memory, or one element as a number."""
         part = self.array[key]
         return DeviceNDArray(part) if part.shape or key == () else part.numpy()[()]
 
@@ -481,7 +481,7 @@ class DeviceNDArray:
 
     @property
     def T(self) -> DeviceNDArray:  # noqa: N802
-        """The same memory with the axes in the other order; a copy where the elements are not contiguous."""
+        """The array with its axes reversed: the same memory, or a copy if the elements are not contiguous."""
         if not (self.flags["C_CONTIGUOUS"] or self.flags["F_CONTIGUOUS"]):
             return to_device(np.ascontiguousarray(self.array.numpy().T), self.array.stream)
         view = self.array._cuda_device_view_()
@@ -496,13 +496,13 @@ class DeviceNDArray:
 
     @property
     def flags(self) -> Any:
-        """What NumPy says of such an array: `flags["C_CONTIGUOUS"]`."""
+        """The flags of NumPy for such an array: `flags["C_CONTIGUOUS"]`."""
         return np.lib.stride_tricks.as_strided(
             np.empty(0, self.array.dtype), self.array.shape, self.array.strides
         ).flags
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
-        """A copy of the elements, in `ary` if it is given."""
+        """Returns a copy of the elements, in `ary` if it is given."""
         found = self.array.numpy().copy()
         if ary is None:
             return found
@@ -510,7 +510,7 @@ class DeviceNDArray:
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Takes the elements of another array. Raises `ValueError` for one of another shape."""
+        """Copies the elements of another array. Raises `ValueError` if its shape differs."""
         elements = ary.copy_to_host() if isinstance(ary, DeviceNDArray) else np.asarray(ary)
         if elements.shape != self.array.shape:
             raise ValueError(f"an array of shape {elements.shape} does not fit one of shape {self.array.shape}")
@@ -518,7 +518,7 @@ class DeviceNDArray:
 
 
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
-    """A copy of an array on the device, in `to` if it is given."""
+    """Returns a copy of an array on the device, in `to` if it is given."""
     if to is not None:
         to.copy_to_device(obj)
         return to  # type: ignore[no-any-return]
@@ -528,7 +528,7 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
 def device_array(
     shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0
 ) -> DeviceNDArray:
-    """A new array on the device whose elements are unspecified; in the order of C."""
+    """Returns a new C-contiguous array on the device, whose elements are unspecified."""
     if strides is not None:
         raise NotImplementedError('device arrays have no strides of their own: give order="C" or order="F"')
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -537,7 +537,7 @@ def device_array(
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
-    """A new array of the shape, dtype and order of another."""
+    """Returns a new array with the shape, dtype and order of another."""
     return device_array(ary.shape, ary.dtype, order=_order_of(ary), stream=stream)
 
 
@@ -546,12 +546,12 @@ def _order_of(ary: Any) -> str:
 
 
 def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> Any:
-    """A host array. Its memory is not pinned, nor mapped to a GPU: launches copy it there and back."""
+    """Returns a host array. Its memory is neither pinned nor mapped to a GPU: launches copy it there and back."""
     return np.empty(shape, dtype, order)  # type: ignore[call-overload]
 
 
 def pinned_array_like(ary: Any) -> Any:
-    """A host array of the shape, dtype and order of another, as `pinned_array`."""
+    """Returns a host array with the shape, dtype and order of another, like `pinned_array`."""
     return pinned_array(ary.shape, ary.dtype, order=_order_of(ary))
 
 
@@ -564,17 +564,17 @@ def mapped_array(
     portable: bool = False,
     wc: bool = False,
 ) -> Any:
-    """A host array, as `pinned_array`."""
+    """Returns a host array, like `pinned_array`."""
     return pinned_array(shape, dtype, strides, order)
 
 
 def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> Any:
-    """A host array of the shape, dtype and order of another, as `pinned_array`."""
+    """Returns a host array with the shape, dtype and order of another, like `pinned_array`."""
     return pinned_array_like(ary)
 
 
 def as_cuda_array(obj: Any) -> Any:
-    """An array of another library, which launches take as it is."""
+    """Returns the array unchanged, because launches take arrays of other libraries."""
     return obj
 
 
@@ -585,7 +585,7 @@ class DefaultStream:
         self.ours = ours
 
     def synchronize(self) -> None:
-        """Waits for all that was launched."""
+        """Waits until all launches have finished."""
         self.ours.synchronize()
 
     @contextlib.contextmanager
@@ -610,7 +610,7 @@ def _stream_of(stream: Any) -> Stream:
 
 
 def synchronize() -> None:
-    """Waits for all that was launched."""
+    """Waits until all launches have finished."""
     as_stream(None).synchronize()
 
 
@@ -623,7 +623,7 @@ class GpuDevice:
 
     @property
     def compute_capability(self) -> tuple[int, int]:
-        """The compute capability; on the CPU that of the architecture that the CPU stream stands for."""
+        """The compute capability; on the CPU, that of the architecture that the CPU stream emulates."""
         if driver.available():
             return driver.properties(self.id).capability
         return divmod(int(re.sub(r"\D", "", cpu_stream().target)), 10)
@@ -634,10 +634,10 @@ class GpuDevice:
         return driver.properties(self.id).name if driver.available() else "CPU"
 
     def reset(self) -> None:
-        """Nothing is kept that could be given back."""
+        """Does nothing, because there are no resources to release."""
 
     def __enter__(self) -> Self:
-        """The device is the current one in a `with` statement, and the one before it again at its end."""
+        """Makes the device current within a `with` statement, and restores the previous one at its end."""
         self._before.append(get_current_device())
         select_device(self.id)
         return self
@@ -659,7 +659,7 @@ def select_device(device_id: int) -> GpuDevice:
 
 
 def list_devices() -> list[GpuDevice]:
-    """All devices; without a GPU there is one, the CPU."""
+    """Returns all devices; without a GPU there is only one, the CPU."""
     return [GpuDevice(i) for i in range(driver.device_count() if driver.available() else 1)]
 
 
@@ -697,5 +697,5 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Whether there is a GPU; without one, kernels run on the CPU."""
+    """Returns whether there is a GPU; without one, kernels run on the CPU."""
     return driver.available()

@@ -34,7 +34,7 @@ def _rotated(x: Any, k: Any) -> Any:
 
 @func
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Sets the state `states[index]` by SplitMix64 of the seed."""
+    """Initialises the state `states[index]` with SplitMix64 from the seed."""
     z = uint64(seed) + uint64(0x9E3779B97F4A7C15)
     z = (z ^ z >> 30) * uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> 27) * uint64(0x94D049BB133111EB)
@@ -45,7 +45,7 @@ def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
 
 @func
 def xoroshiro128p_next(states: Any, index: Any) -> Any:
-    """The next uint64 of `states[index]`, which goes on by one."""
+    """Returns the next uint64 of `states[index]`, and advances the state by one number."""
     s0, s1 = states[index].s0, states[index].s1
     mixed = s0 ^ s1
     states[index].s0 = _rotated(s0, 55) ^ mixed ^ mixed << 14
@@ -55,7 +55,7 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
 
 @func
 def xoroshiro128p_jump(states: Any, index: Any) -> None:
-    """Lets `states[index]` go on by `2**64` numbers."""
+    """Advances `states[index]` by `2**64` numbers."""
     s0, s1 = uint64(0), uint64(0)
     for word in range(2):
         bits = uint64(_JUMP[0]) if word == 0 else uint64(_JUMP[1])
@@ -70,26 +70,26 @@ def xoroshiro128p_jump(states: Any, index: Any) -> None:
 
 @func
 def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
-    """A float64 from 0 to below 1; `states[index]` goes on by one."""
+    """Returns a float64 in [0, 1), and advances `states[index]` by one number."""
     return float64(xoroshiro128p_next(states, index) >> 11) * float64(1 / (1 << 53))
 
 
 @func
 def xoroshiro128p_uniform_float32(states: Any, index: Any) -> Any:
-    """A float32 from 0 to 1; `states[index]` goes on by one."""
+    """Returns a float32 in [0, 1], and advances `states[index]` by one number."""
     return float32(xoroshiro128p_uniform_float64(states, index))
 
 
 @func
 def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
-    """A normally distributed float32 of mean 0 and deviation 1, by Box and Muller; `states[index]` goes on by two."""
+    """Returns a float32 of the standard normal distribution (Box-Muller), and advances `states[index]` by two numbers."""
     radius = math.sqrt(float32(-2.0) * math.log(xoroshiro128p_uniform_float32(states, index)))
     return radius * math.cos(float32(2 * math.pi) * xoroshiro128p_uniform_float32(states, index))
 
 
 @func
 def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
-    """A normally distributed float64 of mean 0 and deviation 1, of uniform float32, as numba's; it goes on by two."""
+    """Returns a float64 of the standard normal distribution from uniform float32, as numba does; advances by two numbers."""
     radius = math.sqrt(float64(-2.0) * math.log(float64(xoroshiro128p_uniform_float32(states, index))))
     return radius * math.cos(float64(2 * math.pi) * float64(xoroshiro128p_uniform_float32(states, index)))
 
@@ -105,9 +105,9 @@ def _initialise(states: Any, seed: uint64, start: uint64) -> None:
 
 
 def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: Any = 0) -> DeviceNDArray:
-    """States for `n` threads, on the device: each `2**64` numbers behind the one before it.
+    """Returns states for `n` threads, on the device: each is `2**64` numbers ahead of the previous one.
 
-    The first is `subsequence_start` such steps behind the one of `seed`.
+    The first is `subsequence_start` such steps ahead of the state of `seed`.
     """
     states = np.zeros(n, xoroshiro128p_dtype)
     if n:
@@ -116,5 +116,5 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
 
 
 def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: Any = 0) -> None:
-    """Sets all states of an array on the device, as `create_xoroshiro128p_states` makes them."""
+    """Initialises all states of an array on the device, as `create_xoroshiro128p_states` does."""
     states.copy_to_device(create_xoroshiro128p_states(len(states), seed, subsequence_start), stream)

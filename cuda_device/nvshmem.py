@@ -97,7 +97,7 @@ _CONSTANTS = {
 
 @cache
 def _prototypes() -> dict[str, tuple[str, str, str]]:
-    """By its name here: what C++ calls a function, its result and its parameters."""
+    """Maps the name of each function to its name, result and parameters in C++."""
     found = {}
     for lines, kinds in ((_PLAIN, ("",)), *_OF_TYPES.items()):
         for kind in kinds:
@@ -111,7 +111,7 @@ def _prototypes() -> dict[str, tuple[str, str, str]]:
 
 @cache
 def _source() -> CudaSource:
-    """NVSHMEM's headers, for programs that have the library's state themselves, where `culibrary_init` writes it."""
+    """The source with NVSHMEM's headers, for programs that contain the library's state, which `culibrary_init` writes."""
     package = find_spec("nvidia.nvshmem")
     folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []
     if not any(folder.is_dir() for folder in folders):

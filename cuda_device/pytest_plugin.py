@@ -27,7 +27,7 @@ _UNDO = pytest.StashKey[list[Callable[[], object]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that asks for the plugin."""
+    """Adds the option that turns the plugin on."""
     parser.getgroup("cuda_device").addoption(
         "--cuda-device",
         choices=list(_KINDS),
@@ -36,33 +36,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """The options that exist only where the plugin is asked for: other plugins have such names, too."""
+    """Adds the options that exist only if the plugin is turned on, because other plugins use the same names."""
     if not any(arg.partition("=")[0] == "--cuda-device" for arg in args):
         return
     group = parser.getgroup("cuda_device")
-    group.addoption("--races", action="store_true", help="launches on CPU streams look for races between threads")
-    group.addoption("--checked", action="store_true", help="kernels check what they do, also on a GPU")
+    group.addoption("--races", action="store_true", help="look for data races in launches on CPU streams")
+    group.addoption("--checked", action="store_true", help="use checked mode, also on a GPU")
     group.addoption(
         "--schedule",
         type=_seed,
         metavar="SEED",
-        help="the number of the order in which CPU streams run blocks and warps; `random` chooses one, which the header shows",
+        help="run blocks and warps on CPU streams in the order of this seed; `random` chooses a seed, which the header shows",
     )
     group.addoption(
         "--target",
         action="append",
         metavar="sm_XX",
-        help="compile each kernel that a test launches on a CPU stream for this GPU, too; may be given several times",
+        help="also compile each kernel that a test launches on a CPU stream for this GPU; may be given several times",
     )
 
 
 def _seed(text: str) -> int:
-    """A number, or a random one for `random`."""
+    """Parses a seed: a number, or `random` for a random one."""
     return random.randrange(1 << 31) if text == "random" else int(text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Does what holds for all tests; `pytest_unconfigure` undoes it."""
+    """Applies the options that affect all tests; `pytest_unconfigure` undoes this."""
     undo = config.stash[_UNDO] = []
     if config.getoption("checked", False):
         before = os.environ.get(_CHECKED)
@@ -73,13 +73,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leaves the process as it was."""
+    """Restores the state of the process."""
     for each in config.stash.get(_UNDO, []):
         each()
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """One line that says what was asked for."""
+    """Returns a line with the options."""
     kind = config.getoption("cuda_device", None)
     if kind is None:
         return None
@@ -90,7 +90,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `stream`, of this plugin and no other, runs once for each kind of stream that was asked for."""
+    """Runs each test that uses this plugin's fixture `stream` once for each kind of stream."""
     kind = metafunc.config.getoption("cuda_device", None)
     if kind is not None and "cuda_device_kind" in metafunc.fixturenames:
         metafunc.parametrize("cuda_device_kind", _KINDS[kind], indirect=True)
@@ -104,10 +104,10 @@ def cuda_device_kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[Stream]:
-    """A stream for `launch`, `array` and all else that takes one; what is on it has ended when the test has.
+    """A stream for `launch`, `array` and other functions. The test ends when all work on the stream has finished.
 
-    A `KernelError` that nobody has waited for is an error of the test. With `--cuda-device=both` the half of a test that needs
-    a GPU is skipped where none is usable; with `--cuda-device=gpu` it fails.
+    A `KernelError` that the test has not waited for is an error of the test. If no GPU is usable, the GPU half of a test is
+    skipped with `--cuda-device=both`, and fails with `--cuda-device=gpu`.
     """
     from cuda_device.runtime.gpu import driver, streams
     from cuda_device.runtime.launch.launcher import synchronize
@@ -125,7 +125,7 @@ def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[St
 
 
 def _compile_for(names: list[str]) -> Callable[[], object]:
-    """From now on each kernel that is compiled for the CPU is compiled for other targets, too; returns what ends that."""
+    """Makes each compilation for the CPU also compile for other targets; returns a function that undoes this."""
     from cuda_device import compiler
     from cuda_device.errors import CompileError
     from cuda_device.lazy_dataclasses import replace

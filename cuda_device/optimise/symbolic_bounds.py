@@ -5,8 +5,8 @@
 
 Inference tracks bounds that are numbers (`infer/intervals`). This pass uses sums: each comparison on the path to the use of an
 index implies that a sum of values and a constant is not negative. If the difference of the index and one of these sums cannot be
-negative, the index is not negative either, and the code that counts from the end is removed.
-The check of a bound that holds for the same reason is removed as well.
+negative, the index is not negative either, and the code that counts from the end is removed. The check of a bound that
+holds for the same reason is removed as well:
 
     %5: bool = compare {op="<"} %4 %zero
     %6: int32 = add {exact=True} %4 %n

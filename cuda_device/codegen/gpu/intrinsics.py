@@ -1,10 +1,10 @@
-"""Tests in another process whether LLVM can compile an intrinsic that a program declares, because a wrong one may end the process.
+"""Tests in another process whether LLVM can compile a declared intrinsic, because a wrong one may end the process.
 
     refusal("float @llvm.nvvm.saturate.f(float)", sm_90)    ""
     refusal("i32 @llvm.nvvm.barrier0(i32)", sm_90)          "LLVM cannot compile it with these types for sm_90"
 
-LLVM ends the process by an assertion where it has replaced an intrinsic and the types are not those of the old one, and where the
-target has no instruction for it. The answers are kept on disk.
+LLVM ends the process with an assertion if it has replaced an intrinsic and the types are not those of the old one, and if the
+target has no instruction for it. The results are cached on disk.
 """
 
 from __future__ import annotations
