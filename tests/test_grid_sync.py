@@ -119,7 +119,9 @@ def test_the_driver_is_told():
         assert names.count("cuLaunchCooperativeKernel") == 12
         assert "cuLaunchKernel" not in names
         driver.blocks_at_once = 0
-        with pytest.raises(LaunchError, match="this GPU can run only 0 blocks of block=.*\n  help: launch smaller blocks"):
+        with pytest.raises(
+            LaunchError, match="this GPU can run only 0 blocks of block=.*\n  help: launch smaller blocks"
+        ):
             device.launch(fresh, x, 1, grid=3, block=BLOCK, stream=stream)
 
 
