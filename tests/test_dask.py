@@ -114,7 +114,7 @@ def test_arguments_are_checked(client):
             dask.launch(client, scale, *args)
     with pytest.raises(LaunchError, match="launch needs a kernel, not"):
         dask.launch(client, print, x, dask.output(float32))
-    with pytest.raises(LaunchError, match="scale lacks an argument for 'y'"):
+    with pytest.raises(LaunchError, match="scale is missing an argument for 'y'"):
         dask.launch(client, scale, 1.0, x)
     for call in (lambda: dask.launch("c", scale, 1.0, x, dask.output(float32)), lambda: dask.spmd(None, _sum, 0)):
         with pytest.raises(TypeError, match="is not the client of a cluster\n  help: pass a distributed.Client"):
