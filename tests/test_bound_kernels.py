@@ -120,3 +120,43 @@ def test_other_mistakes():
 def test_it_prints_and_pickles():
     assert repr(fill_32) == "<kernel fill with grid=blocks, block=32, shared=0>"
     assert pickle.loads(pickle.dumps(fill_32)).sizes["grid"] is blocks
+
+
+@device.struct
+class Rows:
+    out: ArrayType(float32, 2)
+    scale: float32
+
+    def grid(self):
+        return len(self.out)
+
+
+@device.kernel
+def set_rows(g: Rows):
+    g.out[device.block_idx.x, 0] = g.scale
+
+
+@pytest.mark.parametrize(
+    "as_given", [lambda out: (out, 2.0), lambda out: {"scale": 2.0, "out": out}, lambda out: Rows.of(out, 2.0)]
+)
+def test_a_tuple_of_members_for_a_struct(stream, as_given):
+    """As for a host function: the hint says what it becomes, also for functions of the arguments."""
+    out = stream.array(np.zeros((3, 1), np.float32))
+    given = as_given(out)
+    set_rows.bind(grid=Rows.grid, block=1)(given, stream=stream.stream)
+    device.launch(set_rows, given, grid=3, block=1, stream=stream.stream)
+    device.prepare(set_rows, given, grid=3, block=1, stream=stream.stream)()
+    assert stream.numpy(out).tolist() == [[2], [2], [2]]
+
+
+def test_members_that_do_not_fit():
+    for given, message in (
+        (
+            (np.zeros((1, 1), np.float32), 1.0, 2),
+            r"the argument 'g': Rows has 2 members, not 3\n  help: pass a Rows, or a",
+        ),
+        ((np.zeros((1, 1)), 1.0), r"'Rows.out' .* is not one of float32"),
+        ({"out": np.zeros((1, 1), np.float32)}, "Rows lacks a value for 'scale'"),
+    ):
+        with pytest.raises(LaunchError, match=message):
+            device.launch(set_rows, given, grid=1, block=1, stream=device.cpu_stream())

@@ -15,7 +15,7 @@ from test_cpu_executor import interrupted
 import cuda_device as device
 from cuda_device import DeviceGroup, float32, int32, launch_group
 from cuda_device.errors import GroupError, LaunchError
-from cuda_device.groups import workers
+from cuda_device.groups import device_group, workers
 from cuda_device.runtime.gpu.streams import GpuStream
 
 
@@ -147,6 +147,8 @@ def test_an_interrupt_ends_the_waiting():
             {"g": cpu_group(1).arrays(4)},
         ),
         (r"rank 0 \(CPU\): block=2000", {"block": 2000}),
+        (r"rank 1 \(CPU\): block=2000", {"block": [4, 2000]}),
+        (r"rank 0 \(CPU\): block is a list of 3 items for 2 devices", {"block": [4, 4, 4]}),
         (r"rank 0 \(CPU\): scale is missing an argument for 'offset'", {"offset": None}),
     ],
 )
@@ -158,6 +160,44 @@ def test_what_cannot_be_launched_is_named_with_its_rank(message, arguments):
         launch_group(group, scale, *filter(lambda value: value is not None, given.values()), grid=1, block=block)
     with pytest.raises(LaunchError, match="launch needs a kernel, not the function"):
         launch_group(group, scale.underlying, grid=1, block=1)
+    with pytest.raises(TypeError, match=r"launch_group takes a DeviceGroup, not \[0, 1\]"):
+        launch_group([0, 1], scale, grid=1, block=1)
+    with pytest.raises(ZeroDivisionError) as caught:
+        launch_group(group, scale, group.arrays(1), group.arrays(1), Scale(1), 0, grid=lambda *_: 1 // 0, block=1)
+    assert caught.value.__notes__ == ["on rank 0 (CPU)"]
+
+
+@device.kernel
+def tell_size(g):
+    g.own[0], g.own[1], g.own[2] = device.grid_dim.x, device.block_dim.x, device.cluster_dim.x
+
+
+def test_sizes_by_rank_and_clusters():
+    group = cpu_group(2)
+    g = group.arrays(3, int32)
+    launch_group(group, tell_size, g, grid=[4, 8], block=[1, (2,)], cluster=2)
+    assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[4, 1, 2], [8, 2, 2]]
+    with pytest.raises(LaunchError, match=r"rank 1 \(CPU\): grid=\(3, 1, 1\) is not a multiple of cluster=\(2, 1, 1\)"):
+        launch_group(group, tell_size, g, grid=[4, 3], block=1, cluster=2)
+
+
+def test_a_bound_kernel():
+    group = cpu_group(2)
+    g = group.arrays(3, int32)
+    bound = tell_size.bind(grid=lambda g: 2 * (g.rank + 1), block=3, cluster=2)
+    launch_group(group, bound, g)
+    assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[2, 3, 2], [4, 3, 2]]
+    launch_group(group, bound, g, block=5, cluster=1)
+    assert g.local(0).numpy().tolist() == [2, 5, 1]
+
+
+def test_arrays_are_read_once_for_all_launches(monkeypatch):
+    group = cpu_group(2)
+    g = group.arrays(3, int32)
+    launch_group(group, tell_size, g, grid=1, block=1)
+    monkeypatch.setattr(device_group, "read", None)
+    launch_group(group, tell_size, g, grid=1, block=2)
+    assert g.local(1).numpy().tolist() == [1, 2, 1]
 
 
 def test_code_is_compiled_once():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import fake_driver
 import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device import DeviceArrayGroup, DeviceGroup, float32, int32
+from cuda_device import ArrayType, DeviceArrayGroup, DeviceGroup, float32, int32
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream
@@ -91,6 +93,35 @@ def test_a_group_is_a_member_of_a_struct():
     assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[4, 4, 4], [2, 2, 2]]
 
 
+@device.struct
+class Globals:
+    g: DeviceArrayGroup.part(float32)
+    x: ArrayType(float32, 1)
+    scale: float32
+
+    def grid(self):
+        return len(self.x)
+
+
+@device.kernel
+def exchange(globals: Globals):
+    g, x, i = globals.g, globals.x, device.block_idx.x
+    g[1 - g.rank][i] = globals.scale * x[i]
+
+
+def test_a_group_is_a_member_of_globals():
+    group = cpu_group(2)
+    g, x = group.arrays(3), [np.full(3, value, np.float32) for value in (1, 2)]
+    parts = Globals.of(g, x, scale=2.0)
+    assert [part.g.rank for part in parts] == [0, 1]
+    device.launch_group(group, exchange.bind(grid=Globals.grid, block=1), parts)
+    assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[4] * 3, [2] * 3]
+    device.launch_group(group, exchange.bind(grid=Globals.grid, block=1), (g, x, 3.0))  # a tuple for the hint
+    assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[6] * 3, [3] * 3]
+    with pytest.raises(LaunchError, match="x is a list of 1 items for 2 devices"):
+        Globals.of(g, x[:1], scale=2.0)
+
+
 def test_memory_is_shared_and_kept():
     arrays = [np.zeros(4), np.zeros(4)]
     group = cpu_group(2)
@@ -154,6 +185,9 @@ def test_what_is_no_group():
     for wrong, message in (
         ([], "a group needs at least one device"),
         (["no"], "'no' is not a stream"),
+        (2, r"a group is made of a list of devices, not of 2\n  help: write DeviceGroup\(\[0, 1\]\)"),
+        (None, "not of None"),
+        ("01", "not of '01'"),
     ):
         with pytest.raises(LaunchError, match=message):
             DeviceGroup(wrong)
@@ -166,6 +200,37 @@ def test_what_is_no_group():
             DeviceGroup([0, 1], [GpuStream(7, 1), GpuStream(8, 0)])
     with fake_driver.no_gpu(), pytest.raises(LaunchError, match="no GPU is usable here"):
         DeviceGroup([0])
+
+
+@pytest.mark.parametrize("timeout", ["x", -1, float("nan")])
+def test_what_is_no_timeout(timeout):
+    with pytest.raises(TypeError, match="is not a number of seconds"):
+        DeviceGroup([device.cpu_stream()], timeout=timeout)
+
+
+def test_ranks_that_are_not_there():
+    g = cpu_group(2).arrays(3)
+    assert g.local(-1) is g.local(1)
+    for take in (g.local, g.on):
+        for rank in (2, -3):
+            with pytest.raises(IndexError, match=f"there is no rank {rank} among 2"):
+                take(rank)
+
+
+def test_a_group_is_no_array_and_does_not_leave_its_process():
+    group = cpu_group(2)
+    g = DeviceArrayGroup.of((np.zeros(3) for _ in range(2)), group)
+    with pytest.raises(TypeError, match=r"use np.asarray\(g.local\(rank\)\)"):
+        np.asarray(g)
+    for each in (g, group):
+        with pytest.raises(TypeError, match="belongs to its process"):
+            pickle.dumps(each)
+
+
+def test_all_arrays_are_filled():
+    g = cpu_group(2).arrays(3)
+    g.fill(7)
+    assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[7] * 3] * 2
 
 
 def test_it_prints():

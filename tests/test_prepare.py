@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import struct
 import weakref
 
@@ -343,3 +345,10 @@ def test_arrays_live_as_long_as_what_runs_them():
     del step
     gc.collect()
     assert kept() is None
+
+
+def test_it_does_not_leave_its_process():
+    prepared = device.prepare(add, *np.zeros((2, 1), np.float32), grid=1, block=1, stream=device.cpu_stream())
+    for use in (copy.copy, pickle.dumps):
+        with pytest.raises(TypeError, match="belongs to the process that made it: pickle the kernel"):
+            use(prepared)

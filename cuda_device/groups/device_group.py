@@ -10,12 +10,13 @@ g.local(0).numpy()                                  # one of them on the host
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from cuda_device.errors import LaunchError
+from cuda_device.errors import CallError, LaunchError
 from cuda_device.groups.workers import Workers
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.groups import array_group
@@ -24,6 +25,7 @@ from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, join
 from cuda_device.runtime.launch.arguments import Argument, read
+from cuda_device.types.dtypes import element_of
 
 
 class DeviceGroup:
@@ -42,8 +44,10 @@ class DeviceGroup:
     def __init__(
         self, devices: Sequence[Any], streams: Sequence[Any] | None = None, *, timeout: float | None = None
     ) -> None:
+        if timeout is not None and not (isinstance(timeout, Real) and timeout >= 0):
+            raise CallError(f"timeout={timeout!r} is not a number of seconds", "give a number, or None for no limit")
         self.timeout = timeout
-        self.streams: tuple[Stream, ...] = _streams_of(list(devices), streams)
+        self.streams: tuple[Stream, ...] = _streams_of(devices, streams)
         """The stream of each device, by rank."""
         on_gpu = [isinstance(stream, GpuStream) for stream in self.streams]
         if any(on_gpu) and not all(on_gpu):
@@ -120,11 +124,19 @@ class DeviceGroup:
                         driver.enable_peer_access(there.context)
                         driver.open_pool(there.ordinal, here.ordinal)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a DeviceGroup belongs to its process: create one in each, or use SymmetricArray between processes"
+        )
+
     def __repr__(self) -> str:
         return f"<DeviceGroup of {', '.join(map(self.name, range(len(self))))}>"
 
 
-def _streams_of(devices: list[Any], streams: Sequence[Any] | None) -> tuple[Stream, ...]:
+def _streams_of(given: Sequence[Any], streams: Sequence[Any] | None) -> tuple[Stream, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise CallError(f"a group is made of a list of devices, not of {given!r}", "write DeviceGroup([0, 1])")
+    devices = list(given)
     if not devices:
         raise LaunchError("a group needs at least one device", "name GPUs by their numbers, or give streams")
     if streams is None:
@@ -173,11 +185,12 @@ class DeviceArrayGroup:
         group.join()  # a device may read what another one's stream has yet to write
 
     @classmethod
-    def of(cls, arrays: Sequence[Any], group: DeviceGroup) -> DeviceArrayGroup:
+    def of(cls, arrays: Iterable[Any], group: DeviceGroup) -> DeviceArrayGroup:
         """Groups existing arrays, one for each device in the order of ranks. Their memory is shared.
 
         Raises `LaunchError` if there is not one array for each device or if shapes or dtypes differ; see also `as_array`.
         """
+        arrays = list(arrays)
         if len(arrays) != len(group):
             raise LaunchError(f"{len(arrays)} arrays for {len(group)} devices", "give one array for each rank")
         each = [as_array(x, stream=group.streams[i], name=f"arrays[{i}]") for i, x in enumerate(arrays)]
@@ -202,8 +215,8 @@ class DeviceArrayGroup:
         return self._arrays[0].dtype
 
     def local(self, rank: int) -> DeviceArray:
-        """Returns the array on the device with that rank."""
-        return self._arrays[rank]
+        """Returns the array on the device with that rank. Raises `IndexError` if there is none."""
+        return nth(self._arrays, rank)
 
     def fill(self, value: Any) -> None:
         """Sets all elements of all arrays to `value`, as `DeviceArray.fill` does."""
@@ -213,7 +226,21 @@ class DeviceArrayGroup:
 
     def on(self, rank: int) -> Any:
         """Returns the struct that a kernel on the device with that rank takes, for use with `launch`."""
-        return self._parts[rank]
+        return nth(self._parts, rank)
+
+    @staticmethod
+    def part(dtype: Any, ndim: int = 1) -> Any:
+        """Returns the type of what kernels take: the type hint of a member of a struct, or of a parameter."""
+        return array_group(element_of(dtype), ndim)
+
+    def _by_rank(self, make: Callable[..., Any], values: Mapping[str, Any]) -> list[Any]:
+        """What `make` makes of the values of each rank."""
+        return [
+            make(
+                **{name: of_rank(value, self.group, rank, name, DeviceArrayGroup.on) for name, value in values.items()}
+            )
+            for rank in range(len(self))
+        ]
 
     def _argument(self, rank: int) -> Argument:
         """What `on(rank)` is as an argument of a launch, read once."""
@@ -224,8 +251,44 @@ class DeviceArrayGroup:
     def __len__(self) -> int:
         return len(self._arrays)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TypeError("a DeviceArrayGroup has an array on each device: use np.asarray(g.local(rank))")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a DeviceArrayGroup belongs to its process: pickle its arrays, g.local(rank)")
+
     def __repr__(self) -> str:
         return f"<DeviceArrayGroup of {len(self)} arrays, shape={self.shape} dtype={self.dtype}>"
+
+
+Take = Callable[[DeviceArrayGroup, int], Any]
+
+
+def of_rank(value: Any, group: DeviceGroup, rank: int, name: str, take: Take) -> Any:
+    """What the kernel of a rank gets for an argument; `take` says what stands for a group of arrays."""
+    if isinstance(value, DeviceArrayGroup):
+        if value.group.streams != group.streams:
+            raise LaunchError(
+                f"{name} belongs to {value.group}, not to {group}", "create the arrays with group.arrays(…)"
+            )
+        return take(value, rank)
+    if isinstance(value, list):
+        if len(value) != len(group):
+            raise LaunchError(
+                f"{name} is a list of {len(value)} items for {len(group)} devices",
+                "give one for each rank, or pass a tuple, which all of them get",
+            )
+        return of_rank(value[rank], group, rank, f"{name}[{rank}]", take)
+    if type(value) is tuple:
+        return tuple(of_rank(item, group, rank, f"{name}[{i}]", take) for i, item in enumerate(value))
+    return value
+
+
+def nth(parts: Sequence[Any], rank: int) -> Any:
+    """The part of a rank; a negative one counts from the last."""
+    if not -len(parts) <= rank < len(parts):
+        raise IndexError(f"there is no rank {rank} among {len(parts)}: the last one is {len(parts) - 1}")
+    return parts[rank]
 
 
 def part_of(arrays: Sequence[DeviceArray], rank: int, stream: Stream) -> Any:

@@ -25,7 +25,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from cuda_device.errors import LaunchError
-from cuda_device.groups.device_group import part_of
+from cuda_device.groups.device_group import nth, part_of
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_view import Device
 from cuda_device.runtime.arrays.device_array import DeviceArray, empty
@@ -200,7 +200,7 @@ class SymmetricArray:
 
     def local(self, rank: int | None = None) -> DeviceArray:
         """Returns the part of a process, by default of this one, for copies from and to the host."""
-        return self._arrays[self.rank if rank is None else rank]
+        return nth(self._arrays, self.rank if rank is None else rank)
 
     def __len__(self) -> int:
         return self._ranks.size

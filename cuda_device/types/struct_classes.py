@@ -14,6 +14,7 @@ Structs are immutable values: `replace(p, x=1)` returns a new one. They have the
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
@@ -206,10 +207,17 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     An array member takes an array of any library, as `as_array` does: missing axes, of length 1, are inserted in front, and the
     dtype must be the member's. A struct member takes a struct, or a dict or tuple of its members. Other members take what they
     take in the constructor. Raises `TypeError` and `LaunchError` with the name of the member.
+
+    If a member is given a `DeviceArrayGroup`, the result is a list with a struct for each rank, as `launch_group` takes it; a
+    list given to another member has one item for each rank, too.
     """
     model = model_of(cls)
-    values = _by_name(cls, args, kwargs).values()
-    members = zip(model.fields, values, strict=True)
+    values = _by_name(cls, args, kwargs)
+    group = getattr(sys.modules.get("cuda_device.groups.device_group"), "DeviceArrayGroup", ())
+    for value in values.values():
+        if isinstance(value, group):
+            return value._by_rank(functools.partial(of, cls), values)
+    members = zip(model.fields, values.values(), strict=True)
     return cls(*(made_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
 
 

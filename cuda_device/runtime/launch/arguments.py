@@ -45,7 +45,7 @@ from cuda_device.types.layout import (
     size_of,
     with_arrays,
 )
-from cuda_device.types.struct_classes import becomes, convert
+from cuda_device.types.struct_classes import becomes, convert, made_of
 from cuda_device.types.vector_classes import VectorValue
 
 
@@ -415,13 +415,15 @@ def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
 class Parameters(NamedTuple):
     """The parameters of a function, and how many of them may be positional.
 
-    `constants` are those that are constant expressions, `numbers` those with the hint of a number or pointer: what hints say.
+    `constants` are those that are constant expressions, `numbers` those with the hint of a number or pointer, and `structs`
+    those with the hint of a struct: what hints say.
     """
 
     names: tuple[str, ...]
     positional: int
     constants: Mapping[str, Any]
     numbers: Mapping[str, model.Number | model.Pointer]
+    structs: Mapping[str, model.Struct]
 
 
 # By function, with the code that it had. Functions that nobody else knows any more are not kept alive, nor what they refer to.
@@ -433,9 +435,10 @@ def parameters_of(function: FunctionType) -> Parameters:
     code = function.__code__
     known, found = _parameters.get(function, (None, None))
     if found is None or known is not code:
-        hinted = ((name, type_named(hint)) for name, hint in hints_of(function).items() if name != "return")
-        numbers = {name: type for name, type in hinted if isinstance(type, (model.Number, model.Pointer))}
-        found = Parameters(parameter_names(code), code.co_argcount, const_parameters(function), numbers)
+        hinted = {name: type_named(hint) for name, hint in hints_of(function).items() if name != "return"}
+        numbers = {name: type for name, type in hinted.items() if isinstance(type, (model.Number, model.Pointer))}
+        structs = {name: type for name, type in hinted.items() if isinstance(type, model.Struct)}
+        found = Parameters(parameter_names(code), code.co_argcount, const_parameters(function), numbers, structs)
         _parameters[function] = code, found
     return found
 
@@ -444,18 +447,20 @@ def arguments_of(
     function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
     """The arguments of a call. Raises `LaunchError` for those that do not fit the parameters or cannot be passed."""
-    names, positional, constants, numbers = parameters_of(function)
+    names, positional, constants, numbers, structs = parameters_of(function)
     if kwargs or len(args) != len(names) or positional != len(names):
         args = bind(function, args, kwargs, defaults_of(function))
-    if constants or numbers:
+    if constants or numbers or structs:
         return tuple(argument_of(function, i, value, stream) for i, value in enumerate(args))
     return tuple([read(value, name, stream) for name, value in zip(names, args, strict=True)])
 
 
 def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) -> Argument:
     """The argument `value` of one parameter."""
-    names, _, constants, numbers = parameters_of(function)
+    names, _, constants, numbers, structs = parameters_of(function)
     name = names[index]
+    if name in structs:
+        return read(as_struct(value, structs[name], name), name, stream)
     wanted = numbers.get(name)
     if isinstance(wanted, model.Pointer):
         return pointer_to(value, wanted, name, stream)
@@ -470,6 +475,19 @@ def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) 
                 f"the argument {name!r} is a constant {wanted}, not {value!r}", f"pass {wanted}(…)"
             ) from None
     return read(value, name, stream, is_constant=name in constants)
+
+
+def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
+    """A tuple or dict of the members as the struct that the hint of the parameter `name` says; anything else as it is."""
+    if not isinstance(value, (tuple, dict)):
+        return value
+    try:
+        return convert(made_of(value, wanted, name), wanted, name)
+    except LaunchError:
+        raise
+    except TypeError as error:
+        remedy = f"pass a {wanted.name}, or a tuple or dict of its members"
+        raise CallError(f"the argument {name!r}: {error}", remedy) from None
 
 
 _HINT = "pass a number of that type, or correct the hint"

@@ -866,7 +866,7 @@ def _not_a_target(target: object) -> Architecture:
 
 def _example(f: Kernel | Func, index: int, value: Any) -> Known:
     """What is known of an argument from its type, or from an example of it; hints of numbers and pointers are a kernel's."""
-    names, _, constants, numbers = parameters_of(f.underlying)
+    names, _, constants, numbers, _ = parameters_of(f.underlying)
     name = names[index]
     if name not in constants:
         found, wanted = type_named(value), numbers.get(name) if isinstance(f, Kernel) else None

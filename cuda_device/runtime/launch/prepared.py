@@ -28,7 +28,7 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import Index, LaunchError
 from cuda_device.runtime.gpu.grid import Shape, clustered, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
-from cuda_device.runtime.launch.arguments import argument_of, bind, parameters_of
+from cuda_device.runtime.launch.arguments import argument_of, as_struct, bind, parameters_of
 from cuda_device.runtime.launch.launcher import (
     check_kernel,
     check_positions,
@@ -129,6 +129,9 @@ class PreparedLaunch(partial[None]):
         """The dynamic shared memory of a block in bytes."""
         return self._shape.dynamic
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a prepared launch belongs to the process that made it: pickle the kernel, or kernel.bind(…)")
+
     def __repr__(self) -> str:
         return f"<prepared launch of {self.kernel.underlying.__qualname__}, grid={self.grid}, block={self.block}>"
 
@@ -222,7 +225,11 @@ def sizes_for(
     """The sizes of a launch with these arguments, of which functions are called with all arguments of the kernel."""
     if not any(map(callable, sizes.values())):
         return dict(sizes)
+    names, *_, structs = parameters_of(kernel.underlying)
     values = bind(kernel.underlying, args, kwargs, defaults_of(kernel.underlying))
+    if structs:
+        pairs = zip(names, values, strict=True)
+        values = [as_struct(value, structs[name], name) if name in structs else value for name, value in pairs]
     return {what: size(*values) if callable(size) else size for what, size in sizes.items()}
 
 
