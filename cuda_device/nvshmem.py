@@ -8,10 +8,11 @@
         nvshmem.float_p(target, value, (nvshmem.my_pe() + 1) % nvshmem.n_pes())
         nvshmem.barrier_all()
 
-`nvshmem.NAME` is the C++ function `nvshmem_NAME` or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Pointers must point to elements
-of symmetric arrays. NVRTC compiles NVSHMEM's headers with the functions that a kernel calls, which takes a few seconds the first
-time, and link-time optimisation inlines them. The package registers a kernel with NVSHMEM when it loads the kernel, and
-unregisters it when the process ends.
+`nvshmem.NAME` is the C++ function `nvshmem_NAME` or `nvshmemx_NAME`; `dir(nvshmem)` lists them. Others can be declared with
+`@extern`: `def nvshmem_team_my_pe(team: int32) -> int32: ...`. Pointers must point to elements of symmetric arrays. NVRTC
+compiles NVSHMEM's headers with the functions that a kernel calls, which takes a few seconds the first time, and link-time
+optimisation inlines them. The package registers a kernel with NVSHMEM when it loads the kernel, and unregisters it when the
+process ends.
 
 Functions that wait for other processing elements (`barrier_all`, `wait_until`) need all blocks of a launch to run at the same
 time. Kernels that call NVSHMEM do not run on a CPU stream.
@@ -131,6 +132,11 @@ def _declared(name: str) -> Extern:
     stub: FunctionType = scope[name]
     stub.__module__, stub.__doc__ = __name__, f"`{symbol}` of NVSHMEM: `{result} {name}({parameters})`."
     stub.__annotations__ = {**hints, "return": _HINTS[result]}
+    return declare(stub, symbol)
+
+
+def declare(stub: FunctionType, symbol: str) -> Extern:
+    """The function of NVSHMEM's headers that a stub declares."""
     return extern(cpp=symbol, link=_source())(stub)
 
 

@@ -156,7 +156,7 @@ def test_members_that_do_not_fit():
             r"the argument 'g': Rows has 2 members, not 3\n  help: pass a Rows, or a",
         ),
         ((np.zeros((1, 1)), 1.0), r"'Rows.out' .* is not one of float32"),
-        ({"out": np.zeros((1, 1), np.float32)}, "Rows lacks a value for 'scale'"),
+        ({"out": np.zeros((1, 1), np.float32)}, "Rows is missing a value for 'scale'"),
     ):
         with pytest.raises(LaunchError, match=message):
             device.launch(set_rows, given, grid=1, block=1, stream=device.cpu_stream())

@@ -73,6 +73,24 @@ def test_a_kernel_has_the_state_and_no_calls(package):
     assert b"nvshmem_float_p" not in made.code
 
 
+def test_a_stub_of_the_users_own(package):
+    pytest.importorskip("cuda.bindings.nvrtc")
+
+    @device.extern
+    def nvshmem_n_pes() -> device.int32: ...
+
+    @device.extern(symbol="nvshmem_float_p")
+    def send(target: device.pointer(device.float32), value: device.float32, pe: device.int32) -> None: ...
+
+    @device.kernel
+    def k(target: device.pointer(device.float32)):
+        send(target, device.float32(1), nvshmem_n_pes() - 1)
+
+    made = device.compile(k, device.pointer(np.float32), target="sm_90")
+    assert b"nvshmemi_device_state_d" in made.code
+    assert b"nvshmem_float_p" not in made.code
+
+
 def test_the_real_headers():
     if importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.nvshmem") is None:
         pytest.skip("NVSHMEM is not installed")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import importlib
 import inspect
 import math
 import os
@@ -608,7 +609,8 @@ def extern(
     C++ source that is not `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints
     select one. Structs have the names of their classes in C++, which checks their layouts. The stub's body replaces the
     function on the host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
-    `cuda::interoperable_array_descriptor`. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
+    `cuda::interoperable_array_descriptor`. A stub without `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function
+    of NVSHMEM's headers. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
     Specification: 'Interoperable Functions'.
     """
     found = links_of(link, "@extern")
@@ -616,6 +618,11 @@ def extern(
     def decorate(target: Callable[..., Any]) -> Extern:
         if not isinstance(target, FunctionType):
             raise TypeError(f"@extern decorates a stub, not {target!r}")
+        name = cpp or symbol or target.__name__
+        if not found and name.startswith(("nvshmem_", "nvshmemx_")):
+            # It lies above this module.
+            declared: Extern = importlib.import_module("cuda_device.nvshmem").declare(target, name)
+            return declared
         return Extern(target, symbol, found, cpp)
 
     return decorate if function is None else decorate(function)
