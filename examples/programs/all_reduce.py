@@ -1,7 +1,8 @@
 """The sum of an array of each device, on every device: each sums a part, and writes it to all.
 
-What ThunderKittens' `bind_multigpu_kernel` does with a parallel global layout. `run` takes one stream, on which all ranks take
-their turns; with `DeviceGroup([0, 1, …])` each is a GPU.
+What ThunderKittens' `bind_multigpu_kernel` does with a parallel global layout. That, the layouts and peer access are about 135
+lines of C++ as its authors show them, without a kernel; this program has 21 lines, without `expect` and `cases`. `run` takes one
+stream, on which all ranks take their turns; with `DeviceGroup([0, 1, …])` each is a GPU.
 """
 
 import numpy as np

@@ -1,6 +1,8 @@
 """Diffusion on a ring that is cut into a part for each device: what lies beyond a part is read from the device that has it.
 
 There are no copies of borders, and nothing to exchange between steps: each launch of the group begins when the last has ended.
+With ThunderKittens it is a kernel and the about 135 lines of C++ that `all_reduce` names; this program has 25 lines, without
+`expect` and `cases`.
 """
 
 import numpy as np

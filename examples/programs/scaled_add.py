@@ -1,6 +1,7 @@
 """A kernel whose arguments are one struct, made of arrays of any library: its grid and its block are functions of them.
 
-What ThunderKittens' `bind_kernel` and `bind_function` do with a struct of globals.
+What ThunderKittens' `bind_kernel` and `bind_function` do with a struct of globals. Those and the conversion of tensors are about
+60 lines of C++ as its authors show them, without a kernel; this program has 31 lines, without `expect` and `cases`.
 """
 
 from typing import Annotated, Any
