@@ -184,3 +184,20 @@ def test_an_instruction_that_does_not_exist_is_the_programs_mistake():
         device.compile(kernel, np.zeros(4))
     assert caught.value.location.line == 3
     assert "PTX ISA" in caught.value.help
+
+
+def test_multicast_addresses():
+    """For addresses that another library provides: compiled only, since no multicast object is ever created here."""
+
+    @device.kernel
+    def all_reduce(multicast: device.uint64, count):
+        for i in range(device.tid(1), count, device.grid_size(1)):
+            address = multicast + device.uint64(4 * i)
+            total = device.ptx(
+                "multimem.ld_reduce.relaxed.sys.global.add.f32 $0, [$1];", address, result=device.float32
+            )
+            device.ptx("multimem.st.relaxed.sys.global.f32 [$0], $1;", address, total)
+
+    text = ptx_of(all_reduce, device.uint64, int, target="sm_90")
+    assert re.search(r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.f32 %\w+, \[%\w+\];", text)
+    assert re.search(r"multimem\.st\.relaxed\.sys\.global\.f32 \[%\w+\], %\w+;", text)
