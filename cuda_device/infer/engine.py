@@ -166,7 +166,7 @@ def run(
     reached = dominance.reached_from(callees, main.function.name)
     called = [function for function in functions if function.name in reached]
     module = Module([main.function, *called], tuple(program.links))
-    module.losses = precision.losses(module, program.adopted, program.given)
+    module.losses = precision.losses(module, program.adopted, program.given, program.checked)
     name_functions(module, set(program.symbols))
     dominance.propagate(module)
     return module, tuple(program.dependencies.values())

@@ -23,8 +23,9 @@ from typing import TypeAlias
 
 from cuda_device.errors import Location, Loss
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Function, Module, Op, Value
-from cuda_device.types.model import BOOL, Bundle, Number, Struct, Tuple, Type
+from cuda_device.ir.nodes import Block, Builder, Function, Module, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.types.model import BOOL, INDEX, Bundle, Number, Struct, Tuple, Type
 
 _NARROW = 16
 _SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
@@ -33,6 +34,8 @@ _STORES = (ops.PY_SETITEM, ops.PY_SETATTR, ops.STORE)
 """An assignment to an element or a member makes an int what the element is: programs store what they know to fit."""
 _COMPUTING = (ops.PY_BINARY, ops.CALL)
 _GROWING = frozenset(("+", "-", "*", "<<", "**"))
+_CHECKED = frozenset("+-*")
+_WIDER = "start with a wider type, as in int32(0)"
 
 
 class FloatOrigin(IntEnum):
@@ -78,6 +81,8 @@ class _Losses:
         self.module, self.adopted, self.given = module, adopted, given
         self.results: dict[tuple[str, tuple[Origin, ...], Location | None], Origin] = {}
         self.found: dict[tuple[Location, str], Loss] = {}
+        self.grown: dict[Value, tuple[Function, Op]] = {}
+        """By their results, the operations in which variables that began as Python ints may wrap."""
 
     def report(self, location: Location, reason: str, help: str) -> None:
         """Keeps a loss once."""
@@ -246,14 +251,16 @@ class _Body:
             before = self.made.get(term)
             if before is not None and before.location == op.location:
                 terms = self._terms(before)
-                if number < len(terms) and terms[number][1]:
+                if before.result in self.losses.grown or (number < len(terms) and terms[number][1]):
                     self._report_growth(op, term)
 
     def _report_growth(self, op: Op, value: Value) -> None:
         reason = (
             f"{self._named(value)} started as a Python int and took the type {value.type}: it wraps if it does not fit"
         )
-        self.losses.report(self._place(op), reason, "start with a wider type, as in int32(0)")
+        self.losses.report(self._place(op), reason, _WIDER)
+        if op.code is ops.PY_BINARY:
+            self.losses.grown[op.result] = self.function, op
 
     def _terms(self, op: Op) -> list[tuple[Value, bool]]:
         """What an operation, or the function that it calls, makes a larger narrow integer of; and which is a Python int."""
@@ -282,15 +289,39 @@ class _Body:
         return False
 
 
-def losses(module: Module, adopted: set[Value], given: set[Value]) -> tuple[Loss, ...]:
-    """What is lost in a typed module, in the order of the program."""
+def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool) -> tuple[Loss, ...]:
+    """What is lost in a typed module, in the order of the program. In checked mode, variables that wrap are reported."""
     found = _Losses(module, adopted, given)
     codes = (ops.CONVERT, ops.PY_BINARY)
     types = (op.result.type for function in module.functions for op in function.ops() if op.code in codes)
     if not (adopted or any(is_narrow(type) or _is_wide_float(type) for type in types)):
         return ()
     found.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))
+    for function, op in found.grown.values() if checked else ():
+        if op.attributes["op"] in _CHECKED:
+            _check(function, op)
     return tuple(sorted(found.found.values(), key=lambda each: (each.location.file, each.location.line)))
+
+
+def _check(function: Function, op: Op) -> None:
+    """Asks before an operation whether its result fits, which 64 bits hold."""
+    build, type = Builder(Block(), op.location), op.result.type
+    assert isinstance(type, Number)
+    operands = (build.op(ops.CONVERT, INDEX, operand, nonneg=operand.nonneg) for operand in op.operands)
+    result = build.op(ops.PY_BINARY, INDEX, *operands, op=op.attributes["op"])
+    for sign, limit in (("<=", type.high), (">=", type.low)):
+        holds = build.op(ops.PY_COMPARE, BOOL, result, build.const(INDEX, limit), op=sign)
+        build.effect(
+            ops.PY_CHECK,
+            holds,
+            result,
+            message=f"the int {{0}} does not fit {type}, the type that it took",
+            help=_WIDER,
+        )
+    block = next(block for block in function.blocks if op in block.ops)
+    at = block.ops.index(op)
+    block.ops[at:at] = build.block.ops
+    function.effects |= Effect.EXITS
 
 
 def _is_wide_float(type: object) -> bool:
