@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 def run(script, *words, **environment):
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / script), *words],
+        [sys.executable, "-W", "error::UserWarning", str(ROOT / "benchmarks" / script), *words],
         env={**os.environ, "PYTHONPATH": paths, **environment},
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
