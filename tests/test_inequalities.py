@@ -160,3 +160,14 @@ def test_checks_that_may_fail_are_kept(stream, loop):
             continue
         stream.launch(kernel, stream.array(x), found, n, 0, grid=1, block=1)
         assert stream.numpy(found)[0] == expected[0], (size, n)
+
+
+def test_a_loop_with_the_stride_of_the_grid_needs_no_check():
+    @device.kernel(checked=True)
+    def kernel(x):
+        for i in range(device.tid(1), len(x), device.grid_size(1)):
+            x[i] += 1
+
+    job = job_of(kernel, (np.zeros(6, int),), "sm_90")
+    main = compiler.run(replace(job, options=replace(job.options, launch_facts=True)), "device")["device"].main
+    assert not [op for op in main.ops() if op.code is ops.REPORT]

@@ -8,6 +8,7 @@ step = device.grid_size(1)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, overload
 
 import numpy as np
@@ -18,7 +19,7 @@ from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.types.known import Known, of_type
+from cuda_device.types.known import Known, between, of_type
 from cuda_device.types.model import INT32, INT64, UINT32, Number, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
 
@@ -89,14 +90,14 @@ def vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> I
     return Intrinsic(entity, name if type == UINT32 else f"{name} of {type}", infer, lower, is_value=True)
 
 
-def _infer_axes(arguments: Sequence[Known]) -> Typed:
-    """Shared by `tid` and `grid_size`: ndims → an int32 or a tuple of them."""
+def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
+    """Shared by `tid` and `grid_size`: ndims → an int32 or a tuple of them, none of which is below `least`."""
     ndims = constant_of(arguments[0], "ndims")
     if not isinstance(ndims, int) or isinstance(ndims, bool) or ndims not in (1, 2, 3):
         raise CompileError(
             f"ndims must be 1, 2 or 3, not {ndims!r}", help="write tid(1) for one integer, tid(2) or tid(3) for a tuple"
         )
-    axis = of_type(INT32, nonneg=True)
+    axis = between(INT32, least, INT32.high)
     result = axis if ndims == 1 else Known(Tuple((INT32,) * ndims), items=(axis,) * ndims)
     return Typed(result, settings=(ndims,))
 
@@ -116,19 +117,19 @@ def _extent(build: Lowering, axis: str) -> Value:
     return build.sum(ops.MUL, blocks, size, exact=True)
 
 
-def _row(entity: object, name: str, one: Callable[[Lowering, str], Value]) -> Intrinsic:
+def _row(entity: object, name: str, least: int, one: Callable[[Lowering, str], Value]) -> Intrinsic:
     def lower(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
         (ndims,) = typed.settings
         assert isinstance(ndims, int)
         values = tuple(one(build, axis) for axis in AXES[:ndims])
         return values[0] if ndims == 1 else values
 
-    return Intrinsic(entity, name, _infer_axes, lower)
+    return Intrinsic(entity, name, partial(_infer_axes, least), lower)
 
 
 ROWS = (
     *map(vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
     *(vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
-    _row(tid, "tid", _position),
-    _row(grid_size, "grid_size", _extent),
+    _row(tid, "tid", 0, _position),
+    _row(grid_size, "grid_size", 1, _extent),
 )
