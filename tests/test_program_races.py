@@ -60,11 +60,11 @@ class Change:
     def __init__(self):
         self.where, self.how, self.seen = None, "", {}
 
-    def run(self, module):
+    def run(self, module, launch_facts):
         for function in module.functions:
             for block in function.blocks:
                 block.ops = [op for op in block.ops if self._keep(op)]
-        traces_of(module)
+        traces_of(module, launch_facts)
         for block in (block for function in module.functions for block in function.blocks):
             block.ops = [each for op in block.ops for each in self._told(op)]
         return module

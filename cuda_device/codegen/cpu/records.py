@@ -153,9 +153,9 @@ WIDE = WARP_SIZE
 # lanes that do not exist are 0), and for each of `count` threads its %Thread. `frames` are those of the warps
 # (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
 # count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
-# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. For the race detector, `moment` is the
-# number of what the block does from one barrier to the next, beginning with `first`, and `words` are those of its shared memory,
-# one for each `unit` of bytes.
+# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. For the race detector, `moment` is
+# the number of what the block does from one barrier to the next, beginning with `first`, and `words` are those of its shared
+# memory, one for each `unit` of bytes.
 BLOCK = Record(
     "%Block",
     (
