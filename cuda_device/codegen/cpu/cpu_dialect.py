@@ -30,6 +30,7 @@ from cuda_device.codegen.cpu.records import (
     Record,
     Suspension,
 )
+from cuda_device.codegen.cpu.processor import vector_functions
 from cuda_device.codegen.cpu.regions import Regions
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
@@ -194,6 +195,8 @@ class Cpu(Dialect):
     ) -> None:
         super().__init__(module, options, most_shared)
         self.regions = regions
+        self.forms: dict[str, int] = {}
+        """The vector functions that are declared."""
 
     def preamble(self) -> str:
         """The records that threads and the scheduler share."""
@@ -379,13 +382,24 @@ class Cpu(Dialect):
         """The C library's names: `sinf`, `sin`."""
         return f"{stem}{'f' if type.bits == 32 else ''}"
 
+    def of_library(self, symbol: str, type: str, arity: int) -> tuple[str, list[str]]:
+        """Only their result matters; where they may be approximate, several can be computed at once by a vector library."""
+        forms = vector_functions(symbol, arity, 32 if type == "float" else 64) if "afn" in self.options.fastmath else {}
+        self.forms.update(forms)
+        vectors = {name: f"<{lanes} x {type}>" for name, lanes in forms.items()}
+        listed = ",".join(f"_ZGV_LLVM_N{lanes}{'v' * arity}_{symbol}({name})" for name, lanes in forms.items())
+        marks = " nounwind willreturn memory(none)" + (f' "vector-function-abi-variant"="{listed}"' if forms else "")
+        return marks, [f"{vector} @{name}({', '.join([vector] * arity)})" for name, vector in vectors.items()]
+
     def runner(self, parameters: Sequence[str]) -> str:
         """What runs the kernel's threads."""
         symbol, found = self.symbol(self.module.main), self.regions
         frame = f", i64 {found.warp_bytes}" if found else ""
         worker, function = (CREW, "resume") if found else ("cuda_device.blocks", "block")
+        kept = ", ".join(f"ptr @{name}" for name in self.forms)
+        used = f"@llvm.compiler.used = appending global [{len(self.forms)} x ptr] [{kept}]\n" if self.forms else ""
         return f"""\
-define void @{RUN}(ptr %control) nounwind {{
+{used}define void @{RUN}(ptr %control) nounwind {{
   call void @{worker}(ptr %control, ptr @cuda_device.{function}, i64 {self.shared_bytes}{frame})
   ret void
 }}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept, ProgramSummary
-from cuda_device.codegen.cpu.processor import LOCK, identity
+from cuda_device.codegen.cpu.processor import LOCK, identity, vector_library
 from cuda_device.codegen.cpu.records import CREW, EXPORTS, RUN, SUPPORT, TRACE
 from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols
 from cuda_device.errors import CompilerBug
@@ -136,6 +136,8 @@ def _protect(start: int, size: int) -> None:
 
 def in_process(name: str) -> int | None:
     """The address of a function that the process has: of the C library, say."""
+    if name.startswith("_ZGV"):
+        vector_library()
     try:
         return ctypes.cast(getattr(_process(), name), ctypes.c_void_p).value
     except (AttributeError, ValueError):
@@ -204,6 +206,7 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
             return load(object_code, find)
     from cuda_device.codegen.cpu import native
 
+    vector_library()
     # Which helpers the code generator calls only the object's table of names tells.
     known = {name: _support(name) for name in SUPPORT if name.encode() in object_code and not alone}
     linker = native.link_for_debuggers if is_debugged else native.link

@@ -7,6 +7,7 @@ worker_count()  how many host threads run a launch
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import threading
@@ -20,13 +21,14 @@ _TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags"
 
 @functools.cache
 def identity() -> str:
-    """What tells this processor from others, also from one that has the same name and fewer features: part of keys."""
+    """What tells this processor, and its C library, from others of the same name and fewer features: part of keys."""
+    library = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     try:
         with Path("/proc/cpuinfo").open() as file:
             first = file.read(1 << 13).partition("\n\n")[0]
     except OSError:
-        return " ".join(host())
-    return "\n".join(line for line in first.splitlines() if line.startswith(_TELLING))
+        return " ".join((*host(), library or ""))
+    return "\n".join([*(line for line in first.splitlines() if line.startswith(_TELLING)), library or ""])
 
 
 # These processors' conversions from float to bfloat make a subnormal number zero, which no GPU does.
@@ -43,6 +45,28 @@ def host() -> tuple[str, str]:
     signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
     signs.update({name: "-" for name in _FLUSHING if name in signs})
     return api.GetHostCPUName().decode(), ",".join(sign + name for name, sign in sorted(signs.items()))
+
+
+_VECTORS = ("avx512f", "e", 512), ("avx2", "d", 256), ("sse2", "b", 128)
+"""Features of x86-64, and for vectors of so many bits the letter in the names of their functions."""
+
+
+@functools.cache
+def vector_library() -> ctypes.CDLL | None:
+    """glibc's functions of vectors, libmvec, where it is; the process knows their names then."""
+    try:
+        return ctypes.CDLL("libmvec.so.1", ctypes.RTLD_GLOBAL)
+    except OSError:
+        return None
+
+
+@functools.cache
+def vector_functions(symbol: str, arity: int, bits: int) -> dict[str, int]:
+    """What computes a function of the C library of several numbers at once: names, and how many numbers."""
+    library, features = vector_library(), host()[1].split(",")
+    rows = [(letter, width // bits) for feature, letter, width in _VECTORS if f"+{feature}" in features]
+    found = {f"_ZGV{letter}N{lanes}{'v' * arity}_{symbol}": lanes for letter, lanes in rows}
+    return {name: lanes for name, lanes in found.items() if library is not None and hasattr(library, name)}
 
 
 @functools.cache

@@ -147,6 +147,10 @@ class Dialect(ABC):
     called: ClassVar[str] = ""
     """What calls of functions are marked with, beside what their definitions are."""
 
+    def of_library(self, symbol: str, type: str, arity: int) -> tuple[str, list[str]]:
+        """What calls of a library function of floats are marked with, and other functions that are declared for that."""
+        return self.called, []
+
     def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
         self.module, self.options = module, options
         self.offsets, self.shared_bytes = shared_offsets(module, most_shared)

@@ -324,8 +324,10 @@ def _math(to: FunctionWriter, op: Op) -> None:
     if name.startswith("llvm."):
         name = f"{name}.{float_suffix(number)}"
     else:
-        name, marks = to.dialect.library(name, number), to.dialect.called
+        name = to.dialect.library(name, number)
+        marks, others = to.dialect.of_library(name, type, row.arity)
         to.module.library.add(name)
+        to.module.declared.update(others)
     call = to.module.call(name, type, [type] * row.arity).replace("call", f"call{to.module.relaxed}", 1)
     to.result(op, f"{call}({', '.join(map(to.typed, op.operands))}){marks}")
 
