@@ -1,5 +1,6 @@
 """Libraries extend device code: `register`, `overload`, `intrinsic`, `extern` with C++, and `compile` of generated code."""
 
+import fractions
 import importlib.util
 import operator
 import pathlib
@@ -13,6 +14,8 @@ import pytest
 import cuda_device as device
 from cuda_device.codegen.gpu import intrinsics
 from cuda_device.device import machine_functions
+from cuda_device.infer.remedies import METHODS, UNARY_METHODS
+from cuda_device.types import extensions
 from cuda_device.types.architectures import parse
 from cuda_device.types.host import REGISTERED
 
@@ -142,18 +145,82 @@ def test_the_struct_of_its_conversion_must_be_the_registered_one():
     del REGISTERED[Wrong]
 
 
-def test_an_object_that_nobody_registered_is_refused():
-    with pytest.raises(device.LaunchError, match="which device code cannot take"):
-        device.launch(arithmetic, Money(1), object(), np.zeros(8), grid=1, block=1, stream=device.cpu_stream())
+@pytest.mark.parametrize(
+    "other", [object(), fractions.Fraction(1), type("Pence", (), {"__init__": lambda self: None})()]
+)
+def test_an_object_that_nobody_registered_is_refused(other):
+    with pytest.raises(device.LaunchError, match="which device code cannot take") as caught:
+        device.launch(arithmetic, Money(1), other, np.zeros(8), grid=1, block=1, stream=device.cpu_stream())
+    assert "@device.register" in caught.value.help
+
+
+def test_a_conversion_that_gives_other_arrays_names_the_argument():
+    @device.struct
+    class View:
+        content: FLOATS
+
+    class Wrong:
+        pass
+
+    device.register(Wrong, View)(lambda _: (np.zeros(2),))
+    with pytest.raises(device.LaunchError, match="the argument 'b': the array 'View.content' .* is not one of float32"):
+        device.launch(arithmetic, Money(1), Wrong(), np.zeros(8), grid=1, block=1, stream=device.cpu_stream())
+
+
+@pytest.mark.parametrize("name", extensions._OPERATORS)
+def test_each_operator_that_may_be_overloaded_is(name):
+    entity = getattr(operator, name)
+    is_unary, is_comparison = name in UNARY_METHODS.values(), name in ("eq", "ne", "lt", "le", "gt", "ge")
+
+    @device.struct
+    class Other:
+        n: device.int64
+
+    def one(a):
+        return a.n * device.int64(2)
+
+    def two(a, b):
+        return a.n == b.n if is_comparison else a.n * b.n
+
+    function = one if is_unary else two
+    function.__annotations__ = {"a": Other, "b": Other}
+    device.overload(entity)(function)
+    signs = {each: sign for sign, each in (UNARY_METHODS if is_unary else METHODS).items()}
+    text = f"{signs.get(name.rstrip('_'))}a" if is_unary else f"a {signs.get(name.rstrip('_'))} b"
+    names = {}
+    exec(f"def kernel(a, b, out):\n    out[0] = {'a[b]' if name == 'getitem' else text}", names)
+    out = np.zeros(1, np.int64)
+    device.launch(device.kernel(names["kernel"]), Other(3), Other(4), out, grid=1, block=1, stream=device.cpu_stream())
+    assert out[0] == (6 if is_unary else 0 if is_comparison else 12)
+    assert {each.rstrip("_") for each in extensions._OPERATORS} == {
+        *METHODS.values(),
+        *UNARY_METHODS.values(),
+        "getitem",
+    }
 
 
 @pytest.mark.parametrize(
     ("what", "message"),
     [
         (lambda: device.register(Cents, Cents), "not a struct"),
-        (lambda: device.register(int, float), "made by @device.struct"),
+        (lambda: device.register(Money, float), "made by @device.struct"),
+        (lambda: device.register(int, Cents), "a class of your own, not int: device code gives its objects a meaning"),
+        (lambda: device.register(np.ndarray, Cents), "a class of your own, not ndarray"),
+        (lambda: device.register(type("Id", (int,), {}), Cents), "a class of your own, not Id"),
+        (lambda: device.register(object, Cents), "a class of your own, not object"),
+        (lambda: device.register(device.DeviceArray, Cents), "a class of your own, not DeviceArray"),
         (lambda: device.register(Money, Cents)(3), "decorates a function that takes a Money"),
         (lambda: device.overload(3), "overload takes a function"),
+        (
+            lambda: device.overload(operator.setitem),
+            "setitem cannot be overloaded: define the special method in the struct",
+        ),
+        (lambda: device.overload(operator.contains), "there are add, sub, .*, getitem"),
+        (lambda: device.overload(operator.iadd), "iadd cannot be overloaded"),
+        (lambda: device.overload(operator.truth), "truth cannot be overloaded"),
+        (lambda: device.overload(bool), "bool cannot be overloaded"),
+        (lambda: device.overload(iter), "iter cannot be overloaded"),
+        (lambda: device.overload(getattr), "getattr cannot be overloaded"),
         (lambda: device.overload(len)(3), "decorates a Python function"),
         (lambda: device.overload(len)(lambda x: 3), "give a parameter the hint"),
         (lambda: device.intrinsic("llvm.nvvm.saturate.f")(3), "decorates a function"),

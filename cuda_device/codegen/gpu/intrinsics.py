@@ -27,7 +27,7 @@ def refusal(declared: str, architecture: Architecture) -> str:
         made = subprocess.run(given, check=False, capture_output=True, env=os.environ | {"PYTHONPATH": path})
         if made.returncode == _UNKNOWN:
             return b"LLVM has none of this name with parameters and a result of these types"
-        died = made.returncode and made.stdout.startswith(_BEGUN.encode())
+        died = made.returncode and made.stdout.startswith(_BEGUN)
         return f"LLVM cannot compile it with these types for {architecture}".encode() if died else b""
 
     if not sys.executable or getattr(sys, "frozen", False):  # there is no other process of Python to be had
@@ -37,7 +37,7 @@ def refusal(declared: str, architecture: Architecture) -> str:
 
 _UNKNOWN = 3
 """The status of the other process where LLVM does not know it."""
-_BEGUN = "begun"
+_BEGUN = b"begun"
 """What it says before it asks LLVM: without that, its end says nothing about LLVM."""
 
 
@@ -50,7 +50,7 @@ def _try(declared: str, architecture: Architecture) -> int:
     values = [f"{type} %p{i}" for i, type in enumerate(filter(None, types.split(", ")))]
     call = f"call {result} {name}({', '.join(values)})"
     body = f"{call}\nret void" if result == "void" else f"%r = {call}\nret {result} %r"
-    print(_BEGUN, flush=True)
+    os.write(1, _BEGUN)
     try:
         module = nvptx.parse(f"declare {declared}\ndefine {result} @f({', '.join(values)}) {{\n{body}\n}}\n")
         return _UNKNOWN * (".extern" in nvptx.emit(module, architecture).text)

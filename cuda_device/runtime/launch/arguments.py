@@ -96,8 +96,8 @@ def _registered(value: object, name: str) -> Any:
     """What the class of an object is registered to become; None for other objects."""
     try:
         return registered(value, name)
-    except LaunchError:
-        raise
+    except LaunchError as error:
+        raise type(error)(f"the argument {name!r}: {error.reason}", error.help) from None
     except Exception as error:
         raise LaunchError(
             f"the argument {name!r}: an object of the class {type(value).__name__} has no conversion to device code: "
@@ -321,7 +321,10 @@ def _remedy(value: int) -> str:
 
 _CONVERT = "convert it to numbers, vectors or structs of device code, as with x.astype(numpy.float32)"
 _CORRECT = "pass an array of the hint's type and axes, or correct the hint of the member"
-_TAKEN = "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__"
+_TAKEN = (
+    "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__; "
+    "@device.register makes structs of other objects"
+)
 
 
 def _no_element(error: TypeError, name: str) -> LaunchError:
@@ -345,7 +348,11 @@ def _taken(value: object) -> str:
     if isinstance(value, dict):
         return "pass its values separately, or as a typing.NamedTuple or a dataclass"
     if isinstance(type(value).__init__, FunctionType):
-        return f"decorate {type(value).__name__} with @struct, or make it a dataclass: its members are then those with type hints"
+        name = type(value).__name__
+        return (
+            f"decorate {name} with @struct, or make it a dataclass: its members are then those with type hints; "
+            f"or write @device.register({name}, …) above a function that makes a struct of it"
+        )
     return _TAKEN
 
 
