@@ -59,6 +59,11 @@ def clamped_kernel(x, out):
         out[i] = x[i]
 
 
+@device.kernel
+def successor_kernel(x, out):
+    out[()] = x[()] + 1
+
+
 ADDED = {"total": "x", "difference": "x"}
 
 
@@ -156,6 +161,10 @@ class TestTorch:
         with pytest.raises(device.LaunchError, match="backward returned 2 gradients for 1 array"):
             wrong(torch.ones(2, device=where, requires_grad=True)).sum().backward()
 
+    def test_tensors_without_axes(self, torch, where):
+        successor = device.torch_op("tests::successor", successor_kernel, outputs={"out": "x"})
+        assert successor(torch.tensor(2.0, device=where)) == 3
+
 
 class TestJax:
     @pytest.fixture
@@ -209,6 +218,21 @@ class TestJax:
         np.testing.assert_array_equal(x, 1)
         assert swish(x).shape == (5,)
 
+    def test_arrays_without_axes(self, jax):
+        successor = device.jax_op("successor", successor_kernel, outputs={"out": "x"})
+        assert successor(jax.numpy.float32(3)) == 4 and jax.jit(successor)(jax.numpy.zeros(())).shape == ()
+
+    def test_a_traced_number(self, jax):
+        added = device.jax_op("added", scaled_sum_kernel, outputs=ADDED)
+        x = jax.numpy.ones((2, 2))
+        with pytest.raises(
+            device.LaunchError, match="the argument 'gain' of scaled_sum_kernel is a number, not"
+        ) as caught:
+            jax.jit(lambda x, gain: added(gain, x, x))(x, 3.0)
+        assert "static_argnames='gain'" in caught.value.help
+        total, _ = jax.jit(lambda x, gain: added(gain, x, x), static_argnames="gain")(x, gain=3.0)
+        np.testing.assert_array_equal(total, 6)
+
     def test_no_outputs(self, jax):
         with pytest.raises(device.LaunchError, match="JAX's arrays cannot change"):
             device.jax_op("nothing", increment_kernel, outputs={})
@@ -241,6 +265,11 @@ class TestTvm:
         added(0.5, *map(tvm.from_dlpack, (x, x, total, difference)))
         np.testing.assert_array_equal(total, x)
         np.testing.assert_array_equal(difference, 0)
+
+    def test_arrays_without_axes(self, tvm):
+        x, out = np.float32(2).reshape(()), np.zeros((), np.float32)
+        device.tvm_ffi_function(successor_kernel)(tvm.from_dlpack(x.copy()), tvm.from_dlpack(out))
+        assert out == 3
 
     def test_of_torch_on_its_stream(self, tvm):
         torch = pytest.importorskip("torch")

@@ -168,6 +168,12 @@ def jax_op(
     def call(*args: Any, **kwargs: Any) -> Any:
         values = operator.values(*args, **kwargs)
         isnumber = [isinstance(each, (bool, int, float, np.generic)) for each in values]
+        for each, value, number in zip(operator.inputs, values, isnumber, strict=True):
+            if each in operator.numbers and not number:
+                raise LaunchError(
+                    f"the argument {each!r} of {call.__name__} is a number, not a {type(value).__name__}",
+                    f"under jax.jit, make it a static argument (static_argnames={each!r}); or take an array in the kernel",
+                )
         numbers = {each: value for each, value, number in zip(operator.inputs, values, isnumber, strict=True) if number}
         where = target(tuple((each, type(value)) for each, value in numbers.items()))
         attributes = {each: np.asarray(value)[()] for each, value in numbers.items()}
@@ -270,7 +276,7 @@ class _Operator:
         """The shape of the first array that the kernel writes, or of its first array if that is not known."""
         named = dict(zip(self.names, args, strict=True))
         first = named[self._written[0]] if self._written else next(each for each in args if hasattr(each, "shape"))
-        return tuple(first.shape) or 1
+        return tuple(first.shape) or (1,)
 
 
 def _lent(array: DeviceArray) -> DeviceArray:
