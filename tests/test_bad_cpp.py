@@ -75,9 +75,11 @@ BAD = {
     "nothing": (lambda _: (), "nothing defines scaled"),
     "an architecture": (old_cubin, "was compiled for sm_80, and cannot be linked"),
     "a finished cubin": (finished, "is a finished cubin"),
-    "no library": (not_a_library, "cannot link the kernel to libnorms.a"),
-    "no PTX": (not_code, "cannot link the kernel to norms.ptx"),
-    "no LTO-IR": (lambda _: b"\xedCN\x7fand so on", "cannot link the kernel to scaled|nvJitLink"),
+    "no code in an archive": (not_a_library, "cannot link the kernel to libnorms.a"),
+    "no code in PTX": (not_code, "cannot link the kernel to norms.ptx"),
+    "no code in LTO-IR": (lambda _: b"\xedCN\x7fand so on", "cannot link the kernel to scaled|nvJitLink"),
+    "no code in bytes": (lambda _: b"hello", "nvJitLink cannot link the kernel to link 1"),
+    "no code at all": (lambda _: b"", "nvJitLink cannot link the kernel to link 1"),
     "no file": (lambda folder: folder / "missing.ltoir", "missing.ltoir' cannot be read"),
     "two definitions": (twice, "scaled is defined twice, in .*0.cu.*1.cu"),
     "two definitions in PTX": (twice_as_ptx, "scaled is defined twice"),
@@ -90,6 +92,8 @@ def test_it_is_refused_where_it_is_called(what, tmp_path):
     with pytest.raises(device.CompileError, match=message) as caught:
         device.compile(calling(make(tmp_path)), device.ArrayType(device.float32, 1))
     assert caught.value.help
+    if what.startswith("no code"):
+        assert "pass C++, or what nvcc, NVRTC or clang makes of it" in caught.value.help
     if caught.value.location.file == __file__:
         lines = pathlib.Path(__file__).read_text().splitlines()
         assert lines[caught.value.location.line - 1] == LINE

@@ -267,8 +267,8 @@ class TestTvm:
         np.testing.assert_array_equal(difference, 0)
 
     def test_arrays_without_axes(self, tvm):
-        x, out = np.float32(2).reshape(()), np.zeros((), np.float32)
-        device.tvm_ffi_function(successor_kernel)(tvm.from_dlpack(x.copy()), tvm.from_dlpack(out))
+        x, out = np.full((), 2, np.float32), np.zeros((), np.float32)
+        device.tvm_ffi_function(successor_kernel)(tvm.from_dlpack(x), tvm.from_dlpack(out))
         assert out == 3
 
     def test_of_torch_on_its_stream(self, tvm):

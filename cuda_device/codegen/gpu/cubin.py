@@ -63,6 +63,8 @@ _SPILLS = 8  # bytes of stack that the assembler may need for that
 
 _MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
 _INLINE = r"(?s)// begin inline asm\n.*?// end inline asm"
+_NO_CODE = r"unrecognized input|INVALID_INPUT|library processing|fatal +: Parsing error"
+"""What nvJitLink says of files that are none of those that it reads."""
 _TWICE = r"Linking globals named '([^']+)': symbol multiply|Multiple definition of '([^']+)'"
 _LINE = r"line (\d+); (?:error|fatal)"
 
@@ -192,10 +194,10 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
         return CompileError(f"{twice[1] or twice[2]} is defined twice, in {names}", help="link only one of them")
     if request.inputs:
         names = ", ".join(item.name for item in request.inputs)
-        return CompileError(
-            f"{assembler.name} cannot link the kernel to {names}: {log}",
-            help="link code for this architecture",
-        )
+        help = "link code for this architecture"
+        if re.search(_NO_CODE, log):
+            help = "pass C++, or what nvcc, NVRTC or clang makes of it: PTX, a cubin, LTO-IR, bitcode, an object or a library"
+        return CompileError(f"{assembler.name} cannot link the kernel to {names}: {log}", help=help)
     lines = request.ptx.splitlines()
     numbers = [int(number) for number in re.findall(_LINE, log)]
     left = re.sub(_INLINE, lambda block: "\n" * block[0].count("\n"), request.ptx).splitlines()
