@@ -505,6 +505,8 @@ def _window(lowerer: Lowerer, op: Op) -> Tree:
         ops.BYTES, model.Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset
     )
     extents = parts[: array.ndim]
+    if lowerer.checked and op.attributes.get("used"):
+        _check_not_null(lowerer.build, address, extents)
     for extent in extents:
         extent.nonneg = True
     if lowerer.checked and (isinstance(old, model.Pointer) or known_alignment(array) > known_alignment(old)):
@@ -512,6 +514,21 @@ def _window(lowerer: Lowerer, op: Op) -> Tree:
     if array.small:
         extents = [lowerer.build.length(extent) for extent in extents]
     return ArrayTree(data, tuple(extents), tuple(parts[array.ndim :]))
+
+
+_FIRST_ADDRESS = 4096
+"""No memory is below it."""
+
+
+def _check_not_null(build: Lowering, pointer: Value, extents: Sequence[Value]) -> None:
+    """Reports a null pointer, or one little behind it, unless an array there has no elements."""
+    address = build.op(ops.ADDRESS, model.UINT64, pointer)
+    holds = build.compare(">=", address, build.number(model.UINT64, _FIRST_ADDRESS))
+    for extent in extents:
+        holds = build.binary(ops.OR, holds, build.compare("==", extent, build.number(model.INDEX, 0)))
+    build.check(
+        holds, "the pointer {0:#x} is null", address, help="pass the address of an array, or ask `if p` before p is used"
+    )
 
 
 def _unary(lowerer: Lowerer, op: Op) -> Tree:

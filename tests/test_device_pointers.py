@@ -84,6 +84,42 @@ def test_arithmetic_comparisons_and_addresses():
     assert out.tolist() == [17, 14, 7, -7, 28, 2, 1, 15, 11, 14]
 
 
+@device.kernel
+def read_behind(p: FLOATS, n: device.int32, out):
+    out[0] = (p + n)[1]
+
+
+@device.kernel
+def write_at(p: FLOATS, n: device.int32, out):
+    p[n] = 1
+
+
+@device.kernel
+def read_array(p: FLOATS, n: device.int32, out):
+    out[0] = p.array((n, 2)).shape[0]
+
+
+@device.kernel
+def add_at(p: INTS, n: device.int32, out):
+    device.atomic_ref(p, n).add(1)
+
+
+@device.kernel
+def read_member(p: device.pointer(buffer), n: device.int32, out):
+    out[0] = p[0].data[n]
+
+
+@pytest.mark.parametrize("kernel", [read_behind, write_at, read_array, add_at, read_member])
+def test_checked_kernels_report_null_pointers(kernel):
+    out = np.zeros(1, np.float32)
+    with pytest.raises(device.KernelError, match="the pointer 0x[0-9a-f]+ is null") as caught:
+        run(kernel, 0, 7, out)
+    assert caught.value.location.file == __file__ and "help: pass the address of an array" in str(caught.value)
+    run(read_array, 0, 0, out)  # no elements
+    run(read_behind, np.arange(9, dtype=np.float32), 7, out)
+    assert out[0] == 8
+
+
 def test_far_elements_are_found_beyond_32_bits():
     @device.kernel
     def k(p: INTS, n: device.int32, out):

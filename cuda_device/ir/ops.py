@@ -226,7 +226,9 @@ WINDOW = OpDef(
     T,
     MANY,
     1,
-    "An array within another one's memory: the array, or a reference, an offset in bytes, the shape, the strides in bytes.",
+    "An array within another one's memory: the array, or a reference, an offset in bytes, the shape, the strides in bytes. "
+    "`used` says that something looks there.",
+    optional=("used",),
 )
 REFER = OpDef(
     "refer",

@@ -51,9 +51,11 @@ def _distance(frame: Frame, index: Cell, size: int, sign: int = 1) -> Value:
     return frame.materialise(frame.operate("*", place, Cell(constant(sign * size))), INDEX)
 
 
-def _moved(frame: Frame, cell: Cell, distance: Value, type: Pointer | Array, lengths: Sequence[Value] = ()) -> Cell:
+def _moved(
+    frame: Frame, cell: Cell, distance: Value, type: Pointer | Array, lengths: Sequence[Value] = (), **used: bool
+) -> Cell:
     assert cell.value is not None
-    return frame.emit(ops.WINDOW, of_type(type), cell.value, distance, *lengths)
+    return frame.emit(ops.WINDOW, of_type(type), cell.value, distance, *lengths, **used)
 
 
 def _array_type(cell: Cell, dtype: Type, ndim: int, layout: Layout = Layout.C) -> Array:
@@ -70,7 +72,7 @@ def _element(frame: Frame, owner: Cell, index: Cell) -> Cell:
             f"the index of a pointer must be an integer, not {index.known}",
             help="make an array of it, which has axes and slices: p.array(shape)",
         )
-    return _moved(frame, owner, _distance(frame, index, size_of(dtype)), _array_type(owner, dtype, 0))
+    return _moved(frame, owner, _distance(frame, index, size_of(dtype)), _array_type(owner, dtype, 0), used=True)
 
 
 def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
@@ -151,7 +153,7 @@ def _array(frame: Frame, owner: Cell, shape: Cell, strides: Cell | None = None) 
             f"there are {len(lengths)} lengths, and {len(steps)} strides", help="give each axis its stride in bytes"
         )
     type = _array_type(owner, dtype, len(lengths), Layout.STRIDED if strided else Layout.C)
-    return _moved(frame, owner, frame.build.const(INDEX, 0), type, [*lengths, *steps])
+    return _moved(frame, owner, frame.build.const(INDEX, 0), type, [*lengths, *steps], used=True)
 
 
 def _numbers(frame: Frame, cell: Cell, what: str) -> list[Value]:
