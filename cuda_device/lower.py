@@ -527,7 +527,10 @@ def _check_not_null(build: Lowering, pointer: Value, extents: Sequence[Value]) -
     for extent in extents:
         holds = build.binary(ops.OR, holds, build.compare("==", extent, build.number(model.INDEX, 0)))
     build.check(
-        holds, "the pointer {0:#x} is null", address, help="pass the address of an array, or ask `if p` before p is used"
+        holds,
+        "the pointer {0:#x} is null",
+        address,
+        help="pass the address of an array, or ask `if p` before p is used",
     )
 
 

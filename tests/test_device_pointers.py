@@ -574,6 +574,8 @@ def test_types_and_members_refuse_what_is_no_pointer():
     for bad in (device.ArrayType(device.float32, 1), "no type", object()):
         with pytest.raises(TypeError):
             device.pointer(bad)
+    with pytest.raises(TypeError, match=r"^array<float32, 1, C> is an array, or has array members"):
+        device.pointer(device.ArrayType(device.float32, 1))
     with pytest.raises(TypeError, match="readonly"):
         device.pointer(device.float32, readonly=1)
     for bad in (-1, 2**64, None, 1.5, True):

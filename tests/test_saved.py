@@ -333,7 +333,7 @@ def test_what_cannot_be_loaded(tmp_path):
     for changed, match in (
         ("{}", "not an index of compiled kernels"),
         ("[3", "not an index of compiled kernels"),
-        (text.replace('"cuda_device": 1', '"cuda_device": 99'), "of format 99"),
+        (text.replace('"cuda_device": 2', '"cuda_device": 99'), "of format 99"),
         (text.replace('"symbol"', '"other"'), "not an index of compiled kernels"),
     ):
         index.write_text(changed)
@@ -341,6 +341,14 @@ def test_what_cannot_be_loaded(tmp_path):
             device.load(file)
     index.write_text(text)
     assert device.load(str(file)).symbol == "saxpy"
+    file.write_bytes(compiled_saxpy(target="sm_80").code)
+    with pytest.raises(device.LaunchError, match=r"saxpy.cubin has changed since, or is another file") as caught:
+        device.load(file)
+    assert caught.value.help == "build it again"
+    index.rename(tmp_path / "index.json")
+    file.unlink()
+    with pytest.raises(device.LaunchError, match=r"cannot be loaded: .*saxpy.cubin: No such file"):
+        device.load(tmp_path)
 
 
 LOADS = """

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from cuda_device.codegen.gpu.linking import cuda_source
+from cuda_device.codegen.gpu.linking import cuda_source, folders_of
 from cuda_device.device.functions import Extern, links_of
 from cuda_device.errors import CompileError, Location
 from cuda_device.types.abi import DESCRIPTOR
@@ -125,8 +125,7 @@ def bindings(
     if libclang is missing.
     """
     path = os.path.abspath(header)
-    others = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
-    reader = _Reader(path, links_of(link, "bindings"), others, dict(define or {}), std)
+    reader = _Reader(path, links_of(link, "bindings"), folders_of(include, "bindings"), dict(define or {}), std)
     return reader.read()
 
 
@@ -145,12 +144,12 @@ class _Reader:
     """Reads one header."""
 
     def __init__(
-        self, path: str, link: tuple[Any, ...], others: tuple[Any, ...], define: dict[str, object], std: str
+        self, path: str, link: tuple[Any, ...], others: tuple[str, ...], define: dict[str, object], std: str
     ) -> None:
         self.path, self.link, self.std, self.define = path, link, std, define
         again = partial(bindings, link=link, include=others, define=define, std=std)
         self.made = Bindings(os.path.basename(path), (again, (path,)))
-        self.folders = [os.path.dirname(path), *map(os.fspath, others)]
+        self.folders = [os.path.dirname(path), *others]
         self.structs: dict[str, type] = {}
         self.refused: dict[str, str] = {}
         self.text = ""

@@ -168,12 +168,7 @@ def jax_op(
     def call(*args: Any, **kwargs: Any) -> Any:
         values = operator.values(*args, **kwargs)
         isnumber = [isinstance(each, (bool, int, float, np.generic)) for each in values]
-        for each, value, number in zip(operator.inputs, values, isnumber, strict=True):
-            if each in operator.numbers and not number:
-                raise LaunchError(
-                    f"the argument {each!r} of {call.__name__} is a number, not a {type(value).__name__}",
-                    f"under jax.jit, make it a static argument (static_argnames={each!r}); or take an array in the kernel",
-                )
+        operator.check_numbers(values, isnumber)
         numbers = {each: value for each, value, number in zip(operator.inputs, values, isnumber, strict=True) if number}
         where = target(tuple((each, type(value)) for each, value in numbers.items()))
         attributes = {each: np.asarray(value)[()] for each, value in numbers.items()}
@@ -260,6 +255,15 @@ class _Operator:
         bound = self.signature().bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.args
+
+    def check_numbers(self, values: Sequence[Any], isnumber: Sequence[bool]) -> None:
+        """Raises `LaunchError` for a value that JAX traces where the kernel takes a number."""
+        for each, value, number in zip(self.inputs, values, isnumber, strict=True):
+            if each in self.numbers and not number:
+                raise LaunchError(
+                    f"the argument {each!r} of {self.kernel.__name__} is a number, not a {type(value).__name__}",
+                    f"under jax.jit, make it a static argument (static_argnames={each!r}); or take an array in the kernel",
+                )
 
     def results(self, args: Sequence[Any], like: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Empty outputs for these inputs: what a function of `outputs` returns, or what is `like` an input."""

@@ -202,6 +202,6 @@ def pointer(T: Any = None, *, readonly: bool = False) -> Pointer:  # noqa: N803
         raise ArgumentError(f"readonly={readonly!r}: give True or False")
     type = type_of_hint(T)
     if has_arrays(type):
-        raise TypeError(f"{T!r} is an array, or has array members: point to its elements, as in pointer(float32)")
+        raise TypeError(f"{type} is an array, or has array members: point to its elements, as in pointer(float32)")
     representation(type)
     return Pointer(machine(type) if isinstance(type, Number) else type, bool(readonly))

@@ -323,7 +323,7 @@ def cuda_source(
         raise TypeError(
             f"cuda_source(std={std!r}): choose one of 'c++03', 'c++11', 'c++14', 'c++17', 'c++20' and 'c++23'"
         )
-    folders = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
+    folders = folders_of(include, "cuda_source")
     macros = dict(define or {})
     for macro in macros:
         if not isinstance(macro, str) or not re.fullmatch(_NAME, macro, re.ASCII):
@@ -331,7 +331,15 @@ def cuda_source(
     values = ((macro, None if value is None else str(value)) for macro, value in macros.items())
     is_file = isinstance(source, os.PathLike)
     shown = os.fspath(source) if is_file else name or "source.cu"
-    return CudaSource(None if is_file else str(source), shown, tuple(map(os.fspath, folders)), tuple(values), std)
+    return CudaSource(None if is_file else str(source), shown, folders, tuple(values), std)
+
+
+def folders_of(include: Any, who: str) -> tuple[str, ...]:
+    """The folders of headers that `include=` was given. Raises `TypeError` for what is none."""
+    try:
+        return tuple(map(os.fspath, (include,) if isinstance(include, (str, os.PathLike)) else include))
+    except TypeError:
+        raise TypeError(f"{who}(include=…) takes a folder of headers, or several, not {include!r}") from None
 
 
 def _headers(text: str, folders: Iterable[str]) -> list[str] | None:

@@ -201,7 +201,7 @@ class Compiled:
         """Writes the code to a file, and the data that `device.load` needs to a second file with `.json` added to its name."""
         path = os.fspath(path)
         with open(path, "wb") as file:
-            file.write(self.code if isinstance(self.code, bytes) else self.code.encode())
+            file.write(_bytes(self))
         write_index(f"{path}.json", [(os.path.basename(path), self)])
 
     def launch(self, /, *args: Any, **keywords: Any) -> None:
@@ -276,25 +276,36 @@ _LITERALS = (bool, int, float, str, type(None))
 
 # On disk
 
-_FORM = 1
+_FORM = 2
 """Changes when the form of an index does."""
 
 
 def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
     """Writes what is in files to the index at `path`."""
     kernels = [
-        {"file": name, "symbol": each.symbol, "target": each.target, "output": each.output, **_of(each.record)}
+        {
+            "file": name,
+            "digest": sha256(_bytes(each)).hexdigest(),
+            "symbol": each.symbol,
+            "target": each.target,
+            "output": each.output,
+            **_of(each.record),
+        }
         for name, each in files
     ]
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"cuda_device": _FORM, "kernels": kernels}, file, indent=1, ensure_ascii=False)
 
 
+def _bytes(compiled: Compiled) -> bytes:
+    return compiled.code if isinstance(compiled.code, bytes) else compiled.code.encode()
+
+
 def load(path: str | os.PathLike[str]) -> Any:
     """Loads a file written by `Compiled.save`, or a folder written by `python -m cuda_device build`.
 
     Returns a `Compiled` for a file, and a dict of `LoadedKernel` by name for a folder, without loading the compiler or LLVM.
-    Raises `LaunchError` for anything else, and for files in another version of the format.
+    Raises `LaunchError` for anything else, for files that have changed, and for files in another version of the format.
     """
     path = os.fspath(path)
     is_folder = os.path.isdir(path)
@@ -303,7 +314,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         found = _read_index(index)
     except OSError as error:
         help = "load the output of Compiled.save(path) or of python -m cuda_device build, with its index in the same folder"
-        raise LaunchError(f"{path} cannot be loaded: {index}: {error.strerror}", help) from None
+        raise LaunchError(f"{path} cannot be loaded: {error.filename}: {error.strerror}", help) from None
     except (ValueError, KeyError, TypeError) as error:
         raise LaunchError(f"{index} is not an index of compiled kernels ({error})", "build it again") from None
     if not is_folder:
@@ -322,8 +333,11 @@ def _read_index(index: str) -> list[Compiled]:
         raise ValueError(f"of format {data['cuda_device']}, and not {_FORM}")
     found = []
     for entry in data["kernels"]:
-        with open(os.path.join(os.path.dirname(index), entry.pop("file")), "rb") as file:
+        path = os.path.join(os.path.dirname(index), entry.pop("file"))
+        with open(path, "rb") as file:
             code = file.read()
+        if sha256(code).hexdigest() != entry.pop("digest"):
+            raise ValueError(f"{path} has changed since, or is another file")
         symbol, target, output = (entry.pop(name) for name in ("symbol", "target", "output"))
         text = code if output in ("cubin", "fatbin", "ltoir", "object") else code.decode()
         found.append(Compiled(text, symbol, target, output, json.dumps(entry, ensure_ascii=False)))
@@ -433,9 +447,8 @@ class LoadedKernel:
             settings |= {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
             where = compiler.Target(parse(target))
             job = compiler.Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
-            code = variant.code if isinstance(variant.code, bytes) else variant.code.encode()
             program = programs.unpacked(record["programs"][target].encode())
-            work = compiler.Work(job, {"cubin": Cubin(code, variant.output)}, program=program)
+            work = compiler.Work(job, {"cubin": Cubin(_bytes(variant), variant.output)}, program=program)
             types = tuple(k.type for k in known)
             pack = boundary_packing(types) if job.interop else packing(runtime_types(job.known))
             kernel = self._made[key] = CompiledKernel(work, pack, job.interop)
@@ -617,7 +630,7 @@ def compile(
     /,
     *args: Any,
     target: str | Sequence[str] = "sm_90",
-    output: str = "cubin",
+    output: str | None = None,
     **options: Any,
 ) -> Compiled: ...
 @users_traceback
@@ -626,7 +639,7 @@ def compile(
     /,
     *args: Any,
     target: str | Sequence[str] = "sm_90",
-    output: str = "cubin",
+    output: str | None = None,
     link: Any = (),
     result: Any = None,
     globals: Any = None,
@@ -640,12 +653,12 @@ def compile(
     For a parameter without an argument, its type hint or default is used. `result` is the type that the result must have
     (None: any).
 
-    Outputs: for a `target` from "sm_75" on, `output` is "ir", "llvm", "ptx", "cubin", "ltoir" or "fatbin". The result can be
-    saved and launched (see `Compiled`). The cubin of a kernel is linked with `link` (as in `extern`) and can be loaded; that of
+    Outputs: for a `target` from "sm_75" on, `output` is "ir", "llvm", "ptx", "cubin" (the default), "ltoir" or "fatbin". The
+    result can be saved and launched (see `Compiled`). The cubin of a kernel is linked with `link` (as in `extern`) and can be loaded; that of
     a function is relocatable, for a linker. A "fatbin" contains cubins of a kernel for one or several targets, and, if nothing
     is linked to it, PTX for the highest target and later GPUs; nvFatbin creates it (`pip install nvidia-nvfatbin`). The target
     "host" compiles an interoperable function for this machine (Linux on x86-64). Its `output` is an "object" file for C++
-    (`math` needs `-lm`, and a failed assertion ends the program), or a "callable" for Python.
+    (the default; `math` needs `-lm`, and a failed assertion ends the program), or a "callable" for Python.
 
     Generated code: instead of a function, `f` may be a code object, or the source text of a module, whose last function is
     compiled. `globals` defines the names that the code refers to. The function is a `@func` unless the text decorates it. The
@@ -670,6 +683,7 @@ def compile(
         else:
             source = f = generated(f, globals)
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
+    output = output or ("object" if target == HOST else "cubin")
     if output not in outputs:
         raise ValueError(
             f"output={output!r} is not available for target={target!r}: choose one of {', '.join(outputs)}"
