@@ -5,11 +5,11 @@
 Each program (`starts/`) begins with NumPy imported and a CUDA context, and ends its first launch with the result on the host; a
 second specialisation follows, of float64. Those of CuPy (RawKernel, by NVRTC), numba-cuda and Triton do the same beside
 ours where there is a GPU. They take turns, and each row is the median of its processes. `cold` is with an empty cache on disk,
-NVIDIA's own switched off; `warm` is with one that holds both. Where there is no GPU, the tests' stand-in for the driver takes
-part in all but running the kernel. The parts of the first launch and of
-the next one stand behind: the compiler's stages with the modules that they import (`cubin` is the assembler's), loading, and what
-is left for the launch itself; `apart` has the imports of the compiler in a part of their own. At last so many processes start at
-once on an empty cache.
+NVIDIA's own switched off; `warm` is with one that holds both; `saved` loads a kernel that was compiled ahead of time. Where there
+is no GPU, the tests' stand-in for the driver takes part in all but running the kernel. The parts of the first launch and of the
+next one stand behind: the compiler's stages with the modules that they import (`cubin` is the assembler's), loading, and what is
+left for the launch itself; `apart` has the imports of the compiler in a part of their own. At last so many processes start at once
+on an empty cache.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ COLUMNS = ("import", "names", "arrays", "first", "result", "next")
 MOST_OF_CUPY = 0.7
 NEXT = 15.0
 WARM = 10.0
+SAVED = 30.0
+KEEPING = ("warm", "saved")
+"""The states in which there is a cache."""
 
 Run = dict[str, Any]
 
 
 @dataclass
 class Program:
-    """A program in a state: cold or warm."""
+    """A program in a state: cold, warm or saved."""
 
     script: str
     state: str
@@ -55,8 +58,8 @@ class Program:
     def run(self, kept: str) -> None:
         """Starts it once; `kept` is the folder of a warm cache."""
         with folder() as empty:
-            cache = kept if self.state == "warm" else empty
-            self.runs.append(once(self.script, *self.words, cache=cache, cold=self.state != "warm"))
+            keeps = self.state in KEEPING
+            self.runs.append(once(self.script, *self.words, cache=kept if keeps else empty, cold=not keeps))
 
     def show(self) -> dict[str, float]:
         """Prints the medians, and gives them. All times but those of the next one are on the way to the first result."""
@@ -102,7 +105,8 @@ def folder() -> Iterator[str]:
 def ours(where: str, count: int) -> list[Program]:
     """Our programs in a place."""
     counts = {"cold": count, "apart": 3, "warm": count}
-    return [Program("with_ours.py", state, (where, state), most) for state, most in counts.items()]
+    found = [Program("with_ours.py", state, (where, state), most) for state, most in counts.items()]
+    return found + [Program("with_saved.py", "saved", (where,), count)] * (where != "cpu")
 
 
 def peers(count: int) -> list[Program]:
@@ -138,6 +142,7 @@ def judge_ours(found: dict[tuple[str, str], dict[str, float]]) -> None:
     cold, warm = found["with_ours.py", "cold"], found["with_ours.py", "warm"]
     judge("the next specialisation", cold["next"], NEXT)
     judge("warm, the first launch after the import", warm["first"], WARM)
+    judge("saved, the first result", found["with_saved.py", "saved"]["result"], SAVED)
     cupy = found.get(("with_cupy.py", "cold"))
     if cupy:
         print(f"  from the import to the first result, over CuPy's: {cold['result'] / cupy['result']:.2f}")

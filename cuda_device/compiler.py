@@ -1,4 +1,4 @@
-"""The compiler driver: a job, the table of stages in their order, and the loop that runs them.
+"""The compiler driver: the table of stages of a job (`jobs`) in their order, and the loop that runs them.
 
     function ─ python ─ typed ─ device ─┬─ llvm ─ optimised ─ ptx ─ cubin          for a GPU
                                         ├─ llvm ─ ltoir                            for a linker of CUDA C++
@@ -29,133 +29,18 @@ from weakref import WeakKeyDictionary
 from cuda_device import logs
 from cuda_device.cache import disk, programs
 from cuda_device.cache.disk import sha256
-from cuda_device.cache.fingerprints import Fingerprint
 from cuda_device.cache.programs import CacheEntry, Kept
-from cuda_device.device.functions import DEFAULTS, Options
+from cuda_device.device.functions import Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning
-from cuda_device.infer.dependencies import Dependency
-from cuda_device.instrument.outline import Outline
-from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.types.architectures import Architecture
-from cuda_device.types.known import Known, small
+from cuda_device.jobs import KEY, Job, Target, Work
+from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from cuda_device.codegen.cpu import machine_code
     from cuda_device.codegen.emit import to_llvm
-    from cuda_device.codegen.gpu import assemblers, cubin, nvptx
+    from cuda_device.codegen.gpu import cubin, nvptx
     from cuda_device.codegen.llvm import LlvmModule
-    from cuda_device.instrument import traces
     from cuda_device.ir.nodes import Function, Module
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The machine to compile for: a GPU's architecture; `on_cpu` emulates it on this machine's processors.
-
-    `is_host` is for functions that a program on this machine calls.
-    """
-
-    architecture: Architecture
-    on_cpu: bool = False
-    is_host: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """All that a compilation depends on, but for the names that the program reads: those are found on the way."""
-
-    function: FunctionType
-    arguments: tuple[Known, ...]
-    kernel: bool
-    target: Target
-    options: Options = DEFAULTS
-    interop: bool = False
-    link: tuple[Any, ...] = ()
-    by_address: bool = False
-    """Whether an interoperable function gets addresses of its arguments, and of where its result goes."""
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.function.__name__
-
-    @property
-    def known(self) -> tuple[Known, ...]:
-        """What inference may know of the arguments."""
-        return tuple(map(small, self.arguments)) if self.options.launch_facts else self.arguments
-
-    @property
-    def counts_on_alignment(self) -> bool:
-        """Whether it may count on what launches check of where the memory of arrays begins: CPUs do not care."""
-        return self.options.launch_facts and not self.target.on_cpu
-
-    @property
-    def question(self) -> tuple[object, ...]:
-        """What is asked about the function, for `cache/programs`."""
-        return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
-
-
-@dataclass(slots=True)
-class Work:
-    """A job under way: its artifacts and the seconds that each took, by the name of the stage that made them."""
-
-    job: Job
-    artifacts: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    dependencies: tuple[Dependency, ...] = ()
-    read: tuple[assemblers.Input, ...] | None = None
-    program: programs.ProgramSummary | None = None
-    """What the cache on disk knows of it, or could keep."""
-    asked: Fingerprint | None = None
-    """The question about its program, as the cache on disk knows it."""
-    known: Outline | None = None
-    entry: CacheEntry | None = None
-    """Where the last artifact belongs in the cache."""
-
-    def __getitem__(self, stage: str) -> Any:
-        """The artifact of a stage. One that was not needed for machine code from the cache is made now."""
-        if stage not in self.artifacts:
-            _make(self, stage)
-        return self.artifacts[stage]
-
-    @property
-    def cached(self) -> bool:
-        """Whether its machine code comes from the cache on disk."""
-        return "cache" in self.seconds
-
-    @property
-    def inputs(self) -> tuple[assemblers.Input, ...]:
-        """What is linked to it: what the job says, and the functions of CUDA C++ that it calls."""
-        from cuda_device.codegen.gpu import linking
-
-        if self.read is None:
-            self.read = linking.read((*self.job.link, *self["typed"].links), self.job.target.architecture)
-        return self.read
-
-    @property
-    def outline(self) -> Outline:
-        """What a launch has to know of it."""
-        if self.known is None:
-            found = self.program.outline if self.program is not None else None
-            self.known = found or Outline.of(self["device"], self.job.counts_on_alignment)
-        return self.known
-
-    @property
-    def shared_bytes(self) -> int:
-        """The bytes of shared memory that it declares."""
-        return self.program.shared_bytes if self.program is not None else int(self["llvm"].shared_bytes)
-
-    @property
-    def summary(self) -> programs.ProgramSummary:
-        """What launches and the cache on disk have to know of its program."""
-        return self.program or _program(self)
-
-    @property
-    def watched(self) -> dict[int, traces.TracePoint]:
-        """The places that the race detector hears of, by their numbers."""
-        from cuda_device.instrument import traces
-
-        return traces.points(self["inlined"])
 
 
 def _python(work: Work) -> Module:
@@ -455,8 +340,6 @@ STAGES = {False: GPU, True: CPU}
 """The stages of each kind of target, by `Target.on_cpu`."""
 
 
-KEY = "llvm"
-"""The stage whose artifact tells one machine code from another."""
 KEPT = ("cubin", "native")
 """The stages whose artifacts are kept on disk."""
 
@@ -467,7 +350,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
     `typed` is what the function means, if its bytecode does not say that. Machine code comes from the cache on disk if it is
     there; `afresh` makes it again, because what was found is of no use.
     """
-    work = Work(job)
+    work = Work(job, make=_make)
     if typed is not None:
         work.artifacts = {"python": typed, "typed": typed}
     names = [stage.name for stage in stages_of(job, until)]
@@ -545,7 +428,7 @@ def _recall(work: Work, last: str) -> bool:
     work.program, work.dependencies = found
     if _verifies():
         _make(work, KEY)
-        if _program(work) != work.program:
+        if work.summarised() != work.program:
             raise CompilerBug(f"the cached record of {work.job.name} differs from what the compiler generates")
     if not _take(work, last, start):
         return False
@@ -560,7 +443,7 @@ def _find(work: Work, last: str) -> bool:
     llvm.begin_to_load()
     _make(work, KEY)
     start = time.perf_counter()
-    program = _program(work)
+    program = work.summarised()
     if work.program != program and work.asked and not work["typed"].links:
         programs.keep(work.asked, work.dependencies, program)
     if work.program != program:
@@ -571,15 +454,10 @@ def _find(work: Work, last: str) -> bool:
     return True
 
 
-def _program(work: Work) -> programs.ProgramSummary:
-    llvm: to_llvm.Llvm = work[KEY]
-    return programs.ProgramSummary.of(work.outline, work["typed"].losses, llvm.text, llvm.library, llvm.shared_bytes)
-
-
 def _entry(work: Work, last: str) -> CacheEntry:
     """Where the last artifact belongs in the cache."""
     if work.entry is None:
-        job, program = work.job, work.program or _program(work)
+        job, program = work.job, work.program or work.summarised()
         links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
         linked = [item.digest for item in work.inputs] if links else []
         if links and any(item.is_lto for item in work.inputs):  # the kernel becomes LTO-IR, too
@@ -656,3 +534,6 @@ def _dump(folder: str, job: Job, number: int, stage: Stage, artifact: Any) -> No
     shown = stage.show(artifact)
     path = Path(folder, f"{job.name}-{digest}.{number}.{stage.name}.{stage.suffix}")
     path.write_bytes(shown if isinstance(shown, bytes) else shown.encode())
+
+
+__all__ = ["Job", "Options", "Stage", "Target", "Work", "run", "stages_of"]

@@ -50,6 +50,7 @@ FOLDERS = (
         "codegen/cpu",
         "codegen/cpp_signatures",
         "codegen/ltoir",
+        "jobs",
         "compiler",
     ),
     *(

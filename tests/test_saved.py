@@ -377,9 +377,14 @@ def test_no_compiler_is_loaded(tmp_path):
     compiler = (
         "llvmlite",
         "cuda_device.bytecode",
+        "cuda_device.compiler",
+        "cuda_device.ir.",
         "cuda_device.lower",
         "cuda_device.infer.engine",
+        "cuda_device.codegen.emit",
+        "cuda_device.codegen.gpu.assemblers",
         "cuda_device.codegen.llvm",
+        "cuda_device.cache.fingerprints",
     )
     assert not [name for name in modules.split() if name.startswith(compiler)]
 

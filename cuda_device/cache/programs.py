@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -29,10 +29,9 @@ import numpy as np
 from cuda_device.cache import disk
 from cuda_device.cache.disk import sha256
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
-from cuda_device.errors import Location, Loss
+from cuda_device.cache.summaries import ProgramSummary, packed, unpacked
 from cuda_device.infer.dependencies import MISSING, Dependency, read
-from cuda_device.instrument.outline import Outline, Print, ReportPlace
-from cuda_device.lazy_dataclasses import dataclass, fields_of
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture
 
 _MOST_READINGS = 4
@@ -41,25 +40,6 @@ _READINGS, _PROGRAM = "readings", "program"
 
 Reading = tuple[str, int, str]
 """A name that is read: of which kind its owner is, the number of the object that has it, the name (see `Fingerprint`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramSummary:
-    """What is known of a program: its outline, losses, a hash of its LLVM IR, what that needs of libdevice, its shared memory."""
-
-    outline: Outline
-    losses: tuple[Loss, ...]
-    digest: str
-    library: frozenset[str]
-    shared_bytes: int
-
-    @staticmethod
-    def of(
-        outline: Outline, losses: tuple[Loss, ...], text: str, library: frozenset[str], shared_bytes: int
-    ) -> ProgramSummary:
-        """The program with the LLVM IR `text`."""
-        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return ProgramSummary(outline, losses, digest, library, shared_bytes)
 
 
 def ask(question: tuple[object, ...]) -> Fingerprint | None:
@@ -153,59 +133,6 @@ _OURS = f"{__name__.partition('.')[0]}."
 
 def _key(kind: str, fingerprint: Fingerprint) -> bytes:
     return sha256(kind.encode() + fingerprint.digest()).digest()
-
-
-# On disk: a tuple as Python spells it. To read it runs nothing.
-
-
-def packed(program: ProgramSummary) -> bytes:
-    """A program as text that `ast.literal_eval` reads."""
-    symbol, written, aligned, *rest = _plain(program.outline)
-    plain = (
-        (symbol, sorted(written), sorted(aligned), *rest),
-        tuple(map(_plain, program.losses)),
-        program.digest,
-        sorted(program.library),
-        program.shared_bytes,
-    )
-    return repr(plain).encode()
-
-
-def _plain(value: Any) -> Any:
-    """The parts of an outline as a tuple, and so on."""
-    match value:
-        case Outline() | ReportPlace() | Print() | Location() | Loss():
-            return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
-        case Mapping():
-            return {number: _plain(part) for number, part in value.items()}
-        case _:
-            return value
-
-
-def unpacked(data: bytes) -> ProgramSummary:
-    """The program that `packed` wrote. Raises anything for what it did not write."""
-    outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
-    symbol, written, aligned, may_run_long, recursive, positions, cooperative, waits, reports, prints = outline
-    if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):
-        raise ValueError("no program")
-    return ProgramSummary(
-        Outline(
-            symbol,
-            frozenset(written),
-            frozenset(aligned),
-            may_run_long,
-            recursive,
-            positions,
-            cooperative,
-            {number: Location(*place) for number, place in waits.items()},
-            {number: ReportPlace(Location(*place), *rest) for number, (place, *rest) in reports.items()},
-            {number: Print(*parts) for number, parts in prints.items()},
-        ),
-        tuple(Loss(Location(*place), *words) for place, *words in losses),
-        digest,
-        frozenset(library),
-        shared_bytes,
-    )
 
 
 # Artifacts in the cache on disk: what their key is made of, and their form as bytes.

@@ -8,6 +8,7 @@ Outline.of(module).reports[7]        ReportPlace(kernel.py:12, "index {0} is out
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location
@@ -16,6 +17,20 @@ from cuda_device.types.model import INT32
 
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Module, Op
+
+
+class Status(IntEnum):
+    """What a thread's report says, on a GPU and on the CPU. The first of a launch wins, `CLAIMED` while it is written."""
+
+    NONE = 0
+    CLAIMED = 1
+    ASSERTION = 2
+    EXCEPTION = 3
+    CHECK = 4
+    DEADLOCK = 5
+    DIVERGENT_BARRIER = 6
+    OUT_OF_MEMORY = 7
+    OUTSIDE_MASK = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import enum
 import keyword
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from operator import getitem
 from pathlib import Path
@@ -78,9 +78,10 @@ class Bindings(ModuleType):
     Python raises an `AttributeError` with the reason.
     """
 
-    def __init__(self, name: str, reduced: tuple[Any, ...]) -> None:
+    _reduced: tuple[Any, ...]
+
+    def __init__(self, name: str) -> None:
         super().__init__(name, f"The bindings of {name}.")
-        self._reduced = reduced
         self._functions: dict[str, Extern] = {}
         self._missing: dict[str, str] = {}
 
@@ -129,6 +130,13 @@ def bindings(
     return reader.read()
 
 
+def _named(name: str, again: Callable[..., Bindings], *args: Any) -> Bindings:
+    """Bindings without anything, which `again` makes in another process."""
+    made = Bindings(name)
+    made._reduced = again, args
+    return made
+
+
 class _HeaderFunction(Extern):
     """A stub for a function of a header, which pickle takes by its signature."""
 
@@ -148,7 +156,7 @@ class _Reader:
     ) -> None:
         self.path, self.link, self.std, self.define = path, link, std, define
         again = partial(bindings, link=link, include=others, define=define, std=std)
-        self.made = Bindings(os.path.basename(path), (again, (path,)))
+        self.made = _named(os.path.basename(path), again, path)
         self.folders = [os.path.dirname(path), *others]
         self.structs: dict[str, type] = {}
         self.refused: dict[str, str] = {}
@@ -199,7 +207,7 @@ class _Reader:
                 self.scope(made, each)
             elif kind == "NAMESPACE" and name:
                 if name not in vars(made):
-                    setattr(made, name, Bindings(f"{made.__name__}::{name}", (getattr, (made, name))))
+                    setattr(made, name, _named(f"{made.__name__}::{name}", getattr, made, name))
                 self.scope(getattr(made, name), each)
             elif kind == "ENUM_DECL" and each.is_definition():
                 self.enumeration(made, each)

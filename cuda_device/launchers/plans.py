@@ -46,8 +46,8 @@ from cuda_device.runtime.gpu.streams import GpuStream, captured
 from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
-    from cuda_device.compiler import Work
     from cuda_device.device.functions import Kernel
+    from cuda_device.jobs import Work
     from cuda_device.types.abi import Packing
 
 # What machine code needs to know of a process: the words, and how calls of `launch` get there.

@@ -27,9 +27,8 @@ from typing import Any, Protocol, Self
 
 from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, RUN, Record
-from cuda_device.codegen.emit.dialect import Status
 from cuda_device.errors import NOWHERE, Index, KernelError
-from cuda_device.instrument.outline import Print, ReportPlace
+from cuda_device.instrument.outline import Print, ReportPlace, Status
 from cuda_device.runtime.gpu.report_message import (
     ALL_AT_BARRIER,
     Waiting,

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Sequence
 
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
-from cuda_device.codegen.emit.dialect import Status
 from cuda_device.errors import CompileError
+from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Prototype
 from cuda_device.ir.ops import Effect

@@ -33,8 +33,9 @@ from cuda_device.codegen.cpu.records import (
 from cuda_device.codegen.cpu.processor import vector_functions
 from cuda_device.codegen.cpu.regions import Regions
 from cuda_device.codegen.emit import llvm_writer
-from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
+from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
 from cuda_device.device.functions import DEFAULTS, Options
+from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope

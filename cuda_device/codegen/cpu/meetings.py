@@ -30,10 +30,10 @@ from cuda_device.codegen.cpu.records import (
     WIDE,
     Suspension,
 )
-from cuda_device.codegen.emit.dialect import Status
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import ffs
+from cuda_device.instrument.outline import Status
 
 # Reports: a launch keeps the first, and stops
 

@@ -44,10 +44,10 @@ from cuda_device.codegen.cpu.meetings import (
     stopped,
 )
 from cuda_device.codegen.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
-from cuda_device.codegen.emit.dialect import Status
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import popc
+from cuda_device.instrument.outline import Status
 from cuda_device.types.model import INT64, UINT32, Type
 
 _PATIENCE = 4

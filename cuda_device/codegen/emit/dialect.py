@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import ClassVar
 
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.errors import CompileError
+from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, OpDef, Order, Scope
@@ -21,21 +21,6 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Number, Ref, Space
-
-
-class Status(IntEnum):
-    """What a thread's report says, on a GPU and on the CPU. The first of a launch wins, `CLAIMED` while it is written."""
-
-    NONE = 0
-    CLAIMED = 1
-    ASSERTION = 2
-    EXCEPTION = 3
-    CHECK = 4
-    DEADLOCK = 5
-    DIVERGENT_BARRIER = 6
-    OUT_OF_MEMORY = 7
-    OUTSIDE_MASK = 8
-
 
 # LLVM's names; consume is acquire, as in every compiler.
 LLVM_ORDERS = {

@@ -30,8 +30,9 @@ from cuda_device.codegen.gpu.assemblers import (
     check,
     loads,
 )
+from cuda_device.codegen.gpu.elf import Cubin
 from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.architectures import Architecture
 
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
@@ -67,14 +68,6 @@ _NO_CODE = r"unrecognized input|INVALID_INPUT|library processing|fatal +: Parsin
 """What nvJitLink says of files that are none of those that it reads."""
 _TWICE = r"Linking globals named '([^']+)': symbol multiply|Multiple definition of '([^']+)'"
 _LINE = r"line (\d+); (?:error|fatal)"
-
-
-@dataclass(frozen=True, slots=True)
-class Cubin:
-    """Machine code for one architecture, and who made it."""
-
-    code: bytes
-    assembler: str
 
 
 def assemble(

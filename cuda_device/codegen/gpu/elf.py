@@ -15,6 +15,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cuda_device.lazy_dataclasses import dataclass
+
 _SYMBOL_TABLE = 2
 _SIZED = 4
 _REGISTERS = 0x2F
@@ -24,6 +26,14 @@ _FUNCTION, _GLOBAL = 2, 1
 
 UNBOUNDED = 2**32 - 1
 """The stack of a kernel for which the linker found no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code for one architecture, and who made it."""
+
+    code: bytes
+    assembler: str
 
 
 class Section(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
-from cuda_device.codegen.emit.dialect import Status
+from cuda_device.instrument.outline import Status
 
 WORDS = 3
 """Of 64 bits each: claim, record, module."""

@@ -27,15 +27,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from cuda_device import compiler
-from cuda_device.cache import programs
 from cuda_device.cache.disk import sha256
+from cuda_device.cache.summaries import packed, unpacked
 from cuda_device.codegen.gpu import elf
-from cuda_device.codegen.gpu.cubin import Cubin
+from cuda_device.codegen.gpu.elf import Cubin
 from cuda_device.device.functions import Func, Kernel, Options, fixed, func, kernel, links_of, with_options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, CompilerBug, LaunchError, Location
-from cuda_device.ir.ops import Level
+from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver, report_message
 from cuda_device.runtime.gpu.grid import clustered, shape_of
@@ -111,7 +110,7 @@ class Compiled:
     output: str
     record: str = field(default="{}", repr=False)
     """What launches and the following say of it, as JSON."""
-    _job: compiler.Job | None = field(default=None, repr=False, compare=False)
+    _job: Job | None = field(default=None, repr=False, compare=False)
     """What `compile` was asked for; None of what was loaded or unpickled, and of a fatbin."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -142,6 +141,8 @@ class Compiled:
 
     def _stages(self) -> list[tuple[str, str]]:
         """The name and text of each stage up to the output, if the function still compiles to this code."""
+        from cuda_device import compiler
+
         last = {"ir": "typed"}.get(self.output, self.output)
         if self._job is not None:
             with contextlib.suppress(CompileError):
@@ -225,7 +226,7 @@ def _kernel_of(compiled: Compiled) -> LoadedKernel:
     return LoadedKernel(_of(compiled.record).get("function", compiled.symbol), (compiled,))
 
 
-def record_of(work: compiler.Work, defaults: Mapping[str, Any], has_program: bool) -> str:
+def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> str:
     """The record of a compilation; `has_program` says whether it came as far as LLVM IR."""
     job = work.job
     names = job.function.__code__.co_varnames
@@ -258,7 +259,7 @@ def record_of(work: compiler.Work, defaults: Mapping[str, Any], has_program: boo
             "shared": work.shared_bytes if has_program else None,
             "dependencies": sorted({dependency.name for dependency in work.dependencies}),
             "options": options,
-            "programs": {str(job.target.architecture): programs.packed(work.summary).decode()} if has_program else {},
+            "programs": {str(job.target.architecture): packed(work.summary).decode()} if has_program else {},
         },
         ensure_ascii=False,
     )
@@ -445,10 +446,10 @@ class LoadedKernel:
             record, known = _of(variant.record), tuple(argument.known for argument in arguments)
             settings = {name: value for name, value in record["options"].items() if name in fields_of(Options)}
             settings |= {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
-            where = compiler.Target(parse(target))
-            job = compiler.Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
-            program = programs.unpacked(record["programs"][target].encode())
-            work = compiler.Work(job, {"cubin": Cubin(_bytes(variant), variant.output)}, program=program)
+            where = Target(parse(target))
+            job = Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
+            program = unpacked(record["programs"][target].encode())
+            work = Work(job, {"cubin": Cubin(_bytes(variant), variant.output)}, program=program)
             types = tuple(k.type for k in known)
             pack = boundary_packing(types) if job.interop else packing(runtime_types(job.known))
             kernel = self._made[key] = CompiledKernel(work, pack, job.interop)
@@ -580,7 +581,7 @@ class NativeFunction:
     file and parameters.
     """
 
-    def __init__(self, compiled: Compiled, work: compiler.Work) -> None:
+    def __init__(self, compiled: Compiled, work: Work) -> None:
         from cuda_device.codegen.cpu import c_functions, machine_code
 
         prototype = work["typed"].main.prototype
@@ -654,11 +655,12 @@ def compile(
     (None: any).
 
     Outputs: for a `target` from "sm_75" on, `output` is "ir", "llvm", "ptx", "cubin" (the default), "ltoir" or "fatbin". The
-    result can be saved and launched (see `Compiled`). The cubin of a kernel is linked with `link` (as in `extern`) and can be loaded; that of
-    a function is relocatable, for a linker. A "fatbin" contains cubins of a kernel for one or several targets, and, if nothing
-    is linked to it, PTX for the highest target and later GPUs; nvFatbin creates it (`pip install nvidia-nvfatbin`). The target
-    "host" compiles an interoperable function for this machine (Linux on x86-64). Its `output` is an "object" file for C++
-    (the default; `math` needs `-lm`, and a failed assertion ends the program), or a "callable" for Python.
+    result can be saved and launched (see `Compiled`). The cubin of a kernel is linked with `link` (as in `extern`) and can be
+    loaded; that of a function is relocatable, for a linker. A "fatbin" contains cubins of a kernel for one or several targets,
+    and, if nothing is linked to it, PTX for the highest target and later GPUs; nvFatbin creates it (`pip install
+    nvidia-nvfatbin`). The target "host" compiles an interoperable function for this machine (Linux on x86-64). Its `output` is
+    an "object" file for C++ (the default; `math` needs `-lm`, and a failed assertion ends the program), or a "callable" for
+    Python.
 
     Generated code: instead of a function, `f` may be a code object, or the source text of a module, whose last function is
     compiled. `globals` defines the names that the code refers to. The function is a `@func` unless the text decorates it. The
@@ -675,6 +677,8 @@ def compile(
     Raises: `CompileError` for code that cannot be compiled, and for a result of another type than `result`; `ValueError` for
     an unknown target or output, and for several targets with another output than "fatbin"; `TypeError` for an unknown option.
     """
+    from cuda_device import compiler
+
     typed, source = None, f
     if not isinstance(f, (Kernel, Func)):
         if isinstance(f, str) and f.lstrip().startswith("func @"):
@@ -765,6 +769,7 @@ def _typed_ir(text: str) -> Module:
     from cuda_device.infer.body import effects_of
     from cuda_device.ir.dominance import propagate
     from cuda_device.ir.ir_reader import read_module
+    from cuda_device.ir.ops import Level
     from cuda_device.ir.verify import verify
 
     try:
@@ -824,6 +829,8 @@ def is_whole(ptx: Compiled) -> bool:
 
 def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
     """What CUDA C++ sees of an interoperable function for arguments as `compile` takes them."""
+    from cuda_device import compiler
+
     found: Prototype = compiler.run(job_of(f, args), "typed")["typed"].main.prototype
     return found
 
@@ -834,7 +841,7 @@ def job_of(
     target: str = "sm_90",
     options: Mapping[str, Any] = MappingProxyType({}),
     link: tuple[object, ...] = (),
-) -> compiler.Job:
+) -> Job:
     """The job that `compile` means."""
     other: object = f
     if not isinstance(other, (Kernel, Func)):
@@ -863,9 +870,7 @@ def job_of(
         known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
     is_kernel, interop = isinstance(f, Kernel), f.options.interop
     link = (*f.options.link, *link)
-    return compiler.Job(
-        f.underlying, known, is_kernel, compiler.Target(architecture, is_host, is_host), settings, interop, link
-    )
+    return Job(f.underlying, known, is_kernel, Target(architecture, is_host, is_host), settings, interop, link)
 
 
 def _from_others(known: Known, kernel: bool) -> Known:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cuda_device import compiler, logs
+from cuda_device import logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.functions import Func, Kernel
@@ -25,6 +25,7 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.infer.dependencies import unchanged
 from cuda_device.instrument.outline import ReportPlace
+from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
@@ -48,7 +49,6 @@ from cuda_device.types.layout import WIDEST_ACCESS
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
-    from cuda_device.compiler import Work
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
@@ -162,7 +162,7 @@ class Loaded:
 class CompiledKernel:
     """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
 
-    work: compiler.Work
+    work: Work
     packing: Packing
     described: bool = False
     """Whether the arguments travel as those of a C++ kernel."""
@@ -399,12 +399,14 @@ def _compiled(
                 _warn_of_changes(kernel, variant)
             check_arrays(function, known)
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
-            target = compiler.Target(architecture, isinstance(stream, CpuStream))
+            target = Target(architecture, isinstance(stream, CpuStream))
             options = replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
             interop = kernel.options.interop
-            job = compiler.Job(function, known, True, target, options, interop, kernel.options.link)
+            job = Job(function, known, True, target, options, interop, kernel.options.link)
             described = interop and not target.on_cpu
             pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(job.known))
+            from cuda_device import compiler
+
             variant = CompiledKernel(compiler.run(job), pack, described)
             variant.nvtx |= kernel.options.nvtx
             kernel.variants[key] = variant
@@ -533,7 +535,7 @@ def _start_on_cpu(
         detector.finish()
 
 
-def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
+def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
     if not work.job.options.races:
         return None
     from cuda_device.runtime.races import RaceDetector, regions
@@ -668,6 +670,8 @@ def _loaded(variant: CompiledKernel, stream: GpuStream) -> Loaded:
     except Exception:
         if not variant.work.cached:
             raise
+        from cuda_device import compiler
+
         variant.work = compiler.run(variant.work.job, afresh=True)
         for learnt in ("reports", "places", "current"):
             vars(variant).pop(learnt, None)
