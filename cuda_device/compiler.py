@@ -129,7 +129,7 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
 def _optimised(work: Work) -> LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
-    _check_intrinsics(work)
+    _check_declared(work)
     module = nvptx.parse(work["llvm"].text)
     nvptx.link_libdevice(module, work["llvm"].library)
     nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
@@ -144,23 +144,37 @@ def _ptx(work: Work) -> nvptx.Ptx:
     return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
 
 
-def _check_intrinsics(work: Work) -> None:
-    """Raises `CompileError` if the program has declared an intrinsic that LLVM cannot compile."""
+def _check_declared(work: Work) -> None:
+    """Raises `CompileError` if the program has declared what LLVM cannot compile, or what libdevice has not."""
     from cuda_device.device.machine_functions import INTRINSICS
     from cuda_device.ir import ops
 
     for op in (op for function in work["device"].functions for op in function.ops()):
-        name = str(op.attributes["instruction"]) if op.code in (ops.MACHINE, ops.PTX) else ""
-        if name.startswith("llvm.") and name not in INTRINSICS:
+        name = str(op.attributes.get("instruction", op.attributes.get("symbol", "")))
+        if not name.startswith(("llvm.", "__nv_")) or name in INTRINSICS:
+            continue
+        declared = re.search(rf"(?m)^declare (.*?(\w+) @{re.escape(name)}\(([^()]*)\))", work["llvm"].text)
+        if declared is None:
+            continue
+        if op.code in (ops.MACHINE, ops.PTX):
             from cuda_device.codegen.gpu import intrinsics
 
-            declared = re.search(rf"(?m)^declare (.* @{re.escape(name)}\([^()]*\))", work["llvm"].text)
-            if declared and (reason := intrinsics.refusal(declared[1], work.job.target.architecture)):
-                raise CompileError(
-                    f"there is no intrinsic {name} for this call: {reason}",
-                    op.location,
-                    "compare its declaration with LLVM's documentation of its intrinsics",
-                )
+            what, where = "intrinsic", "LLVM's documentation of its intrinsics"
+            reason = intrinsics.refusal(declared[1], work.job.target.architecture)
+        else:
+            from cuda_device.codegen.gpu import libdevice
+
+            what, where = "function of libdevice", "NVIDIA's libdevice User's Guide"
+            found = libdevice.types_of(name)
+            given = (declared[2], *filter(None, declared[3].split(", ")))
+            reason = "there is none of this name" if found is None else f"its types are {', '.join(found)}"
+            reason *= found != given
+        if reason:
+            raise CompileError(
+                f"there is no {what} {name} for this call: {reason}",
+                op.location,
+                f"compare its declaration with {where}",
+            )
 
 
 def _cubin(work: Work) -> cubin.Cubin:
@@ -236,6 +250,7 @@ def _object(work: Work) -> bytes:
 def _ltoir(work: Work) -> bytes:
     from cuda_device.codegen import cpp_signatures, ltoir
 
+    _check_declared(work)
     functions = cpp_signatures.prototypes(work["typed"], work.job.by_address)
     return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options, functions)
 

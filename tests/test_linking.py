@@ -1,5 +1,6 @@
 """Python and CUDA C++ linked to one: what each defines, the other calls. No GPU is needed to link; `tests/gpu` runs it."""
 
+import math
 import os
 import re
 import subprocess
@@ -314,10 +315,65 @@ def test_stubs_that_say_too_little(stub, match):
 
 
 def test_a_symbol_is_a_name():
-    for symbol in ("a b", "Größe", "__nv_sinf", "WARP_SZ"):
+    for symbol in ("a b", "Größe", "WARP_SZ"):
         with pytest.raises(TypeError, match="cannot be the symbol"):
             device.extern(symbol=symbol)(text_hint)
     assert device.extern(symbol="_Z4normff$1")(text_hint).symbol == "_Z4normff$1"
+
+
+@device.extern(symbol="__nv_normcdff")
+def normcdf(x: device.float32) -> device.float32:
+    return device.float32(0.5 * math.erfc(-x * math.sqrt(0.5)))
+
+
+@device.extern(symbol="__nv_frexp")
+def frexp(x: device.float64, exponent: device.pointer(device.int32)) -> device.float64: ...
+
+
+@device.kernel
+def of_libdevice(x):
+    x[0] = normcdf(x[0])
+
+
+def test_functions_of_libdevice(stream):
+    x = stream.array(np.float32([1]))
+    stream.launch(of_libdevice, x, grid=1, block=1)
+    np.testing.assert_allclose(stream.numpy(x), [0.84134475], rtol=1e-5)
+
+    @device.kernel
+    def kernel(x, e):
+        x[0] = frexp(x[0], e.pointer(0))
+
+    floats, ints = device.ArrayType(device.float64, 1), device.ArrayType(device.int32, 1)
+    for output in ("ptx", "ltoir"):
+        assert device.compile(kernel, floats, ints, output=output).code
+    assert "call" not in str(device.compile(kernel, floats, ints, output="ptx"))
+
+
+@pytest.mark.parametrize("output", ["cubin", "ltoir"])
+@pytest.mark.parametrize(
+    ("symbol", "result", "reason"),
+    [
+        ("__nv_no_such", device.float32, "there is none of this name"),
+        ("__nv_sin", device.float32, "its types are double, double"),
+        ("__nv_sinf", device.float64, "its types are float, float"),
+    ],
+)
+def test_libdevice_has_no_such_function(symbol, result, reason, output):
+    def declared(x): ...
+
+    declared.__annotations__ = {"x": device.float32, "return": result}
+    declared = device.extern(symbol=symbol)(declared)
+
+    @device.kernel
+    def kernel(x):
+        x[0] = device.float32(declared(x[0]))
+
+    with pytest.raises(
+        device.CompileError, match=f"no function of libdevice {symbol} for this call: {reason}"
+    ) as caught:
+        device.compile(kernel, device.ArrayType(device.float32, 1), output=output)
+    assert caught.value.location.file == __file__ and "libdevice User's Guide" in caught.value.help
 
 
 def test_a_declaration_runs_its_body_on_the_host():

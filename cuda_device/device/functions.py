@@ -489,8 +489,8 @@ def kernel(
 # C++: on the host, and on the CPU stream. A body that is only `...` says that there is none.
 
 
-# libdevice's names are LLVM's to know, and these two are PTX's.
-_SYMBOL = re.compile(r"(?!__nv_|WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
+# These two are PTX's.
+_SYMBOL = re.compile(r"(?!WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
 
 
 class Extern(DecoratedFunction):
@@ -605,7 +605,8 @@ def extern(
 
     `symbol` is its name for the linker, by default the name of the stub (`extern "C"`). `link` is the code that defines it,
     which is linked to every kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a
-    C++ file, `cuda_source(…)`, a result of `device.compile`, or several of these. `cpp="ns::norm<float>"` names a function in
+    C++ file, `cuda_source(…)`, a result of `device.compile`, or several of these. A function of libdevice, such as
+    `symbol="__nv_sinf"`, needs no `link`. `cpp="ns::norm<float>"` names a function in
     C++ source that is not `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints
     select one. Structs have the names of their classes in C++, which checks their layouts. The stub's body replaces the
     function on the host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as

@@ -545,6 +545,8 @@ def extern(to: FunctionWriter, op: Op) -> None:
     assert source is not None
     kind, symbol = result(to, source), op.attributes["symbol"]
     to.module.declared.add(f"{kind} @{symbol}({', '.join(types)}) nobuiltin")
+    if str(symbol).startswith("__nv_"):
+        to.module.library.add(str(symbol))
     call = f"call {kind} @{symbol}({', '.join(arguments)}) nobuiltin convergent"
     if into is not None:
         form = words(source)

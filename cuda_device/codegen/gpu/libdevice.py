@@ -164,6 +164,16 @@ def extract(names: Iterable[str]) -> Extract:
     return library().extract(names)
 
 
+def types_of(name: str) -> tuple[str, ...] | None:
+    """What LLVM calls the types of a function's result and parameters; None for what libdevice lacks."""
+    try:
+        text = extract((name,)).text
+    except CompilerBug:
+        return None
+    head = re.search(rf"(?m)^define .*?(\w+) @{name}\((.*?)\)", text)
+    return (head[1], *(each.split()[0] for each in head[2].split(", ") if each)) if head else None
+
+
 def content_hash() -> str:
     """A hash of this machine's libdevice, for cache keys."""
     return library().content_hash()
