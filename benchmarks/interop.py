@@ -216,7 +216,10 @@ def programs(row: Row, target: str) -> dict[str, bytes]:
     ltoir = linking.read([device.compile(ours, *row.types, target=target, output="ltoir")], architecture)
     whole = f"{row.cpp_types}\n{function}{kernel_text(row)}"
     ptx = compiled(head + kernel_text(row), "PTX").rstrip(b"\0").decode()
-    linked = linking.read([device.compile(ours, *row.types, target=target, output="ptx")], architecture)
+    as_ptx, as_cubin = (
+        linking.read([device.compile(ours, *row.types, target=target, output=each)], architecture)
+        for each in ("ptx", "cubin")
+    )
     source = device.cuda_source(f"{row.cpp_types}\n{function}")
     return {
         "C++, C++": nvrtc.compile_code(whole, target, "CUBIN", include),
@@ -226,7 +229,8 @@ def programs(row: Row, target: str) -> dict[str, bytes]:
         "C++, Python LTO-IR": cubin.assemble(assemblers.optimised((theirs, *ltoir), architecture), architecture).code,
         "Python, C++ PTX": linked_to(row.kernel, compiled(function, "PTX"), stub()),
         "Python, C++ cubin": linked_to(row.kernel, compiled(function, "CUBIN"), stub()),
-        "C++, Python PTX": cubin.assemble(ptx, architecture, linked).code,
+        "C++, Python PTX": cubin.assemble(ptx, architecture, as_ptx).code,
+        "C++, Python cubin": cubin.assemble(ptx, architecture, as_cubin).code,
     }
 
 

