@@ -3,13 +3,13 @@
     python benchmarks/start.py [--count 5] [--at-once 64]
 
 Each program (`starts/`) begins with NumPy imported and a CUDA context, and ends its first launch with the result on the host; a
-second specialisation follows, of float64. Those of CuPy (RawKernel, by NVRTC), numba-cuda and Triton do the same beside
-ours where there is a GPU. They take turns, and each row is the median of its processes. `cold` is with an empty cache on disk,
-NVIDIA's own switched off; `warm` is with one that holds both; `saved` loads a kernel that was compiled ahead of time. Where there
-is no GPU, the tests' stand-in for the driver takes part in all but running the kernel. The parts of the first launch and of the
-next one stand behind: the compiler's stages with the modules that they import (`cubin` is the assembler's), loading, and what is
-left for the launch itself; `apart` has the imports of the compiler in a part of their own. At last so many processes start at once
-on an empty cache.
+second specialisation follows, of float64. Those of CuPy (RawKernel, by NVRTC), numba-cuda and Triton do the same beside ours
+where there is a GPU. They take turns, and each row is the median of its processes. `cold` is with an empty cache on disk,
+NVIDIA's own switched off; `warm` is with one that holds both; `saved` loads a kernel that was compiled ahead of time. Where
+there is no GPU, the tests' stand-in for the driver takes part in all but running the kernel. The parts of the first launch and
+of the next one stand behind: the compiler's stages with the modules that they import (`cubin` is the assembler's), loading, and
+what is left for the launch itself; `apart` has the imports of the compiler in a part of their own. At last so many processes
+start at once on an empty cache.
 """
 
 from __future__ import annotations
