@@ -38,7 +38,7 @@ from cuda_device.lazy_dataclasses import dataclass
 if TYPE_CHECKING:
     from cuda_device.codegen.cpu import machine_code
     from cuda_device.codegen.emit import to_llvm
-    from cuda_device.codegen.gpu import cubin, nvptx
+    from cuda_device.codegen.gpu import elf, nvptx
     from cuda_device.codegen.llvm import LlvmModule
     from cuda_device.ir.nodes import Function, Module
 
@@ -177,7 +177,7 @@ def _check_declared(work: Work) -> None:
             )
 
 
-def _cubin(work: Work) -> cubin.Cubin:
+def _cubin(work: Work) -> elf.Cubin:
     from cuda_device.codegen.gpu import cubin
 
     job = work.job
@@ -196,7 +196,7 @@ def _cubin(work: Work) -> cubin.Cubin:
         raise
 
 
-def _optimised_with_links(work: Work) -> cubin.Cubin:
+def _optimised_with_links(work: Work) -> elf.Cubin:
     """A kernel that is LTO-IR itself and is optimised with the LTO-IR that it calls, as one program without calls."""
     from cuda_device.codegen import ltoir
     from cuda_device.codegen.gpu import assemblers, cubin, peephole

@@ -11,7 +11,7 @@ import numpy as np
 import test_interop_abi as abi
 
 import cuda_device as device
-from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.codegen.gpu import cubin, elf, linking
 from cuda_device.types.architectures import parse
 
 # None has no value to tell, and arrays have tests of their own.
@@ -48,7 +48,7 @@ def python_functions(target: str = cuda_cpp.TARGET, output: str = "ptx"):
 
 
 @functools.cache
-def cpp_calls_python(target: str = cuda_cpp.TARGET) -> cubin.Cubin:
+def cpp_calls_python(target: str = cuda_cpp.TARGET) -> elf.Cubin:
     """A cubin with `k0`, `k1`, …"""
     inputs = linking.read(python_functions(target), parse(target))
     return cubin.assemble(cpp_ptx().decode(), parse(target), inputs=inputs)

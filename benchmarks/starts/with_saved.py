@@ -30,7 +30,7 @@ def save() -> None:
         if i < len(y):
             y[i] = a * x[i] + y[i]
 
-    major, minor = driver.properties(device.default_stream().ordinal).capability
+    major, minor = driver.properties(0).capability
     floats = device.ArrayType(device.float32, 1)
     device.compile(saxpy, device.float32, floats, floats, target=f"sm_{major}{minor}").save(SAVED)
 

@@ -16,7 +16,7 @@ from ptx_machine import gpu
 
 from cuda_device import compiler
 from cuda_device.codegen import ltoir
-from cuda_device.codegen.gpu import cubin
+from cuda_device.codegen.gpu import cubin, elf
 from cuda_device.compiler import Stage, Work
 
 
@@ -44,10 +44,10 @@ def by_libnvvm() -> Iterator[None]:
         yield
 
 
-def _linked(work: Work) -> cubin.Cubin:
+def _linked(work: Work) -> elf.Cubin:
     """PTX of the kernel's LTO-IR."""
     architecture, options = work.job.target.architecture, work.job.options
-    return cubin.Cubin(
+    return elf.Cubin(
         ptx_of(ltoir.make(work["llvm"], architecture, options, {}), architecture.name).encode(), "nvJitLink"
     )
 

@@ -15,7 +15,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.cache import disk
-from cuda_device.cache.programs import Kept, ProgramSummary
+from cuda_device.cache.programs import Kept
+from cuda_device.cache.summaries import ProgramSummary
 from cuda_device.codegen.cpu.processor import LOCK, identity, vector_library
 from cuda_device.codegen.cpu.records import CREW, EXPORTS, RUN, SUPPORT, TRACE
 from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols

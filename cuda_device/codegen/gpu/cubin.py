@@ -18,7 +18,8 @@ from __future__ import annotations
 import os
 import re
 
-from cuda_device.cache.programs import Kept, ProgramSummary
+from cuda_device.cache.programs import Kept
+from cuda_device.cache.summaries import ProgramSummary
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,

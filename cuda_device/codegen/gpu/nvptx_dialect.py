@@ -10,7 +10,6 @@ from cuda_device.codegen.emit.dialect import (
     PAIR,
     Dialect,
     Meeting,
-    Status,
     Update,
     Wide,
     shared_arrays,
@@ -18,6 +17,7 @@ from cuda_device.codegen.emit.dialect import (
 )
 from cuda_device.codegen.gpu import report_text
 from cuda_device.device.functions import DEFAULTS, Options
+from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import OpDef, Order, Scope
