@@ -687,7 +687,8 @@ def compile(
         else:
             source = f = generated(f, globals)
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
-    output = output or ("object" if target == HOST else "cubin")
+    if output is None:
+        output = "object" if target == HOST else "cubin"
     if output not in outputs:
         raise ValueError(
             f"output={output!r} is not available for target={target!r}: choose one of {', '.join(outputs)}"
