@@ -64,6 +64,7 @@ def _typed(work: Work) -> Module:
         interop=job.interop,
         on_cpu=job.target.on_cpu,
         debug=job.options.debug,
+        wide=job.options.wide,
     )
     return module
 

@@ -335,7 +335,9 @@ def _decorated(function: FunctionType, signature: Any, device: bool, options: di
     if bounds := options.get("launch_bounds"):
         threads, *blocks = bounds if isinstance(bounds, tuple) else (bounds,)
         ours |= {"max_threads": threads} | ({"min_blocks": blocks[0]} if blocks else {})
-    return Dispatcher(make_kernel(**ours)(function), _scalars(signature))
+    made = make_kernel(**ours)(function)
+    made.options = replace(made.options, build=replace(made.options.build, wide=True))
+    return Dispatcher(made, _scalars(signature))
 
 
 def _scalars(signature: Any) -> list[type | None]:

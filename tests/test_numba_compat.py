@@ -714,3 +714,77 @@ def test_functions_of_libdevice(stream):
     assert (narrow != np.stack([np.sin(x), x**3, gamma], 1)).any(0).all()
     i = np.arange(32)
     assert (whole == np.stack([exponent, abs(i - 7) + 5, [64 - int(k).bit_length() for k in i + 1]], 1)).all()
+
+
+# Numbers of 64 bits
+
+
+@cuda.jit(device=True)
+def pairs(n):
+    for i in range(n):
+        yield i, 0.5
+
+
+@cuda.jit
+def wide(whole, real, u8, i32, f32, i64, u64):
+    a, s, t = 1, 0, 0.0
+    for i in range(100000):
+        a = a * 2 if i < 40 else a
+        s += i * i
+        t += f32[0]
+    whole[0], whole[1], whole[2], whole[3] = a, s, u8[0] + u8[1], i32[0] + i32[0]
+    whole[4], whole[5], whole[6] = cuda.popc(-1), cuda.clz(1), cuda.clz(i32[0])
+    whole[7], whole[8] = int(1e12 * i32[1]), round(1e12 * i32[1])
+    whole[9] = 5000000000 if i32[0] > 0 else 7
+    whole[10] = sum((i32[0], i32[0], i32[0]))
+    for k, half in pairs(3):
+        whole[11] += k + (1 << 40) + half
+    real[0], real[1], real[2], real[3] = i32[1] / 3, math.sqrt(i32[1]), np.sqrt(i32[1]), t
+    real[4], real[5], real[6] = i64[0] + u64[0], f32[0] * 0.1, 0.1 if i32[0] else f32[0]
+    real[7], real[8] = max(f32[0], 0.3), divmod(i32[1], 2)[0]
+    real[9], real[10] = math.floor(f32[0] * 1e12), complex(f32[0], 0.1).imag
+    real[11] = f32[0] == 0.1
+
+
+def test_numbers_of_python_have_64_bits(stream):
+    u8, i32, f32 = np.array([200, 201], np.uint8), np.array([2**30, 2], np.int32), np.array([0.1], np.float32)
+    i64, u64 = np.array([-5]), np.array([7], np.uint64)
+    whole, real = np.zeros(12, np.int64), np.zeros(12)
+    wide[1, 1, stream.stream](whole, real, u8, i32, f32, i64, u64)
+    squares = sum(i * i for i in range(100000))
+    expected = [1 << 40, squares, 401, 1 << 31, 64, 63, 1, 2 * 10**12, 2 * 10**12, 5 * 10**9, 3 << 30, 3 + (3 << 40)]
+    assert whole.tolist() == expected
+    tenth = float(f32[0])
+    total = np.cumsum(np.full(100000, tenth))[-1]
+    floats = [2 / 3, math.sqrt(2), math.sqrt(2), total, 2, tenth * 0.1, 0.1, 0.3, 1, math.floor(tenth * 1e12), 0.1, 0]
+    assert real.tolist() == pytest.approx(floats, rel=1e-15)
+
+
+# What numba's typing says of an operator on two arrays' elements: its name, with i, u, f, c for int, uint, float, complex.
+KINDS = "i1 u1 i4 u4 i8 u8 f4 f8 c8".split()
+OPERATORS = {
+    "+": """i8 i8 i8 i8 i8 i8 f4 f8 c8  i8 u8 i8 u8 i8 u8 f4 f8 c8  i8 i8 i8 i8 i8 i8 f8 f8 c16  i8 u8 i8 u8 i8 u8 f8 f8 c16
+        i8 i8 i8 i8 i8 i8 f8 f8 c16  i8 u8 i8 u8 i8 u8 f8 f8 c16  f4 f4 f8 f8 f8 f8 f4 f8 c8  f8 f8 f8 f8 f8 f8 f8 f8 c16
+        c8 c8 c16 c16 c16 c16 c8 c16 c8""",
+    "/": """f8 f8 f8 f8 f8 f8 f4 f8 c8  f8 f8 f8 f8 f8 f8 f4 f8 c8  f8 f8 f8 f8 f8 f8 f8 f8 c16  f8 f8 f8 f8 f8 f8 f8 f8 c16
+        f8 f8 f8 f8 f8 f8 f8 f8 c16  f8 f8 f8 f8 f8 f8 f8 f8 c16  f4 f4 f8 f8 f8 f8 f4 f8 c8  f8 f8 f8 f8 f8 f8 f8 f8 c16
+        c8 c8 c16 c16 c16 c16 c8 c16 c8""",
+    "**": """i8 i8 i8 i8 i8 i8 f4 f8 c8  i8 u8 i8 u8 i8 u8 f4 f8 c8  i8 i8 i8 i8 i8 i8 f8 f8 c16  i8 u8 i8 u8 i8 u8 f8 f8 c16
+        i8 i8 i8 i8 i8 i8 f8 f8 c16  i8 u8 i8 u8 i8 u8 f8 f8 c16  f4 f4 f4 f4 f4 f4 f4 f8 c8  f8 f8 f8 f8 f8 f8 f8 f8 c16
+        c8 c8 c8 c8 c8 c8 c8 c16 c8""",
+}
+
+
+@pytest.mark.parametrize("sign", OPERATORS)
+def test_operators_have_the_types_of_numba(sign):
+    expected = iter(OPERATORS[sign].split())
+    lines = [
+        f"    out[{i}] = ({a}[0] {sign} {b}[0]).dtype == '{next(expected)}'\n"
+        for i, (a, b) in enumerate((a, b) for a in KINDS for b in KINDS)
+    ]
+    source = f"def kernel(out, {', '.join(KINDS)}):\n{''.join(lines)}"
+    names: dict = {"__name__": __name__}
+    exec(source, names)
+    out = np.zeros(len(lines), np.bool_)
+    cuda.jit(names["kernel"])[1, 1, cpu_stream()](out, *(np.ones(1, kind) for kind in KINDS))
+    assert out.all()

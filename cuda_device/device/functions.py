@@ -55,7 +55,8 @@ class Options:
     the choice to the assembler, or for the stack to the launch. `cluster` is the number of blocks of a cluster along each axis;
     if it is None, each launch chooses it. `races` adds race detection to code for the CPU; the stream sets it. With
     `launch_facts`, the code relies on facts that launches check (`runtime/launch/launcher`): every array is small, and no array
-    that the kernel writes shares memory with another.
+    that the kernel writes shares memory with another. `wide` gives Python's
+    numbers 64 bits, and numba's types to what is computed with them (`infer/wide`).
     """
 
     level: int = 3
@@ -71,6 +72,7 @@ class Options:
     cluster: tuple[int, int, int] | None = None
     races: bool = False
     launch_facts: bool = False
+    wide: bool = False
 
     def is_checked(self, on_cpu: bool) -> bool:
         """Whether code for a CPU or a GPU is checked."""

@@ -14,7 +14,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
-from cuda_device.infer import closures, composites, hosted, objects, precision, references
+from cuda_device.infer import closures, composites, hosted, objects, precision, references, wide
 from cuda_device.infer.block_versions import WIDENING_DELAY, BlockVersion, CallContext, EdgeKey
 from cuda_device.infer.frame import (
     Cell,
@@ -37,6 +37,7 @@ from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.library import standard
 from cuda_device.library.table import BY_NAME, NAMES
 from cuda_device.types.known import (
     FAILED,
@@ -89,6 +90,8 @@ class Body:
         self.interop = interop
         checked = program.checked and source.__module__ not in NAMES
         self.python = read(source.__code__, variant.reading, companions=checked, debug=program.debug)
+        module = source.__module__
+        self.wide = program.wide and (module == standard.__name__ or not module.startswith("cuda_device."))
         self.goes_on = bool(variant.reading)
         self.code, self.where = variant.code, variant.where
         names = self.code.captured if self.code is not None else ()
@@ -172,6 +175,8 @@ class Body:
             return
         if len(incoming) > 1:
             incoming = objects.join_identities(incoming, version.key, len(version.source.params))
+            if self.wide:
+                incoming = wide.joined(incoming)
         states = incoming[0] if len(incoming) == 1 else [join_all(column) for column in zip(*incoming, strict=True)]
         if not version.is_new:
             pairs = zip(version.states, states, strict=True)
@@ -253,7 +258,11 @@ class Body:
             return
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
             operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
+        if self.wide:
+            operands = wide.operands(frame, op, operands)
         results = RULES[op.code](frame, op, operands)
+        if self.wide:
+            results = [wide.result(frame, cell) for cell in results]
         if op.code in _READING:
             version.fresh.update(op.results)
         else:
@@ -364,6 +373,8 @@ class Body:
                     version.end.location,
                     "write the result to an array",
                 )
+            if self.wide and isinstance(result, Known) and isinstance(known, Known) and result != known:
+                result, known = wide.wide(result), wide.wide(known)  # noqa: PLW2901
             joined = join(result, known)
             if not isinstance(joined, (Known, Undefined)):
                 assert isinstance(result, Known) and isinstance(known, Known)

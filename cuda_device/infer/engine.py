@@ -144,12 +144,13 @@ def run(
     interop: bool = False,
     on_cpu: bool = False,
     debug: bool = False,
+    wide: bool = False,
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and what it depends on beside them.
 
     The main function of an `interop` module has a prototype. No target is the host.
     """
-    program = Inference(target, checked, on_cpu, debug)
+    program = Inference(target, checked, on_cpu, debug, wide)
     main = program.specialise(source, tuple(arguments))
     main.kernel, main.interop = kernel, interop
     program.infer(main)
@@ -176,9 +177,14 @@ class Inference(Program):
     """The inference of a whole program: its specialisations."""
 
     def __init__(
-        self, target: SMSelector | None, checked: bool = False, on_cpu: bool = False, debug: bool = False
+        self,
+        target: SMSelector | None,
+        checked: bool = False,
+        on_cpu: bool = False,
+        debug: bool = False,
+        wide: bool = False,
     ) -> None:
-        super().__init__(target, find, checked, on_cpu, debug)
+        super().__init__(target, find, checked, on_cpu, debug, wide)
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}

@@ -174,9 +174,16 @@ class Program:
     """
 
     def __init__(
-        self, target: Any, row: Callable[[object], Intrinsic | None], checked: bool, on_cpu: bool, debug: bool
+        self,
+        target: Any,
+        row: Callable[[object], Intrinsic | None],
+        checked: bool,
+        on_cpu: bool,
+        debug: bool,
+        wide: bool = False,
     ) -> None:
         self.target, self.row, self.checked, self.on_cpu, self.debug = target, row, checked, on_cpu, debug
+        self.wide = wide
         self.adopted: set[Value] = set()
         """Parameters of blocks that took their type from what a constant int of Python has met there."""
         self.given: set[Value] = set()

@@ -376,6 +376,11 @@ def round_to(x: Any, digits: Any) -> Any:
     return entities.float_round(scaled) / scale if math.isfinite(scaled) else x
 
 
+def round_to_int64(x: Any) -> Any:
+    """`round(x)` of a float, where Python's integers have 64 bits."""
+    return np.int64(entities.float_round(x))
+
+
 _POWERS_32 = (64, 64, 32, 16, 8, 4, 2, 1)
 _POWERS_64 = (512, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
 

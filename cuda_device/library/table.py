@@ -67,7 +67,7 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
 
 
 _MODULES = (complex_functions, copying, grid_barrier, groups, numbers, prelude, standard)
-NAMES = frozenset(module.__name__ for module in _MODULES)
+NAMES = frozenset(module.__name__ for module in _MODULES) | {"cuda_device.numba_compat", "cuda_device.numba_random"}
 """The names of these modules: in their functions, messages tell where the user called them."""
 REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS
 """By a function of Python, the one that device code runs instead."""

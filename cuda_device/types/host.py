@@ -157,6 +157,16 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
     return dtype
 
 
+def number_of_numba(spelling: Any) -> type[np.generic] | None:
+    """NumPy's scalar for a number type of numba; None for anything else."""
+    if type(spelling).__module__.partition(".")[0] not in _NUMBAS:
+        return None
+    try:
+        return dtype_of(spelling).type
+    except TypeError:
+        return None
+
+
 def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> model.Number:
     """The element type of DLPack's `DLDataType{code, bits, lanes}`. Raises `TypeError` for one that is not in the table."""
     row = _BY_DLPACK.get((code, bits))
