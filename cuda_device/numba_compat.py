@@ -413,6 +413,8 @@ class Dispatcher:
     def _prepared(self, argument: Any, stream: Stream) -> Any:
         for extension in self.extensions:
             _, argument = extension.prepare_args(None, argument, stream=stream, retr=[])
+        if isinstance(argument, np.void):
+            return np.asarray(argument)  # the same memory
         if isinstance(argument, In):
             return argument.value if isinstance(argument, InOut) else to_device(argument.value, stream)
         return argument

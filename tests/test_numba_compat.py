@@ -760,6 +760,47 @@ def test_numbers_of_python_have_64_bits(stream):
     assert real.tolist() == pytest.approx(floats, rel=1e-15)
 
 
+# Records are references
+
+
+@cuda.jit(device=True)
+def add_to_member(e, v):
+    e.b += v
+
+
+@cuda.jit
+def write_records(r, one, out):
+    e = r[0]
+    e.a = 7
+    f = e
+    f.b = 3
+    add_to_member(f, 2)
+    add_to_member(r[1], 2)
+    r[2] = e
+    e.a = 8
+    part = r[0].inner
+    part.x = 6
+    for q in r:
+        q.c = 1 + q.b
+    g = r[0] if out[1] else r[1]
+    g.a = 42
+    one.a = 5
+    one.j[0, 1] = 4
+    one[1] = 9
+    out[0] = one[1] + e[1]
+
+
+def test_a_record_in_a_variable_is_a_reference(stream):
+    inner = np.dtype([("x", np.float32)])
+    r = np.zeros(3, [("a", np.float64), ("b", np.int32), ("c", np.int32), ("inner", inner)])
+    one = np.zeros(1, [("a", np.float64), ("b", np.int32), ("j", np.float32, (2, 2))])
+    out = np.zeros(2)
+    write_records[1, 1, stream.stream](r, one[0], out)
+    assert r.tolist() == [(8, 5, 6, (6,)), (42, 2, 3, (0,)), (7, 5, 6, (0,))]
+    assert one["a"] == 5 and one["b"] == 9 and one["j"].tolist() == [[[0, 4], [0, 0]]]
+    assert out[0] == 14
+
+
 # What numba's typing says of an operator on two arrays' elements: its name, with i, u, f, c for int, uint, float, complex.
 KINDS = "i1 u1 i4 u4 i8 u8 f4 f8 c8".split()
 OPERATORS = {

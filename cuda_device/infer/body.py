@@ -69,6 +69,8 @@ _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 """Operations that take a variable also if it has no value."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 """Operations whose first operand stays a reference: in a method, they act on the struct that `self` refers to."""
+_PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
+"""Operations that pass on a reference to a record, where those are references (`wide`)."""
 # Beyond so many block versions a function is refused rather than compiled for ever.
 _VERSIONS = 20_000
 
@@ -90,7 +92,7 @@ class Body:
         self.interop = interop
         checked = program.checked and source.__module__ not in NAMES
         self.python = read(source.__code__, variant.reading, companions=checked, debug=program.debug)
-        module = source.__module__
+        module = source.__module__ or ""
         self.wide = program.wide and (module == standard.__name__ or not module.startswith("cuda_device."))
         self.goes_on = bool(variant.reading)
         self.code, self.where = variant.code, variant.where
@@ -220,7 +222,7 @@ class Body:
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.changed, version.fresh = set(), set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
-        frame.site, frame.where = version.key, self.where
+        frame.site, frame.where, frame.wide = version.key, self.where, self.wide
         cells: dict[Value, Cell | Pending] = {}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
@@ -232,6 +234,8 @@ class Body:
                 (param, composites.named(frame, cell)) for param, cell in cells.items() if isinstance(cell, Cell)
             )
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
+            if self.wide and self.kernel:
+                cells.update((p, wide.argument(frame, cell)) for p, cell in cells.items() if isinstance(cell, Cell))
             objects.find_arguments(frame, self.objects, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, version.states[count:], strict=False):
             frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
@@ -320,7 +324,9 @@ class Body:
             known = cell if isinstance(cell, Cell) else closures.settle(cell, value.hint)
             if isinstance(known.known.type, Static):
                 known = hosted.as_value(frame, known)
-            elif isinstance(known.known.type, Ref) and not (number == 0 and op.code in _OF_OWNERS):
+            elif isinstance(known.known.type, Ref) and not (
+                (number == 0 and op.code in _OF_OWNERS) or (self.wide and op.code in _PASSING_ON)
+            ):
                 known = references.value_of(frame, known)
             operands.append(known)
         return operands

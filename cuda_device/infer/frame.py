@@ -301,6 +301,8 @@ class Frame:
         """The same where a loop ends, by the condition that there is a next item."""
         self.left: Mapping[Identity, Cell] = {}
         """What the last step of a generator made of objects if it gave no value."""
+        self.wide = False
+        """Whether numbers and records are those of numba here."""
         self.where: Location | None = None
         """In a function of ours, where the user called it, if that is known."""
         self.site: tuple[object, ...] = ()

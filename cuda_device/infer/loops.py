@@ -35,7 +35,6 @@ from cuda_device.types.known import (
     tuple_of,
 )
 from cuda_device.types.known import part as part_of
-from cuda_device.types.layout import has_identity
 
 # One step of a `for`
 #
@@ -249,7 +248,7 @@ def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
     if (
         isinstance(array.known.type, model.Array)
         and array.known.type.ndim == 1
-        and has_identity(array.known.type.dtype)
+        and references.are_referred_to(frame, array.known.type.dtype)
     ):
         item = references.element(frame, array, [frame.materialise(index, model.INDEX)], behind=True)
     else:

@@ -74,7 +74,7 @@ def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
     part = member(frame, owner, struct, index)
     if isinstance(struct.fields[index].type, Subarray):
         return view(frame, part)
-    return part if has_identity(struct.fields[index].type) else load(frame, part)
+    return part if are_referred_to(frame, struct.fields[index].type) else load(frame, part)
 
 
 def read_item(frame: Frame, owner: Cell, items: Tuple, index: int) -> Cell:
@@ -147,6 +147,16 @@ def value_of(frame: Frame, cell: Cell) -> Cell:
         cell = load(frame, cell)
         cell.place = None
     return cell
+
+
+def is_record(type: Type) -> bool:
+    """Whether a type is that of an element of a structured NumPy array."""
+    return isinstance(type, Struct) and type.host is None
+
+
+def are_referred_to(frame: Frame, type: Type) -> bool:
+    """Whether values of a type are reached by references alone: what has identity, and records where numba's rules hold."""
+    return has_identity(type) or (frame.wide and is_record(type))
 
 
 def check_result(function: str, type: Type) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device import numeric
+from cuda_device.infer import references
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.joins import fit
 from cuda_device.ir import ops
@@ -70,6 +71,13 @@ def result(frame: Frame, cell: Cell) -> Cell:
     if cell.value is None or not isinstance(number, model.Number) or number not in _WIDE:
         return cell
     return _as(frame, cell, _WIDE[number])
+
+
+def argument(frame: Frame, cell: Cell) -> Cell:
+    """An argument of a kernel: one record of the host comes as an array without axes, and is a reference to it."""
+    array = cell.known.type
+    is_one = isinstance(array, model.Array) and array.ndim == 0 and references.is_record(array.dtype)
+    return references.element(frame, cell, ()) if is_one else cell
 
 
 def operands(frame: Frame, op: Op, cells: list[Cell]) -> list[Cell]:
@@ -143,6 +151,8 @@ def _of_call(frame: Frame, cells: list[Cell]) -> list[Cell]:
     value: Any = function.known.value
     if not isinstance(function.known.type, model.Static):
         return cells
+    if find(value) is not None or isinstance(value, type):
+        arguments = [references.value_of(frame, cell) for cell in arguments]
     if (number := host.number_of_numba(value)) is not None:
         return [frame.literal(number), *arguments]
     if any(value is each for each in _OF_BITS):
@@ -150,7 +160,7 @@ def _of_call(frame: Frame, cells: list[Cell]) -> list[Cell]:
     row = find(value)
     of_numbers = value is complex or isinstance(value, np.ufunc) or entry(numbers.REPLACEMENTS, value) is not None
     if not (of_numbers or (row is not None and row.folds)) or not _are_numbers(arguments):
-        return cells
+        return [function, *arguments]
     arguments = [Cell(wide(cell.known)) if cell.known.constant else cell for cell in arguments]
     if len(arguments) == 1 and value in _INSTEAD and _number(arguments[0]).is_float == (value is not float):
         function = frame.literal(_INSTEAD[value])
@@ -159,8 +169,8 @@ def _of_call(frame: Frame, cells: list[Cell]) -> list[Cell]:
     elif value is complex:
         function = frame.literal(host.host_type_of(to_complex(_common(arguments))))
     elif value in (min, max):
-        type = _common(arguments)
-        arguments = [_as(frame, cell, type) for cell in arguments]
+        common = _common(arguments)
+        arguments = [_as(frame, cell, common) for cell in arguments]
     elif _takes_floats(value):
         arguments = [_as(frame, cell, model.FLOAT64) if model.is_index(_number(cell)) else cell for cell in arguments]
     return [function, *arguments]

@@ -393,7 +393,7 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
         return of_each(frame, owner, array, str(parts[0].known.value))
     if is_partial(array, parts):
         return select(frame, owner, array, parts)
-    if has_identity(array.dtype):
+    if references.are_referred_to(frame, array.dtype):
         return references.element(frame, owner, indexing.values_of(frame, parts))
     element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
     if not isinstance(array.dtype, model.Number) and element.value is not None:

@@ -92,12 +92,19 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
         method = composites.overload_of(frame, operator.getitem, [owner, index])
     if method is not None:
         return frame.run(method, owner, index)
-    name = index.known.value
-    if not isinstance(name, str):
+    name = _named(struct, index.known.value)
+    if name is None:
         return None
     if struct.index(name) is None:
         raise composites.no_member(struct, name)
     return _attribute(frame, op, owner, name)
+
+
+def _named(struct: Struct, index: object) -> str | None:
+    """The member that an index means: its name, or of a record of NumPy its place; None for another index."""
+    if isinstance(index, int) and struct.host is None and -len(struct.fields) <= index < len(struct.fields):
+        return struct.fields[index].name
+    return index if isinstance(index, str) else None
 
 
 def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -128,6 +135,12 @@ def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Seque
     if isinstance(owner.known.type, Ref):
         return _write_member(frame, owner, struct, name, value)
     return _set_member(frame, op, owner, struct, name, value)
+
+
+def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
+    struct = _struct_of(owner)
+    name = _named(struct, index.known.value) if struct is not None else None
+    return None if name is None else _setattr(frame, op, owner, name, value)
 
 
 def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
@@ -204,9 +217,7 @@ def _part(frame: Frame, value: object) -> Cell:
 KIND = Kind(
     rank=Rank.STRUCT,
     getitem=_getitem,
-    setitem=lambda frame, op, owner, index, value: (
-        _setattr(frame, op, owner, index.known.value, value) if isinstance(index.known.value, str) else None
-    ),
+    setitem=_setitem,
     getattr=_attribute,
     setattr=_setattr,
     method=_method,
