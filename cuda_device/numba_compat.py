@@ -10,26 +10,26 @@
 
     increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, otherwise compiled for the CPU
 
-Scalar arguments become int64, float64 or complex128, or the types of a signature; positions are int64; atomic operations are
-relaxed. A literal takes the type of the number that it is combined with: for a float32 `x`, `x * 0.5` is a float32, whereas numba
-gives a float64. Every stream is the default stream. Random numbers are in `cuda_device.numba_random`.
+Numbers are numba's (`infer/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
+record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. The host's
+arrays are in `numba_arrays`; random numbers, `cuda.random`, are in `numba_random`.
 """
 
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
+import importlib
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy import int64
 
-from cuda_device.device import machine_functions, numeric, positioning, sync
+from cuda_device.device import cache_hints, machine_functions, numeric, positioning, sync
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.atomics import threadfence as fence
 from cuda_device.device.functions import RESERVED, func
@@ -38,9 +38,12 @@ from cuda_device.device.memory import sized_local_array, sized_shared_array
 from cuda_device.errors import KernelError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.grid_barrier import grid_sync
+from cuda_device.numba_arrays import *  # noqa: F403
+from cuda_device.numba_arrays import DeviceNDArray, device_array, stream_of, to_device
+from cuda_device.numba_signatures import NAMES, SignatureParameter, Signature, choose, parse, result_of
 from cuda_device.runtime.arrays import device_array as arrays
-from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import CpuStream, Stream, as_stream, cpu_stream
+from cuda_device.runtime.arrays.host_arrays import HostArray
+from cuda_device.runtime.gpu.streams import CpuStream, Stream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types import vector_classes
 
@@ -61,6 +64,8 @@ _C_NAMES = {
     "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32", "long": "int64",
     "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32", "double": "float64",
 }  # fmt: skip
+globals().update({name: np.dtype(ours).type for name, ours in NAMES.items()})
+globals().update({each: np.dtype(each).type for each in NAMES.values()})
 # Vector types by the names of ours and of CUDA C++: float32x4 and float4.
 globals().update(vector_classes.FAMILIES)
 globals().update(
@@ -114,6 +119,17 @@ def selp(a: Any, b: Any, c: Any) -> Any:
     return b if a else c
 
 
+ldca = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "ca"))
+ldcg = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "cg"))
+ldcs = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "cs"))
+ldlu = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "lu"))
+ldcv = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "cv"))
+stcg = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "cg"))
+stcs = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "cs"))
+stwb = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "wb"))
+stwt = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "wt"))
+
+
 @func
 def _array_like(ary: Any) -> Any:
     """Returns the array itself, because arrays that a kernel captures are constants."""
@@ -127,7 +143,7 @@ def _module(name: str, **members: Any) -> ModuleType:
     return found
 
 
-shared = _module("shared", array=sized_shared_array)
+shared = _module("shared", array=sized_shared_array, array_like=func(lambda a: sized_shared_array(a.shape, a.dtype)))
 local = _module("local", array=sized_local_array)
 const = _module("const", array_like=_array_like)
 
@@ -311,20 +327,33 @@ cg = _module("cg", this_grid=func(lambda: _GRID))
 # Kernels
 
 
+_OPTIONS = frozenset(
+    """boundscheck cache debug extensions fastmath forceinline inline launch_bounds lineinfo link lto max_registers nopython opt
+    shared_memory_carveout""".split()  # noqa: SIM905
+)
+
+
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Makes a function a kernel, or with `device` a function that kernels call. A signature may be given as a string.
+    """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`numba_signatures`).
 
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
-    ignored.
+    ignored. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
     """
-    if not isinstance(func_or_sig, FunctionType):
-        return functools.partial(_decorated, signature=func_or_sig, device=device, options=options)
-    return _decorated(func_or_sig, None, device, options)
+    if unknown := sorted(set(options) - _OPTIONS):
+        raise TypeError(f"cuda.jit has no option {unknown[0]!r}: there are {', '.join(sorted(_OPTIONS))}")
+    function = getattr(func_or_sig, "py_func", func_or_sig)
+    if isinstance(function, FunctionType):
+        return _decorated(function, [], device, options)
+    return functools.partial(_decorated, signatures=parse(func_or_sig), device=device, options=options)
 
 
-def _decorated(function: FunctionType, signature: Any, device: bool, options: dict[str, Any]) -> Any:
+def _decorated(function: FunctionType, signatures: list[Signature], device: bool, options: dict[str, Any]) -> Any:
     if device:
         return func(function)
+    link = options.get("link") or ()
+    for each in link if isinstance(link, (list, tuple)) else (link,):
+        if isinstance(each, (str, os.PathLike)) and not os.path.exists(each):
+            raise FileNotFoundError(f"cuda.jit(link=…): there is no file {os.fspath(each)!r}")
     names = function.__code__.co_varnames
     if set(RESERVED) & set(names):  # parameters of `launch`
         plain = function.__code__.replace(co_varnames=tuple(f"{n}_" if n in RESERVED else n for n in names))
@@ -337,17 +366,7 @@ def _decorated(function: FunctionType, signature: Any, device: bool, options: di
         ours |= {"max_threads": threads} | ({"min_blocks": blocks[0]} if blocks else {})
     made = make_kernel(**ours)(function)
     made.options = replace(made.options, build=replace(made.options.build, wide=True))
-    return Dispatcher(made, _scalars(signature))
-
-
-def _scalars(signature: Any) -> list[type | None]:
-    """Returns the types of the parameters in a signature such as "void(int32, float32[:])" that are not arrays."""
-    text = signature[0] if isinstance(signature, (list, tuple)) and len(signature) == 1 else signature
-    if not isinstance(text, str):
-        return []
-    inner = re.sub(r"\[[^]]*\]", "[]", text[text.find("(") + 1 : text.rfind(")")])
-    names = [name.strip().replace("boolean", "bool") for name in inner.split(",") if name.strip()]
-    return [None if "[" in name else np.dtype(name).type for name in names]
+    return Dispatcher(made, signatures)
 
 
 class Dispatcher:
@@ -356,9 +375,9 @@ class Dispatcher:
     Host arrays are copied to a GPU and back, as in numba; on the CPU, kernels work on the arrays themselves.
     """
 
-    def __init__(self, kernel: Any, scalars: Sequence[type | None]) -> None:
+    def __init__(self, kernel: Any, signatures: Sequence[Signature] = ()) -> None:
         functools.update_wrapper(self, kernel.underlying)
-        self.kernel, self.py_func, self._scalars = kernel, kernel.underlying, scalars
+        self.kernel, self.py_func, self._signatures = kernel, kernel.underlying, signatures
         self.extensions: list[Any] = []
         """Objects whose `prepare_args(None, value, stream=…, retr=…)` returns a type and what takes the argument's place."""
 
@@ -393,17 +412,20 @@ class Dispatcher:
         return functools.partial(self._launch, threads=ntasks, block=tpb or "auto", stream=stream, shared=sharedmem)
 
     def _launch(self, *args: Any, stream: Any = 0, **sizes: Any) -> None:
-        where = _stream_of(stream)
+        where = stream_of(stream)
+        prepared = [self._prepared(arg, where) for arg in args]
+        signature = choose(self._signatures, prepared, self.__name__)
         given, copies = [], []
-        for i, argument in enumerate(self._prepared(arg, where) for arg in args):
+        for i, argument in enumerate(prepared):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
-            if isinstance(value, np.ndarray) and not isinstance(where, CpuStream):
+            if isinstance(value, np.ndarray) and not isinstance(where, CpuStream) and not isinstance(value, HostArray):
                 value = arrays.array(value, stream=where)
                 copies.append((argument, value))
-            given.append(_typed(value, self._scalars[i] if i < len(self._scalars) else None))
+            given.append(_typed(value, signature[i] if signature else SignatureParameter()))
         try:
             launcher.launch(self.kernel, *given, stream=where, **sizes)
-            if self.kernel.options.build.checked:  # debug=True: what the kernel raises is raised here
+            # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
+            if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
                 where.synchronize()
         except KernelError as error:
             raise _as_python_raises(error, self.py_func.__globals__) from error
@@ -438,14 +460,14 @@ class Out(InOut):
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 
-def _typed(value: Any, type_: type | None) -> Any:
-    """Converts a number to the type that numba gives it; an integer that is too large wraps around."""
+def _typed(value: Any, parameter: SignatureParameter) -> Any:
+    """A number as the type that numba gives it; one that is too large for an integer wraps."""
     if isinstance(value, tuple):
-        items = [_typed(item, None) for item in value]
+        items = [_typed(item, SignatureParameter()) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if not isinstance(value, (bool, int, float, complex, np.generic)) or isinstance(value, np.void):
         return value
-    wanted = type_ or _DEFAULTS.get(type(value), type(value))
+    wanted = (parameter.type if parameter.ndim is None else None) or _DEFAULTS.get(type(value), type(value))
     return wanted(value) if isinstance(value, wanted) else np.asarray(value).astype(wanted)[()]
 
 
@@ -459,247 +481,116 @@ def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
     return found(str(error)) if isinstance(found, type) and issubclass(found, Exception) else error
 
 
-# Arrays and streams
+# Functions of arrays
 
 
-class DeviceNDArray:
-    """An array on the device, with the shape, dtype and protocols of the `DeviceArray` in `array`."""
+class Vectorized:
+    """A function of numbers, applied to the elements of arrays: `f(x, y)`, on the device. Made by `vectorize`."""
 
-    def __init__(self, array: Any) -> None:
-        self.array = array
+    def __init__(self, function: FunctionType, given: Sequence[Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.signatures = [([p.type for p in parse(one)[0]], result_of(one)) for one in given]
+        inner = func(function)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.array, name)
+        def elementwise(out: Any, operands: Any) -> None:
+            i = grid(1)
+            if i < out.size:
+                out[i] = inner(*[operand[i] for operand in operands])
 
-    def __len__(self) -> int:
-        return int(self.array.shape[0])
+        self._kernel = jit(elementwise)
 
-    def __getitem__(self, key: Any) -> Any:
-        """Returns a part, which shares the memory, or one element as a number."""
-        part = self.array[key]
-        return DeviceNDArray(part) if part.shape or key == () else part.numpy()[()]
+    def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
+        """The results for arrays that broadcast: on the device if an array is there, else on the host; in `out` if it is given.
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Copies an array or a number to a part."""
-        self.array[key] = value.array if isinstance(value, DeviceNDArray) else value
+        Raises `TypeError` if no signature takes such arguments.
+        """
+        on_device = any(isinstance(arg, DeviceNDArray) for arg in args)
+        plain = [arg.copy_to_host() if isinstance(arg, DeviceNDArray) else np.asarray(arg) for arg in args]
+        types, result = self._signature(plain)
+        shape = np.broadcast_shapes(*(each.shape for each in plain))
+        converted = [each.astype(type) for each, type in zip(plain, types, strict=True)]
+        flat = [to_device(np.broadcast_to(each, shape).reshape(-1), stream) for each in converted]
+        made = device_array(math.prod(shape), result, stream=stream)
+        self._kernel.forall(made.size, stream=stream)(made, tuple(each.array for each in flat))
+        made = made.reshape(shape)
+        if isinstance(out, DeviceNDArray):
+            out.copy_to_device(made)
+        elif out is not None:
+            made.copy_to_host(out)
+        if out is not None:
+            return out
+        return made if on_device else made.copy_to_host()
 
-    @property
-    def T(self) -> DeviceNDArray:  # noqa: N802
-        """The array with its axes reversed: the same memory, or a copy if the elements are not contiguous."""
-        if not (self.flags["C_CONTIGUOUS"] or self.flags["F_CONTIGUOUS"]):
-            return to_device(np.ascontiguousarray(self.array.numpy().T), self.array.stream)
-        view = self.array._cuda_device_view_()
-        turned = replace(view, shape=view.shape[::-1], strides=view.strides[::-1])
-        return DeviceNDArray(arrays.DeviceArray.over(turned, self.array.stream, self.array.dtype))
+    def _signature(self, plain: Sequence[Any]) -> tuple[list[Any], Any]:
+        for types, result in self.signatures:
+            if len(types) == len(plain) and all(map(np.can_cast, (each.dtype for each in plain), types)):
+                return types, result
+        raise TypeError(f"{self.__name__} has no signature for {', '.join(str(each.dtype) for each in plain)}")
 
-    def transpose(self, axes: Any = None) -> DeviceNDArray:
-        """`T`. Raises `NotImplementedError` for another order of the axes."""
-        if axes is not None and tuple(axes) != tuple(range(self.array.ndim))[::-1]:
-            raise NotImplementedError("transpose takes the axes in the other order only")
-        return self.T
 
-    @property
-    def flags(self) -> Any:
-        """The flags of NumPy for such an array: `flags["C_CONTIGUOUS"]`."""
-        return np.lib.stride_tricks.as_strided(
-            np.empty(0, self.array.dtype), self.array.shape, self.array.strides
-        ).flags
+def vectorize(signatures: Any, target: str = "cuda") -> Callable[[FunctionType], Vectorized]:
+    """Makes a function of numbers one of arrays: `@cuda.vectorize(["float32(float32, float32)"])`."""
+    return lambda function: Vectorized(function, signatures if isinstance(signatures, (list, tuple)) else [signatures])
 
-    def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
-        """Returns a copy of the elements, in `ary` if it is given."""
-        found = self.array.numpy().copy()
-        if ary is None:
+
+_REDUCING = 128
+
+
+class Reduce:
+    """Reduces an array to one number by a function of two: `f(x)`. Made by `reduce`."""
+
+    def __init__(self, functor: FunctionType) -> None:
+        functools.update_wrapper(self, functor)
+        self._function = functor
+        inner = func(functor)
+
+        def partial(x: Any, size: Any, out: Any) -> None:
+            parts = sized_shared_array(_REDUCING, x.dtype)
+            first, t = grid(1), int64(threadIdx.x)
+            if first < size:
+                found = x[first]
+                for i in range(first + gridsize(1), size, gridsize(1)):
+                    found = x.dtype(inner(found, x[i]))
+                parts[t] = found
+            syncthreads()
+            filled = min(size - (first - t), int64(_REDUCING))
+            step = _REDUCING // 2
+            while step > 0:
+                if t < step and t + step < filled:
+                    parts[t] = inner(parts[t], parts[t + step])
+                syncthreads()
+                step //= 2
+            if t == 0:
+                out[blockIdx.x] = parts[0]
+
+        self._kernel = jit(partial)
+
+    def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
+        """The first `size` elements and `init`, reduced; in the first element of `res`, an array on the device, if it is given.
+
+        Raises `TypeError` for an array that has not one axis.
+        """
+        if arr.ndim != 1:
+            raise TypeError("only support 1D array")
+        size, found = arr.size if size is None else size, arr.dtype.type(init)
+        if size > 0:
+            blocks = min(-(-size // _REDUCING), _REDUCING)
+            parts = device_array(blocks, arr.dtype, stream=stream)
+            self._kernel[blocks, _REDUCING, stream](arr, size, parts)
+            if blocks > 1:
+                self._kernel[1, _REDUCING, stream](parts, blocks, parts)
+            found = arr.dtype.type(self._function(found, parts[0]))
+        if res is None:
             return found
-        ary[...] = found
-        return ary
-
-    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Copies the elements of another array. Raises `ValueError` if its shape differs."""
-        elements = ary.copy_to_host() if isinstance(ary, DeviceNDArray) else np.asarray(ary)
-        if elements.shape != self.array.shape:
-            raise ValueError(f"an array of shape {elements.shape} does not fit one of shape {self.array.shape}")
-        self.array[...] = elements.astype(self.array.dtype)
+        res[0] = found
+        return None
 
 
-def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
-    """Returns a copy of an array on the device, in `to` if it is given."""
-    if to is not None:
-        to.copy_to_device(obj)
-        return to  # type: ignore[no-any-return]
-    return DeviceNDArray(arrays.array(obj, stream=_stream_of(stream)))
+reduce = Reduce
 
 
-def device_array(
-    shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0
-) -> DeviceNDArray:
-    """Returns a new C-contiguous array on the device, whose elements are unspecified."""
-    if strides is not None:
-        raise NotImplementedError('device arrays have no strides of their own: give order="C" or order="F"')
-    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-    made = DeviceNDArray(arrays.empty(lengths if order == "C" else lengths[::-1], dtype, stream=_stream_of(stream)))
-    return made if order == "C" else made.T
-
-
-def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
-    """Returns a new array with the shape, dtype and order of another."""
-    return device_array(ary.shape, ary.dtype, order=_order_of(ary), stream=stream)
-
-
-def _order_of(ary: Any) -> str:
-    return "F" if not ary.flags["C_CONTIGUOUS"] and abs(ary.strides[0]) < abs(ary.strides[-1]) else "C"
-
-
-def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> Any:
-    """Returns a host array. Its memory is neither pinned nor mapped to a GPU: launches copy it there and back."""
-    return np.empty(shape, dtype, order)  # type: ignore[call-overload]
-
-
-def pinned_array_like(ary: Any) -> Any:
-    """Returns a host array with the shape, dtype and order of another, like `pinned_array`."""
-    return pinned_array(ary.shape, ary.dtype, order=_order_of(ary))
-
-
-def mapped_array(
-    shape: Any,
-    dtype: Any = np.float64,
-    strides: Any = None,
-    order: str = "C",
-    stream: Any = 0,
-    portable: bool = False,
-    wc: bool = False,
-) -> Any:
-    """Returns a host array, like `pinned_array`."""
-    return pinned_array(shape, dtype, strides, order)
-
-
-def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> Any:
-    """Returns a host array with the shape, dtype and order of another, like `pinned_array`."""
-    return pinned_array_like(ary)
-
-
-def as_cuda_array(obj: Any) -> Any:
-    """Returns the array unchanged, because launches take arrays of other libraries."""
-    return obj
-
-
-class DefaultStream:
-    """The default stream."""
-
-    def __init__(self, ours: Stream) -> None:
-        self.ours = ours
-
-    def synchronize(self) -> None:
-        """Waits until all launches have finished."""
-        self.ours.synchronize()
-
-    @contextlib.contextmanager
-    def auto_synchronize(self) -> Iterator[DefaultStream]:
-        """Waits at its end."""
-        yield self
-        self.synchronize()
-
-
-def stream() -> DefaultStream:
-    """The default stream."""
-    return DefaultStream(as_stream(None))
-
-
-default_stream = stream
-
-
-def _stream_of(stream: Any) -> Stream:
-    if isinstance(stream, DefaultStream):
-        return stream.ours
-    return as_stream(None if stream is None or (type(stream) is int and stream == 0) else stream)
-
-
-def synchronize() -> None:
-    """Waits until all launches have finished."""
-    as_stream(None).synchronize()
-
-
-class GpuDevice:
-    """A GPU, or the CPU in its place."""
-
-    def __init__(self, id: int = 0) -> None:
-        self.id = id
-        self._before: list[GpuDevice] = []
-
-    @property
-    def compute_capability(self) -> tuple[int, int]:
-        """The compute capability; on the CPU, that of the architecture that the CPU stream emulates."""
-        if driver.available():
-            return driver.properties(self.id).capability
-        return divmod(int(re.sub(r"\D", "", cpu_stream().target)), 10)
-
-    @property
-    def name(self) -> str:
-        """The name of the GPU."""
-        return driver.properties(self.id).name if driver.available() else "CPU"
-
-    def reset(self) -> None:
-        """Does nothing, because there are no resources to release."""
-
-    def __enter__(self) -> Self:
-        """Makes the device current within a `with` statement, and restores the previous one at its end."""
-        self._before.append(get_current_device())
-        select_device(self.id)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        select_device(self._before.pop().id)
-
-
-def get_current_device() -> GpuDevice:
-    """The device of the current context."""
-    return GpuDevice(driver.current_ordinal() if driver.available() else 0)
-
-
-def select_device(device_id: int) -> GpuDevice:
-    """Makes a GPU the current one."""
-    if driver.available():
-        driver.make_current(device_id)
-    return GpuDevice(device_id)
-
-
-def list_devices() -> list[GpuDevice]:
-    """Returns all devices; without a GPU there is only one, the CPU."""
-    return [GpuDevice(i) for i in range(driver.device_count() if driver.available() else 1)]
-
-
-class Devices:
-    """All devices by their numbers: `with cuda.gpus[1]:`."""
-
-    def __getitem__(self, device_id: int) -> GpuDevice:
-        return list_devices()[device_id]
-
-    def __iter__(self) -> Iterator[GpuDevice]:
-        return iter(list_devices())
-
-    def __len__(self) -> int:
-        return len(list_devices())
-
-
-gpus = Devices()
-
-
-class GpuContext:
-    """The context of a device."""
-
-    def __init__(self) -> None:
-        self.deallocations: list[Any] = []
-        """Nothing waits to be freed: memory goes back to its pool at once."""
-
-
-def current_context(devnum: int | None = None) -> GpuContext:
-    """The context of the current device."""
-    return GpuContext()
-
-
-def close() -> None:
-    """Does nothing: frameworks use the same context."""
-
-
-def is_available() -> bool:
-    """Returns whether there is a GPU; without one, kernels run on the CPU."""
-    return driver.available()
+def __getattr__(name: str) -> Any:
+    """`random`, which is built on this module."""
+    if name == "random":
+        return importlib.import_module("cuda_device.numba_random")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -63,6 +63,8 @@ FOLDERS = (
         "interop",
         "groups",
         "pytest_plugin",
+        "numba_arrays",
+        "numba_signatures",
         "numba_compat",
         "numba_random",
         "dask",
