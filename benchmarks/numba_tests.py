@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 FOLDERS = ("cudapy", "doc_examples")
@@ -75,7 +76,8 @@ def replace_names() -> None:
     used = {"np", "int64", "Any", "Callable", "Iterator", "Sequence", "FunctionType", "SimpleNamespace", "annotations"}
     for name, value in vars(numba_compat).items():
         imported = isinstance(value, ModuleType) and not value.__name__.startswith(numba_compat.__name__)
-        if not name.startswith("_") and name not in used and not imported:
+        is_number = isinstance(value, type) and issubclass(value, np.generic)
+        if not name.startswith("_") and name not in used and not imported and not is_number:
             setattr(cuda, name, value)
     for name in vars(testing):
         if name.startswith("skip_unless_cc") or name == "skip_if_cudadevrt_missing":

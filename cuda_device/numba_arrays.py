@@ -23,7 +23,7 @@ from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_str
 from cuda_device.types.host import element_of_dtype
 
 __all__ = [
-    "DefaultStream", "DeviceNDArray", "Devices", "StreamEvent", "GpuContext", "GpuDevice", "as_cuda_array", "close",
+    "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array", "close",
     "current_context", "default_stream", "device_array", "device_array_like", "event", "event_elapsed_time",
     "external_stream", "get_current_device", "gpus", "is_available", "is_cuda_array", "legacy_default_stream",
     "list_devices", "managed_array", "mapped", "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned",

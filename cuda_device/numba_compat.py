@@ -40,7 +40,7 @@ from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.grid_barrier import grid_sync
 from cuda_device.numba_arrays import *  # noqa: F403
 from cuda_device.numba_arrays import DeviceNDArray, device_array, stream_of, to_device
-from cuda_device.numba_signatures import NAMES, SignatureParameter, Signature, choose, parse, result_of
+from cuda_device.numba_signatures import NAMES, Signature, SignatureParameter, choose, parse, result_of
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays.host_arrays import HostArray
 from cuda_device.runtime.gpu.streams import CpuStream, Stream

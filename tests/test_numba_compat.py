@@ -969,3 +969,35 @@ def test_cache_hints_and_arrays_like_others(stream):
     hinted[1, 10, stream.stream](np.arange(10.0), out)
     assert out.tolist() == list(range(1, 11))
     assert cuda.random is numba_random and numba_random.xoroshiro128p_type == numba_random.xoroshiro128p_dtype
+
+
+def test_functions_of_numpy_take_arrays(stream):
+    @cuda.jit
+    def kernel(x, y, out, less, vector):
+        np.arctan2(x, y, out)
+        np.sin(out, out)
+        np.less(x, 1, less)
+        first = cuda.float32x2(x[0, 0], x[0, 1])
+        both = cuda.float32x4(first, cuda.float32x1(7), 8)
+        for i in range(4):
+            vector[i] = both[i]
+
+    x, y = np.random.default_rng(5).random((2, 3, 4)) * 2
+    out, less, vector = np.zeros((3, 4)), np.zeros((3, 4), np.bool_), np.zeros(4, np.float32)
+    kernel[1, 1, stream.stream](x, y, out, less, vector)
+    assert out == pytest.approx(np.sin(np.arctan2(x, y)), rel=1e-14)
+    assert np.array_equal(less, x < 1) and vector.tolist() == [*np.float32(x[0, :2]), 7, 8]
+
+
+def test_a_length_of_a_shape_may_be_open_at_run_time(stream):
+    @cuda.jit
+    def kernel(x, shape, out):
+        y = x.reshape(shape)
+        for i in range(y.shape[0]):
+            for j in range(y.shape[1]):
+                out[i, j] = y[i, j] + 1
+
+    for shape in ((-1, 4), (3, -1), (3, 4)):
+        out = np.zeros((3, 4))
+        kernel[1, 1, stream.stream](np.arange(12.0), shape, out)
+        assert np.array_equal(out, np.arange(1.0, 13).reshape(3, 4))

@@ -15,7 +15,7 @@ from cuda_device.device.functions import Extern, Func, Kernel, fixed
 from cuda_device.device.parameters import defaults_of, parameter_names, takes_any_keyword, takes_any_number
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, composites, conditions, hosted
+from cuda_device.infer import closures, composites, conditions, hosted, wide
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import declared
@@ -36,6 +36,8 @@ from cuda_device.types.struct_classes import replace
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls whatever `function` is known to be."""
     function = frame.now(function)
+    if frame.wide and isinstance(function.known.type, Static):
+        function, positional = wide.call(frame, function, positional)
     known = function.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Method):
         return call_method(frame, frame.field(function, 0), known.value.name, positional, named)

@@ -23,11 +23,12 @@ from cuda_device.infer.joins import fit
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library import numbers
+from cuda_device.library import numbers, standard
 from cuda_device.library.table import entry, find
 from cuda_device.types import host, model
 from cuda_device.types.known import Known, State, known_as, tuple_of
 from cuda_device.types.promote import to_complex
+from cuda_device.types.vector_classes import VectorValue
 
 _WIDE = {model.INT: model.INT64, model.FLOAT: model.FLOAT64, model.COMPLEX: model.COMPLEX128}
 _OF_INTEGERS = frozenset((math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.perm, math.ldexp))
@@ -83,8 +84,6 @@ def argument(frame: Frame, cell: Cell) -> Cell:
 def operands(frame: Frame, op: Op, cells: list[Cell]) -> list[Cell]:
     """What an operation gets, converted to the types in which numba computes."""
     sign = str(op.attributes.get("op"))
-    if op.code is ops.PY_CALL:
-        return _of_call(frame, cells)
     if op.code is ops.PY_BINARY and _are_numbers(cells):
         return _of_binary(frame, sign, cells)
     if op.code is ops.PY_COMPARE and _are_numbers(cells):
@@ -145,22 +144,29 @@ def _of_binary(frame: Frame, sign: str, cells: list[Cell]) -> list[Cell]:
     return [_as(frame, cell, type) for cell in cells]
 
 
-def _of_call(frame: Frame, cells: list[Cell]) -> list[Cell]:
-    """A call of a function of numbers: `int`, `round`, `min`, those of `math` and NumPy."""
-    function, *arguments = cells
+def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Sequence[Cell]]:
+    """The function that numba calls, and with what: `int`, `round`, `min`, those of `math` and NumPy, its own types."""
     value: Any = function.known.value
-    if not isinstance(function.known.type, model.Static):
-        return cells
-    if find(value) is not None or isinstance(value, type):
+    row = find(value)
+    arguments = list(given)
+    if row is not None or isinstance(value, type):
         arguments = [references.value_of(frame, cell) for cell in arguments]
     if (number := host.number_of_numba(value)) is not None:
-        return [frame.literal(number), *arguments]
+        return frame.literal(number), arguments
+    if isinstance(value, np.ufunc) and len(arguments) == value.nin + 1:
+        *arguments, out = arguments
+        return frame.literal(standard.apply_to_each), [
+            function,
+            out,
+            *(Cell(wide(c.known), c.value) for c in arguments),
+        ]
+    if isinstance(value, type) and issubclass(value, VectorValue):
+        return function, [part for cell in arguments for part in _parts(frame, cell)]
     if any(value is each for each in _OF_BITS):
-        return [function, *(Cell(wide(cell.known), cell.value) for cell in arguments)]
-    row = find(value)
+        return function, [Cell(wide(cell.known), cell.value) for cell in arguments]
     of_numbers = value is complex or isinstance(value, np.ufunc) or entry(numbers.REPLACEMENTS, value) is not None
     if not (of_numbers or (row is not None and row.folds)) or not _are_numbers(arguments):
-        return [function, *arguments]
+        return function, arguments
     arguments = [Cell(wide(cell.known)) if cell.known.constant else cell for cell in arguments]
     if len(arguments) == 1 and value in _INSTEAD and _number(arguments[0]).is_float == (value is not float):
         function = frame.literal(_INSTEAD[value])
@@ -173,7 +179,13 @@ def _of_call(frame: Frame, cells: list[Cell]) -> list[Cell]:
         arguments = [_as(frame, cell, common) for cell in arguments]
     elif _takes_floats(value):
         arguments = [_as(frame, cell, model.FLOAT64) if model.is_index(_number(cell)) else cell for cell in arguments]
-    return [function, *arguments]
+    return function, arguments
+
+
+def _parts(frame: Frame, cell: Cell) -> list[Cell]:
+    """The numbers of a vector, of which numba makes longer ones; anything else is one part."""
+    vector = cell.known.type
+    return [frame.field(cell, i) for i in range(vector.size)] if isinstance(vector, model.Vector) else [cell]
 
 
 def _takes_floats(function: Any) -> bool:

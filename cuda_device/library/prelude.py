@@ -84,6 +84,11 @@ def is_length(number: Any) -> Any:
     return number >= 0
 
 
+def length_or_rest(length: Any, total: Any, product: Any) -> Any:
+    """A length of a shape with the `product` for `total` elements: that which is left, if it is -1."""
+    return total // -product if length == -1 else length
+
+
 def is_equal(number: Any, other: Any) -> Any:
     """Whether two numbers are the same."""
     return number == other

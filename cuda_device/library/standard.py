@@ -235,6 +235,16 @@ def element_if(items: Any, index: Any, wanted: Any) -> Any:
     return item
 
 
+def apply_to_each(function: Any, out: Any, *operands: Any) -> None:
+    """`np.sin(x, out)` of arrays with as many axes as `out`, and of numbers."""
+    for i in range(len(out)):
+        items = [operand[i] if operand.ndim else operand for operand in operands]
+        if out.ndim > 1:
+            apply_to_each(function, out[i], *items)
+        else:
+            out[i] = function(*items)
+
+
 def unreachable(value: Any, /) -> Any:
     """`typing.assert_never(value)`."""
     raise AssertionError("Expected code to be unreachable", "handle every case before the call of assert_never")
