@@ -7,7 +7,7 @@
         i = cuda.grid(1)
         out[i] = xoroshiro128p_uniform_float32(states, i)
 
-For new kernels, `cuda_device.Philox` is faster and needs no state in memory.
+For new kernels, `cuda_device.philox` is faster and needs no state in memory.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _KINDS = {"cpu": ("cpu",), "gpu": ("gpu",), "both": ("cpu", "gpu")}
 _CHECKED = "CUDA_DEVICE_CHECKED"
+_SCHEDULE = "cuda_device_schedule"
 _UNDO = pytest.StashKey[list[Callable[[], object]]]()
 
 
@@ -40,13 +41,14 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     if not any(arg.partition("=")[0] == "--cuda-device" for arg in args):
         return
     group = parser.getgroup("cuda_device")
-    group.addoption("--races", action="store_true", help="look for data races in launches on CPU streams")
+    group.addoption("--races", action="store_true", help="look for data races in launches on CPU streams, also the default one")
     group.addoption("--checked", action="store_true", help="use checked mode, also on a GPU")
     group.addoption(
         "--schedule",
         type=_seed,
         metavar="SEED",
-        help="run blocks and warps on CPU streams in the order of this seed; `random` chooses a seed, which the header shows",
+        help="run blocks and warps on CPU streams in the order of this seed; `random` chooses a seed, which the header and the "
+        "reports of failed tests show",
     )
     group.addoption(
         "--target",
@@ -64,12 +66,28 @@ def _seed(text: str) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Applies the options that affect all tests; `pytest_unconfigure` undoes this."""
     undo = config.stash[_UNDO] = []
+    from_controller = getattr(config, "workerinput", {})
+    if _SCHEDULE in from_controller:
+        config.option.schedule = from_controller[_SCHEDULE]
+    if config.getoption("cuda_device", None) is not None:
+        from cuda_device.runtime.gpu import streams
+
+        plain = dict(streams.cpu_stream.__kwdefaults__)
+        chosen = {name: config.getoption(name) for name in ("races", "schedule")}
+        streams.cpu_stream.__kwdefaults__.update(chosen)
+        undo.append(lambda: streams.cpu_stream.__kwdefaults__.update(plain))
     if config.getoption("checked", False):
         before = os.environ.get(_CHECKED)
         os.environ[_CHECKED] = "1"
         undo.append(lambda: os.environ.pop(_CHECKED) if before is None else os.environ.update({_CHECKED: before}))
     if targets := config.getoption("target", None):
         undo.append(_compile_for(targets))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a worker of pytest-xdist the seed: it would choose one of its own."""
+    node.workerinput[_SCHEDULE] = node.config.getoption("schedule", None)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -113,8 +131,9 @@ def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[St
     from cuda_device.runtime.launch.launcher import synchronize
 
     if cuda_device_kind == "cpu":
-        races, schedule = (request.config.getoption(name, None) for name in ("races", "schedule"))
-        yield streams.cpu_stream(races=bool(races), schedule=schedule)
+        if (seed := request.config.getoption("schedule", None)) is not None:
+            request.node.add_report_section("setup", "cuda_device", f"--cuda-device=cpu --schedule={seed}")
+        yield streams.cpu_stream()
         return
     if not driver.available():
         refuse: Any = pytest.skip if request.config.getoption("cuda_device") == "both" else pytest.fail

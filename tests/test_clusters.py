@@ -316,3 +316,14 @@ def test_the_driver_is_told():
         gpu.cuLaunchKernelEx = lambda *_: (1,)
         with pytest.raises(LaunchError, match=r"of \(32, 1, 1\) threads in clusters of \(8, 1, 1\)"):
             device.launch(ring, x, x, grid=8, block=BLOCK, cluster=8, stream=stream)
+
+
+def test_a_kernel_with_clusters_is_not_compiled_for_gpus_without():
+    @device.kernel(cluster=(2, 1, 1))
+    def k(x):
+        x[0] = 1
+
+    with pytest.raises(CompileError, match=r"k has cluster=\(2, 1, 1\), and sm_80 has no clusters") as refused:
+        device.compile(k, device.ArrayType(device.int32, 1), target="sm_80", output="ptx")
+    assert "sm_90 or later" in refused.value.help
+    device.compile(k, device.ArrayType(device.int32, 1), target="sm_90", output="ptx")

@@ -1,5 +1,7 @@
 """Launches that say how many threads they need, and leave the size of a block to the kernel."""
 
+from types import SimpleNamespace
+
 import fake_driver
 import numpy as np
 import pytest
@@ -107,3 +109,38 @@ def test_what_is_no_size(named, reason):
         with pytest.raises(device.LaunchError, match=reason) as caught:
             start(fill, x, sizes, stream=device.cpu_stream(), **named)
         assert caught.value.help
+
+
+def test_sizes_of_a_launch_config_of_cuda_core():
+    @device.kernel
+    def sizes(out, config=0):
+        out[0], out[1] = device.grid_dim.x, device.block_dim.x
+        out[2], out[3] = len(device.dynamic_shared_array()), device.cluster_dim.x
+
+    @device.kernel
+    def fills(out):
+        out[0], out[1] = device.grid_dim.x, device.block_dim.x
+        out[2], out[3] = len(device.dynamic_shared_array()), device.cluster_dim.x
+
+    def config(grid, block, cluster=None, shmem_size=None):
+        return SimpleNamespace(grid=grid, block=block, cluster=cluster, shmem_size=shmem_size)
+
+    out = np.zeros(4, np.int32)
+    device.launch(fills, out, config=config((3, 1, 1), (32, 1, 1), shmem_size=64), stream=device.cpu_stream())
+    assert out.tolist() == [3, 32, 64, 1]
+    device.launch(fills, out, config=config((3, 1, 1), (32, 1, 1), (2, 1, 1)), stream=device.cpu_stream())
+    assert out.tolist() == [6, 32, 0, 2]
+    device.launch(sizes, out, config=5, grid=2, block=4, stream=device.cpu_stream())
+    assert out.tolist() == [2, 4, 0, 1]
+    with pytest.raises(device.LaunchError, match="leave grid, block and shared out"):
+        device.launch(fills, out, config=config(1, 1), grid=1, block=1, stream=device.cpu_stream())
+    with pytest.raises(device.LaunchError, match="config=7 is not a LaunchConfig of cuda.core"):
+        device.launch(fills, out, config=7, stream=device.cpu_stream())
+
+
+def test_sizes_of_cuda_cores_own():
+    core = pytest.importorskip("cuda.core")
+    out = np.zeros(2, np.int32)
+    x = np.zeros(64, np.int32)
+    device.launch(fill, x, out, config=core.LaunchConfig(grid=2, block=32), stream=device.cpu_stream())
+    assert out.tolist() == [2, 32] and x.tolist() == list(range(64))

@@ -139,6 +139,58 @@ def test_schedule(run):
     result.stdout.re_match_lines([r"cuda_device: cpu, schedule \d+$"])
 
 
+def test_the_seed_of_a_schedule_is_in_the_report(run):
+    fails = """
+    def test_fails(stream):
+        assert stream.schedule is None
+    """
+    result = run(fails, "--cuda-device=cpu", "--schedule=random", "-q", "-q", "--tb=short")
+    result.stdout.re_match_lines([r".*Captured cuda_device setup.*", r"--cuda-device=cpu --schedule=\d+$"])
+
+
+def test_workers_have_the_seed_of_the_controller(pytester):
+    pytest.importorskip("xdist")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("i", range(4))
+        def test_seed(stream, i, request):
+            print("seed", stream.schedule, request.config.getoption("schedule"))
+        """
+    )
+    result = pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "-n2", "--cuda-device=cpu", "--schedule=random", "-rP"
+    )
+    result.assert_outcomes(passed=4)
+    (header,) = (line for line in result.outlines if line.startswith("cuda_device: cpu, schedule "))
+    seed = header.split()[-1]
+    seeds = [line for line in result.outlines if line.startswith("seed ")]
+    assert seeds == [f"seed {seed} {seed}"] * 4
+
+
+def test_options_hold_for_default_cpu_streams(run, monkeypatch):
+    from cuda_device.runtime.gpu import driver
+
+    monkeypatch.setattr(driver, "available", lambda: False)
+    launches = """
+    from cuda_device import numba_compat as cuda
+
+    @cuda.jit
+    def numba_race(x):
+        x[0] = cuda.grid(1)
+
+    def test_default():
+        numba_race[1, 32](np.zeros(1))
+
+    def test_own():
+        launch(race, device.cpu_stream())
+    """
+    run(launches, "--cuda-device=cpu").assert_outcomes(passed=2)
+    run(launches, "--cuda-device=cpu", "--races").assert_outcomes(failed=2)
+    run(launches, "--cuda-device=cpu").assert_outcomes(passed=2)
+
+
 def test_target(run):
     reduces = """
     def test_reduces(stream):

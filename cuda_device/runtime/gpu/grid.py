@@ -84,6 +84,21 @@ def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
     return replace(shape, cluster=sizes)
 
 
+def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:
+    """Grid, block, bytes of shared memory and cluster of a `LaunchConfig` of cuda.core, whose grid counts clusters."""
+    try:
+        grid, block, cluster, shared = config.grid, config.block, config.cluster, config.shmem_size
+    except AttributeError:
+        raise LaunchError(
+            f"config={config!r} is not a LaunchConfig of cuda.core", "pass grid=… and block=…, or such a config"
+        ) from None
+    if cluster is not None:
+        counts = _dimensions(grid, "grid", MOST_BLOCKS, "clusters")
+        sizes = _dimensions(cluster, "cluster", (MOST_IN_CLUSTER,) * 3, "blocks")
+        grid = tuple(count * size for count, size in zip(counts, sizes, strict=True))
+    return grid, block, shared or 0, cluster
+
+
 def covering(threads: Any, block: Any, auto: Callable[[], int], shared: Any, most_threads: int = 0) -> Shape:
     """The smallest grid with at least so many threads along each axis; `auto` gives the size of a block that is "auto"."""
     counts = _dimensions(threads, "threads", _MOST_COVERED, "threads")

@@ -858,6 +858,11 @@ def job_of(
     architecture = parse("sm_90" if is_host else target) if isinstance(target, str) else _not_a_target(target)
     settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel))
     settings = replace(settings, checked=settings.is_checked(on_cpu=False))
+    if settings.cluster is not None and architecture.number < 90:
+        raise CompileError(
+            f"{f.underlying.__qualname__} has cluster={settings.cluster}, and {architecture} has no clusters",
+            help="leave cluster out, or compile for sm_90 or later",
+        )
     names = parameters_of(f.underlying).names
     defaults = defaults_of(f.underlying) | hints_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):

@@ -30,7 +30,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, clustered, covering, shape_of
+from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, clustered, covering, shape_of, sizes_of_config
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
@@ -254,7 +254,8 @@ def launch(
     `threads`, is the size with which a GPU runs the most threads at once, according to the driver's occupancy calculator, and
     256 on the CPU stream. `cluster` is the number of blocks in a cluster along each axis, at most 8 in all; the grid must
     consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter called `threads` or `cluster`, the
-    argument is passed to the kernel.) `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this
+    argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all sizes at once; its grid counts
+    clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this
     package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
 
     Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
@@ -272,6 +273,10 @@ def launch(
             kwargs["threads"], threads = threads, None
         if cluster is not None and "cluster" in parameters_of(f.underlying).names:
             kwargs["cluster"], cluster = cluster, None
+        if "config" in kwargs and "config" not in parameters_of(f.underlying).names:
+            if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
+                raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
+            grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
         says_all = is_sized(grid, block, threads)
         if says_all:
             shape = shape_of(grid, block, shared, f.options.build.max_threads)
