@@ -35,7 +35,7 @@ from cuda_device.device.atomics import threadfence as fence
 from cuda_device.device.functions import RESERVED, func
 from cuda_device.device.functions import kernel as make_kernel
 from cuda_device.device.memory import sized_local_array, sized_shared_array
-from cuda_device.errors import KernelError
+from cuda_device.errors import CompileError, KernelError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.grid_barrier import grid_sync
 from cuda_device.numba_arrays import *  # noqa: F403
@@ -427,6 +427,10 @@ class Dispatcher:
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
             if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
                 where.synchronize()
+        except CompileError as error:
+            for ours, numbas in _NUMBAS_WORDS.items():
+                error.reason, error.help = error.reason.replace(ours, numbas), error.help.replace(ours, numbas)
+            raise
         except KernelError as error:
             raise _as_python_raises(error, self.py_func.__globals__) from error
         for argument, value in copies:
@@ -457,6 +461,14 @@ class Out(InOut):
     """Like `InOut`; elements that the kernel does not write are unchanged."""
 
 
+_NUMBAS_WORDS = {
+    "atomic_ref(x, i)": "cuda.atomic.add(x, i, v)",
+    "atomic_ref(x, (i, j))": "cuda.atomic.add(x, (i, j), v)",
+    "atomic_ref": "cuda.atomic",
+    "tid(": "cuda.grid(",
+    "the size of dynamic_shared_array() is given to launch: shared=…": "of cuda.shared.array(0, T), the launch says the size",
+}
+"""What messages name, and what kernels of numba wrote."""
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 

@@ -12,6 +12,7 @@ from numpy import complex128, float32, float64, int32
 
 from cuda_device import ArrayType, compile, cpu_stream, numba_random
 from cuda_device import numba_compat as cuda
+from cuda_device.errors import CompileError
 
 TPB = 16
 
@@ -1001,3 +1002,33 @@ def test_a_length_of_a_shape_may_be_open_at_run_time(stream):
         out = np.zeros((3, 4))
         kernel[1, 1, stream.stream](np.arange(12.0), shape, out)
         assert np.array_equal(out, np.arange(1.0, 13).reshape(3, 4))
+
+
+@cuda.jit
+def adds_to_a_number(x):
+    cuda.atomic.add(x[0], 0, 1)
+
+
+@cuda.jit
+def asks_for_four_axes(x):
+    x[cuda.grid(4)] = 1
+
+
+@cuda.jit
+def shares_too_much(x):
+    cuda.shared.array(x.size, float32)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line", "text"),
+    [
+        (adds_to_a_number, "cuda.atomic.add(x[0], 0, 1)", "write cuda.atomic.add(x, i, v)"),
+        (asks_for_four_axes, "x[cuda.grid(4)] = 1", "write cuda.grid(1) for one integer"),
+        (shares_too_much, "cuda.shared.array(x.size, float32)", "of cuda.shared.array(0, T), the launch says the size"),
+    ],
+)
+def test_errors_show_the_line_of_the_kernel_in_the_words_of_numba(kernel, line, text):
+    with pytest.raises(CompileError) as error:
+        kernel[1, 1](np.zeros(3))
+    assert error.value.location.file == __file__ and line in str(error.value) and text in error.value.help
+    assert "numba_compat.py" not in str(error.value).replace(__file__, "")
