@@ -65,11 +65,13 @@ class DeviceNDArray:
 
     @property
     def T(self) -> DeviceNDArray:  # noqa: N802
-        """The same memory with the axes in the other order."""
+        """The same memory with the axes in the other order; a copy where the elements are not contiguous, as numba makes one."""
         return self.transpose()
 
     def transpose(self, axes: Any = None) -> DeviceNDArray:
-        """The same memory with the axes in another order."""
+        """The same memory with the axes in another order; a copy where the elements are not contiguous."""
+        if not (self.is_c_contiguous() or self.is_f_contiguous()):
+            return to_device(np.ascontiguousarray(self.array.numpy().transpose(axes)), self.array.stream)
         return self._through(lambda x: x.transpose(axes))
 
     def reshape(self, *shape: Any, order: str = "C") -> DeviceNDArray:
@@ -292,8 +294,8 @@ default_stream = legacy_default_stream = per_thread_default_stream = stream
 
 
 def external_stream(ptr: int) -> DefaultStream:
-    """The stream with a handle of the driver's."""
-    return DefaultStream(as_stream(ptr))
+    """The stream with a handle of the driver's; without a GPU, the default stream."""
+    return DefaultStream(as_stream(ptr if driver.available() else None))
 
 
 def stream_of(stream: Any) -> Stream:

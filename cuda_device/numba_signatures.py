@@ -41,13 +41,15 @@ class SignatureParameter:
         return "…" if self.type is None else np.dtype(self.type).name + axes
 
     def fits(self, value: Any) -> bool:
-        """Whether an argument is such an array, or no array."""
+        """Whether an argument is such an array, or no array; signs of integers do not matter, as they do not for numba."""
         if self.type is None:
             return True
         shape, dtype = getattr(value, "shape", ()), getattr(value, "dtype", None)
         if self.ndim is None:
             return shape == () and not isinstance(value, (tuple, list))
-        return len(shape) == self.ndim and dtype == np.dtype(self.type)
+        wanted = np.dtype(self.type)
+        same = dtype == wanted or (dtype.kind in "iu" and wanted.kind in "iu" and dtype.itemsize == wanted.itemsize)
+        return len(shape) == self.ndim and same
 
 
 Signature = tuple[SignatureParameter, ...]

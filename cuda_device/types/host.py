@@ -146,7 +146,8 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
     if isinstance(spelling, type) and spelling in PYTHON:
         return dtype_of_element(PYTHON[spelling])
     if type(spelling).__module__.partition(".")[0] in _NUMBAS:
-        spelling = str(spelling)
+        of_record = getattr(spelling, "dtype", None)
+        spelling = of_record if isinstance(of_record, np.dtype) else str(spelling)
     if spelling is None:
         raise TypeError("None is not a dtype: write float32, or leave the dtype out")
     try:
