@@ -41,7 +41,9 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     if not any(arg.partition("=")[0] == "--cuda-device" for arg in args):
         return
     group = parser.getgroup("cuda_device")
-    group.addoption("--races", action="store_true", help="look for data races in launches on CPU streams, also the default one")
+    group.addoption(
+        "--races", action="store_true", help="look for data races in launches on CPU streams, also the default one"
+    )
     group.addoption("--checked", action="store_true", help="use checked mode, also on a GPU")
     group.addoption(
         "--schedule",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cuda_device.codegen.cpu.processor import vector_functions
 from cuda_device.codegen.cpu.records import (
     BLOCK,
     CONTROL,
@@ -30,7 +31,6 @@ from cuda_device.codegen.cpu.records import (
     Record,
     Suspension,
 )
-from cuda_device.codegen.cpu.processor import vector_functions
 from cuda_device.codegen.cpu.regions import Regions
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
