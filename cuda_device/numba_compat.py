@@ -11,8 +11,8 @@
     increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, otherwise compiled for the CPU
 
 Numbers are numba's (`infer/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
-record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. The host's
-arrays are in `numba_arrays`; random numbers, `cuda.random`, are in `numba_random`.
+record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. What is
+on the host is in `numba_arrays`; random numbers, `cuda.random`, are in `numba_random`.
 """
 
 from __future__ import annotations
