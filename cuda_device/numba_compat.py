@@ -466,7 +466,7 @@ _NUMBAS_WORDS = {
     "atomic_ref(x, (i, j))": "cuda.atomic.add(x, (i, j), v)",
     "atomic_ref": "cuda.atomic",
     "tid(": "cuda.grid(",
-    "the size of dynamic_shared_array() is given to launch: shared=…": "of cuda.shared.array(0, T), the launch says the size",
+    "pass the size of dynamic_shared_array() to launch as shared=…": "of cuda.shared.array(0, T), the launch says the size",
 }
 """What messages name, and what kernels of numba wrote."""
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}

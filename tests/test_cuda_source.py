@@ -275,7 +275,7 @@ def test_the_cpu_stream_has_no_cpp():
     [
         ((3, {}), "C.. as text, or a file as pathlib.Path"),
         (("scaled.cu", {}), "name of a file, not C.."),
-        ((SCALED, {"std": "c++98"}), "there are 'c..03'"),
+        ((SCALED, {"std": "c++98"}), "choose one of 'c..03'"),
         ((SCALED, {"define": {"a b": 1}}), "'a b' is not the name of a macro"),
         ((SCALED, {"include": 3}), r"cuda_source\(include=…\) takes a folder of headers, or several, not 3"),
         ((SCALED, {"include": ["here", 3]}), r"not \['here', 3\]"),

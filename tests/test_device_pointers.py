@@ -505,7 +505,7 @@ def bodies():
 WORDS = {
     "index_void": "cast", "move_void": "cast", "array_of_void": "cast", "write_const": "read-only",
     "write_cast_const": "read-only", "atomic_const": "read-only", "slice_it": "p.array", "by_float": "integers",
-    "multiply": "no operator *", "other_type": "cast", "bad_cast": "cast", "wrong_strides": "strides",
+    "multiply": "do not support the operator *", "other_type": "cast", "bad_cast": "cast", "wrong_strides": "strides",
     "float_shape": "not an integer", "no_attribute": "address", "few_indices": "indices", "store_array": "cannot be set",
     "compare_float": "compared with",
 }  # fmt: skip

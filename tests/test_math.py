@@ -329,8 +329,8 @@ def of_whole_numbers(x, y, out):
         out[1, i] = math.lcm(a, b)
         out[2, i] = math.isqrt(abs(a))
         out[3, i] = math.factorial(abs(b) % 13)
-        out[4, i] = math.comb(a, b)
-        out[5, i] = math.perm(a, b)
+        out[4, i] = math.comb(a, b) if a >= 0 and b >= 0 else 0
+        out[5, i] = math.perm(a, b) if a >= 0 and b >= 0 else 0
         out[6, i] = math.gcd(a, b, a + b)
         out[7, i] = math.comb(33, abs(b) % 34)
 
@@ -342,7 +342,7 @@ def test_functions_of_integers(stream, name):
     low, high = ref.limits(name)
 
     def or_zero(function, *arguments):
-        """What CPython gives; 0 where it refuses, and None where the type has no room for it or for a step on the way."""
+        """What CPython gives; 0 for negative numbers, which it refuses, and None where the type has no room for it or for a step on the way."""
         value = function(*arguments) if min(arguments) >= 0 else 0
         return value if low <= value <= high and abs(value) * max(map(abs, arguments)) <= 2**31 - 1 else None
 

@@ -311,7 +311,7 @@ WHOLE = (
         )
     ),
     Row(
-        "math.isqrt(abs({}))",
+        "math.isqrt(max(abs({}), 0))",
         lambda a: np.array([math.isqrt(abs(int(x))) if abs(int(x)) == int(abs(x)) else 0 for x in a]),
         types=INTEGERS,
     ),
