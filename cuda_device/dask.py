@@ -168,7 +168,7 @@ def spmd(
     from distributed import Queue, wait
 
     _check_client(client)
-    known = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    known = sorted(client.nthreads())
     if isinstance(workers, str):
         raise CallError(f"workers={workers!r} is one address", f"pass a list of addresses: [{workers!r}]")
     chosen = known if workers is None else list(workers)
@@ -240,7 +240,7 @@ def _watch(
                     break
                 error.add_note(f"on {place}")
                 raise error
-        alive = client.scheduler_info(n_workers=-1)["workers"]
+        alive = client.nthreads()  # `scheduler_info` can lack workers while the client refreshes it
         lost = {
             f: place for f, w, place in zip(futures, workers, where, strict=True) if w not in alive and not f.done()
         }
