@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class DeviceGroup:
     def __init__(
         self, devices: Sequence[Any], streams: Sequence[Any] | None = None, *, timeout: float | None = None
     ) -> None:
-        if timeout is not None and not (isinstance(timeout, Real) and timeout >= 0):
+        if timeout is not None and not (isinstance(timeout, (int, float, np.number)) and timeout >= 0):
             raise CallError(f"timeout={timeout!r} is not a number of seconds", "give a number, or None for no limit")
         self.timeout = timeout
         self.streams: tuple[Stream, ...] = _streams_of(devices, streams)
@@ -261,6 +260,7 @@ class DeviceArrayGroup:
         return f"<DeviceArrayGroup of {len(self)} arrays, shape={self.shape} dtype={self.dtype}>"
 
 
+T = TypeVar("T")
 Take = Callable[[DeviceArrayGroup, int], Any]
 
 
@@ -284,7 +284,7 @@ def of_rank(value: Any, group: DeviceGroup, rank: int, name: str, take: Take) ->
     return value
 
 
-def nth(parts: Sequence[Any], rank: int) -> Any:
+def nth(parts: Sequence[T], rank: int) -> T:
     """The part of a rank; a negative one counts from the last."""
     if not -len(parts) <= rank < len(parts):
         raise IndexError(f"there is no rank {rank} among {len(parts)}: the last one is {len(parts) - 1}")
