@@ -58,7 +58,7 @@ def run(job, size=2):
         pytest.fail("a process has not come back")
     finally:
         for process in processes:
-            process.join(SECONDS)
+            process.join(10)  # it has said what it found, or hangs
             process.kill()
     return [result for _, result, _ in found], [error for _, _, error in found]
 
