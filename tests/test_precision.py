@@ -183,6 +183,7 @@ def test_a_float32_that_comes_of_floats_of_python_meets_a_wider_type(statement, 
         "p = (f[0], x)\nd[i] += p[0]",
         "d[i] += sum(f[j] * x for j in range(3))",
         "d[i] += sum((0.5, 0.25))",
+        "a, b, c = x, 0.5, 0.5\nfor j in range(n):\n    d[j] = (lambda t: d[j] + t)(a)\n    a, b, c = b, c, f[j]",
     ],
 )
 def test_exact_floats_and_those_that_were_asked_for_say_nothing(statement):

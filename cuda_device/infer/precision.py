@@ -79,7 +79,7 @@ class _Losses:
 
     def __init__(self, module: Module, adopted: set[Value], given: set[Value]) -> None:
         self.module, self.adopted, self.given = module, adopted, given
-        self.results: dict[tuple[str, tuple[Origin, ...], Location | None], Origin] = {}
+        self.bodies: dict[tuple[str, tuple[Origin, ...], Location | None], _Body] = {}
         self.found: dict[tuple[Location, str], Loss] = {}
         self.grown: dict[Value, tuple[Function, Op]] = {}
         """By their results, the operations in which variables that began as Python ints may wrap."""
@@ -88,16 +88,13 @@ class _Losses:
         """Keeps a loss once."""
         self.found.setdefault((location, reason), Loss(location, reason, help))
 
-    def enter(self, function: Function, arguments: tuple[Origin, ...], where: Location | None = None) -> Origin:
-        """What a function's result is for its arguments. While it is being found, in recursion, it is exact.
-
-        Losses in a function of the library are told of `where`, the place where the user called the library.
-        """
+    def enter(self, function: Function, arguments: tuple[Origin, ...], where: Location | None = None) -> _Body:
+        """A function for its arguments. Losses in one of the library are told of `where`, where the user called the library."""
         key = function.name, arguments, where if function.location.is_ours else None
-        if key not in self.results:
-            self.results[key] = FloatOrigin.EXACT
-            self.results[key] = _Body(self, function, arguments, key[-1]).run()
-        return self.results[key]
+        if key not in self.bodies:
+            self.bodies[key] = _Body(self, function, arguments, key[-1])
+            self.bodies[key].run()
+        return self.bodies[key]
 
 
 class _Body:
@@ -107,6 +104,10 @@ class _Body:
         self, losses: _Losses, function: Function, arguments: Sequence[Origin], where: Location | None
     ) -> None:
         self.losses, self.function, self.where = losses, function, where
+        self.result: Origin = FloatOrigin.EXACT
+        """While it is being found, in recursion, it is exact."""
+        self.calls: dict[Value, _Body] = {}
+        """What is called, by the results, for the arguments as they are known by now."""
         self.origins: dict[Value, Origin] = dict(zip(function.params, arguments, strict=True))
         self.made: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
         self.arrives: dict[Value, list[Value]] = {}
@@ -115,8 +116,8 @@ class _Body:
                 for param, argument in zip(edge.block.params, edge.arguments, strict=True):
                     self.arrives.setdefault(param, []).append(argument)
 
-    def run(self) -> Origin:
-        """Finds the origins, then what is lost."""
+    def run(self) -> None:
+        """Finds the origins."""
         changed = True
         while changed:
             changed = False
@@ -124,6 +125,11 @@ class _Body:
                 before = self.origins.get(value, FloatOrigin.EXACT)
                 if (after := _joined(before, origin)) != before:
                     self.origins[value], changed = after, True
+        ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
+        self.result = reduce(_joined, (self.of(value) for end in ends for value in end.operands), self.result)
+
+    def tell(self) -> None:
+        """Reports what is lost."""
         shown = {value for op in self.function.ops() if op.code in _SHOWING for value in op.operands}
         stored = {op.operands[-1] for op in self.function.ops() if op.code in _STORES}
         for op in self.function.ops():
@@ -135,9 +141,6 @@ class _Body:
                 self._repeats(op)
         for param in self.losses.adopted.intersection(self.arrives):
             self._grows(param)
-        ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
-        result: Origin = FloatOrigin.EXACT
-        return reduce(_joined, (self.of(value) for end in ends for value in end.operands), result)
 
     def of(self, value: Value) -> Origin:
         """The origin of a value as far as it is known; what is no number or tuple brings what it holds."""
@@ -169,7 +172,8 @@ class _Body:
             return operands
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
-            return self.losses.enter(callee, parts, self._place(op))
+            self.calls[op.result] = self.losses.enter(callee, parts, self._place(op))
+            return self.calls[op.result].result
         if op.code is ops.PY_BINARY or (op.code is ops.INTRINSIC and not _is_explicit(op)):
             return max(operands, FloatOrigin.COMPUTED)
         return FloatOrigin.GIVEN
@@ -296,7 +300,14 @@ def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool
     types = (op.result.type for function in module.functions for op in function.ops() if op.code in codes)
     if not (adopted or any(is_narrow(type) or _is_wide_float(type) for type in types)):
         return ()
-    found.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))
+    todo = [found.enter(module.main, tuple(_of_type(param.type) for param in module.main.params))]
+    told = set[_Body]()
+    while todo:
+        body = todo.pop()
+        if body not in told:
+            told.add(body)
+            body.tell()
+            todo += body.calls.values()
     for function, op in found.grown.values() if checked else ():
         if op.attributes["op"] in _CHECKED:
             _check(function, op)
