@@ -119,12 +119,15 @@ def _most_shared(work: Work) -> int:
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.cpu import regions
+    from cuda_device.codegen.cpu import guards, regions
     from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
 
-    module, found = regions.split(work["inlined"], work.job.options.debug)
-    return to_llvm.run(module, Cpu(module, work.job.options, _most_shared(work), found), work.job.options)
+    options, limit = work.job.options, None
+    module, found = regions.split(work["inlined"], options.debug)
+    if found is None and not options.debug:
+        module, limit = guards.split(module)
+    return to_llvm.run(module, Cpu(module, options, _most_shared(work), found, limit), options)
 
 
 def _optimised(work: Work) -> LlvmModule:

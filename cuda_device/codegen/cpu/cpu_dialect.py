@@ -193,9 +193,10 @@ class Cpu(Dialect):
         options: Options = DEFAULTS,
         most_shared: int = MAXIMUM_STATIC_SHARED,
         regions: Regions | None = None,
+        limit: Function | None = None,
     ) -> None:
         super().__init__(module, options, most_shared)
-        self.regions = regions
+        self.regions, self.limit = regions, limit
         self.forms: dict[str, int] = {}
         """The vector functions that are declared."""
 
@@ -395,6 +396,7 @@ class Cpu(Dialect):
     def runner(self, parameters: Sequence[str]) -> str:
         """What runs the kernel's threads."""
         symbol, found = self.symbol(self.module.main), self.regions
+        limit = self.symbol(self.limit) if self.limit else ""
         frame = f", i64 {found.warp_bytes}" if found else ""
         worker, function = (CREW, "resume") if found else ("cuda_device.blocks", "block")
         kept = ", ".join(f"ptr @{name}" for name in self.forms)
@@ -407,7 +409,7 @@ class Cpu(Dialect):
 
 declare void @{worker}(ptr, ptr, i64{", i64" * bool(found)})
 
-{_regions(symbol, parameters, found) if found else _plain(symbol, parameters)}
+{_regions(symbol, parameters, found) if found else _plain(symbol, parameters, limit)}
 {_report()}
 {_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}}}
 """
@@ -458,8 +460,8 @@ def _arguments(leaves: Sequence[str]) -> str:
     return "".join(f", {type} %argument.{i}" for i, type in enumerate(leaves))
 
 
-def _plain(symbol: str, leaves: Sequence[str]) -> str:
-    """A block of a kernel that never waits: its threads one after the other, x fastest.
+def _plain(symbol: str, leaves: Sequence[str], limit: str) -> str:
+    """A block of a kernel that never waits: its threads one after the other, x fastest; of a row those below the limit.
 
     The records are copied to where nothing else can write: so they dissolve into registers, and the optimiser sees that
     stores through the kernel's arrays do not change them.
@@ -479,15 +481,14 @@ row:
   %y = phi i32 [0, %plane], [%y.next, %row.end]
   %y.row = add nuw nsw i32 %z.rows, %y
   %y.first = mul nuw nsw i32 %y.row, %size.x
-{THREAD.store("%y", "%thread", "y")}
-  br label %each
+{THREAD.store("%y", "%thread", "y")}{_end_of_row(limit, leaves) if limit else "  br label %each"}
 each:
   %x = phi i32 [0, %row], [%x.next, %each]
   %linear = add nuw nsw i32 %y.first, %x
 {THREAD.store("%x", "%thread", "x")}{THREAD.store("%linear", "%thread", "linear")}
   call void @{symbol}(ptr %thread{_arguments(leaves)})
   %x.next = add nuw nsw i32 %x, 1
-  %x.more = icmp ult i32 %x.next, %size.x
+  %x.more = icmp ult i32 %x.next, {"%end" if limit else "%size.x"}
   br i1 %x.more, label %each, label %row.end, !llvm.loop {_LOOP}
 row.end:
   %y.next = add nuw nsw i32 %y, 1
@@ -501,6 +502,18 @@ finished:
   ret void
 }}
 """
+
+
+def _end_of_row(limit: str, leaves: Sequence[str]) -> str:
+    """Finds out how many threads of a row have something to do, before the first one, of the x of 0."""
+    return f"""\
+{THREAD.store("0", "%thread", "x", "%to.first.x")}{THREAD.store("%y.first", "%thread", "linear", "%to.first.linear")}\
+  %limit = call i64 @{limit}(ptr %thread{_arguments(leaves)})
+  %size.wide = zext i32 %size.x to i64
+  %least = call i64 @llvm.smin.i64(i64 %limit, i64 %size.wide)
+  %end = trunc i64 %least to i32
+  %has_some = icmp sgt i64 %limit, 0
+  br i1 %has_some, label %each, label %row.end"""
 
 
 def _copied(leaves: Sequence[str]) -> str:

@@ -139,7 +139,7 @@ def split(module: Module, debug: bool = False) -> tuple[Module, Regions | None]:
     waits = sum(_waits(op) for op in module.main.ops()) if module.main.kernel else 0
     if not waits:
         return module, None
-    function = _copied(module.main)
+    function = copied(module.main)
     live = _live(function)
     crossing = set[Value]().union(*live.values())
     cheap = _cheap(function)
@@ -179,7 +179,7 @@ def _memory(type: Type | None) -> str:
     return f"i{8 * size_of(type or BOOL)}"
 
 
-def _copied(function: Function) -> Function:
+def copied(function: Function) -> Function:
     """The function with blocks and operations of its own; values are shared."""
     blocks = {block: Block(list(block.params)) for block in function.blocks}
     for old, new in blocks.items():

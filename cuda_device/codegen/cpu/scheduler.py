@@ -232,11 +232,12 @@ def begin(block: Any, x: Any, y: Any, z: Any) -> None:
     """Says which block it is, and to its cluster where its shared memory is."""
     to = array_at(Block, block)
     to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
-    wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
-    to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x // wide, y // high, z // deep
+    to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x, y, z
     shadow_memory.begin(block)
     clusters = array_at(Control, to[0].control)[0].clusters
     if clusters != 0:
+        wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
+        to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x // wide, y // high, z // deep
         rank = x % wide + wide * (y % high + high * (z % deep))
         line = y // high + to[0].grid_y // high * (z // deep)
         number = int64(x // wide) + int64(to[0].grid_x // wide) * int64(line)
