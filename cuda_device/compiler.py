@@ -93,7 +93,7 @@ def _inlined(work: Work) -> Module:
         module = cpu_passes.guard_stack(module)
     if options.races:
         module = traces.run(module, options.launch_facts)
-    return cpu_passes.return_exits(cpu_passes.inline_suspending(cpu_passes.add_yields(module)))
+    return cpu_passes.return_exits(cpu_passes.inline_suspending(cpu_passes.add_yields(module, options.permuted)))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:

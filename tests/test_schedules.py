@@ -82,3 +82,26 @@ def test_what_is_no_schedule():
     for wrong in ("random", 1.5, True):
         with pytest.raises(ValueError, match="must be None or an int"):
             device.cpu_stream(schedule=wrong)
+
+
+@device.kernel
+def counts_by_two_steps(x, count):
+    """Only the second step is atomic, and not the one that matters."""
+    if device.lane_id == 0:
+        v = x[0]
+        device.atomic_ref(count, 0).add(1)
+        x[0] = v + 1
+
+
+@pytest.mark.parametrize("grid, block", [(2, 1), (1, 64)])
+def test_a_thread_is_held_up_at_an_atomic(grid, block):
+    def lost(schedule):
+        x, count = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        stream = device.cpu_stream(schedule=schedule)
+        device.launch(counts_by_two_steps, x, count, grid=grid, block=block, stream=stream)
+        assert count[0] == 2
+        return x[0] == 1
+
+    found = [lost(schedule) for schedule in range(60)]
+    assert found == [lost(schedule) for schedule in range(60)]
+    assert sum(found) > 5

@@ -27,14 +27,16 @@ from cuda_device.types.model import BOOL, NoneType, Number, Tuple, Type
 TOO_DEEP = "the recursion is too deep: the stack is full"
 
 
-def add_yields(module: Module) -> Module:
-    """Changes the functions of a device-level module, before `inline`, and returns it."""
+def add_yields(module: Module, at_atomics: bool = False) -> Module:
+    """Changes the functions of a device-level module, before `inline`, and returns it; a schedule may hold threads up at atomics."""
     dominance.propagate(module, Effect.SPINS)
     spinning = {function.name for function in module.functions if Effect.SPINS in function.effects}
     barred = dominance.in_recursion(module)
     for function in module.functions:
         if function.name not in barred:
             _feed(function, spinning)
+            for block in function.blocks if at_atomics else ():
+                block.ops = [each for op in block.ops for each in (*_held(op), op)]
     dominance.propagate(module, Effect.SUSPENDS)
     return module
 
@@ -46,6 +48,11 @@ def _feed(function: Function, spinning: set[str]) -> None:
             for latch in loop.latches:
                 if not (latch.ops[-2:-1] and latch.ops[-2].code is ops.YIELD):
                     latch.ops.insert(-1, Op(ops.YIELD, location=latch.terminator.location))
+
+
+def _held(op: Op) -> list[Op]:
+    spins = Effect.SPINS in op.code.effects
+    return [Op(ops.YIELD, attributes={"now": True}, location=op.location)] if spins else []
 
 
 def _spins(op: Op, spinning: set[str]) -> bool:

@@ -186,7 +186,7 @@ BLOCK = Record(
 )
 
 # One for each launch. `next` is what the workers contend for: alone on its cache line. With a `step`, which is a prime, and a
-# `seed` blocks and warps have their turns in another order. `clusters` are the records of all clusters, one behind the other.
+# `seed` blocks and warps have their turns in another order; `turns` counts those of warps that yielded. `clusters` are the records of all clusters, one behind the other.
 CONTROL = Record(
     "%Control",
     (
@@ -211,6 +211,7 @@ CONTROL = Record(
         ("stack", "i64"),
         ("seed", "i64"),
         ("step", "i64"),
+        ("turns", "i64"),
         ("clusters", "ptr"),
         ("value.0", "i64"),
         ("value.1", "i64"),

@@ -285,7 +285,8 @@ def schedule(block: Any) -> Any:
     at = array_at(Block, block)
     control, warps, many = at[0].control, at[0].warps, warps_of(block)
     checked = array_at(Control, control)[0].checked != 0
-    patience, before, turn = _PATIENCE, -1, int64(0)
+    most = _PATIENCE if array_at(Control, control)[0].step == 0 else 1
+    patience, before, turn = most, -1, int64(0)
     while not stopped(control):
         turn += 1
         verdict = settle(warps, many)
@@ -299,16 +300,16 @@ def schedule(block: Any) -> Any:
             for place in range(many):
                 w = permuted(control, place, many, turn)
                 resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
-            patience, before = _PATIENCE, -1
+            patience, before = most, -1
             continue
         progress = False
         for place in range(many):
             progress |= meetings.go_on(block, permuted(control, place, many, turn))
-        yields = turns(block, warps, many)
+        yields = turns(block, warps, many, turn)
         if yields == 0 and not progress:
             deadlock(block, Status.DEADLOCK)
             break
-        patience = _PATIENCE if progress or yields != before else patience - 1
+        patience = most if progress or yields != before else patience - 1
         before = yields
         if patience == 0:
             return Outcome.SPINS
@@ -383,15 +384,28 @@ def word_of(warps: Any, thread: Any) -> Any:
     return row(warps + WARP_BYTES * int64(thread // WARP_SIZE), WORDS)[thread % WARP_SIZE]
 
 
-def turns(block: Any, warps: Any, many: Any) -> Any:
-    """Resumes each thread that has yielded, once; returns how many."""
+def turns(block: Any, warps: Any, many: Any, turn: Any) -> Any:
+    """Resumes each thread that has yielded, once, if the launch's schedule does not hold its warp up; returns how many."""
     total: Any = 0
-    for w in range(many):
+    control = array_at(Block, block)[0].control
+    for place in range(many):
+        w = permuted(control, place, many, turn)
         first = Suspension.YIELD << KIND_SHIFT
         yielded = lanes_between(warps + WARP_BYTES * w + WORDS, first, first | PLACE_MASK)
         total += popc(yielded)
-        resume_lanes(block, w, yielded)
+        if not holds_up(control):
+            resume_lanes(block, w, yielded)
     return total
+
+
+def holds_up(control: Any) -> Any:
+    """Whether a schedule lets a warp wait, as it does half of the times."""
+    at = array_at(Control, control)
+    if at[0].step == 0:
+        return False
+    at[0].turns += 1
+    number = uint64(at[0].turns) * uint64(at[0].step) + uint64(at[0].seed)
+    return (number ^ number >> 9) & 1 == 1
 
 
 def deadlock(block: Any, status: Any) -> None:

@@ -371,7 +371,7 @@ def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launc
     """The variant with or without the facts. Most often it was asked for before, by the very same objects."""
     checked = kernel.options.build.is_checked(isinstance(stream, CpuStream))
     # To hash and compare what is known of arguments would take some microseconds.
-    queue = (stream.target, stream.races) if isinstance(stream, CpuStream) else stream.ordinal  # type: ignore[attr-defined]
+    queue = (stream.target, stream.races, stream.schedule is None) if isinstance(stream, CpuStream) else stream.ordinal  # type: ignore[attr-defined]
     known = tuple([argument.known for argument in arguments])
     code = kernel.underlying.__code__
     key = (checked, launch_facts, queue, id(code), *map(id, known))
@@ -392,8 +392,8 @@ def _compiled(
     """The variant, compiled where there is none, or where a name has changed."""
     function = kernel.underlying
     where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
-    races = isinstance(stream, CpuStream) and stream.races
-    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, launch_facts)
+    races, permuted = (stream.races, stream.schedule is not None) if isinstance(stream, CpuStream) else (False, False)
+    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, permuted, launch_facts)
     variant: CompiledKernel | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
@@ -405,7 +405,9 @@ def _compiled(
             check_arrays(function, known)
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = Target(architecture, isinstance(stream, CpuStream))
-            options = replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
+            options = replace(
+                kernel.options.build, checked=checked, races=races, permuted=permuted, launch_facts=launch_facts
+            )
             interop = kernel.options.interop
             job = Job(function, known, True, target, options, interop, kernel.options.link)
             described = interop and not target.on_cpu
