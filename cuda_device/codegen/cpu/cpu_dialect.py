@@ -91,6 +91,19 @@ end:
   ret void
 }}
 """
+# Where accesses are checked at once (blocks have a `unit`), the scheduler tells of barriers.
+_WAIT = f"""\
+define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
+{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "unit")}\
+  %is_checked = icmp ne i64 %unit, 0
+  br i1 %is_checked, label %end, label %tell
+tell:
+  call void @cuda_device.trace(ptr %thread, i32 %place, i64 0, i64 1)
+  br label %end
+end:
+  ret void
+}}
+"""
 # What `Suspension` calls the operations and their kinds.
 _PREFIXES = {
     ops.BARRIER: "BARRIER",
@@ -203,7 +216,7 @@ class Cpu(Dialect):
     def preamble(self) -> str:
         """The records that threads and the scheduler share."""
         records = "".join(record.declaration() for record in RECORDS)
-        return f"{records}{_FUNCTIONS}{_READ * self.options.races}" + "".join(
+        return f"{records}{_FUNCTIONS}{(_READ + _WAIT) * self.options.races}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(self.module)
         )
 
@@ -369,8 +382,10 @@ class Cpu(Dialect):
         first, second = (*values, "0", "0")[:2]
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
 
-    def trace(self, place: int, value: str, done: str, read: int) -> str:
-        """A call; one that has to tell of few reads of shared memory is inlined."""
+    def trace(self, place: int, value: str, done: str, read: int, waits: bool) -> str:
+        """A call; what has seldom to be told is inlined: reads of shared memory, and waits."""
+        if waits:
+            return f"  call void @cuda_device.wait(ptr %thread, i32 {place})\n"
         if read:
             return f"  call void @cuda_device.read(ptr %thread, i32 {place}, i64 {value}, i64 {read})\n"
         return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"

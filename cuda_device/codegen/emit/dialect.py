@@ -227,10 +227,10 @@ class Dialect(ABC):
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """Tells the host that this thread failed, with two integers of 64 bits at most."""
 
-    def trace(self, place: int, value: str, done: str, read: int) -> str:
+    def trace(self, place: int, value: str, done: str, read: int, waits: bool) -> str:
         """Tells the race detector what this thread does; an address in shared memory counts from where that begins.
 
-        `read` is how many bytes of shared memory are read, or 0.
+        `read` is how many bytes of shared memory are read, or 0. `waits`: it comes to a barrier of the block, or goes on.
         """
         return ""
 

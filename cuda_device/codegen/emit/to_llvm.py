@@ -485,6 +485,7 @@ def _report(to: FunctionWriter, op: Op) -> None:
 
 def _trace(to: FunctionWriter, op: Op) -> None:
     value, done, read = "0", "1", 0
+    waits = op.attributes["event"] in ("arrive", "leave")
     if op.operands:
         at = op.operands[0]
         if isinstance(at.type, Ref):
@@ -498,7 +499,7 @@ def _trace(to: FunctionWriter, op: Op) -> None:
             value = to.temporary(f"zext {to.typed(at)} to i64")
     if op.operands[1:]:
         done = to.temporary(f"zext {to.typed(op.operands[1])} to i64")
-    to.lines.append(to.dialect.trace(int(str(op.attributes["place"])), value, done, read))
+    to.lines.append(to.dialect.trace(int(str(op.attributes["place"])), value, done, read, waits))
 
 
 def _branch(to: FunctionWriter, op: Op) -> None:
