@@ -24,7 +24,7 @@ from cuda_device.types.host import element_of_dtype
 
 __all__ = [
     "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array", "close",
-    "current_context", "default_stream", "device_array", "device_array_like", "event", "event_elapsed_time",
+    "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "event_elapsed_time",
     "external_stream", "get_current_device", "gpus", "is_available", "is_cuda_array", "legacy_default_stream",
     "list_devices", "managed_array", "mapped", "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned",
     "pinned_array", "pinned_array_like", "select_device", "stream", "synchronize", "to_device",
@@ -412,6 +412,13 @@ def select_device(device_id: int) -> GpuDevice:
 def list_devices() -> list[GpuDevice]:
     """All devices; without a GPU there is one, the CPU."""
     return [GpuDevice(i) for i in range(driver.device_count() if driver.available() else 1)]
+
+
+def detect() -> bool:
+    """Prints the devices. There always is one: without a GPU, the CPU."""
+    for each in list_devices():
+        sys.stdout.write(f"id {each.id}    {each.name}, compute capability {each.compute_capability}\n")
+    return True
 
 
 class Devices:

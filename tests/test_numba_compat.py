@@ -647,6 +647,7 @@ def test_devices_are_listed_and_made_current():
     with cuda.gpus[len(devices) - 1] as chosen:
         assert cuda.get_current_device().id == chosen.id == len(devices) - 1
         cuda.current_context().deallocations.clear()
+    assert cuda.detect()
     assert cuda.get_current_device().id == before
     with pytest.raises(IndexError):
         cuda.gpus[len(devices)]
