@@ -12,6 +12,10 @@ FLOATS, INTS, SIGNALS = map(device.pointer, (device.float32, device.int32, devic
 @pytest.fixture(scope="module")
 def host():
     host, torch = pytest.importorskip("nvshmem.core"), pytest.importorskip("torch")
+    try:
+        nvshmem._source()
+    except ImportError as error:
+        pytest.skip(str(error))
     from cuda.core import Device
 
     gpu = Device()
