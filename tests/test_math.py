@@ -342,7 +342,7 @@ def test_functions_of_integers(stream, name):
     low, high = ref.limits(name)
 
     def or_zero(function, *arguments):
-        """What CPython gives; 0 for negative numbers, which it refuses, and None where the type has no room for it or for a step on the way."""
+        """What CPython gives; 0 for negative numbers; None where the type has no room for it or for a step on the way."""
         value = function(*arguments) if min(arguments) >= 0 else 0
         return value if low <= value <= high and abs(value) * max(map(abs, arguments)) <= 2**31 - 1 else None
 

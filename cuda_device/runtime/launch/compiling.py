@@ -686,13 +686,7 @@ def compile(
             f = _declared(typed.main)
         else:
             source = f = generated(f, globals)
-    outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
-    if output is None:
-        output = "object" if target == HOST else "cubin"
-    if output not in outputs:
-        raise ValueError(
-            f"output={output!r} is not available for target={target!r}: choose one of {', '.join(outputs)}"
-        )
+    output = _output_of(target, output)
     if output == "fatbin":
         targets = (target,) if isinstance(target, str) else tuple(dict.fromkeys(target))
         if not targets or isinstance(f, Func):
@@ -729,6 +723,17 @@ def compile(
         text = f"{f.underlying.__qualname__} returns {made.result}, not {wanted}"
         raise CompileError(text, work["typed"].main.location, f"convert what it returns: {wanted}(…)")
     return NativeFunction(made, work) if output == "callable" else made
+
+
+def _output_of(target: str | Sequence[str], output: str | None) -> str:
+    """The output, or the default of the target. Raises `ValueError` if the target does not have it."""
+    outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
+    found = ("object" if target == HOST else "cubin") if output is None else output
+    if found not in outputs:
+        raise ValueError(
+            f"output={output!r} is not available for target={target!r}: choose one of {', '.join(outputs)}"
+        )
+    return found
 
 
 def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel | Func:
