@@ -11,8 +11,8 @@
     increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, otherwise compiled for the CPU
 
 Numbers are numba's (`infer/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
-record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. What is
-on the host is in `numba_arrays`; random numbers, `cuda.random`, are in `numba_random`.
+record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. The
+host's part is in `numba_arrays`; random numbers, `cuda.random`, are in `numba_random`.
 """
 
 from __future__ import annotations
@@ -466,7 +466,7 @@ _NUMBAS_WORDS = {
     "atomic_ref(x, (i, j))": "cuda.atomic.add(x, (i, j), v)",
     "atomic_ref": "cuda.atomic",
     "tid(": "cuda.grid(",
-    "pass the size of dynamic_shared_array() to launch as shared=…": "of cuda.shared.array(0, T), the launch says the size",
+    "pass the size of dynamic_shared_array() to launch as shared=…": "cuda.shared.array(0, T) has the size that the launch gives",
 }
 """What messages name, and what kernels of numba wrote."""
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}

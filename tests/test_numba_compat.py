@@ -1025,7 +1025,11 @@ def shares_too_much(x):
     [
         (adds_to_a_number, "cuda.atomic.add(x[0], 0, 1)", "write cuda.atomic.add(x, i, v)"),
         (asks_for_four_axes, "x[cuda.grid(4)] = 1", "write cuda.grid(1) for one integer"),
-        (shares_too_much, "cuda.shared.array(x.size, float32)", "of cuda.shared.array(0, T), the launch says the size"),
+        (
+            shares_too_much,
+            "cuda.shared.array(x.size, float32)",
+            "cuda.shared.array(0, T) has the size that the launch gives",
+        ),
     ],
 )
 def test_errors_show_the_line_of_the_kernel_in_the_words_of_numba(kernel, line, text):
