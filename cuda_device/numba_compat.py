@@ -32,7 +32,7 @@ from numpy import int64
 from cuda_device.device import cache_hints, machine_functions, numeric, positioning, sync
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.atomics import threadfence as fence
-from cuda_device.device.functions import RESERVED, func
+from cuda_device.device.functions import RESERVED, extern, func
 from cuda_device.device.functions import kernel as make_kernel
 from cuda_device.device.memory import sized_local_array, sized_shared_array
 from cuda_device.errors import CompileError, KernelError
@@ -318,7 +318,32 @@ libdevice = _module(
     ffs=func(lambda x: ffs(np.int32(x))),
     ffsll=func(lambda x: ffs(int64(x))),
 )
-"""The functions of libdevice that `math` has, and those of bits: `libdevice.sinf(x)` of a float32, `sin` of a float64."""
+"""The functions of libdevice that `math` has, and those of bits: `libdevice.sinf(x)` of a float32, `sin` of a float64.
+
+Others are declared when a kernel names them.
+"""
+
+_OF_LLVM = {"float": np.float32, "double": np.float64, "i32": np.int32, "i64": np.int64}
+_STUBS = (lambda a: ..., lambda a, b: ..., lambda a, b, c: ...)
+
+
+def _of_libdevice(name: str) -> Any:
+    """Any other function of libdevice that takes numbers and returns one, for GPUs alone. Raises `AttributeError` for no such."""
+    from cuda_device.codegen.gpu.libdevice import types_of
+
+    types = None if name.startswith("_") else types_of(f"__nv_{name}")
+    if types is None or not set(types) <= set(_OF_LLVM) or not 1 < len(types) <= len(_STUBS) + 1:
+        raise AttributeError(f"libdevice has no function {name!r} of numbers")
+    result, *wanted = (_OF_LLVM[each] for each in types)
+    stub = FunctionType(_STUBS[len(wanted) - 1].__code__, {}, name)
+    stub.__annotations__ = dict(zip("abc", wanted, strict=False)) | {"return": result}
+    declared, numbers = extern(symbol=f"__nv_{name}")(stub), tuple(wanted)
+    found = func(lambda *args: declared(*[number(arg) for number, arg in zip(numbers, args)]))  # noqa: B905
+    setattr(libdevice, name, found)  # kernels that read it are up to date as long as it is the same
+    return found
+
+
+libdevice.__getattr__ = _of_libdevice  # type: ignore[method-assign]
 
 _GRID = _module("grid", sync=grid_sync)
 cg = _module("cg", this_grid=func(lambda: _GRID))

@@ -1037,3 +1037,17 @@ def test_errors_show_the_line_of_the_kernel_in_the_words_of_numba(kernel, line, 
         kernel[1, 1](np.zeros(3))
     assert error.value.location.file == __file__ and line in str(error.value) and text in error.value.help
     assert "numba_compat.py" not in str(error.value).replace(__file__, "")
+
+
+def test_other_functions_of_libdevice_are_declared_by_their_names():
+    @cuda.jit
+    def kernel(x):
+        x[0] = cuda.libdevice.normcdff(x[1]) + cuda.libdevice.fma_rd(x[0], 2, x[1]) + cuda.libdevice.umulhi(7, 3)
+
+    text = str(compile(kernel.kernel, ArrayType(float64, 1), output="ptx", target="sm_80"))
+    assert "fma.rm.f64" in text and "mul.hi.u32" in text and "call" not in text
+    with pytest.raises(CompileError, match="normcdff is a function of CUDA C") as error:
+        kernel[1, 1, cpu_stream()](np.zeros(2))
+    assert error.value.location.file == __file__
+    with pytest.raises(AttributeError, match="no function 'sinn' of numbers"):
+        cuda.libdevice.sinn  # noqa: B018
