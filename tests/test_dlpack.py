@@ -703,3 +703,9 @@ def test_on_a_gpu_the_array_interface_tells_whether_a_capsule_without_flags_may_
     if says is not None:
         producer.__cuda_array_interface__ = {"data": (0x10000, says)}
     assert dlpack.read(producer, 1).readonly is readonly
+
+
+def test_an_empty_array_has_an_address_on_the_host():
+    """NumPy before 2.4 refuses address 0."""
+    found = numpy_over(ArrayView(0, (0, 3), (12, 4), host.element_of_dtype(np.dtype(np.float32))))
+    assert found.shape == (0, 3) and found.base.__array_interface__["data"][0] != 0

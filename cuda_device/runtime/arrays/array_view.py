@@ -183,7 +183,8 @@ class _Interface:
         dtype = dtype_of_type(view.element)
         self.__array_interface__ = {
             "version": 3,
-            "data": (view.data, view.readonly),
+            # NumPy before 2.4 refuses address 0, which empty arrays may have; nobody reads there.
+            "data": (view.data or 64, view.readonly),
             "shape": view.shape,
             "strides": view.strides,
             # Of what is not NumPy's own the text can say no more than the size.
