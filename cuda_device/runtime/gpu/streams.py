@@ -287,7 +287,7 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | No
     `target` is the GPU architecture that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access
     the same location, at least one of them writes, and nothing orders the two accesses: no barrier, no `syncwarp`, and no
     atomic that acquires what another one releases. The error names both threads and both lines. Detection takes from about
-    a nanosecond to microseconds for each access, so use it in tests, with little data. With a `schedule`, an int, blocks and the
+    some nanoseconds to microseconds for each access, so use it in tests, with little data. With a `schedule`, an int, blocks and the
     warps of a block run in another order on one host thread, and wait for others before some atomics; the same number always
     gives the same order. Use it to find results that depend on the order. Raises `ValueError` for a target that is not of the
     form "sm_90", and for a `schedule` that is not an int.
