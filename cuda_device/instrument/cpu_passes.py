@@ -28,7 +28,10 @@ TOO_DEEP = "the recursion is too deep: the stack is full"
 
 
 def add_yields(module: Module, at_atomics: bool = False) -> Module:
-    """Changes the functions of a device-level module, before `inline`, and returns it; a schedule may hold threads up at atomics."""
+    """Changes the functions of a device-level module, before `inline`, and returns it.
+
+    With `at_atomics`, threads also yield before each atomic, where a schedule may hold them up.
+    """
     dominance.propagate(module, Effect.SPINS)
     spinning = {function.name for function in module.functions if Effect.SPINS in function.effects}
     barred = dominance.in_recursion(module)

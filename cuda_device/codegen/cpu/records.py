@@ -186,7 +186,8 @@ BLOCK = Record(
 )
 
 # One for each launch. `next` is what the workers contend for: alone on its cache line. With a `step`, which is a prime, and a
-# `seed` blocks and warps have their turns in another order; `turns` counts those of warps that yielded. `clusters` are the records of all clusters, one behind the other.
+# `seed` blocks and warps have their turns in another order; `turns` counts those of warps that yielded. `clusters` are the
+# records of all clusters, one behind the other.
 CONTROL = Record(
     "%Control",
     (

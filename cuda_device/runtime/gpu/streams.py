@@ -286,11 +286,11 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | No
 
     `target` is the GPU architecture that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access
     the same location, at least one of them writes, and nothing orders the two accesses: no barrier, no `syncwarp`, and no
-    atomic that acquires what another one releases. The error names both threads and both lines. Detection takes from about
-    some nanoseconds to microseconds for each access, so use it in tests, with little data. With a `schedule`, an int, blocks and the
-    warps of a block run in another order on one host thread, and wait for others before some atomics; the same number always
-    gives the same order. Use it to find results that depend on the order. Raises `ValueError` for a target that is not of the
-    form "sm_90", and for a `schedule` that is not an int.
+    atomic that acquires what another one releases. The error names both threads and both lines. Detection takes from some
+    nanoseconds to microseconds for each access, so use it in tests, with little data. With a `schedule`, an int, blocks and
+    the warps of a block run in another order on one host thread, and wait for others before some atomics; the same number
+    always gives the same order. Use it to find results that depend on the order. Raises `ValueError` for a target that is not
+    of the form "sm_90", and for a `schedule` that is not an int.
     """
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
         raise ValueError(f"target={target!r} is not a GPU architecture: give its name, as in 'sm_90'")
