@@ -28,26 +28,32 @@ RATE, VOLATILITY, ROOT_HALF, SOFTENING = map(np.float32, (0.02, 0.3, math.sqrt(0
 
 
 def copy(i: Any, a: Any, b: Any) -> None:
+    """A copy."""
     b[i] = a[i]
 
 
 def triad(i: Any, a: Any, b: Any, c: Any) -> None:
+    """A sum with a multiple."""
     c[i] = a[i] + HALF * b[i]
 
 
 def gather(i: Any, order: Any, a: Any, b: Any) -> None:
+    """A copy in another order."""
     b[i] = a[order[i]]
 
 
 def waves(i: Any, a: Any, b: Any) -> None:
+    """A sine and an exponential."""
     b[i] = math.sin(a[i]) * math.exp(-a[i])
 
 
 def bends(i: Any, a: Any, b: Any) -> None:
+    """A hyperbolic tangent."""
     b[i] = math.tanh(a[i])
 
 
 def option(i: Any, price: Any, strike: Any, years: Any, call: Any) -> None:
+    """The price of a call by Black and Scholes."""
     root = VOLATILITY * math.sqrt(years[i])
     d = (math.log(price[i] / strike[i]) + (RATE + HALF * VOLATILITY * VOLATILITY) * years[i]) / root
     near, far = HALF * math.erfc(-d * ROOT_HALF), HALF * math.erfc((root - d) * ROOT_HALF)
@@ -55,6 +61,7 @@ def option(i: Any, price: Any, strike: Any, years: Any, call: Any) -> None:
 
 
 def row(i: Any, starts: Any, columns: Any, values: Any, x: Any, y: Any) -> None:
+    """A row of a sparse matrix times a vector."""
     total = np.float32(0)
     for k in range(starts[i], starts[i + 1]):
         total += values[k] * x[columns[k]]
@@ -62,6 +69,7 @@ def row(i: Any, starts: Any, columns: Any, values: Any, x: Any, y: Any) -> None:
 
 
 def pull(i: Any, x: Any, y: Any, z: Any, force: Any) -> None:
+    """The force of all bodies on one, along x."""
     total = np.float32(0)
     for k in range(len(x)):
         dx, dy, dz = x[k] - x[i], y[k] - y[i], z[k] - z[i]
@@ -71,15 +79,18 @@ def pull(i: Any, x: Any, y: Any, z: Any, force: Any) -> None:
 
 
 def five(j: Any, i: Any, a: Any, b: Any) -> None:
+    """A stencil of five points."""
     if 0 < j < a.shape[0] - 1 and 0 < i < a.shape[1] - 1:
         b[j, i] = HALF * a[j, i] + EIGHTH * (a[j - 1, i] + a[j + 1, i] + a[j, i - 1] + a[j, i + 1])
 
 
 def turn(j: Any, i: Any, a: Any, b: Any) -> None:
+    """A transposed matrix."""
     b[i, j] = a[j, i]
 
 
 def product(j: Any, i: Any, a: Any, b: Any, c: Any) -> None:
+    """A product of matrices."""
     total = np.float32(0)
     for k in range(a.shape[1]):
         total += a[j, k] * b[k, i]
@@ -87,6 +98,7 @@ def product(j: Any, i: Any, a: Any, b: Any, c: Any) -> None:
 
 
 def escape(j: Any, i: Any, counts: Any) -> None:
+    """The steps until a point of the Mandelbrot set's plane escapes."""
     x, y = np.float32(i) * np.float32(3 / 512) - TWO, np.float32(j) * np.float32(2 / 512) - ONE
     a, b, n = x, y, 0
     while n < 100 and a * a + b * b < FOUR:
