@@ -67,7 +67,7 @@ SOURCE = """
 namespace ns { namespace inner { extern "C" __device__ Point moved(Point p, float by) { return {p.x + by, p.y - by}; } } }
 __device__ float dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
 extern "C" __device__ void fill(cuda::interoperable_array_descriptor<float, 1> out, float value) {
-  for (int i = 0; i < out.shape[0]; ++i) *(float*)((char*)out.data + i * out.strides[0]) = value;
+  for (int i = 0; i < out.shape[0]; ++i) ((float*)out.data)[i * out.strides[0]] = value;
 }
 """
 FLOATS = device.ArrayType(device.float32, 1)

@@ -94,6 +94,7 @@ class TestTorch:
         assert set(torch.library.opcheck(swish, (x,)).values()) == {"SUCCESS"}
         assert torch.autograd.gradcheck(swish, (x,))
 
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own
     def test_compiled(self, torch, swish, where):
         def loss(f, x):
             return f(2 * x).sum()
