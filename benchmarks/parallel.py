@@ -131,7 +131,7 @@ class Task:
         if len(shape) == 2:
             head = " i, j = device.tid(2)\n if i < OUT.shape[1] and j < OUT.shape[0]:"
         made = self.made(head, device=device, function=self.function)
-        kernel = device.kernel(made, checked=False, fastmath=LLVM_FLAGS if fastmath else False)
+        kernel = device.kernel(checked=False, fastmath=LLVM_FLAGS if fastmath else False)(made)
         block, stream = 256 if len(shape) == 1 else (32, 8), device.cpu_stream()
         return lambda: device.launch(kernel, *self.arrays, threads=shape[::-1], block=block, stream=stream)
 
