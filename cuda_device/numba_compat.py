@@ -439,7 +439,7 @@ class Dispatcher:
     def _launch(self, *args: Any, stream: Any = 0, **sizes: Any) -> None:
         where = stream_of(stream)
         prepared = [self._prepared(arg, where) for arg in args]
-        signature = choose(self._signatures, prepared, self.__name__)
+        signature = choose(self._signatures, prepared, self.py_func.__name__)
         given, copies = [], []
         for i, argument in enumerate(prepared):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
@@ -526,6 +526,7 @@ class Vectorized:
 
     def __init__(self, function: FunctionType, given: Sequence[Any]) -> None:
         functools.update_wrapper(self, function)
+        self.py_func = function
         self.signatures = [([p.type for p in parse(one)[0]], result_of(one)) for one in given]
         inner = func(function)
 
@@ -562,7 +563,7 @@ class Vectorized:
         for types, result in self.signatures:
             if len(types) == len(plain) and all(map(np.can_cast, (each.dtype for each in plain), types)):
                 return types, result
-        raise TypeError(f"{self.__name__} has no signature for {', '.join(str(each.dtype) for each in plain)}")
+        raise TypeError(f"{self.py_func.__name__} has no signature for {', '.join(str(each.dtype) for each in plain)}")
 
 
 def vectorize(signatures: Any, target: str = "cuda") -> Callable[[FunctionType], Vectorized]:

@@ -48,7 +48,9 @@ class SignatureParameter:
         if self.ndim is None:
             return shape == () and not isinstance(value, (tuple, list))
         wanted = np.dtype(self.type)
-        same = dtype == wanted or (dtype.kind in "iu" and wanted.kind in "iu" and dtype.itemsize == wanted.itemsize)
+        same = dtype == wanted or (
+            dtype is not None and dtype.kind in "iu" and wanted.kind in "iu" and dtype.itemsize == wanted.itemsize
+        )
         return len(shape) == self.ndim and same
 
 

@@ -74,10 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("cuda_device", None) is not None:
         from cuda_device.runtime.gpu import streams
 
-        plain = dict(streams.cpu_stream.__kwdefaults__)
+        defaults: dict[str, Any] = streams.cpu_stream.__kwdefaults__ or {}
+        plain = dict(defaults)
         chosen = {name: config.getoption(name) for name in ("races", "schedule")}
-        streams.cpu_stream.__kwdefaults__.update(chosen)
-        undo.append(lambda: streams.cpu_stream.__kwdefaults__.update(plain))
+        defaults.update(chosen)
+        undo.append(lambda: defaults.update(plain))
     if config.getoption("checked", False):
         before = os.environ.get(_CHECKED)
         os.environ[_CHECKED] = "1"

@@ -1051,3 +1051,16 @@ def test_other_functions_of_libdevice_are_declared_by_their_names():
     assert error.value.location.file == __file__
     with pytest.raises(AttributeError, match="no function 'sinn' of numbers"):
         cuda.libdevice.sinn  # noqa: B018
+
+
+def test_complex_numbers_have_the_type_of_their_parts(stream):
+    @cuda.jit
+    def kernel(x, n, out):
+        out[0] = complex(x[0]).dtype == "complex64"
+        out[1] = complex(n[0]).dtype == "complex128"
+        out[2] = complex(x[0], x[0]).dtype == "complex64"
+        out[3] = complex(*(x[0], 1)).dtype == "complex128"
+
+    out = np.zeros(4, np.bool_)
+    kernel[1, 1, stream.stream](np.ones(1, np.float32), np.ones(1, np.int32), out)
+    assert out.all()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -123,8 +122,8 @@ def _integer(*numbers: model.Number) -> model.Number:
 
 def _common(cells: Sequence[Cell]) -> model.Number:
     """NumPy's type for all of these."""
-    numbers = (model.INT64 if cell.known.type == model.INDEX else wide(cell.known).type for cell in cells)
-    return host.number_of(reduce(np.promote_types, map(host.host_type_of, numbers)).type)
+    numbers = (model.INT64 if cell.known.type == model.INDEX else _number(Cell(wide(cell.known))) for cell in cells)
+    return host.number_of(np.result_type(*map(host.host_type_of, numbers)).type)
 
 
 def _of_binary(frame: Frame, sign: str, cells: list[Cell]) -> list[Cell]:
@@ -134,7 +133,7 @@ def _of_binary(frame: Frame, sign: str, cells: list[Cell]) -> list[Cell]:
             return [_as(frame, cell, model.FLOAT64) for cell in cells]
         if (x.builtin and y.builtin and model.BOOL not in (x, y)) or x == y == model.BOOL:
             return cells  # an index has 64 bits
-        x, y = (wide(cell.known).type for cell in cells)
+        x, y = (_number(Cell(wide(cell.known))) for cell in cells)
         if sign in ("<<", ">>"):
             return [_as(frame, cells[0], _integer(x)), cells[1]]
         return [_as(frame, cell, _integer(x, y)) for cell in cells]
@@ -173,7 +172,9 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
     elif len(arguments) == 2 and value in _OPERATORS:
         arguments = _of_binary(frame, _OPERATORS[value], arguments)
     elif value is complex:
-        function = frame.literal(host.host_type_of(to_complex(_common(arguments))))
+        common = _common(arguments)
+        common = model.FLOAT64 if model.is_index(common) else common
+        function = frame.literal(host.host_type_of(to_complex(common)))
     elif value in (min, max):
         common = _common(arguments)
         arguments = [_as(frame, cell, common) for cell in arguments]
