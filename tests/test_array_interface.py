@@ -86,7 +86,7 @@ def test_descr_of_what_is_no_structure_says_nothing_new(descr):
         ([("a", "<f8"), ("b", "<f8")], r"the typestr '\|V12', but its descr has 16 bytes"),
         ([("a", "<f8"), ("b", "<nothing")], "which describes no structure"),
         ([("a", "<f8"), ("b", 3.5)], "which describes no structure"),
-        ([("a", "<f8"), ("b", ">f4")], "other byte order"),
+        ([("a", "<f8"), ("b", ">f4")], "not in native byte order"),
         ([("a", "<f8"), ("b", "<U1")], "is not a type of device code"),
     ],
 )

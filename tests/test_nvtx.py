@@ -99,5 +99,5 @@ def test_the_real_package():
 def test_a_wrong_value(value):
     with pytest.raises(TypeError, match=r"@kernel\(nvtx=…\) takes True or False"):
         device.kernel(nvtx=value)
-    with pytest.raises(TypeError, match="no keyword 'nvtx'"):
+    with pytest.raises(TypeError, match="no option 'nvtx'"):
         device.func(nvtx=True)

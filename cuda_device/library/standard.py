@@ -304,7 +304,7 @@ def as_part(item: Any, dtype: Any) -> Any:
 
 def sum_of(items: Any, /, *, dtype: Any = None) -> Any:
     """`np.sum(items)`."""
-    total = 0
+    total = 0 if dtype is None else dtype(0)
     for item in items:
         total = total + (sum_of(item, dtype=dtype) if has_rows(items) else as_part(item, dtype))
     return total
@@ -312,7 +312,7 @@ def sum_of(items: Any, /, *, dtype: Any = None) -> Any:
 
 def product_of(items: Any, /, *, dtype: Any = None) -> Any:
     """`np.prod(items)`."""
-    total = 1
+    total = 1 if dtype is None else dtype(1)
     for item in items:
         total = total * (product_of(item, dtype=dtype) if has_rows(items) else as_part(item, dtype))
     return total

@@ -631,7 +631,7 @@ def compile(
     /,
     *args: Any,
     target: str | Sequence[str] = "sm_90",
-    output: str | None = None,
+    output: str = "default",
     **options: Any,
 ) -> Compiled: ...
 @users_traceback
@@ -640,7 +640,7 @@ def compile(
     /,
     *args: Any,
     target: str | Sequence[str] = "sm_90",
-    output: str | None = None,
+    output: str = "default",
     link: Any = (),
     result: Any = None,
     globals: Any = None,
@@ -725,10 +725,10 @@ def compile(
     return NativeFunction(made, work) if output == "callable" else made
 
 
-def _output_of(target: str | Sequence[str], output: str | None) -> str:
+def _output_of(target: str | Sequence[str], output: str) -> str:
     """The output, or the default of the target. Raises `ValueError` if the target does not have it."""
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
-    found = ("object" if target == HOST else "cubin") if output is None else output
+    found = ("object" if target == HOST else "cubin") if output == "default" else output
     if found not in outputs:
         raise ValueError(
             f"output={output!r} is not available for target={target!r}: choose one of {', '.join(outputs)}"
