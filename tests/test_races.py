@@ -410,11 +410,12 @@ def test_the_report_names_threads_lines_and_elements():
     assert "race on pair[2, 0]: nothing orders these two accesses" in text
     assert "thread (0, 0, 0) of block (0, 0, 0) writes at" in text
     assert "pair[1][2, i] = i" in text and "pair[1][2, i ^ 1] += 1" in text
-    assert "help: put syncwarp() between the two, or syncthreads()" in text
+    assert "help: put syncthreads() between the two, or syncwarp(0xFFFFFFFF) if only threads of one warp" in text
 
 
 @pytest.mark.parametrize("kernel, remedy", [
-    (reverses, "put syncthreads\\(\\)"), (syncs_the_warp, "put syncwarp\\(\\)"), (sums_and_reads, "make both accesses atomic"),
+    (reverses, "put syncthreads\\(\\)"), (syncs_the_warp, "or syncwarp\\(0xFFFFFFFF\\)"),
+    (sums_and_reads, "make both accesses atomic"),
     (passes_a_message_near, "blocks are not ordered"), (adds, r"atomic_ref\(x, 0\).add\("),
 ])  # fmt: skip
 def test_the_remedy_fits(kernel, remedy):

@@ -654,7 +654,9 @@ def _remedy(race: Race, points: Iterable[TracePoint]) -> str:
     if a.atomic or b.atomic:
         return "make both accesses atomic (atomic_ref), or put a barrier between them"
     if a.stamp.warp == b.stamp.warp:
-        return "put syncwarp() between the two, or syncthreads()"
+        return (
+            "put syncthreads() between the two, or syncwarp(0xFFFFFFFF) if only threads of one warp access the memory"
+        )
     if a.stamp.block == b.stamp.block:
         return "put syncthreads() between the two"
     if any(point.event.startswith("atomic") and point.memory is Order.RELAXED for point in points):
