@@ -115,17 +115,16 @@ def _source() -> CudaSource:
     """The source with NVSHMEM's headers, for programs that contain the library's state, which `culibrary_init` writes."""
     package = find_spec("nvidia.nvshmem")
     folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []
-    if not any(folder.is_dir() for folder in folders):
+    folder = next((each for each in folders if each.is_dir()), None)
+    if folder is None:
         raise ImportError("kernels with NVSHMEM need its headers\n  help: pip install nvshmem4py-cu13")
-    for options in (folder / "non_abi" / "nvshmem_build_options.h" for folder in folders):
-        # Earlier headers include those of InfiniBand's driver, which NVRTC cannot compile.
-        if options.is_file() and "__has_include(<infiniband" not in options.read_text():
-            raise ImportError(
-                "kernels cannot use this version of NVSHMEM\n  help: pip install 'nvidia-nvshmem-cu13>=3.8'"
-            )
+    options = folder / "non_abi" / "nvshmem_build_options.h"
+    # Earlier headers include those of InfiniBand's driver, which NVRTC cannot compile.
+    if options.is_file() and "__has_include(<infiniband" not in options.read_text():
+        raise ImportError("kernels cannot use this version of NVSHMEM\n  help: pip install 'nvidia-nvshmem-cu13>=3.8'")
     define = {"__NVSHMEM_NUMBA_SUPPORT__": None}
     return cuda_source(
-        "#include <nvshmem.h>\n#include <nvshmemx.h>\n", name="nvshmem.cu", include=folders, define=define
+        "#include <nvshmem.h>\n#include <nvshmemx.h>\n", name="nvshmem.cu", include=[folder], define=define
     )
 
 
