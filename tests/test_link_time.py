@@ -420,3 +420,43 @@ def machine_words(code):
         if each.name.startswith(".text."):
             text = elf.content(code, each)
             yield from (int.from_bytes(text[i : i + 16], "little") for i in range(0, len(text), 16))
+
+
+@device.struct
+class Floats:
+    """Whose bytes are floats, and nothing else."""
+
+    position: device.float32x4
+    speed: device.float32x2
+    mass: tuple[device.float32, device.float32]
+
+
+@device.struct
+class Doubles:
+    """Which has no padding, either."""
+
+    real: device.float64
+    rest: tuple[device.float64, device.float64]
+
+
+@device.struct
+class Mixed:
+    """In which integers have a part."""
+
+    speed: device.float32x2
+    count: device.int32
+    mass: device.float32
+
+
+@pytest.mark.parametrize(
+    ("type", "form"),
+    [(Floats, "[8 x float]"), (Doubles, "[3 x double]"), (Mixed, "[2 x i64]")],
+    ids=lambda each: str(each),
+)
+def test_structures_of_floats_are_returned_as_floats(type, form):
+    @device.func(interop=True)
+    def same(value: type) -> type:
+        return value
+
+    text = str(device.compile(same, type, output="llvm"))
+    assert re.search(rf"define alignstack\(\d+\) {re.escape(form)} @same\(", text), text

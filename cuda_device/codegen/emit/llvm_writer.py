@@ -26,7 +26,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.optimise import points_to
 from cuda_device.optimise.points_to import Roots
 from cuda_device.types import model
-from cuda_device.types.layout import WIDEST_ACCESS, align_of, float_bits, size_of
+from cuda_device.types.layout import WIDEST_ACCESS, align_of, float_bits, leaves, size_of
 
 
 def literal(type: model.Type, value: object) -> str:
@@ -457,7 +457,7 @@ def truncate(to: FunctionWriter, op: Op, source: model.Number, target: model.Num
 #     int8, from a function       i32                                      .param .b32
 #     int8, to a kernel           i8                                       .param .u8
 #     a copy of 12 bytes          ptr byval([12 x i8]) align 4             .param .align 4 .b8 x[12]
-#     …, as a result              alignstack(4) [3 x i32]                  .param .align 4 .b8 x[12]
+#     …, as a result              alignstack(4) [3 x float]                .param .align 4 .b8 x[12]
 #     an address                  ptr                                      .param .b64
 #
 # What the values are is decided in `lower`. Numbers of fewer than 32 bits cross in 32, extended; nobody relies
@@ -473,10 +473,16 @@ def _is_copy(type: model.Type | None) -> bool:
 
 
 def words(type: model.Type) -> str:
-    """The bytes that a reference refers to as an aggregate: integers of the widest size that they are aligned to."""
+    """The bytes that a reference refers to as an aggregate: integers of the widest size that they are aligned to.
+
+    A structure of nothing but floats of one type is an array of them, which spares the optimiser the joining of bits.
+    """
     assert isinstance(type, model.Ref)
-    width = min(align_of(type.pointee), 8)
-    return f"[{size_of(type.pointee) // width} x i{8 * width}]"
+    size, width, members = size_of(type.pointee), min(align_of(type.pointee), 8), set(leaves(type.pointee))
+    for number, name in ((model.FLOAT32, "float"), (model.FLOAT64, "double")):
+        if members == {number} and len(leaves(type.pointee)) * number.bits == 8 * size:
+            return f"[{8 * size // number.bits} x {name}]"
+    return f"[{size // width} x i{8 * width}]"
 
 
 def _alignment(type: model.Type) -> str:
