@@ -190,10 +190,12 @@ def start(code: GuardWriter) -> None:
         code.call("give_event", "%launch", "%start", event)
     code.require(made)
     with code.when(capturing):
-        values = code.call("tuple_of", code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count"))
-        with code.when(code.compare("ne", "ptr", values, "null")):
-            code.call("PyList_Append", code.word(Word.CAPTURED), values)
-            code.release(values)
+        values, count = code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count")
+        with code.when(code.opposite(code.call("is_kept", values, count))):
+            kept = code.call("tuple_of", values, count)
+            with code.when(code.compare("ne", "ptr", kept, "null")):
+                code.call("PyList_Append", code.word(Word.CAPTURED), kept)
+                code.release(kept)
     code.call("PyErr_Clear")
     ring = code.word(Word.RING)
     count = code.load("i64", ring)
@@ -279,6 +281,18 @@ def _succeeds(code: GuardWriter, function: Word, *arguments: tuple[str, Operand]
 
 
 _SIZES = tuple(f"{name}.{axis}" for name in ("grid", "block") for axis in "xyz")
+
+
+@shared("i1", "ptr %values", "i64 %count")
+def is_kept(code: GuardWriter) -> None:
+    """Whether the launch that was captured last had the same arguments, which are never released."""
+    captured = code.word(Word.CAPTURED)
+    launches = code.call("PyList_Size", captured)
+    code.require(code.compare("sgt", "i64", launches, 0))
+    last = code.call("PyList_GetItem", captured, code.value(f"sub i64 {launches}, 1"))
+    code.require(code.equal("i64", code.size_of(last), "%count"))
+    with code.repeat("%count") as i:
+        code.require(code.equal("ptr", code.item(last, i), code.load("ptr", code.at("%values", i, _POINTER))))
 
 
 @shared("ptr", "ptr %values", "i64 %count")

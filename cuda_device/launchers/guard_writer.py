@@ -52,6 +52,8 @@ PYTHON = {
     "PyFloat_AsDouble": ("double", "ptr"),
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
     "PyList_Append": ("i32", "ptr", "ptr"),
+    "PyList_GetItem": ("ptr", "ptr", "i64"),
+    "PyList_Size": ("i64", "ptr"),
     "PyType_IsSubtype": ("i32", "ptr", "ptr"),
     "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
     "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),  # new

@@ -9,11 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+import sys
 import sysconfig
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from enum import IntEnum
 from types import GetSetDescriptorType
 from typing import Any
+
+import numpy as np
 
 from cuda_device.codegen.cpu.records import Record
 from cuda_device.lazy_dataclasses import dataclass
@@ -67,6 +70,9 @@ class Word(IntEnum):
     # More names
     SIZE = 37
     NDIM = 38
+    # Streams that have been read
+    STREAM_OF_LAUNCH = 39
+    STREAM_OF_CUPY = 40
 
 
 TABLE = "known"
@@ -176,7 +182,27 @@ STREAM_TYPE = Record(
 
 MOST_STREAM_TYPES = 3
 
-RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE)
+SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("device", "i64")))
+"""The framework's stream that was passed last, a reference or null, and its handle and device, which never change."""
+
+CUPY = Record(
+    "%Cupy",
+    (
+        ("dtype", "i64"),
+        ("data", "i64"),
+        ("shape", "i64"),
+        ("strides", "i64"),
+        ("pointer", "ptr"),
+        ("address", "i64"),
+        ("device", "i64"),
+    ),
+)
+"""Where CuPy's arrays keep their fields, and where `data`, which is of type `pointer`, has the address and the device.
+
+At `shape` and `strides` are the addresses of the first number and of the end, as in a C++ vector.
+"""
+
+RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM, CUPY)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
 """The words in front of the shape in the bytes of one of our arrays."""
@@ -240,9 +266,6 @@ class Getter:
     version: int
 
 
-GETTER_WORDS = 3
-"""The words of a getter in the memory of a launcher: function, closure, version."""
-
 _NO_VERSION = 0xFFFFFFFF  # that no type has
 
 
@@ -303,7 +326,58 @@ def _word(address: int) -> int:
 
 def _places(owner: object, value: object) -> list[int]:
     """Where in an object another one's address is."""
-    return [at for at in range(0, type(owner).__basicsize__, 8) if _word(id(owner) + at) == id(value)]
+    return _places_of(owner, id(value))
+
+
+def _places_of(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
+    """Where in an object a number is."""
+    step = ctypes.sizeof(width)
+    places = range(0, object.__sizeof__(owner), step)
+    return [at for at in places if width.from_address(id(owner) + at).value == number]
+
+
+# An address and a device that no word of an object has by chance. Nothing accesses what is there.
+_ADDRESS, _DEVICE = 0x5EED_0123_4500, 0x5EED_67
+_SHAPES = (3,), (5, 7), (2, 3, 4)
+
+
+@functools.cache
+def cupy_layout(kind: type[Any]) -> ctypes.Array[ctypes.c_char] | None:
+    """The record `CUPY` for arrays of this type, found in samples; None if they are laid out in another way."""
+    cuda, dtype = sys.modules["cupy"].cuda, np.dtype(np.float32)
+    try:
+        data = cuda.MemoryPointer(cuda.UnownedMemory(_ADDRESS, 1 << 10, None, _DEVICE), 0)
+        samples = [kind(shape, dtype, data) for shape in _SHAPES]
+        vectors = set.intersection(*(_vectors(sample, 8 * sample.ndim) for sample in samples))
+        found = {
+            "dtype": _common(_places(sample, dtype) for sample in samples),
+            "data": _common(_places(sample, data) for sample in samples),
+            "shape": _common(_holding(sample, vectors, sample.shape) for sample in samples),
+            "strides": _common(_holding(sample, vectors, sample.strides) for sample in samples),
+            "address": _common([_places_of(data, _ADDRESS)]),
+            "device": _common([_places_of(data, _DEVICE, ctypes.c_uint32)]),
+        }
+    except Exception:  # whatever another version of CuPy raises
+        return None
+    return buffer(pack(CUPY, pointer=id(type(data)), **found))
+
+
+def _common(places: Iterable[Iterable[int]]) -> int:
+    """The only place that a field has in all samples. Raises `ValueError` if there is none, or several."""
+    (place,) = set.intersection(*map(set, places))
+    return place
+
+
+def _vectors(owner: object, nbytes: int) -> set[int]:
+    """Where in an object an address is that is so far in front of the next word."""
+    places = range(0, object.__sizeof__(owner) - 8, 8)
+    return {at for at in places if _word(id(owner) + at + 8) - _word(id(owner) + at) == nbytes}
+
+
+def _holding(owner: object, vectors: Iterable[int], numbers: tuple[int, ...]) -> list[int]:
+    """Which vectors of an object have these numbers."""
+    kind = ctypes.c_int64 * len(numbers)
+    return [at for at in vectors if tuple(kind.from_address(_word(id(owner) + at))) == numbers]
 
 
 @functools.cache

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from cuda_device.launchers.guard_writer import GuardWriter, Operand, shared
 from cuda_device.launchers.memory_layout import (
-    GETTER_WORDS,
+    CUPY,
     LAUNCH,
     MOST_PRODUCERS,
     MOST_STREAM_TYPES,
     OWN_ARRAY,
+    SEEN_STREAM,
     STREAM,
     STREAM_TYPE,
     Word,
@@ -177,80 +178,66 @@ def made_on(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True)
 def own_array(code: GuardWriter) -> None:
-    """What one of our arrays says of itself, in `%out`, if it belongs to the context of the launch; its stream is noted."""
+    """The address of the words of one of our arrays in `%out`, if it is in the context of the launch; its stream is noted."""
+    words = code.slot("%object", DeviceArray, "_words")
+    code.require(code.has_type(words, Word.BYTES))
     nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
-    code.require(code.call("octets", code.slot("%object", DeviceArray, "_words"), nbytes, "%out"))
-    context, stream = (code.load("i64", "%out", 8 * OWN_ARRAY.index(name)) for name in ("context", "stream"))
+    code.require(code.equal("i64", code.size_of(words), nbytes))
+    here = code.octets(words)
+    context, stream, element = (
+        code.load(type, here, 8 * OWN_ARRAY.index(name))
+        for name, type in (("context", "i64"), ("stream", "i64"), ("element", "ptr"))
+    )
     code.require(code.equal("i64", context, code.get(LAUNCH, "%launch", "context")))
+    code.require(code.equal("ptr", element, "%element"))
+    code.store("ptr", here, "%out")
     code.require(code.call("made_on", stream, "%launch"))
-    code.require(code.equal("ptr", code.load("ptr", "%out", 8 * OWN_ARRAY.index("element")), "%element"))
 
 
-CUPY_ATTRIBUTES = (Word.DTYPE, Word.DATA, Word.SHAPE, Word.STRIDES, Word.SIZE, Word.NDIM)
-MEMORY_ATTRIBUTES = (Word.DEVICE_ID, Word.PTR)
-"""What is read of a CuPy array, and of its pointer to memory. A launcher has the getters of all these, in this order."""
-
-
-def _cupy_attribute(code: GuardWriter, obj: str, name: Word) -> str:
-    """An attribute, a new reference: computed by the C function that computes it, which is quicker than to look for it."""
-    place = _POINTER * GETTER_WORDS * (*CUPY_ATTRIBUTES, *MEMORY_ATTRIBUTES).index(name)
-    function, closure = (code.load("ptr", "%getters", place + _POINTER * i) for i in range(2))
-    version = code.load("i32", "%getters", place + 2 * _POINTER)
-    found = code.computed(obj, code.word(name), function, closure, version)
-    code.require(code.compare("ne", "ptr", found, "null"))
-    return found
-
-
-def _read_cupy(code: GuardWriter, obj: str, name: Word, function: str, *arguments: Operand) -> None:
-    found = _cupy_attribute(code, obj, name)
-    right = code.call(function, found, *arguments)
-    code.release(found)
-    code.require(right)
-
-
-@shared("i1", "ptr %object", "i64 %device", "ptr %getters", "ptr %out")
-def cupy_memory(code: GuardWriter) -> None:
-    """The address in a CuPy pointer to memory of a device."""
-    device = code.memory(8)
-    _read_cupy(code, "%object", Word.DEVICE_ID, "integer", device)
-    code.require(code.equal("i64", code.load("i64", device), "%device"))
-    _read_cupy(code, "%object", Word.PTR, "integer", "%out")
-
-
-@shared("i1", "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %getters", "ptr %out", exported=True)
+@shared("i1", "ptr %object", "ptr %dtype", "i32 %device", "i64 %count", "ptr %layout", "ptr %out", exported=True)
 def cupy_array(code: GuardWriter) -> None:
-    """The address and the lengths of a CuPy array, in `%out`."""
-    dtype = _cupy_attribute(code, "%object", Word.DTYPE)
-    code.release(dtype)  # its address only is compared
+    """The memory of a CuPy array, and the addresses of its lengths and strides, in `%out`."""
+    dtype, data = (code.load("ptr", code.at("%object", code.get(CUPY, "%layout", name))) for name in ("dtype", "data"))
     code.require(code.equal("ptr", dtype, "%dtype"))
-    _read_cupy(code, "%object", Word.DATA, "cupy_memory", "%device", "%getters", "%out")
-    shape = code.at("%out", 8)
-    line = code.equal("i64", "%count", 1)
-    with code.when(line):  # the only length is the size, which needs no tuple
-        ndim = code.memory(8)
-        _read_cupy(code, "%object", Word.NDIM, "integer", ndim)
-        code.require(code.equal("i64", code.load("i64", ndim), 1))
-        _read_cupy(code, "%object", Word.SIZE, "integer", shape)
-    with code.when(code.opposite(line)):
-        _read_cupy(code, "%object", Word.SHAPE, "integers", "%count", shape)
-
-
-@shared("i1", "ptr %object", "i64 %count", "ptr %getters", "ptr %out", exported=True)
-def cupy_strides(code: GuardWriter) -> None:
-    """The strides of a CuPy array in bytes, in `%out`."""
-    _read_cupy(code, "%object", Word.STRIDES, "integers", "%count", "%out")
+    code.require(code.compare("ne", "ptr", data, "null"))
+    code.require(code.equal("ptr", code.type_of(data), code.get(CUPY, "%layout", "pointer")))
+    device = code.load("i32", code.at(data, code.get(CUPY, "%layout", "device")))
+    code.require(code.equal("i32", device, "%device"))
+    code.store("i64", code.load("i64", code.at(data, code.get(CUPY, "%layout", "address"))), "%out")
+    nbytes = code.value(f"mul i64 %count, {_POINTER}")
+    for i, name in enumerate(("shape", "strides"), 1):
+        vector = code.at("%object", code.get(CUPY, "%layout", name))
+        begin, end = code.load("i64", vector), code.load("i64", vector, _POINTER)
+        code.require(code.equal("i64", code.value(f"sub i64 {end}, {begin}"), nbytes))
+        code.store("i64", begin, "%out", _POINTER * i)
 
 
 @shared("i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
 def cupy_works_on(code: GuardWriter) -> None:
     """Notes the stream that CuPy works on, by its function that tells, and the device's number as an object."""
-    found = code.memory(8)
     stream = code.call("PyObject_CallOneArg", "%function", "%device")
     code.require(code.compare("ne", "ptr", stream, "null"))
-    right = code.call("integer_attribute", stream, code.word(Word.PTR), found)
+    seen, right, found = code.word(Word.STREAM_OF_CUPY), code.memory(1), code.memory(8)
+    code.store("i1", "true", right)
+    code.store("i64", code.get(SEEN_STREAM, seen, "handle"), found)
+    with code.when(code.compare("ne", "ptr", stream, code.get(SEEN_STREAM, seen, "object"))):
+        code.store("i1", code.call("integer_attribute", stream, code.word(Word.PTR), found), right)
+        with code.when(code.load("i1", right)):
+            code.call("remember_stream", seen, stream, code.load("i64", found), -1)
     code.release(stream)
-    code.require(right)
+    code.require(code.load("i1", right))
     code.require(code.call("made_on", code.load("i64", found), "%launch"))
+
+
+@shared("void", "ptr %seen", "ptr %object", "i64 %handle", "i64 %device")
+def remember_stream(code: GuardWriter) -> None:
+    """Keeps a stream of a framework, so that it need not be read again while the same object is passed."""
+    old = code.get(SEEN_STREAM, "%seen", "object")
+    code.call("Py_IncRef", "%object")
+    for name, value in (("object", "%object"), ("handle", "%handle"), ("device", "%device")):
+        code.set(SEEN_STREAM, "%seen", name, value)
+    code.release(old)  # comes last, because its destructor can run any code
+    code.finish()
 
 
 # Where and how large a launch is: machine code for what users write as `grid`, `block`, `stream` and `shared`.
@@ -345,7 +332,15 @@ def numbered_stream(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %launch")
 def foreign_stream(code: GuardWriter) -> None:
-    """A stream of a framework, and its device: by an attribute of types that we know, else by its protocol, which is slower."""
+    """A stream of a framework, and its device: by an attribute of types that we know, else by its protocol, which is slower.
+
+    The handles of the former never change, so the last one of these is not read again.
+    """
+    seen = code.word(Word.STREAM_OF_LAUNCH)
+    with code.when(code.equal("ptr", "%object", code.get(SEEN_STREAM, seen, "object"))):
+        code.set(LAUNCH, "%launch", "device", code.get(SEEN_STREAM, seen, "device"))
+        code.require(code.call("numbered_stream", code.get(SEEN_STREAM, seen, "handle"), "%launch"))
+        code.leave_when("true", "true")
     pair, known, kind = code.memory(16), code.memory(1), code.type_of("%object")
     code.store("i1", "false", known)
     with code.repeat(MOST_STREAM_TYPES) as i:
@@ -366,6 +361,8 @@ def foreign_stream(code: GuardWriter) -> None:
     several = code.compare("ne", "ptr", code.word(Word.SEVERAL_DEVICES), "null")
     with code.when(code.both(several, code.compare("ule", "i64", handle, LEGACY_STREAM))):
         code.require(code.call("device_of", "%object", "%launch"))
+    with code.when(code.load("i1", known)):
+        code.call("remember_stream", seen, "%object", handle, code.get(LAUNCH, "%launch", "device"))
 
 
 @shared("i1", "ptr %object", "ptr %out")

@@ -33,6 +33,7 @@ from cuda_device.launchers.memory_layout import (
     PLAN,
     PREPARED,
     RECORDS,
+    SEEN_STREAM,
     START,
     STREAM_TYPE,
     TABLE,
@@ -170,6 +171,8 @@ def learn_streams(support: Support) -> None:
     """Tells machine code of the streams of the frameworks that have been imported by now."""
     if not support.words[Word.STREAM_TYPES]:
         support.words[Word.STREAM_TYPES] = ctypes.addressof(_stream_types)
+        for word, seen in _seen_streams.items():
+            support.words[word] = ctypes.addressof(seen)
     for row, (module, kind_of_stream, name) in enumerate(_STREAMS):
         kind = getattr(getattr(sys.modules.get(module), "cuda", None), kind_of_stream, None)
         here = row * len(STREAM_TYPE.fields)
@@ -182,13 +185,20 @@ def learn_streams(support: Support) -> None:
 
 _STREAMS = ("torch", "Stream", "cuda_stream"), ("cupy", "Stream", "ptr"), ("cupy", "ExternalStream", "ptr")
 _stream_types = (ctypes.c_uint64 * (MOST_STREAM_TYPES * len(STREAM_TYPE.fields)))()
+_seen_streams = {
+    word: (ctypes.c_uint64 * len(SEEN_STREAM.fields))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)
+}
 _kept: list[object] = []
+_release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
 
 
 def clear_driver(support: Support) -> None:
     """Makes machine code give up at once: the driver is another one now."""
     for word in _DRIVER:
         support.words[word] = 0
+    for seen in _seen_streams.values():
+        stream, seen[0] = seen[0], 0
+        _release(stream)
 
 
 def hook(support: Support, function: Callable[..., Any], word: Word, in_place: str) -> bool:

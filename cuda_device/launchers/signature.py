@@ -14,6 +14,7 @@ If anything differs, the launcher gives up. The next launcher is tried, and fina
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 import sys
@@ -27,7 +28,6 @@ from cuda_device.launchers import memory_layout
 from cuda_device.launchers.entry import PackedLeaf, parameters
 from cuda_device.launchers.guard_writer import GuardWriter, declarations, shared_declarations
 from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
-from cuda_device.launchers.object_reading import CUPY_ATTRIBUTES, MEMORY_ATTRIBUTES
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack import exchange_of
@@ -41,7 +41,6 @@ NAME = "launcher"
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
 _TENSOR_BYTES = 48
 _SEEN_WORDS = 2
-_IN_C_ORDER = "_c_contiguous"
 _EXACT = 1 << 53
 """Up to here each int is a double."""
 
@@ -111,7 +110,6 @@ class _LauncherWriter:
         self.keep: list[object] = []
         self.words: list[int] = []
         self.given: dict[int, int] = {}
-        self.getters: int | None = None
 
     def write(self) -> Launcher:
         code, signature = self.code, self.signature
@@ -349,11 +347,11 @@ class _LauncherWriter:
 
     def own(self, type_: Array, value: DeviceArray, operand: str) -> _Axes:
         """One of our own arrays, which are always in C order."""
-        code, ndim, head = self.code, type_.ndim, 8 * len(OWN_ARRAY)
-        words = code.memory(head + 8 * ndim)
+        code, ndim, found = self.code, type_.ndim, self.code.memory(8)
         element = self.address(value._view.element)
-        code.require(code.call("own_array", operand, element, ndim, "%launch", words))
-        lengths = self.loaded(words, head, ndim)
+        code.require(code.call("own_array", operand, element, ndim, "%launch", found))
+        words = code.load("ptr", found)
+        lengths = self.loaded(words, 8 * len(OWN_ARRAY), ndim)
         return _Axes(code.load("i64", words), lengths, self.row_major(lengths), size_of(type_.dtype))
 
     def row_major(self, lengths: Sequence[str]) -> tuple[str, ...]:
@@ -365,30 +363,20 @@ class _LauncherWriter:
         return tuple(reversed(strides))
 
     def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """A CuPy array, by its attributes. One in C order says so, which is quicker than to ask for its strides."""
+        """A CuPy array, by its fields."""
         code, ndim, device = self.code, type_.ndim, self.signature.device
-        found, dtype, getters = code.memory(8 + 16 * ndim), self.address(value.dtype), self.cupy_getters(value)
-        code.require(code.call("cupy_array", operand, dtype, device, ndim, getters, found))
+        layout = memory_layout.cupy_layout(type(value))
+        if layout is None:
+            raise UnsupportedSignature("arrays of an unknown version of CuPy")
+        found, dtype, place = code.memory(24), self.address(value.dtype), self.word(ctypes.addressof(layout))
+        code.require(code.call("cupy_array", operand, dtype, device, ndim, place, found))
+        data, shape, strides = (code.load(kind, found, 8 * i) for i, kind in enumerate(("i64", "ptr", "ptr")))
+        axes = _Axes(data, self.loaded(shape, 0, ndim), self.loaded(strides, 0, ndim), 1)
         if "cupy" not in self.asked:
             self.asked.add("cupy")
             function = self.address(sys.modules["cupy"].cuda.get_current_stream)
             code.require(code.call("cupy_works_on", function, self.address(device), "%launch"))
-        data, lengths = code.load("i64", found), self.loaded(found, 8, ndim)
-        if type_.layout is Layout.C and hasattr(value, _IN_C_ORDER):
-            self.require_attribute(operand, type(value), _IN_C_ORDER, True)
-            return _Axes(data, lengths, self.row_major(lengths), size_of(type_.dtype))
-        strides = code.at(found, 8 + 8 * ndim)
-        code.require(code.call("cupy_strides", operand, ndim, getters, strides))
-        return _Axes(data, lengths, self.loaded(strides, 0, ndim), 1)
-
-    def cupy_getters(self, value: Any) -> str:
-        """The place in the launcher's memory of what computes the attributes of CuPy's arrays."""
-        if self.getters is None:
-            self.getters = 8 * len(self.words)
-            asked = [(type(value), name) for name in CUPY_ATTRIBUTES]
-            asked += [(type(value.data), name) for name in MEMORY_ATTRIBUTES]
-            self.words += [word for kind, name in asked for word in memory_layout.getter_words(kind, name.name.lower())]
-        return self.code.at("%state", self.getters)
+        return axes
 
     def loaded(self, memory: str, offset: int, count: int) -> tuple[str, ...]:
         return tuple(self.code.load("i64", memory, offset + 8 * i) for i in range(count))
