@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import types
 from typing import Any
 
@@ -125,26 +126,43 @@ def _tensor_type(capsule: Any, module: str) -> Any:
     return Tensor
 
 
-class Memory:
+# CuPy's objects have C fields. The bytes of these stand for them.
+
+
+class UnownedMemory:
+    """Memory by its address."""
+
+    def __init__(self, address: int, nbytes: int, owner: object, device: int) -> None:
+        self.address, self.device = address, device
+
+
+class Memory(bytes):
     """What CuPy has under `data`."""
 
-    def __init__(self, address: int, device: int) -> None:
-        self.ptr, self.device_id = address, device
+    ptr: int
+    device_id: int
+
+    def __new__(cls, memory: UnownedMemory, offset: int) -> Memory:
+        made = super().__new__(cls, struct.pack("=Qi4x", memory.address + offset, memory.device))
+        made.ptr, made.device_id = memory.address + offset, memory.device
+        return made
 
 
-class Array:
+class Array(bytes):
     """As much of CuPy's array as others see."""
 
-    def __init__(
-        self, owner: Cupy, address: int, shape: tuple[int, ...], dtype: Any, strides: Any, device: int
-    ) -> None:
-        self._owner = owner
-        self.data, self.shape, self.dtype = Memory(address, device), shape, np.dtype(dtype)
-        whole = (
-            np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides) if strides else np.empty(shape, dtype)
-        )
-        self.strides, self.size, self.ndim = whole.strides, whole.size, whole.ndim
-        self._c_contiguous = whole.flags.c_contiguous
+    working = 1  # the stream that CuPy works on
+
+    def __new__(cls, shape: tuple[int, ...], dtype: Any, memory: Memory, strides: Any = None) -> Any:
+        whole = np.empty(shape, dtype)
+        if strides:
+            whole = np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides)
+        vectors = [(ctypes.c_int64 * len(numbers))(*numbers) for numbers in (whole.shape, whole.strides)]
+        ends = [ctypes.addressof(vector) + part * ctypes.sizeof(vector) for vector in vectors for part in (0, 1, 1)]
+        made = super().__new__(cls, struct.pack("=9Q", whole.size, *ends, id(whole.dtype), id(memory)))
+        made.data, made.dtype, made._vectors = memory, whole.dtype, vectors
+        made.shape, made.strides, made.ndim, made.size = whole.shape, whole.strides, whole.ndim, whole.size
+        return made
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -154,7 +172,7 @@ class Array:
             "typestr": self.dtype.str,
             "data": (self.data.ptr, False),
             "version": 3,
-            "stream": self._owner.stream or 1,
+            "stream": self.working,
         }
 
 
@@ -167,9 +185,15 @@ class Cupy(types.ModuleType):
     def __init__(self, stream: int = 0x77) -> None:
         super().__init__("cupy")
         self.stream = stream
-        self.cuda = types.SimpleNamespace(get_current_stream=lambda device: types.SimpleNamespace(ptr=self.stream))
+        self.cuda = types.SimpleNamespace(
+            get_current_stream=lambda device: types.SimpleNamespace(ptr=self.stream),
+            MemoryPointer=Memory,
+            UnownedMemory=UnownedMemory,
+        )
 
     def array(
         self, address: int, shape: tuple[int, ...] = (8,), dtype: Any = "f4", strides: Any = None, device: int = 0
     ) -> Any:
-        return Array(self, address, shape, dtype, strides, device)
+        made = Array(shape, dtype, Memory(UnownedMemory(address, 0, None, device), 0), strides)
+        made.working = self.stream or 1
+        return made

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from at_once import at_once
 from fake_driver import CONTEXT, Result, installed
-from producers import Array, Cupy, Torch, computed
+from producers import Cupy, Torch, computed
 
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
@@ -548,44 +548,25 @@ def test_an_attribute_that_a_type_computes(gpu):
     assert alive
 
 
-CUPY_NAMES = ("dtype", "shape", "strides", "size", "ndim", "_c_contiguous")
+@pytest.mark.parametrize("other", [{"dtype": "i4"}, {"device": 1}, {"shape": (2, 4)}], ids=str)
+def test_arrays_of_cupy_that_differ(gpu, monkeypatch, other):
+    monkeypatch.setitem(sys.modules, "cupy", framework := Cupy())
+    gpu.driver.foreign_addresses |= {MEMORY, MEMORY + 64}
+    kernel, x, y = new("y[0] = x.size", "x, y"), framework.array(MEMORY), framework.array(MEMORY + 64)
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    assert not gpu.by_machine_code(kernel, framework.array(MEMORY, **other), y)
 
 
-@pytest.mark.parametrize(
-    ("shape", "strides", "asked"),
-    [
-        ((8,), None, ["dtype", "ndim", "size", "_c_contiguous"]),
-        ((2, 4), None, ["dtype", "shape", "_c_contiguous"]),
-        ((2, 4), (4, 8), ["dtype", "shape", "strides"]),
-        ((8,), (8,), ["dtype", "ndim", "size", "strides"]),
-    ],
-)
-def test_attributes_of_cupy_that_its_type_computes(gpu, monkeypatch, shape, strides, asked):
-    framework, seen = Cupy(), []
-    monkeypatch.setitem(sys.modules, "cupy", framework)
-
-    def compute(array, name):
-        seen.append(name)
-        return vars(array)[f"hidden_{name}"]
-
-    def assign(array, name, value):
-        vars(array)[f"hidden_{name}" if name in CUPY_NAMES else name] = value
-
-    kind = type("ndarray", (Array,), {"__module__": "cupy", "__setattr__": assign})
-    alive = [computed(kind, name, partial(compute, name=name)) for name in CUPY_NAMES]
-    x = kind(framework, MEMORY, shape, "f4", strides, 0)
+def test_arrays_of_a_cupy_with_other_fields(gpu, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", framework := Cupy())
+    monkeypatch.setattr(memory_layout, "cupy_layout", memory_layout.cupy_layout.__wrapped__)
+    monkeypatch.setattr(framework.cuda, "MemoryPointer", lambda memory, offset: SimpleNamespace())
     gpu.driver.foreign_addresses.add(MEMORY)
-    kernel = new("x.size", "x")
-    gpu.warm(kernel, x)
-    seen.clear()
-    assert gpu.by_machine_code(kernel, x)
-    assert seen == asked
-    assert not gpu.by_machine_code(kernel, kind(framework, MEMORY, (2, 2, 2), "f4", None, 0))
-    kind.dtype = np.dtype("f4")  # the type is another one now
-    seen.clear()
-    assert gpu.by_machine_code(kernel, x)
-    assert seen == asked[1:]
-    assert alive
+    kernel, x = new("x.size", "x"), framework.array(MEMORY)
+    for _ in range(launcher.FIRST_LAUNCHER):
+        gpu.launch(kernel, x)
+    assert kernel.native is None
 
 
 def test_a_base_of_a_type_that_changes(gpu):
@@ -874,8 +855,8 @@ def test_streams_that_cannot_be_put_in_order(gpu, call):
     [("torch", "Stream", "cuda_stream"), ("cupy", "Stream", "ptr"), ("cupy", "ExternalStream", "ptr")],
 )
 def test_streams_of_frameworks(gpu, monkeypatch, module, kind, name, is_computed):
-    Stream = type("Stream", (), {name: STREAM})
-    alive = computed(Stream, name, lambda stream: STREAM) if is_computed else None
+    Stream, asked = type("Stream", (), {name: STREAM}), []
+    alive = computed(Stream, name, lambda stream: asked.append(0) or STREAM) if is_computed else None
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
@@ -888,11 +869,19 @@ def test_streams_of_frameworks(gpu, monkeypatch, module, kind, name, is_computed
         fields = len(memory_layout.STREAM_TYPE.fields)
         at = list(types[::fields]).index(id(Stream))
         assert (types[fields * at + 2] != 0) == is_computed
-        assert gpu.by_machine_code(kernel, x, y, stream=Stream())
+        stream = Stream()
+        dead = weakref.ref(stream)
+        asked.clear()
+        for _ in range(2):
+            assert gpu.by_machine_code(kernel, x, y, stream=stream)
+        assert len(asked) == is_computed  # once for each object
+        del stream
+        assert dead() is not None
         monkeypatch.setattr(Stream, name, 0x99)
         gpu.driver.log.clear()
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         assert in_order(gpu, [STREAM], 0x99)
+        assert dead() is None
         monkeypatch.setattr(Stream, name, STREAM)
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         delattr(Stream, name)
@@ -951,6 +940,9 @@ def test_a_captured_stream(gpu):
     gpu.driver.log.clear()
     assert gpu.by_machine_code(kernel, x, y)
     assert gpu.driver.names() == ["cuLaunchKernel"]
+    kept = len(streams.captured)
+    assert gpu.by_machine_code(kernel, x, y) and len(streams.captured) == kept
+    assert gpu.by_machine_code(kernel, y, x) and len(streams.captured) == kept + 1
     gpu.driver.capturing.clear()
     del x, y
     gpu.stream.synchronize()

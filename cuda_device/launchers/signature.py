@@ -368,6 +368,7 @@ class _LauncherWriter:
         layout = memory_layout.cupy_layout(type(value))
         if layout is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
+        self.keep += [layout, type(value.data)]
         found, dtype, place = code.memory(24), self.address(value.dtype), self.word(ctypes.addressof(layout))
         code.require(code.call("cupy_array", operand, dtype, device, ndim, place, found))
         data, shape, strides = (code.load(kind, found, 8 * i) for i, kind in enumerate(("i64", "ptr", "ptr")))
