@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import types
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -142,7 +142,7 @@ class Memory(bytes):
     ptr: int
     device_id: int
 
-    def __new__(cls, memory: UnownedMemory, offset: int) -> Memory:
+    def __new__(cls, memory: UnownedMemory, offset: int) -> Self:
         made = super().__new__(cls, struct.pack("=Qi4x", memory.address + offset, memory.device))
         made.ptr, made.device_id = memory.address + offset, memory.device
         return made

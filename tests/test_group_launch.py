@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import re
 import sys
+import weakref
 
 import fake_driver
 import numpy as np
@@ -17,6 +19,7 @@ from cuda_device import DeviceGroup, float32, int32, launch_group
 from cuda_device.errors import GroupError, LaunchError
 from cuda_device.groups import device_group, workers
 from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.launch import launcher
 
 
 def cpu_group(count, **options):
@@ -205,6 +208,50 @@ def test_code_is_compiled_once():
     group = cpu_group(4)
     launch_group(group, fresh, group.arrays(4, int32), -1, grid=1, block=1)
     assert len(fresh.variants) == 1
+
+
+def test_machine_code_launches_on_all_gpus_or_on_none(monkeypatch):
+    with fake_driver.installed(devices=2) as gpu:
+        group, kernel = DeviceGroup([0, 1]), device.kernel(scale.underlying)
+        made, x = [group.arrays(40)], [device.zeros(40, stream=stream) for stream in group.streams]
+
+        def run(x=x, **options):
+            before = len(gpu.launched)
+            launch_group(options.get("group", group), kernel, *made, x, Scale(2), [0, 1], grid=2, block=lambda *_: 32)
+            return len(gpu.launched) - before
+
+        def by_machine_code(**options):
+            gpu.by_address = 0
+            assert run(**options) == 2
+            return gpu.by_address
+
+        for _ in range(launcher.FIRST_LAUNCHER):
+            run()
+        with monkeypatch.context() as patch:
+            patch.setattr(DeviceGroup, "run", None)  # it needs no other thread
+            assert by_machine_code() == 2
+        assert by_machine_code(group=DeviceGroup([0, 1], timeout=5)) == 0  # a thread can be given up
+        before = len(gpu.launched)
+        with pytest.raises(LaunchError, match="rank 1"):
+            run([x[0], x[0]])
+        assert len(gpu.launched) == before
+        gpu.failing["cuLaunchKernel"] = fake_driver.Result.CUDA_ERROR_INVALID_VALUE
+        with pytest.raises(GroupError) as caught:
+            run()
+        assert [error.__notes__ for error in caught.value.exceptions] == [["on rank 0 (GPU 0)"], ["on rank 1 (GPU 1)"]]
+        gpu.failing.clear()
+        group.synchronize()
+        gpu.done = False
+        assert by_machine_code() == 2
+        dead = [weakref.ref(made[0].local(rank)._memory) for rank in range(2)]
+        made.clear()
+        del caught
+        gc.collect()
+        assert None not in [reference() for reference in dead]  # each kernel may access all of them
+        gpu.finish()
+        group.synchronize()
+        gc.collect()
+        assert [reference() for reference in dead] == [None, None]
 
 
 def test_gpus_launch_after_the_earlier_work_of_all_and_before_their_later_work():

@@ -268,6 +268,38 @@ def test_arrays_of_structs(gpu):
     assert gpu.by_machine_code(k, device.zeros(9, Point, stream=gpu.stream), y)
 
 
+@pytest.mark.parametrize("interop", [False, True])
+def test_structs(gpu, interop):
+    @device.struct
+    class Inner:
+        pair: tuple[device.int32, device.float64]
+        at: device.pointer(device.float32)
+
+    @device.struct
+    class Outer:
+        n: int
+        inner: Inner
+        x: device.ArrayType(device.float32, 1)
+
+    @device.kernel(interop=interop)
+    def k(outer, y):
+        y[0] = outer.x[outer.n] + outer.inner.at[0]
+
+    x, y = device.zeros(8, stream=gpu.stream), device.zeros(9, stream=gpu.stream)
+    make = lambda n, x=x: Outer(n, Inner((2, 3.5), x._memory.address), x)  # noqa: E731
+    gpu.launch(k, make(1), y)
+    layout = next(iter(k.variants.values())).packing.structure
+    gpu.driver.sizes = [layout.size]
+    gpu.launch(k, make(1), y)
+    gpu.warm(k, make(1), y)
+    assert gpu.by_machine_code(k, make(1), y)
+    by_python, by_machine = (layout.unpack(gpu.driver.bytes[i][0]) for i in (1, -1))
+    assert by_python == by_machine
+    assert gpu.by_machine_code(k, make(5, device.zeros(2, stream=gpu.stream)), y)
+    assert layout.unpack(gpu.driver.bytes[-1][0])[0] == 5
+    assert not gpu.by_machine_code(k, make(1, y[::2]), y)
+
+
 def test_tuples_and_none(gpu):
     kernel = new("t[0][0] = t[1][1] if o is None else 0", "t, o")
     (x,) = tensors(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from cuda_device.device.functions import Kernel
 from cuda_device.errors import CallError, LaunchError
@@ -18,7 +18,19 @@ from cuda_device.groups.device_group import DeviceArrayGroup, DeviceGroup, Take,
 from cuda_device.runtime.gpu.grid import clustered, shape_of
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch.arguments import arguments_of, parameters_of
-from cuda_device.runtime.launch.launcher import check_kernel, is_sized, load, sized, start, users_traceback, variant_of
+from cuda_device.runtime.launch.launcher import (
+    CompiledKernel,
+    check_kernel,
+    is_due,
+    is_sized,
+    launch,
+    load,
+    make_launcher,
+    sized,
+    start,
+    users_traceback,
+    variant_of,
+)
 from cuda_device.runtime.launch.prepared import BoundKernel, sizes_for
 
 
@@ -59,23 +71,76 @@ def launch_group(
         if sizes[what] is not None and what in parameters_of(f.underlying).names:
             kwargs[what], sizes[what] = sizes[what], None
     group.join()
-    stopped = threading.Event()
-    calls = [_prepared(group, rank, f, args, kwargs, sizes, stopped) for rank in range(len(group))]
     try:
-        group.run(calls, f"launching {f.underlying.__name__}", stop=stopped.set)
+        if not _launched_by_machine_code(group, f, args, kwargs, sizes):
+            _launch_by_python(group, f, args, kwargs, sizes)
     finally:
         group.join()
 
 
+def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> bool:
+    """Launches on all devices if machine code can do so on each of them, and otherwise on none; returns whether it did.
+
+    Such a launch takes less time than waking a thread does, so this thread makes it.
+    """
+    on_gpu = all(isinstance(stream, GpuStream) for stream in group.streams)
+    open_sizes = sizes["threads"] is not None or sizes["cluster"] is not None
+    if kernel.native is None or open_sizes or not on_gpu or group.timeout is not None:
+        return False
+    from cuda_device.launchers import plans
+
+    can_launch, launched = plans.methods()
+    calls = []
+    for rank, stream in enumerate(group.streams):
+        try:
+            positional, named = _values(group, rank, args, kwargs, DeviceArrayGroup.on)
+            given = _sizes(group, rank, kernel, args, kwargs, sizes)
+        except Exception:  # which Python's way raises again
+            return False
+        keywords = {what: given[what] for what in ("grid", "block", "shared")} | named | {"stream": stream}
+        with stream.using():
+            if not can_launch(kernel, *positional, **keywords):
+                return False
+        calls.append((stream, positional, keywords))
+    rest = []
+    for stream, positional, keywords in calls:
+        with stream.using():
+            made = launched(kernel, *positional, **keywords)
+        rest.append(_nothing if made else partial(launch, kernel, *positional, **keywords))
+    if any(call is not _nothing for call in rest):  # the driver has refused a launch: Python says why
+        group.run(rest, f"launching {kernel.underlying.__name__}")
+    return True
+
+
+def _nothing() -> None:
+    """The call of a rank that has been launched."""
+
+
+def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> None:
+    stopped = threading.Event()
+    prepared = [_prepared(group, rank, kernel, args, kwargs, sizes, stopped) for rank in range(len(group))]
+    group.run([call for _, call in prepared], f"launching {kernel.underlying.__name__}", stop=stopped.set)
+    if isinstance(group.streams[0], GpuStream) and is_due([variant for variant, _ in prepared]):
+        for rank, (variant, _) in enumerate(prepared):
+            values = _values(group, rank, args, kwargs, DeviceArrayGroup.on)
+            make_launcher(kernel, variant, cast("GpuStream", group.streams[rank]), *values)
+
+
+def _sizes(group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> dict[str, Any]:
+    """The sizes of the launch of one rank."""
+    sizes = {what: of_rank(size, group, rank, what, DeviceArrayGroup.on) for what, size in sizes.items()}
+    if any(map(callable, sizes.values())):
+        return sizes_for(kernel, *_values(group, rank, args, kwargs, DeviceArrayGroup.on), sizes)
+    return sizes
+
+
 def _prepared(
     group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any, stopped: threading.Event
-) -> Callable[[], None]:
+) -> tuple[CompiledKernel, Callable[[], None]]:
     """Prepares the launch of one rank. The code is loaded here, because loading can wait for kernels that run."""
     stream = group.streams[rank]
     try:
-        sizes = {what: of_rank(size, group, rank, what, DeviceArrayGroup.on) for what, size in sizes.items()}
-        if any(map(callable, sizes.values())):
-            sizes = sizes_for(kernel, *_values(group, rank, args, kwargs, DeviceArrayGroup.on), sizes)
+        sizes = _sizes(group, rank, kernel, args, kwargs, sizes)
         _, _, *hinted = parameters_of(kernel.underlying)
         take = DeviceArrayGroup.on if any(hinted) else DeviceArrayGroup._argument  # hints are about the value itself
         arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs, take), stream)
@@ -95,7 +160,7 @@ def _prepared(
     except Exception as error:
         error.add_note(f"on {group.name(rank)}")
         raise
-    return partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)
+    return variant, partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)
 
 
 def _values(group: DeviceGroup, rank: int, args: Any, kwargs: Any, take: Take) -> tuple[list[Any], dict[str, Any]]:

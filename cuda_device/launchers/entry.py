@@ -31,6 +31,7 @@ from cuda_device.launchers.memory_layout import (
 )
 from cuda_device.launchers.object_reading import EQ, KEYWORDS
 from cuda_device.runtime.gpu import launch_log
+from cuda_device.runtime.gpu.streams import MOST_RETAINED
 from cuda_device.types.abi import Packing
 
 _POINTER = 8
@@ -145,9 +146,10 @@ def start(code: GuardWriter) -> None:
     """Calls the driver, without the interpreter's lock, and notes the launch.
 
     An ordered launch comes behind the present work of the streams on which its arrays are made, and before their later work. So
-    whoever frees an array in the order of such a stream frees it late enough. A launch that is not ordered keeps its arguments
-    alive until it has ended, and one that is captured keeps them for good.
+    whoever frees an array in the order of such a stream frees it late enough. A launch that is not ordered, or reaches memory of
+    other devices, keeps its arguments alive until it has ended, and one that is captured keeps them for good.
     """
+    code.leave_when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "only_checked"), 0), "true")
     sizes = [(axis, code.get(LAUNCH, "%launch", axis)) for axis in _SIZES]
     stream = code.get(LAUNCH, "%launch", "stream")
     shared = code.get(LAUNCH, "%launch", "shared")
@@ -156,7 +158,12 @@ def start(code: GuardWriter) -> None:
     foreign = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "producers"), 0)
     ordered = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "ordered"), 0)
     in_order = code.both(foreign, ordered)
-    retained = code.both(code.both(foreign, code.opposite(ordered)), code.opposite(capturing))
+    unordered = code.both(foreign, code.opposite(ordered))
+    reaching = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "retained"), 0)
+    retained = code.both(code.either(unordered, reaching), code.opposite(capturing))
+    with code.when(retained):  # Python looks for launches that have ended
+        waiting = code.call("PyObject_Size", code.get(LAUNCH, "%launch", "pending"))
+        code.require(code.compare("slt", "i64", waiting, MOST_RETAINED))
     event, done = code.memory(2 * _POINTER), code.memory(1)
     with code.when(code.either(in_order, retained)):
         code.require(code.call("take_event", "%launch", "%start", event))
@@ -307,7 +314,7 @@ def tuple_of(code: GuardWriter) -> None:
     code.finish(made)
 
 
-@shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names")
+@shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "i64 %only_checked")
 def try_plans(code: GuardWriter) -> None:
     """A launch of the kernel whose record `%call` is: its launchers in turn."""
     values = code.memory(_POINTER * MOST_PARAMETERS)
@@ -318,10 +325,12 @@ def try_plans(code: GuardWriter) -> None:
     values = code.value(f"select i1 {all_there}, ptr %args, ptr {values}")
     code.require(code.call("read_launch", sizes, launch))
     code.require(code.call("read_capture", launch))
+    code.set(LAUNCH, launch, "only_checked", "%only_checked")
     code.set(LAUNCH, launch, "values", values)
     code.set(LAUNCH, launch, "count", code.get(CALL, "%call", "parameters"))
     with code.repeat(code.get(CALL, "%call", "plans")) as i:
         code.set(LAUNCH, launch, "producers", 0)
+        code.set(LAUNCH, launch, "retained", 0)
         plan = code.at(code.get(CALL, "%call", "plan"), i, _POINTER * len(PLAN.fields))
         operands = ("ptr", code.get(PLAN, plan, "state")), ("ptr", values), ("ptr", launch)
         code.leave_when(code.call_pointer("i1", code.get(PLAN, plan, "function"), *operands), "true")
@@ -343,9 +352,9 @@ def record_of(code: GuardWriter) -> None:
     code.finish(code.octets(record))
 
 
-@shared("i1", "ptr %args", "i64 %count", "ptr %names")
+@shared("i1", "ptr %args", "i64 %count", "ptr %names", "i64 %only_checked")
 def try_launch(code: GuardWriter) -> None:
-    """A launch, by the arguments of a call of `launch`."""
+    """A launch, by the arguments of a call of `launch`, or whether it could be made."""
     code.require(code.compare("sge", "i64", "%count", 1))
     kernel = code.load("ptr", "%args")
     code.require(code.has_type(kernel, Word.KERNEL))
@@ -356,7 +365,7 @@ def try_launch(code: GuardWriter) -> None:
     done = code.memory(1)
     code.store("i1", "false", done)
     with code.when(code.compare("ne", "ptr", record, "null")):
-        code.store("i1", code.call("try_plans", record, rest, fewer, "%names"), done)
+        code.store("i1", code.call("try_plans", record, rest, fewer, "%names", "%only_checked"), done)
     code.release(native)
     code.require(code.load("i1", done))
 
@@ -366,7 +375,7 @@ def launch_in_place(code: GuardWriter) -> None:
     """What a call of `launch` does, in the form of Python's vector calls: it takes the place of that of the Python function."""
     count = code.value(f"and i64 %flags, {_COUNT}")
     # None, which no Python that has this counts references of.
-    code.leave_when(code.call("try_launch", "%args", count, "%names"), code.word(Word.NONE))
+    code.leave_when(code.call("try_launch", "%args", count, "%names", 0), code.word(Word.NONE))
     code.call("PyErr_Clear")
     arguments = ("ptr", "%callable"), ("ptr", "%args"), ("i64", "%flags"), ("ptr", "%names")
     code.finish(code.call_pointer("ptr", code.word(Word.LAUNCH), *arguments))
@@ -374,8 +383,18 @@ def launch_in_place(code: GuardWriter) -> None:
 
 @shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
 def launch_method(code: GuardWriter) -> None:
-    """A built-in function that tells whether the launch was made, for Pythons whose functions cannot be replaced."""
-    done = code.call("try_launch", "%args", "%count", "%names")
+    """A built-in function that tells whether the launch was made: for groups, and Pythons whose functions cannot be replaced."""
+    _answer(code, 0)
+
+
+@shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
+def check_method(code: GuardWriter) -> None:
+    """A built-in function that tells whether `launch_method` could make the launch."""
+    _answer(code, 1)
+
+
+def _answer(code: GuardWriter, only_checked: int) -> None:
+    done = code.call("try_launch", "%args", "%count", "%names", only_checked)
     code.call("PyErr_Clear")
     yes, no = code.word(Word.TRUE), code.word(Word.FALSE)
     answer = code.value(f"select i1 {done}, ptr {yes}, ptr {no}")
@@ -401,7 +420,7 @@ def try_prepared(code: GuardWriter) -> None:
         code.require(code.compare("sge", "i64", at, "%count"))  # known, and not given by position
         value = code.load("ptr", code.at("%args", code.value(f"add i64 %count, {i}"), _POINTER))
         code.store("ptr", value, code.at(values, at, _POINTER))
-    code.require(code.call("try_launch", objects, given, code.get(PREPARED, record, "keywords")))
+    code.require(code.call("try_launch", objects, given, code.get(PREPARED, record, "keywords"), 0))
 
 
 @shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CellType, ModuleType
 from typing import Any
 
@@ -59,6 +59,7 @@ PYTHON = {
     "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),  # new
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),  # new
     "PyObject_GetBuffer": ("i32", "ptr", "ptr", "i32"),
+    "PyObject_Size": ("i64", "ptr"),
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
     "PyObject_Vectorcall": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
@@ -313,8 +314,8 @@ class GuardWriter:
         """Where a bytes object has its bytes."""
         return self.at(obj, memory_layout.OCTETS)
 
-    def slot(self, obj: str, kind: Hashable, name: str) -> str:
-        """What an object, exactly of a class of ours, has in a slot, borrowed; it gives up where that is not set."""
+    def slot(self, obj: str, kind: type[Any], name: str) -> str:
+        """What an object, exactly of a class, has in a slot, borrowed; it gives up where that is not set."""
         found = self.load("ptr", obj, memory_layout.slot(kind, name))
         self.require(self.compare("ne", "ptr", found, "null"))
         return found

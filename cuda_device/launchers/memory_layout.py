@@ -11,9 +11,9 @@ import functools
 import struct
 import sys
 import sysconfig
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
-from types import GetSetDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,8 @@ LAUNCH = Record(
         ("device", "i64"),
         ("ordered", "i64"),
         ("capturing", "i64"),
+        ("only_checked", "i64"),
+        ("retained", "i64"),
         ("pending", "ptr"),
         ("values", "ptr"),
         ("count", "i64"),
@@ -107,8 +109,8 @@ LAUNCH = Record(
 """Where and how large.
 
 `device` is the number that a foreign stream says it is on, or -1. `producer` are the other streams on which its arrays are made:
-the launch is put in order with them if it is `ordered`; if not, `pending` is the queue that keeps its arguments, `count` objects
-at `values`. `capturing` says that it goes into a graph.
+the launch is put in order with them if it is `ordered`. If it is not, or is `retained`, `pending` is the queue that keeps its
+arguments, `count` objects at `values`. `capturing` says that it goes into a graph, `only_checked` that it is not made.
 """
 
 LAUNCH_BYTES = 8 * (len(LAUNCH.fields) + MOST_PRODUCERS)
@@ -236,7 +238,8 @@ class _GetterDefinition(ctypes.Structure):
     )
 
 
-_DEFINITION = 40  # where such a descriptor has the address of its definition
+_DEFINITION = 40  # where such a descriptor, and that of a slot, has the address of its definition
+_OFFSET = 16  # where the definition of a slot has its place in an object
 VERSION = 384
 """Where a type has its version: 32 bits that are others as soon as an attribute of it, or of its bases, is another."""
 
@@ -393,13 +396,8 @@ def function_words() -> dict[str, int]:
     return {"code": code, "defaults": defaults}
 
 
-@functools.cache
-def slot(kind: Hashable, name: str) -> int:
-    """Where objects of a class of ours keep what they have in `__slots__` under `name`; null where that is not set."""
-    # A class of its own, so that nothing is finalised that was never made.
-    assert isinstance(kind, type)
-    sample: object = object.__new__(type("Sample", (kind,), {"__slots__": (), "__del__": lambda _: None}))
-    mark = object()
-    getattr(kind, name).__set__(sample, mark)
-    (place,) = _places(sample, mark)
-    return place
+def slot(kind: type[Any], name: str) -> int:
+    """Where objects of a class keep what they have in `__slots__` under `name`; null where that is not set."""
+    member = getattr(kind, name)
+    assert type(member) is MemberDescriptorType
+    return _word(_word(id(member) + _DEFINITION) + _OFFSET)

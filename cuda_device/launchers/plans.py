@@ -323,6 +323,12 @@ def asked_first() -> Callable[..., bool] | None:
     return _method
 
 
+@functools.cache
+def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
+    """Built-in functions that take a call of `launch`: one tells whether machine code can make it, the other makes it."""
+    return builtin("check_method"), builtin("launch_method")
+
+
 class _Attempt:
     """Whatever goes wrong in the `with` block, launches are made by Python. One thread at a time tries."""
 

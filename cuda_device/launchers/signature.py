@@ -27,15 +27,16 @@ import numpy as np
 from cuda_device.launchers import memory_layout
 from cuda_device.launchers.entry import PackedLeaf, parameters
 from cuda_device.launchers.guard_writer import GuardWriter, declarations, shared_declarations
-from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
+from cuda_device.launchers.memory_layout import LAUNCH, OWN_ARRAY, RECORDS
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack import exchange_of
 from cuda_device.types.abi import Packing, code_of
-from cuda_device.types.host import dlpack_of_element
-from cuda_device.types.known import Known
+from cuda_device.types.host import dlpack_of_element, is_struct
+from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves, size_of, usual_alignment
-from cuda_device.types.model import BOOL, INT, Array, Layout, NoneType, Number, NumberKind, Pointer, Tuple
+from cuda_device.types.model import BOOL, INT, Array, Layout, NoneType, Number, NumberKind, Pointer, Struct, Tuple
+from cuda_device.types.struct_classes import REACHES_OTHERS
 
 NAME = "launcher"
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
@@ -152,6 +153,8 @@ class _LauncherWriter:
             self.number(known.type, value, operand)
         elif isinstance(known.type, Pointer):
             self.pointer(known.type, value, operand)
+        elif isinstance(known.type, Struct) and is_struct(type(value)):
+            self.struct(known.type, value, operand)
         else:
             raise UnsupportedSignature(f"a value of type {known.type}")
 
@@ -163,6 +166,17 @@ class _LauncherWriter:
         self.code.require(self.code.equal("i64", self.code.size_of(operand), len(value)))
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
             self.argument(item, sample, self.code.item(operand, i))
+
+    def struct(self, type_: Struct, value: Any, operand: str) -> None:
+        """The members of a struct, which never change. Kernels that reach the memory of other devices keep it alive."""
+        code = self.code
+        self.require_type(operand, type(value))
+        for field in type_.fields:
+            member = code.slot(operand, type(value), field.name)
+            self.argument(of_type(field.type), getattr(value, field.name), member)
+        if getattr(value, REACHES_OTHERS, False):
+            code.require(code.compare("ne", "ptr", code.get(LAUNCH, "%launch", "pending"), "null"))
+            code.set(LAUNCH, "%launch", "retained", 1)
 
     def constant(self, value: Any, operand: str) -> None:
         expected = self.address(value)

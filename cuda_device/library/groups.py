@@ -27,7 +27,7 @@ from cuda_device.device.positioning import block_idx, grid_dim, thread_idx
 from cuda_device.device.sync import syncthreads
 from cuda_device.types.dtypes import ArrayType
 from cuda_device.types.model import INT32, INT64, Array, Type
-from cuda_device.types.struct_classes import struct
+from cuda_device.types.struct_classes import REACHES_OTHERS, struct
 
 
 @func
@@ -49,6 +49,7 @@ def array_group(element: Type, ndim: int) -> Any:
     """The struct of arrays of these elements and so many axes."""
     members = {"own": Array(element, ndim), "offsets": ArrayType(INT64, 1, readonly=True), "rank": INT32}
     names = {"n_devices": property(_count), "shape": property(_shape), "__getitem__": _part, "__len__": func(_count)}
+    names |= {REACHES_OTHERS: True}
     return struct(type("array_group", (), {"__annotations__": members, "__module__": __name__, **names}))
 
 

@@ -83,6 +83,10 @@ def struct(cls: C | None = None, /, *, align: int = 0) -> C | Callable[[C], C]:
     return _make(cls, align) if cls is not None else lambda target: _make(target, align)
 
 
+REACHES_OTHERS = "_reaches_others"
+"""The attribute of a struct through which a kernel reaches memory that is not freed in the order of its stream."""
+
+
 def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) -> Any:
     hints = _hints(cls) if evaluated is None else evaluated
     _check_class(cls, hints)

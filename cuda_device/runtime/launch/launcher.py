@@ -288,8 +288,8 @@ def launch(
         if cluster is not None or f.options.build.cluster:
             shape = clustered(shape, cluster, f.options.build.cluster)
         start(variant, where, shape, variant.pack(arguments), arguments)
-        if isinstance(where, GpuStream):
-            _count(f, variant, where, args, kwargs)
+        if isinstance(where, GpuStream) and is_due([variant]):
+            make_launcher(f, variant, where, args, kwargs)
     except Error as error:  # as `users_traceback` does, which would cost every launch a call
         raise error.with_traceback(None) from error.__cause__
 
@@ -329,19 +329,27 @@ def sized(variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared
     return covering(threads, block, auto, shared, most)
 
 
-def _count(
+def is_due(variants: Sequence[CompiledKernel]) -> bool:
+    """Counts launches that Python has made; whether machine code is to be made for the next ones, as it is ever more rarely."""
+    due = False
+    for variant in variants:
+        variant.launches += 1
+        if variant.launches >= variant.next_launcher and not variant.nvtx:
+            variant.next_launcher *= 2
+            due = True
+    return due
+
+
+def make_launcher(
     kernel: Kernel, variant: CompiledKernel, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
+    """Lets machine code make launches like one that Python has made."""
     global machine_launch
-    variant.launches += 1
-    if variant.launches >= variant.next_launcher and not variant.nvtx:
-        variant.next_launcher *= 2
-        from cuda_device.launchers import plans
+    from cuda_device.launchers import plans
 
-        function = kernel.underlying
-        plans.note(kernel, variant, stream, bind(function, args, kwargs, defaults_of(function)), launch)
-        machine_launch = plans.asked_first()
+    function = kernel.underlying
+    plans.note(kernel, variant, stream, bind(function, args, kwargs, defaults_of(function)), launch)
+    machine_launch = plans.asked_first()
 
 
 def check_kernel(f: object) -> None:
@@ -492,7 +500,7 @@ def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
     """
     if not views:
         return
-    if driver.is_capturing(stream.handle) or not all(is_freed_behind(view.keep_alive, stream) for view in views):
+    if not all(is_freed_behind(view.keep_alive, stream) for view in views) or driver.is_capturing(stream.handle):
         stream.retain(*(view.keep_alive for view in views))
 
 
