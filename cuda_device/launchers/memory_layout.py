@@ -21,59 +21,17 @@ import numpy as np
 from cuda_device.codegen.cpu.records import Record
 from cuda_device.lazy_dataclasses import dataclass
 
-
-class Word(IntEnum):
-    """The places in the table of words."""
-
-    # Objects
-    NONE = 0
-    FALSE = 1
-    TRUE = 2
-    # Types
-    INT = 3
-    FLOAT = 4
-    STR = 5
-    TUPLE = 6
-    BYTES = 7
-    KERNEL = 8
-    GPU_STREAM = 9
-    # Names
-    GRID = 10
-    BLOCK = 11
-    STREAM = 12
-    SHARED = 13
-    CUDA_STREAM = 14
-    DEVICE_INDEX = 15
-    DEVICE_ID = 16
-    DTYPE = 17
-    DATA = 18
-    PTR = 19
-    SHAPE = 20
-    STRIDES = 21
-    POP = 22
-    APPEND = 23
-    # Functions of the driver
-    LAUNCH_KERNEL = 24
-    GET_CONTEXT = 25
-    CAPTURE_STATE = 26
-    CONTEXT_OF_STREAM = 27
-    CREATE_EVENT = 28
-    DESTROY_EVENT = 29
-    RECORD_EVENT = 30
-    WAIT_EVENT = 31
-    # The rest
-    RING = 32
-    LAUNCH = 33
-    CAPTURED = 34
-    STREAM_TYPES = 35
-    SEVERAL_DEVICES = 36
-    # More names
-    SIZE = 37
-    NDIM = 38
-    # Streams that have been read
-    STREAM_OF_LAUNCH = 39
-    STREAM_OF_CUPY = 40
-
+Word = IntEnum(
+    "Word",
+    "NONE FALSE TRUE CAPTURED "  # objects
+    "INT FLOAT STR TUPLE BYTES KERNEL GPU_STREAM "  # types
+    "GRID BLOCK STREAM SHARED CUDA_STREAM DEVICE_INDEX DEVICE_ID PTR POP APPEND "  # names
+    "LAUNCH_KERNEL GET_CONTEXT CAPTURE_STATE CONTEXT_OF_STREAM "  # functions of the driver
+    "CREATE_EVENT DESTROY_EVENT RECORD_EVENT WAIT_EVENT "
+    "LAUNCH RING STREAM_TYPES STREAM_OF_LAUNCH STREAM_OF_CUPY SEVERAL_DEVICES",
+    start=0,
+)
+"""The places in the table of words."""
 
 TABLE = "known"
 """The name of the table."""
@@ -177,10 +135,8 @@ PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
 STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64"), ("ordered", "i64")))
 """The bytes of one of our streams."""
 
-STREAM_TYPE = Record(
-    "%StreamType", (("type", "ptr"), ("name", "ptr"), ("function", "ptr"), ("closure", "ptr"), ("version", "i64"))
-)
-"""A framework's type of streams, whose attribute `name` is the handle, and what computes that."""
+STREAM_TYPE = Record("%StreamType", (("type", "ptr"), ("name", "ptr")))
+"""A framework's type of streams, whose attribute `name` is the handle."""
 
 MOST_STREAM_TYPES = 3
 
@@ -267,15 +223,6 @@ class Getter:
     function: int
     closure: int
     version: int
-
-
-_NO_VERSION = 0xFFFFFFFF  # that no type has
-
-
-def getter_words(kind: type[Any], name: str) -> tuple[int, int, int]:
-    """The words for an attribute. Where no C function computes it, their version is one that no type has."""
-    getter = getter_of(kind, name)
-    return (getter.function, getter.closure, getter.version) if getter else (0, 0, _NO_VERSION)
 
 
 def getter_of(kind: type[Any], name: str) -> Getter | None:

@@ -346,13 +346,8 @@ def foreign_stream(code: GuardWriter) -> None:
     with code.repeat(MOST_STREAM_TYPES) as i:
         row = code.at(code.word(Word.STREAM_TYPES), i, _POINTER * len(STREAM_TYPE.fields))
         with code.when(code.equal("ptr", kind, code.get(STREAM_TYPE, row, "type"))):
-            name, function, closure = (code.get(STREAM_TYPE, row, field) for field in ("name", "function", "closure"))
-            version = code.value(f"trunc i64 {code.get(STREAM_TYPE, row, 'version')} to i32")
-            found = code.computed("%object", name, function, closure, version)
-            code.require(code.compare("ne", "ptr", found, "null"))
-            right = code.call("integer", found, code.at(pair, 8))
-            code.release(found)
-            code.require(right)
+            name = code.get(STREAM_TYPE, row, "name")
+            code.require(code.call("integer_attribute", "%object", name, code.at(pair, 8)))
             code.store("i1", "true", known)
     with code.when(code.opposite(code.load("i1", known))):
         code.require(code.call("stream_pair", "%object", pair))

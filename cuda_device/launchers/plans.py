@@ -38,7 +38,6 @@ from cuda_device.launchers.memory_layout import (
     STREAM_TYPE,
     TABLE,
     Word,
-    getter_words,
 )
 from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
 from cuda_device.lazy_dataclasses import dataclass
@@ -51,17 +50,17 @@ if TYPE_CHECKING:
     from cuda_device.jobs import Work
     from cuda_device.types.abi import Packing
 
-# What machine code needs to know of a process: the words, and how calls of `launch` get there.
+# The code that all launchers share, the data of the process that it needs, and how calls of `launch` reach it.
 #
-# On a Python that lets a function's call be replaced (3.12 and up), a call of `launch` runs machine code, which goes on to the
-# function itself where it gives up. On others `launch` asks machine code first.
+# Python 3.12 and later can replace the C function behind the calls of a Python function: a call of `launch` runs machine code,
+# which calls the Python function if it gives up. In Python 3.11, `launch` calls machine code first.
 
 
 _TABLE = "table"
 
 
 def text() -> str:
-    """The module."""
+    """The LLVM IR of the shared code."""
     types = "".join(record.declaration() for record in RECORDS)
     table = f"@{symbol_of(TABLE)} = internal global [{8 * len(Word)} x i8] zeroinitializer, align 8\n"
     getter = f"define ptr @{symbol_of(_TABLE)}() {{\n  ret ptr @{symbol_of(TABLE)}\n}}\n"
@@ -71,19 +70,19 @@ def text() -> str:
 
 @dataclass(frozen=True)
 class Support:
-    """The shared code in this process: the addresses of its functions, by symbol, and the table of words."""
+    """The shared code in this process: the addresses of its functions by symbol, and the table of words."""
 
     addresses: dict[str, int]
     words: ctypes.Array[ctypes.c_uint64]
 
     def address(self, name: str) -> int:
-        """Where one of our functions is."""
+        """The address of a function."""
         return self.addresses[symbol_of(name)]
 
 
 @functools.cache
 def support() -> Support:
-    """The shared code, compiled or from the cache. The words are zero as yet."""
+    """Loads the shared code, from the cache if it is there. All words are zero."""
     exports = [symbol_of(name) for name in (*guard_writer.exported(), _TABLE)]
     written = text()
     addresses = machine_code.shared(written, lambda: written, exports, python_functions(), level=2)
@@ -94,23 +93,25 @@ def support() -> Support:
 @functools.cache
 def python_functions() -> dict[str, int]:
     """The addresses of Python's functions."""
-    return {name: address_of(getattr(ctypes.pythonapi, name)) for name in PYTHON}
+    return {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON}
 
 
-def address_of(function: Any) -> int:
-    """The address of a C function that ctypes knows."""
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
-    return address
-
-
-# What machine code needs to know of a process: the words, and how calls of `launch` get there.
-
-
+_NAMES = (
+    Word.GRID,
+    Word.BLOCK,
+    Word.STREAM,
+    Word.SHARED,
+    Word.DEVICE_INDEX,
+    Word.DEVICE_ID,
+    Word.PTR,
+    Word.POP,
+    Word.APPEND,
+)
 _OBJECTS = {
     Word.NONE: None,
     Word.TRUE: True,
     Word.FALSE: False,
+    Word.CAPTURED: captured,
     Word.INT: int,
     Word.FLOAT: float,
     Word.STR: str,
@@ -118,25 +119,10 @@ _OBJECTS = {
     Word.BYTES: bytes,
     Word.KERNEL: Kernel,
     Word.GPU_STREAM: GpuStream,
-    Word.GRID: "grid",
-    Word.BLOCK: "block",
-    Word.STREAM: "stream",
-    Word.SHARED: "shared",
     Word.CUDA_STREAM: "__cuda_stream__",
-    Word.DEVICE_INDEX: "device_index",
-    Word.DEVICE_ID: "device_id",
-    Word.DTYPE: "dtype",
-    Word.DATA: "data",
-    Word.PTR: "ptr",
-    Word.SHAPE: "shape",
-    Word.STRIDES: "strides",
-    Word.SIZE: "size",
-    Word.NDIM: "ndim",
-    Word.POP: "pop",
-    Word.APPEND: "append",
-    Word.CAPTURED: captured,
+    **{word: sys.intern(word.name.lower()) for word in _NAMES},
 }
-"""Objects whose addresses machine code compares, or hands to Python. This table keeps them alive."""
+"""Objects that machine code compares by address or passes to Python. This table keeps them alive."""
 
 _DRIVER = {
     Word.LAUNCH_KERNEL: "cuLaunchKernel",
@@ -153,34 +139,22 @@ _FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
 _vector_call_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyVectorcall_Function", ctypes.pythonapi))
 
 
-def set_words(support: Support) -> None:
-    """Fills in the words that have nothing to do with a driver, but for those of `hook`."""
-    for word, obj in _OBJECTS.items():
-        support.words[word] = id(obj)
-
-
-def set_driver(support: Support) -> None:
-    """Fills in the words of the driver."""
+def _set_driver(support: Support) -> None:
+    """Sets the words that depend on the driver."""
     for word, name in _DRIVER.items():
         support.words[word] = driver.entry_point(name)
     support.words[Word.RING] = ctypes.addressof(launch_log.RING)
     support.words[Word.SEVERAL_DEVICES] = driver.device_count() > 1
 
 
-def learn_streams(support: Support) -> None:
-    """Tells machine code of the streams of the frameworks that have been imported by now."""
-    if not support.words[Word.STREAM_TYPES]:
-        support.words[Word.STREAM_TYPES] = ctypes.addressof(_stream_types)
-        for word, seen in _seen_streams.items():
-            support.words[word] = ctypes.addressof(seen)
+def learn_streams() -> None:
+    """Enters the stream types of the frameworks that have been imported so far."""
     for row, (module, kind_of_stream, name) in enumerate(_STREAMS):
         kind = getattr(getattr(sys.modules.get(module), "cuda", None), kind_of_stream, None)
         here = row * len(STREAM_TYPE.fields)
-        # A type that was compiled into an address must not die.
         if isinstance(kind, type) and not _stream_types[here]:
             _kept.append(kind)
-            _stream_types[here + 1 : here + 5] = [id(name), *getter_words(kind, name)]
-            _stream_types[here] = id(kind)
+            _stream_types[here : here + 2] = [id(kind), id(name)]
 
 
 _STREAMS = ("torch", "Stream", "cuda_stream"), ("cupy", "Stream", "ptr"), ("cupy", "ExternalStream", "ptr")
@@ -188,29 +162,19 @@ _stream_types = (ctypes.c_uint64 * (MOST_STREAM_TYPES * len(STREAM_TYPE.fields))
 _seen_streams = {
     word: (ctypes.c_uint64 * len(SEEN_STREAM.fields))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)
 }
-_kept: list[object] = []
+_kept: list[object] = []  # the types whose addresses are in `_stream_types`
 _release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
 
 
-def clear_driver(support: Support) -> None:
-    """Makes machine code give up at once: the driver is another one now."""
-    for word in _DRIVER:
-        support.words[word] = 0
-    for seen in _seen_streams.values():
-        stream, seen[0] = seen[0], 0
-        _release(stream)
-
-
-def hook(support: Support, function: Callable[..., Any], word: Word, in_place: str) -> bool:
-    """Lets calls of a Python function run the machine code `in_place` first. False where this Python cannot do that."""
+def _hook(support: Support, launch: Callable[..., Any]) -> bool:
+    """Lets calls of `launch` run machine code first. Returns False if this Python cannot do that."""
     if not hasattr(ctypes.pythonapi, "PyFunction_SetVectorcall"):
         return False
-    if not support.words[word]:
-        support.words[word] = _vector_call_of(function)
-        replace = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(
-            ("PyFunction_SetVectorcall", ctypes.pythonapi)
-        )
-        replace(function, support.address(in_place))
+    support.words[Word.LAUNCH] = _vector_call_of(launch)
+    set_call = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(
+        ("PyFunction_SetVectorcall", ctypes.pythonapi)
+    )
+    set_call(launch, support.address("launch_in_place"))
     return True
 
 
@@ -227,17 +191,19 @@ class _MethodDefinition(ctypes.Structure):
 
 @functools.cache
 def _definition(name: str) -> _MethodDefinition:
-    """The definition of a built-in function. Python looks at it as long as the process lives."""
+    """The definition of a built-in function, which Python uses until the process ends."""
     return _MethodDefinition(name.encode(), support().address(name), _FASTCALL_WITH_KEYWORDS, None)
 
 
 def builtin(name: str, owner: object = None) -> Callable[..., Any]:
-    """A built-in function made of machine code, which gets `owner`."""
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-        ("PyCFunction_NewEx", ctypes.pythonapi)
-    )
-    made: Callable[..., Any] = make(ctypes.addressof(_definition(name)), owner, None)
+    """Returns a built-in function of Python that runs machine code with `owner` as its `self`."""
+    made: Callable[..., Any] = _new_builtin(ctypes.addressof(_definition(name)), owner, None)
     return made
+
+
+_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
 
 
 VARIABLE = "CUDA_DEVICE_NATIVE_LAUNCHER"
@@ -246,12 +212,12 @@ _lock = threading.Lock()
 
 @functools.cache
 def is_wanted() -> bool:
-    """Whether launchers are made: not where the environment, or this Python, is against it."""
+    """Whether launchers are used: neither the environment nor this Python prevents it."""
     return os.environ.get(VARIABLE, "1") not in ("", "0") and memory_layout.is_usable()
 
 
 class OnGpu(Protocol):
-    """What is asked about a kernel that is loaded in a context."""
+    """A kernel that is loaded in a context."""
 
     handle: int
     most_threads: int
@@ -259,7 +225,7 @@ class OnGpu(Protocol):
 
 
 class Launched(Protocol):
-    """What is asked about a compiled kernel that Python has launched: the launcher's `CompiledKernel`."""
+    """A compiled kernel that Python has launched: the launcher's `CompiledKernel`."""
 
     work: Work
     packing: Packing
@@ -267,12 +233,12 @@ class Launched(Protocol):
 
     @property
     def loaded(self) -> Mapping[int, OnGpu]:
-        """Where it is loaded, by context."""
+        """The loaded kernels by context."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A launcher, and what must live as long as it does."""
+    """A launcher and the objects that it uses."""
 
     variant: Launched
     key: object
@@ -284,9 +250,9 @@ class Plan:
 def note(
     kernel: Kernel, variant: Launched, stream: GpuStream, values: Sequence[Any], launch: Callable[..., None]
 ) -> None:
-    """Makes a launcher for launches like one that Python has just made. Never raises.
+    """Compiles a launcher for launches like the one that Python has just made. Never raises.
 
-    `values` are the arguments, one for each parameter; `launch` is the function whose calls are to run machine code first.
+    `values` holds an argument for each parameter; `launch` is the function whose calls run machine code first.
     """
     with _Attempt(f"a launcher for {kernel!r}") as possible:
         if possible:
@@ -295,9 +261,9 @@ def note(
 
 
 def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], start: Callable[..., None]) -> Any:
-    """A built-in function that does what `start` does: it starts the kernel, whose launchers it tries first.
+    """Returns a built-in function that does the same as `start`, but tries the launchers of the kernel first.
 
-    None where machine code cannot know the parameters. `sizes` are the keywords of `launch`.
+    Returns None if the kernel's parameters are not those of `values`. `sizes` holds the keywords of `launch`.
     """
     function = kernel.underlying
     names, positional = parameter_names(function.__code__), function.__code__.co_argcount
@@ -319,18 +285,18 @@ def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], 
 
 
 def asked_first() -> Callable[..., bool] | None:
-    """What `launch` has to call first where this Python cannot let its calls run machine code: whether the launch was made."""
+    """The function that `launch` calls first in Python 3.11; it returns whether the launch was made."""
     return _method
 
 
 @functools.cache
 def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
-    """Built-in functions that take a call of `launch`: one tells whether machine code can make it, the other makes it."""
+    """Two functions with the parameters of `launch`: whether machine code can make the launch, and whether it has made it."""
     return builtin("check_method"), builtin("launch_method")
 
 
 class _Attempt:
-    """Whatever goes wrong in the `with` block, launches are made by Python. One thread at a time tries."""
+    """Logs and suppresses the exceptions of the `with` block. The value is False if another thread is in such a block."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -382,7 +348,7 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
 
 @functools.lru_cache(maxsize=256)
 def _machine_code(text: str) -> machine_code.Linked:
-    """The machine code of a launcher, which may serve several kernels."""
+    """The machine code of a launcher, which several kernels may share."""
     symbols = {symbol_of(name): support().address(name) for name in guard_writer.exported()}
     return machine_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), quick=True)
 
@@ -392,7 +358,7 @@ def _types_of(value: Any) -> object:
 
 
 def _add(kernel: Kernel, plan: Plan) -> None:
-    """The kernel's launchers with a new one, without those that it replaces or that are for code that is gone."""
+    """Puts a launcher first among those of the kernel, and drops the one that it replaces and those of stale variants."""
     old: Sequence[Plan] = kernel.native[-1] if kernel.native else ()
     alive = set(map(id, kernel.variants.values()))
     others = [other for other in old if other.key != plan.key and id(other.variant) in alive]
@@ -432,14 +398,14 @@ def _addresses(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Start:
-    """The record of a kernel that is loaded in a context, and what it speaks of."""
+    """The record of a kernel that is loaded in a context, and the objects to which it refers."""
 
     record: Any
     keep: tuple[object, ...]
 
 
 def _start_of(variant: Launched, stream: GpuStream, more: Sequence[guard_writer.Row | None]) -> _Start:
-    """The record of a variant in the stream's context, where it was launched before; `more` are names to be looked at, too."""
+    """The record of a variant in the stream's context, in which it has been launched; `more` are further names to check."""
     if stream.handle == driver.PER_THREAD_STREAM:
         raise UnsupportedSignature("the per-thread stream")
     rows = [*guard_writer.rows_of(variant.work.dependencies), *more]
@@ -468,30 +434,35 @@ def _start_of(variant: Launched, stream: GpuStream, more: Sequence[guard_writer.
     return _Start(memory_layout.buffer(record), (table, status, events, variant))
 
 
-# Whether the words are set, what `launch` asks first, and the driver whose functions are known.
-_is_ready = False
-_method: Callable[..., bool] | None = None
-_bindings: Any = None
+_is_ready = False  # whether the words are set
+_method: Callable[..., bool] | None = None  # see `asked_first`
+_bindings: Any = None  # the driver whose functions are in the words
 
 
 def _ready_support(launch: Callable[..., None]) -> None:
-    """Lets the shared machine code know this process and its driver, and calls of `launch` run it."""
+    """Sets the words, and lets calls of `launch` run the shared code."""
     global _is_ready, _method, _bindings
     found = support()
     if not _is_ready:
-        set_words(found)
-        if not hook(found, launch, Word.LAUNCH, "launch_in_place"):
+        for word, obj in _OBJECTS.items():
+            found.words[word] = id(obj)
+        for word, memory in {Word.STREAM_TYPES: _stream_types, **_seen_streams}.items():
+            found.words[word] = ctypes.addressof(memory)
+        if not _hook(found, launch):
             _method = builtin("launch_method")
         _is_ready = True
     if _bindings is not driver.bindings():
-        set_driver(found)
+        _set_driver(found)
         _bindings = driver.bindings()
-    learn_streams(found)
+    learn_streams()
 
 
 def forget() -> None:
-    """Makes no use of what was made before: the driver is another one now."""
+    """Makes all launchers give up, because the driver has been replaced."""
     global _bindings
-    if _is_ready:
-        _bindings = None
-        clear_driver(support())
+    _bindings = None
+    for word in _DRIVER if _is_ready else ():
+        support().words[word] = 0
+    for seen in _seen_streams.values():
+        stream, seen[0] = seen[0], 0
+        _release(stream)
