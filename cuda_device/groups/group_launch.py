@@ -15,17 +15,16 @@ from typing import Any, cast
 from cuda_device.device.functions import Kernel
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.groups.device_group import DeviceArrayGroup, DeviceGroup, Take, of_rank
-from cuda_device.runtime.gpu.grid import clustered, shape_of
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch.arguments import arguments_of, parameters_of
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     check_kernel,
     is_due,
-    is_sized,
     launch,
     load,
     make_launcher,
+    of_launch,
     sized,
     start,
     users_traceback,
@@ -67,9 +66,7 @@ def launch_group(
         sizes |= {what: size for what, size in f.sizes.items() if not sizes[what]}
         f = f.kernel
     check_kernel(f)
-    for what in ("threads", "cluster"):
-        if sizes[what] is not None and what in parameters_of(f.underlying).names:
-            kwargs[what], sizes[what] = sizes[what], None
+    sizes["threads"], sizes["cluster"] = of_launch(f, kwargs, threads=sizes["threads"], cluster=sizes["cluster"])
     group.join()
     try:
         if not _launched_by_machine_code(group, f, args, kwargs, sizes):
@@ -145,12 +142,7 @@ def _prepared(
         take = DeviceArrayGroup.on if any(hinted) else DeviceArrayGroup._argument  # hints are about the value itself
         arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs, take), stream)
         variant = variant_of(kernel, arguments, stream)
-        cluster = sizes.pop("cluster")
-        if is_sized(sizes["grid"], sizes["block"], sizes["threads"]):
-            shape = shape_of(sizes["grid"], sizes["block"], sizes["shared"], kernel.options.build.max_threads)
-        else:
-            shape = sized(variant, stream, **sizes)
-        shape = clustered(shape, cluster, kernel.options.build.cluster)
+        shape = sized(variant, stream, **sizes)
         buffer = variant.pack(arguments)
         if isinstance(stream, GpuStream):
             with stream.using():

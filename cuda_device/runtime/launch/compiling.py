@@ -37,7 +37,6 @@ from cuda_device.errors import CallError, CompileError, CompilerBug, LaunchError
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver, report_message
-from cuda_device.runtime.gpu.grid import clustered, shape_of
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -59,7 +58,6 @@ from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     aligned,
     disjoint,
-    is_sized,
     sized,
     small,
     start,
@@ -394,13 +392,8 @@ class LoadedKernel:
                 refused.append(error)
                 continue
             kernel = self._kernel(variant, target, arguments)
-            options = kernel.work.job.options
-            if is_sized(grid, block, threads):
-                shape = shape_of(grid, block, shared, options.max_threads)
-            else:
-                shape = sized(kernel, where, grid, block, shared, threads)
-            shape = clustered(shape, cluster, options.cluster)
-            if options.launch_facts:
+            shape = sized(kernel, where, grid, block, shared, threads, cluster)
+            if kernel.work.job.options.launch_facts:
                 _check_facts(kernel, arguments)
             start(kernel, where, shape, kernel.pack(arguments), arguments)
             return

@@ -269,29 +269,31 @@ def launch(
         return
     try:
         check_kernel(f)
-        if threads is not None and "threads" in parameters_of(f.underlying).names:
-            kwargs["threads"], threads = threads, None
-        if cluster is not None and "cluster" in parameters_of(f.underlying).names:
-            kwargs["cluster"], cluster = cluster, None
+        if threads is not None or cluster is not None:
+            threads, cluster = of_launch(f, kwargs, threads=threads, cluster=cluster)
         if "config" in kwargs and "config" not in parameters_of(f.underlying).names:
             if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
             grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
-        says_all = is_sized(grid, block, threads)
-        if says_all:
-            shape = shape_of(grid, block, shared, f.options.build.max_threads)
+        is_sized(grid, block, threads)
         where = as_stream(stream)
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
-        if not says_all:
-            shape = sized(variant, where, grid, block, shared, threads)
-        if cluster is not None or f.options.build.cluster:
-            shape = clustered(shape, cluster, f.options.build.cluster)
+        shape = sized(variant, where, grid, block, shared, threads, cluster)
         start(variant, where, shape, variant.pack(arguments), arguments)
         if isinstance(where, GpuStream) and is_due([variant]):
             make_launcher(f, variant, where, args, kwargs)
     except Error as error:  # as `users_traceback` does, which would cost every launch a call
         raise error.with_traceback(None) from error.__cause__
+
+
+def of_launch(kernel: Kernel, kwargs: dict[str, Any], **sizes: Any) -> tuple[Any, ...]:
+    """The sizes of a launch; None in place of those whose name a parameter of the kernel has, which go to `kwargs`."""
+    taken = {
+        what for what, size in sizes.items() if size is not None and what in parameters_of(kernel.underlying).names
+    }
+    kwargs |= {what: sizes[what] for what in taken}
+    return tuple(None if what in taken else size for what, size in sizes.items())
 
 
 def is_sized(grid: Any, block: Any, threads: Any) -> bool:
@@ -310,9 +312,12 @@ def is_sized(grid: Any, block: Any, threads: Any) -> bool:
     return False
 
 
-def sized(variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any) -> Shape:
-    """The size of a launch that leaves the grid or the block open. Raises `LaunchError`."""
-    most = variant.work.job.options.max_threads
+def sized(
+    variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any
+) -> Shape:
+    """The size of a launch, which may leave the grid or the block open. Raises `LaunchError`."""
+    options = variant.work.job.options
+    most = options.max_threads
 
     def auto() -> int:
         if not isinstance(stream, GpuStream):
@@ -324,9 +329,13 @@ def sized(variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared
                 kernel.best_blocks[dynamic] = driver.best_block(kernel.handle, dynamic, kernel.most_threads)
             return kernel.best_blocks[dynamic]
 
-    if threads is None:
-        return shape_of(grid, auto(), shared, most)
-    return covering(threads, block, auto, shared, most)
+    if is_sized(grid, block, threads):
+        shape = shape_of(grid, block, shared, most)
+    elif threads is None:
+        shape = shape_of(grid, auto(), shared, most)
+    else:
+        shape = covering(threads, block, auto, shared, most)
+    return clustered(shape, cluster, options.cluster)
 
 
 def is_due(variants: Sequence[CompiledKernel]) -> bool:

@@ -26,14 +26,16 @@ from weakref import ref
 from cuda_device.device.functions import Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import Index, LaunchError
-from cuda_device.runtime.gpu.grid import Shape, clustered, shape_of
+from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.arguments import argument_of, as_struct, bind, parameters_of
 from cuda_device.runtime.launch.launcher import (
+    CompiledKernel,
     check_kernel,
     check_positions,
     is_sized,
     launch,
+    of_launch,
     sized,
     users_traceback,
     variant_of,
@@ -60,18 +62,11 @@ def prepare(
     """
     check_kernel(f)
     function, where = f.underlying, as_stream(stream)
-    if threads is not None and "threads" in parameters_of(function).names:
-        kwargs["threads"], threads = threads, None
-    if cluster is not None and "cluster" in parameters_of(function).names:
-        kwargs["cluster"], cluster = cluster, None
-    says_all = is_sized(grid, block, threads)
-    if says_all:
-        shape = shape_of(grid, block, shared, f.options.build.max_threads)
+    threads, cluster = of_launch(f, kwargs, threads=threads, cluster=cluster)
+    is_sized(grid, block, threads)
     values = bind(function, args, kwargs, defaults_of(function))
-    if not says_all:
-        arguments = tuple(argument_of(function, i, value, where) for i, value in enumerate(values))
-        shape = sized(variant_of(f, arguments, where), where, grid, block, shared, threads)
-    return PreparedLaunch(f, values, where, clustered(shape, cluster, f.options.build.cluster))
+    variant = _variant(f, values, where)
+    return PreparedLaunch(f, values, where, sized(variant, where, grid, block, shared, threads, cluster))
 
 
 class PreparedLaunch(partial[None]):
@@ -92,11 +87,7 @@ class PreparedLaunch(partial[None]):
 
     def __new__(cls, kernel: Kernel, values: Sequence[Any], stream: Stream, shape: Shape) -> Self:
         """Raises what the first launch would raise."""
-        function = kernel.underlying
-        arguments = tuple(argument_of(function, i, value, stream) for i, value in enumerate(values))
-        variant = variant_of(kernel, arguments, stream)
-        check_positions(variant, shape)
-        variant.pack(arguments)
+        check_positions(_variant(kernel, values, stream), shape)
         self = super().__new__(cls, launch)
         self.kernel, self.stream = kernel, stream
         self._values, self._shape = tuple(values), shape
@@ -134,6 +125,14 @@ class PreparedLaunch(partial[None]):
 
     def __repr__(self) -> str:
         return f"<prepared launch of {self.kernel.underlying.__qualname__}, grid={self.grid}, block={self.block}>"
+
+
+def _variant(kernel: Kernel, values: Sequence[Any], stream: Stream) -> CompiledKernel:
+    """The variant for these arguments, all of which it can take."""
+    arguments = tuple(argument_of(kernel.underlying, i, value, stream) for i, value in enumerate(values))
+    variant = variant_of(kernel, arguments, stream)
+    variant.pack(arguments)
+    return variant
 
 
 def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
