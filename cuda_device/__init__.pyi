@@ -185,12 +185,12 @@ from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
 from cuda_device.runtime.launch.benchmarking import Timing as Timing
 from cuda_device.runtime.launch.benchmarking import benchmark as benchmark
-from cuda_device.runtime.launch.compiling import Compiled as Compiled
-from cuda_device.runtime.launch.compiling import LoadedKernel as LoadedKernel
-from cuda_device.runtime.launch.compiling import NativeFunction as NativeFunction
-from cuda_device.runtime.launch.compiling import Parameter as Parameter
+from cuda_device.runtime.launch.compiled import Compiled as Compiled
+from cuda_device.runtime.launch.compiled import LoadedKernel as LoadedKernel
+from cuda_device.runtime.launch.compiled import NativeFunction as NativeFunction
+from cuda_device.runtime.launch.compiled import Parameter as Parameter
+from cuda_device.runtime.launch.compiled import load as load
 from cuda_device.runtime.launch.compiling import compile as compile
-from cuda_device.runtime.launch.compiling import load as load
 from cuda_device.runtime.launch.graphs import Graph as Graph
 from cuda_device.runtime.launch.graphs import graph as graph
 from cuda_device.runtime.launch.host_functions import HostFunction as HostFunction

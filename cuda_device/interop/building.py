@@ -14,7 +14,8 @@ from typing import Any
 from cuda_device.cache.disk import sha256
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.interop.declarations import cpp_header
-from cuda_device.runtime.launch.compiling import Compiled, compile, is_whole, write_index
+from cuda_device.runtime.launch.compiled import Compiled, write_index
+from cuda_device.runtime.launch.compiling import compile, is_whole
 from cuda_device.types.architectures import latest
 
 HEADER, INDEX = "kernels.h", "index.json"

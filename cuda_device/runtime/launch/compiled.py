@@ -1,0 +1,598 @@
+"""Compiled code: what `compile` returns, its files, and launches of kernels that were compiled ahead of time.
+
+    made = device.compile(saxpy, float32, floats, floats, target="sm_90")
+    made.registers, made.parameters[1]         16, Parameter("x", "array<float32, 1, C>", offset=8, size=16)
+    made.save("saxpy.cubin")                   and saxpy.cubin.json
+    device.load("saxpy.cubin").launch(2.0, x, y, grid=4, block=256)
+
+The record of a kernel is JSON with its parameters, its options, and the data that the cache on disk stores for a program
+(`cache/programs`). A launch creates from it the same `CompiledKernel` as a compilation does, without loading LLVM.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import ctypes
+import functools
+import json
+import os
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cuda_device.cache.disk import sha256
+from cuda_device.cache.summaries import packed, unpacked
+from cuda_device.codegen.gpu import elf
+from cuda_device.codegen.gpu.elf import Cubin
+from cuda_device.device.functions import Options
+from cuda_device.errors import CallError, CompileError, LaunchError
+from cuda_device.jobs import Job, Target, Work
+from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
+from cuda_device.runtime.gpu import driver, report_message
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
+from cuda_device.runtime.launch.arguments import (
+    Argument,
+    bind,
+    boundary_packing,
+    describe,
+    number_as,
+    pointer_to,
+    read,
+    runtime_types,
+)
+from cuda_device.runtime.launch.launcher import (
+    CompiledKernel,
+    aligned,
+    disjoint,
+    sized,
+    small,
+    start,
+    users_traceback,
+)
+from cuda_device.types.abi import exchanged, packing, representation
+from cuda_device.types.architectures import parse
+from cuda_device.types.host import dtype_of_type
+from cuda_device.types.layout import has_arrays, size_of
+from cuda_device.types.model import NONE, NUMBERS, Array, Pointer, Space, Type
+from cuda_device.types.vector_classes import value_of
+
+_CONSTANTS = ".nv.constant3"
+"""The section of a cubin with the constants that a program declares: constant bank 3."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a compiled kernel or function.
+
+    `offset` and `size` are its position and size in bytes in the kernel's parameter memory. Both are 0 for the parameters of a
+    function, and for a constant, whose value is `constant`. `default` is the default value. Values are in Python notation.
+    """
+
+    name: str
+    type: str
+    offset: int = 0
+    size: int = 0
+    constant: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The result of `compile`: `code` is a str for "ir", "llvm" and "ptx", and bytes for all other outputs.
+
+    `target` is the architecture; for "fatbin", several may be separated by commas.
+    """
+
+    code: str | bytes = field(repr=False)
+    symbol: str
+    target: str
+    output: str
+    record: str = field(default="{}", repr=False)
+    """What launches and the following say of it, as JSON."""
+    _job: Job | None = field(default=None, repr=False, compare=False)
+    """What `compile` was asked for; None of what was loaded or unpickled, and of a fatbin."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self.code, self.symbol, self.target, self.output, self.record)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: resources, parameters, and the stages of the compiler, folded."""
+        from cuda_device import notebook_html
+
+        facts = {
+            "target": self.target,
+            "output": f"{self.output}, {len(self.code)} {'bytes' if isinstance(self.code, bytes) else 'characters'}",
+            "registers of a thread": self.registers,
+            "stack of a thread": None if self.local is None else f"{self.local} bytes",
+            "shared memory of a block": None if self.shared is None else f"{self.shared} bytes",
+            "constant memory": None if self.constant is None else f"{self.constant} bytes",
+        }
+        parameters = [(each.name, each.type if each.constant is None else each.constant) for each in self.parameters]
+        return "".join(
+            (
+                notebook_html.table(
+                    [self.symbol, ""], [(name, fact) for name, fact in facts.items() if fact is not None]
+                ),
+                notebook_html.folded("parameters", notebook_html.table(["", ""], parameters)) if parameters else "",
+                *(notebook_html.folded(name, notebook_html.text(code)) for name, code in self._stages()),
+            )
+        )
+
+    def _stages(self) -> list[tuple[str, str]]:
+        """The name and text of each stage up to the output, if the function still compiles to this code."""
+        from cuda_device import compiler
+
+        last = {"ir": "typed"}.get(self.output, self.output)
+        if self._job is not None:
+            with contextlib.suppress(CompileError):
+                work = compiler.run(self._job, last)
+                stages = compiler.stages_of(self._job, last)
+                names = [stage.name for stage in stages]
+                shown = {stage.name: stage.show(work[stage.name]) for stage in stages[: names.index(last) + 1]}
+                if shown[last] == self.code:
+                    return [(name, text) for name, text in shown.items() if isinstance(text, str)]
+        return [(self.output, self.code)] if isinstance(self.code, str) else []
+
+    def __str__(self) -> str:
+        if isinstance(self.code, bytes):
+            return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
+        return self.code
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters in order, with types as in typed IR, such as `array<float32, 1, C>`."""
+        return _parameters(self.record)
+
+    @property
+    def result(self) -> str:
+        """The type of the result; "none" for kernels."""
+        return str(_of(self.record)["result"])
+
+    @property
+    def dependencies(self) -> tuple[str, ...]:
+        """The names of the globals, captured variables and attributes whose values were compiled into the program."""
+        return tuple(_of(self.record)["dependencies"])
+
+    @property
+    def registers(self) -> int | None:
+        """The number of registers that a thread uses; None unless the output is a cubin."""
+        return elf.registers(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
+
+    @property
+    def shared(self) -> int | None:
+        """The shared memory that the code declares, in bytes; None for typed IR."""
+        found: int | None = _of(self.record)["shared"]
+        return found
+
+    @property
+    def local(self) -> int | None:
+        """The stack of a thread in bytes; None unless the output is a cubin, or if recursion is unbounded."""
+        found = elf.stacks(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
+        return None if found == elf.UNBOUNDED else found
+
+    @property
+    def constant(self) -> int | None:
+        """The constant memory that the code declares, in bytes; None unless the output is a cubin."""
+        if self.output != "cubin" or not isinstance(self.code, bytes):
+            return None
+        return sum(section.size for section in elf.sections(self.code) if section.name == _CONSTANTS)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the code to a file, and the data that `device.load` needs to a second file with `.json` added to its name."""
+        path = os.fspath(path)
+        with open(path, "wb") as file:
+            file.write(_bytes(self))
+        write_index(f"{path}.json", [(os.path.basename(path), self)])
+
+    def launch(self, /, *args: Any, **keywords: Any) -> None:
+        """Launches the kernel: see `LoadedKernel.launch`."""
+        _kernel_of(self).launch(*args, **keywords)
+
+
+@functools.lru_cache(maxsize=256)
+def _of(record: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(record: str) -> tuple[Parameter, ...]:
+    return tuple(Parameter(*each) for each in _of(record)["parameters"])
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel_of(compiled: Compiled) -> LoadedKernel:
+    return LoadedKernel(_of(compiled.record).get("function", compiled.symbol), (compiled,))
+
+
+def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> str:
+    """The record of a compilation; `has_program` says whether it came as far as LLVM IR."""
+    job = work.job
+    names = job.function.__code__.co_varnames
+    parameters, at = [], 0
+    known = job.known
+    types = runtime_types(known)
+    places = boundary_packing(tuple(k.type for k in known)).offsets if job.interop and job.kernel else ()
+    leaves = packing(types) if job.kernel and not job.interop else None
+    for i, (given, fact) in enumerate(zip(job.arguments, known, strict=True)):
+        name, offset, size, constant = names[i], 0, 0, None
+        if places:
+            offset, size = places[i], size_of(representation(fact.type))
+        elif fact.constant:
+            constant = repr(given.value)
+        elif leaves is not None and (here := packing(runtime_types([fact])).codes):
+            offset, at = leaves.offsets[at], at + len(here)
+            size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
+        default = repr(defaults[name]) if isinstance(defaults.get(name, ...), _LITERALS) else None
+        parameters.append(Parameter(name, str(given.type), offset, size, constant, default))
+    result = "none" if job.kernel else str(work["typed"].main.result)
+    options = {name: getattr(job.options, name) for name in fields_of(Options)}
+    return json.dumps(
+        {
+            "function": job.function.__qualname__,
+            "kernel": job.kernel,
+            "interop": job.interop,
+            "positional": job.function.__code__.co_argcount,
+            "parameters": parameters,
+            "result": result,
+            "shared": work.shared_bytes if has_program else None,
+            "dependencies": sorted({dependency.name for dependency in work.dependencies}),
+            "options": options,
+            "programs": {str(job.target.architecture): packed(work.summary).decode()} if has_program else {},
+        },
+        ensure_ascii=False,
+    )
+
+
+def joined(compiled: Sequence[Compiled]) -> str:
+    """The record of what was compiled for several targets."""
+    found = [_of(each.record) for each in compiled]
+    known = {target: program for record in found for target, program in record["programs"].items()}
+    return json.dumps({**found[-1], "programs": known}, ensure_ascii=False)
+
+
+_LITERALS = (bool, int, float, str, type(None))
+
+
+# On disk
+
+_FORM = 2
+"""Changes when the form of an index does."""
+
+
+def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
+    """Writes what is in files to the index at `path`."""
+    kernels = [
+        {
+            "file": name,
+            "digest": sha256(_bytes(each)).hexdigest(),
+            "symbol": each.symbol,
+            "target": each.target,
+            "output": each.output,
+            **_of(each.record),
+        }
+        for name, each in files
+    ]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"cuda_device": _FORM, "kernels": kernels}, file, indent=1, ensure_ascii=False)
+
+
+def _bytes(compiled: Compiled) -> bytes:
+    return compiled.code if isinstance(compiled.code, bytes) else compiled.code.encode()
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Loads a file written by `Compiled.save`, or a folder written by `python -m cuda_device build`.
+
+    Returns a `Compiled` for a file, and a dict of `LoadedKernel` by name for a folder, without loading the compiler or LLVM.
+    Raises `LaunchError` for anything else, for files that have changed, and for files in another version of the format.
+    """
+    path = os.fspath(path)
+    is_folder = os.path.isdir(path)
+    index = os.path.join(path, "index.json") if is_folder else f"{path}.json"
+    try:
+        found = _read_index(index)
+    except OSError as error:
+        help = "load the output of Compiled.save(path) or of python -m cuda_device build, with its index in the same folder"
+        raise LaunchError(f"{path} cannot be loaded: {error.filename}: {error.strerror}", help) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise LaunchError(f"{index} is not an index of compiled kernels ({error})", "build it again") from None
+    if not is_folder:
+        return found[0]
+    kernels: dict[str, list[Compiled]] = {}
+    for each in found:
+        if each.output in _LOADABLE and _of(each.record)["kernel"]:
+            kernels.setdefault(_of(each.record)["function"], []).append(each)
+    return {name: LoadedKernel(name, tuple(variants)) for name, variants in kernels.items()}
+
+
+def _read_index(index: str) -> list[Compiled]:
+    with open(index, encoding="utf-8") as file:
+        data = json.load(file)
+    if data["cuda_device"] != _FORM:
+        raise ValueError(f"of format {data['cuda_device']}, and not {_FORM}")
+    found = []
+    for entry in data["kernels"]:
+        path = os.path.join(os.path.dirname(index), entry.pop("file"))
+        with open(path, "rb") as file:
+            code = file.read()
+        if sha256(code).hexdigest() != entry.pop("digest"):
+            raise ValueError(f"{path} has changed since, or is another file")
+        symbol, target, output = (entry.pop(name) for name in ("symbol", "target", "output"))
+        text = code if output in ("cubin", "fatbin", "ltoir", "object") else code.decode()
+        found.append(Compiled(text, symbol, target, output, json.dumps(entry, ensure_ascii=False)))
+    return found
+
+
+# Launches
+
+
+_LOADABLE = ("cubin", "fatbin", "ptx")
+
+
+class LoadedKernel:
+    """A kernel compiled ahead of time; `variants` lists its architectures and argument types."""
+
+    def __init__(self, name: str, variants: tuple[Compiled, ...]) -> None:
+        self.name, self.variants = name, variants
+        self._made: dict[object, CompiledKernel] = {}
+        self._fits: dict[tuple[int, int], list[tuple[Compiled, str]]] = {}
+
+    def __repr__(self) -> str:
+        found = "; ".join(
+            f"({', '.join(p.type for p in each.parameters)}) on {each.target} as {each.output}"
+            for each in self.variants
+        )
+        return f"<loaded kernel {self.name}: {found}>"
+
+    @users_traceback
+    def launch(
+        self,
+        /,
+        *args: Any,
+        grid: Any = None,
+        block: Any = None,
+        stream: Any = None,
+        shared: int = 0,
+        threads: Any = None,
+        cluster: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Launches the variant for the stream's GPU and these arguments, with the keywords of `device.launch`.
+
+        Python numbers are converted to the types that the variant was compiled for. Raises `LaunchError` if there is no variant
+        for the GPU, or if no variant takes the arguments; in the second case, the error is a `TypeError` as well.
+        """
+        where = as_stream(stream)
+        refused: list[CallError] = []
+        for variant, target in self._for(where):
+            assert isinstance(where, GpuStream)
+            try:
+                arguments = _arguments(variant, args, kwargs, where)
+            except CallError as error:
+                refused.append(error)
+                continue
+            kernel = self._kernel(variant, target, arguments)
+            shape = sized(kernel, where, grid, block, shared, threads, cluster)
+            if kernel.work.job.options.launch_facts:
+                _check_facts(kernel, arguments)
+            start(kernel, where, shape, kernel.pack(arguments), arguments)
+            return
+        if len(refused) == 1:
+            raise refused[0]
+        reasons = "; ".join(dict.fromkeys(error.reason for error in refused))
+        raise CallError(
+            f"no variant of {self.name} takes these arguments: {reasons}", "build the kernel for these types as well"
+        )
+
+    def _for(self, stream: Stream) -> Sequence[tuple[Compiled, str]]:
+        """The variants for a stream's GPU, and for which target: machine code of the nearest architecture, or else PTX."""
+        known = self._fits.get(driver.properties(stream.ordinal).capability) if isinstance(stream, GpuStream) else None
+        if known is not None:
+            return known
+        if any(not _of(each.record).get("kernel") or each.output not in _LOADABLE for each in self.variants):
+            raise LaunchError(
+                f"{self.name} ({self.variants[0].output}) is not a kernel that a GPU can load",
+                "compile a kernel to 'cubin', 'fatbin' or 'ptx'",
+            )
+        targets = ", ".join(dict.fromkeys(f"{each.target} ({each.output})" for each in self.variants))
+        if not isinstance(stream, GpuStream):
+            raise LaunchError(
+                f"{self.name} was compiled for {targets}, but the stream is a CPU stream",
+                "launch on a GPU stream; on the CPU, launch the original kernel with device.launch",
+            )
+        major, minor = driver.properties(stream.ordinal).capability
+        here = 10 * major + minor
+        fits = [(rank, each) for each in self.variants if (rank := _rank(each, here)) is not None]
+        if not fits:
+            raise LaunchError(
+                f"{self.name} was compiled for {targets}, but this GPU is sm_{here}",
+                f"build it for sm_{here}, or as PTX",
+            )
+        best = max(rank for rank, _ in fits)
+        self._fits[major, minor] = found = [(each, rank[-1]) for rank, each in fits if rank == best]
+        return found
+
+    def _kernel(self, variant: Compiled, target: str, arguments: Sequence[Argument]) -> CompiledKernel:
+        key = (variant, *(argument.known for argument in arguments))
+        kernel = self._made.get(key)
+        if kernel is None:
+            record, known = _of(variant.record), tuple(argument.known for argument in arguments)
+            settings = {name: value for name, value in record["options"].items() if name in fields_of(Options)}
+            settings |= {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
+            where = Target(parse(target))
+            job = Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
+            program = unpacked(record["programs"][target].encode())
+            work = Work(job, {"cubin": Cubin(_bytes(variant), variant.output)}, program=program)
+            types = tuple(k.type for k in known)
+            pack = boundary_packing(types) if job.interop else packing(runtime_types(job.known))
+            kernel = self._made[key] = CompiledKernel(work, pack, job.interop)
+        return kernel
+
+
+def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
+    """How good code is for a GPU, and for which of its targets it was made; None where the GPU does not take it."""
+    ranks = []
+    for name in compiled.target.split(", "):
+        made_for = parse(name)
+        exact = made_for.number == here
+        is_plain = name == f"sm_{made_for.number}"
+        if compiled.output == "ptx":
+            if exact or (is_plain and made_for.number <= here):
+                ranks.append((0, made_for.number, name))
+        elif exact or (
+            (is_plain or name.endswith("f")) and made_for.number // 10 == here // 10 and made_for.number <= here
+        ):
+            ranks.append((1, made_for.number, name))
+        elif compiled.output == "fatbin" and is_plain and made_for.number <= here:
+            ranks.append((0, made_for.number, name))  # by the PTX in it
+    return max(ranks, default=None)
+
+
+def _arguments(
+    variant: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
+) -> tuple[Argument, ...]:
+    """The arguments of a launch, of the types that a variant was compiled for. Raises `CallError` for others."""
+    parameters = variant.parameters
+    constants, defaults = _defaults(variant.record)
+    values = bind(_stub(variant.record), args, kwargs, defaults)
+    space = None
+    if _of(variant.record)["interop"]:
+        space = Space.GLOBAL if _of(variant.record)["kernel"] else Space.GENERIC
+    found = []
+    for parameter, value in zip(parameters, values, strict=True):
+        if parameter.name in constants:
+            if value is not _AS_COMPILED and repr(value) != parameter.constant:
+                raise CallError(
+                    f"the argument {parameter.name!r} is {value!r}, but the kernel was compiled for {parameter.constant}",
+                    "leave it out, or build the kernel for this value as well",
+                )
+            continue
+        found.append(_argument(parameter, value, stream, space))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=256)
+def _defaults(record: str) -> tuple[frozenset[str], dict[str, Any]]:
+    """The parameters that are constants, and the values of those that a launch may leave out."""
+    parameters = _parameters(record)
+    constants = frozenset(each.name for each in parameters if each.constant is not None and each.type != "none")
+    defaults = {each.name: ast.literal_eval(each.default) for each in parameters if each.default is not None}
+    defaults |= {each.name: None for each in parameters if each.type == "none"}
+    return constants, defaults | dict.fromkeys(constants, _AS_COMPILED)
+
+
+_AS_COMPILED: Any = object()
+"""The value of a constant parameter that a launch leaves out."""
+
+
+_POINTER = re.compile(rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, readonly)?>")
+"""The type of a pointer to numbers or `void`; of other elements the index knows too little to check what is passed."""
+
+
+def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | None) -> Argument:
+    """An argument of the type that a kernel was compiled for."""
+    wanted = NUMBERS.get(parameter.type)
+    if (pointer := _POINTER.fullmatch(parameter.type)) is not None:
+        to = NONE if pointer["to"] == "none" else NUMBERS[pointer["to"]]
+        try:
+            return pointer_to(value, Pointer(to, pointer["flag"] is not None), parameter.name, stream)
+        except LaunchError as error:  # another variant may take it
+            raise CallError(error.reason, error.help) from None
+    if wanted is not None:
+        value = number_as(value, wanted, parameter.name)
+    argument = read(value, parameter.name, stream)
+    given = argument.known.type
+    if parameter.type not in _forms(given, space):
+        raise CallError(
+            f"the argument {parameter.name!r} is of type {given}, but the kernel was compiled for {parameter.type}",
+            "convert it, or build the kernel for this type as well",
+        )
+    return argument
+
+
+@functools.lru_cache(maxsize=4096)
+def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
+    """What an argument of this type may be: what may be written may be read only, too. C++ has arrays in a space."""
+    types = [given]
+    if isinstance(given, Array) and not given.readonly:
+        types.append(replace(given, readonly=True))
+    return tuple(str(each if space is None else exchanged(each, space)) for each in types)
+
+
+@functools.lru_cache(maxsize=256)
+def _stub(record: str) -> FunctionType:
+    """A function with the parameters of a kernel, to which the arguments of a launch are bound."""
+    found = _of(record)
+    names = [each.name for each in _parameters(record)]
+    positional = found["positional"]
+    listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
+    made: FunctionType = eval(f"lambda {', '.join(listed)}: None", {})
+    made.__qualname__ = made.__name__ = str(found["function"])
+    return made
+
+
+def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
+    """Raises `LaunchError` where the arrays are not as `launch_facts` said."""
+    views = [view for argument in arguments for view in argument.views]
+    outline = kernel.work.outline
+    if small(views) and disjoint(views, outline.written) and aligned(views, outline.aligned):
+        return
+    raise LaunchError(
+        "the kernel was compiled with launch_facts=True, and its arrays are too large, share memory, or do not begin at a "
+        "multiple of 16 bytes",
+        "compile it without launch_facts, or copy the arrays",
+    )
+
+
+# Functions of the host
+
+
+class NativeFunction:
+    """A function compiled for this machine. A call checks the arguments like a launch, and returns the result.
+
+    `address` is the address of the function for C++ on this machine, valid while this object exists. `compiled` has its object
+    file and parameters.
+    """
+
+    def __init__(self, compiled: Compiled, work: Work) -> None:
+        from cuda_device.codegen.cpu import c_functions, machine_code
+
+        prototype = work["typed"].main.prototype
+        self.compiled, self._result = compiled, prototype.result
+        if has_arrays(prototype.result):
+            raise CompileError(
+                f"{compiled.symbol} returns {prototype.result}, whose memory would not be kept alive",
+                work["typed"].main.location,
+                "write to an array argument, or compile to an object for C++",
+            )
+        symbols = (compiled.symbol, compiled.symbol + c_functions.PACKED)
+        self._code = machine_code.link(work["object"], {}, symbols)
+        self.address = self._code.addresses[symbols[0]]
+        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(self._code.addresses[symbols[1]])
+        self._record_bytes, self._reports = c_functions.RECORD_BYTES, work.outline.reports
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{each.name}: {each.type}" for each in self.compiled.parameters)
+        return f"<function for the host {self.compiled.symbol}({listed}) -> {self.compiled.result}>"
+
+    @users_traceback
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function. Raises `LaunchError` for arguments of other types, and `KernelError` for a failed assertion."""
+        found = _arguments(self.compiled, args, kwargs, CpuStream())
+        names = [each.name for each in self.compiled.parameters if each.constant is None]
+        packed = boundary_packing(tuple(each.known.type for each in found))
+        given = packed.pack([leaf for each in describe(found, names) for leaf in each.leaves])
+        dtype = None if self._result == NONE else dtype_of_type(representation(self._result))
+        result, record = np.empty(1, dtype or np.uint8), (ctypes.c_int64 * 3)()
+        self._call(given, result.ctypes.data, record)
+        if record[0]:
+            raise report_message.failure(self._reports[record[0]], (record[1], record[2]))
+        return None if dtype is None else value_of(self._result, result[0])
+
+
+__all__ = ["Compiled", "LoadedKernel", "NativeFunction", "Parameter", "load"]
