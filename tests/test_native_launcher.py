@@ -83,6 +83,15 @@ def tensors(count=2, step=0x1000, **fields):
     return [torch.tensor(MEMORY + i * step, **fields) for i in range(count)]
 
 
+@pytest.fixture
+def copy(gpu):
+    """A kernel for which there is machine code, the framework of its arguments, and these."""
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    return kernel, torch, x, y
+
+
 # What is taken to be known of this Python
 
 
@@ -508,10 +517,8 @@ GIVING_UP = {
 
 
 @pytest.mark.parametrize("case", GIVING_UP)
-def test_other_arrays(gpu, case):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_other_arrays(gpu, case, copy):
+    kernel, torch, x, y = copy
     arguments = GIVING_UP[case](torch, x, y)
     if case == "another device":
         with pytest.raises(LaunchError, match="is on GPU 1"):
@@ -614,10 +621,8 @@ def test_a_base_of_a_type_that_changes(gpu):
     assert alive
 
 
-def test_a_producer_that_fails(gpu):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_a_producer_that_fails(gpu, copy):
+    kernel, torch, x, y = copy
     torch.failing = True
     assert not gpu.by_machine_code(kernel, x, y)
     torch.failing = False
@@ -633,72 +638,62 @@ def test_memory_that_may_be_read_only(gpu):
         assert not gpu.by_machine_code(kernel, x[0], y[1])
 
 
-def test_a_changed_name_is_seen(gpu):
-    scope = {"FACTOR": 2}
-    kernel = new("y[0] = FACTOR * x[0]", **scope)
-    names = kernel.underlying.__globals__
-    x, y = tensors()
-    gpu.warm(kernel, x, y)
-    assert gpu.by_machine_code(kernel, x, y)
-    first = gpu.last[0]
-    names["FACTOR"] = 3
-    assert not gpu.by_machine_code(kernel, x, y)
-    second = gpu.last[0]
-    assert second != first
-    for _ in range(2 * launcher.FIRST_LAUNCHER):
-        gpu.launch(kernel, x, y)
-    assert gpu.by_machine_code(kernel, x, y)
-    assert gpu.last[0] == second
-    del names["FACTOR"]
-    with pytest.raises(device.CompileError):
-        gpu.launch(kernel, x, y)
-
-
-def test_a_changed_closure_and_a_changed_module_are_seen(gpu, monkeypatch):
+class Config:
     factor = 2
+
+
+@device.func
+def twice(a):
+    return a + a
+
+
+CHANGES = {
+    "global": lambda kernel, patch: patch.setitem(kernel.underlying.__globals__, "FACTOR", 3),
+    "closure": lambda kernel, patch: patch.setattr(kernel.underlying.__closure__[0], "cell_contents", 3),
+    "module": lambda kernel, patch: patch.setattr(memory_layout, "MOST_PLANS", 5),
+    "class": lambda kernel, patch: patch.setattr(Config, "factor", 3),
+    "function": lambda kernel, patch: patch.setitem(kernel.underlying.__globals__, "twice", device.func(lambda a: a)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changes_are_seen(gpu, monkeypatch, change):
+    added = 2
 
     @device.kernel
     def k(x, y):
-        y[0] = factor * x[0] + memory_layout.MOST_PLANS
+        y[0] = twice(x[0]) * FACTOR * Config.factor + added + memory_layout.MOST_PLANS
 
     x, y = tensors()
     gpu.warm(k, x, y)
     assert gpu.by_machine_code(k, x, y)
-    factor = 3
-    assert not gpu.by_machine_code(k, x, y)
+    first = gpu.last[0]
+    with monkeypatch.context() as patch:
+        change(k, patch)
+        assert not gpu.by_machine_code(k, x, y)
+        assert gpu.last[0] != first
+    assert gpu.by_machine_code(k, x, y)  # the old code is right again
+    assert gpu.last[0] == first
+    change(k, monkeypatch)
     for _ in range(2 * launcher.FIRST_LAUNCHER):
         gpu.launch(k, x, y)
     assert gpu.by_machine_code(k, x, y)
-    monkeypatch.setattr(memory_layout, "MOST_PLANS", 5)
-    assert not gpu.by_machine_code(k, x, y)
+    assert gpu.last[0] != first
 
 
-def test_a_changed_class_and_a_changed_function_are_seen(gpu):
-    class Config:
-        factor = 2
+def test_changed_code_is_seen(gpu, copy):
+    kernel, _, x, y = copy
+    kernel.underlying.__code__ = new("y[0] = 5").underlying.__code__
+    assert not gpu.by_machine_code(kernel, x, y)
 
-    @device.func
-    def twice(a):
-        return a + a
 
-    kernel = new("y[0] = twice(x[0]) * Config.factor", Config=Config, twice=twice)
+def test_a_name_that_is_gone_is_seen(gpu):
+    kernel = new("y[0] = FACTOR * x[0]", FACTOR=2)
     x, y = tensors()
     gpu.warm(kernel, x, y)
-    assert gpu.by_machine_code(kernel, x, y)
-    Config.factor = 3
-    assert not gpu.by_machine_code(kernel, x, y)
-    Config.factor = 2
-    assert gpu.by_machine_code(kernel, x, y)  # the old code is right again
-    kernel.underlying.__globals__["twice"] = device.func(lambda a: a)
-    assert not gpu.by_machine_code(kernel, x, y)
-
-
-def test_changed_code_is_seen(gpu):
-    kernel, other = new(), new("y[0] = 5")
-    x, y = tensors()
-    gpu.warm(kernel, x, y)
-    kernel.underlying.__code__ = other.underlying.__code__
-    assert not gpu.by_machine_code(kernel, x, y)
+    del kernel.underlying.__globals__["FACTOR"]
+    with pytest.raises(device.CompileError):
+        gpu.launch(kernel, x, y)
 
 
 def test_the_environment_is_seen(gpu, monkeypatch):
@@ -838,10 +833,8 @@ def test_an_unordered_launch_keeps_its_arguments(gpu):
     assert len(driver.spare_events(CONTEXT)) <= driver.MOST_SPARE_EVENTS
 
 
-def test_a_producer_that_is_being_captured(gpu):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_a_producer_that_is_being_captured(gpu, copy):
+    kernel, torch, x, y = copy
     torch.stream = 0x88
     assert gpu.by_machine_code(kernel, x, y)
     gpu.driver.capturing.add(0x88)  # the launch becomes a part of that capture
@@ -864,10 +857,8 @@ def test_a_producer_that_is_being_captured(gpu):
 
 
 @pytest.mark.parametrize("call", ["cuEventRecord", "cuStreamWaitEvent"])
-def test_streams_that_cannot_be_put_in_order(gpu, call):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_streams_that_cannot_be_put_in_order(gpu, call, copy):
+    kernel, torch, x, y = copy
     torch.stream = 0x88
     assert gpu.by_machine_code(kernel, x, y)
     before, spare = len(gpu.driver.launched), len(driver.spare_events(CONTEXT))
@@ -923,10 +914,8 @@ def test_streams_of_frameworks(gpu, monkeypatch, module, kind, name, is_computed
 
 
 @pytest.mark.parametrize("stream", [2, Foreign((0, 2)), Foreign((1, STREAM)), Foreign([0, STREAM]), Foreign((0, "x"))])
-def test_streams_that_python_looks_at(gpu, stream):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_streams_that_python_looks_at(gpu, stream, copy):
+    kernel, _, x, y = copy
     try:
         assert not gpu.by_machine_code(kernel, x, y, stream=stream)
     except LaunchError:
@@ -943,10 +932,8 @@ def test_a_stream_of_another_device(gpu):
         gpu.launch(kernel, x, y, stream=Foreign((0, 0), device_index=1))
 
 
-def test_another_context(gpu):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_another_context(gpu, copy):
+    kernel, torch, x, y = copy
     torch.stream = 0
     legacy = GpuStream(1, 0, context=CONTEXT)
     for current in (0, CONTEXT + 1):
@@ -981,10 +968,8 @@ def test_a_captured_stream(gpu):
     assert gpu.by_machine_code(kernel, make(), make())
 
 
-def test_a_report_is_raised_first(gpu, monkeypatch):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_a_report_is_raised_first(gpu, monkeypatch, copy):
+    kernel, _, x, y = copy
     word = ctypes.c_uint32(1)
     status = report_message.status_of(CONTEXT)
     monkeypatch.setattr(status, "value", ctypes.addressof(word))
@@ -1000,10 +985,8 @@ def test_a_report_is_raised_first(gpu, monkeypatch):
     assert gpu.by_machine_code(kernel, x, y)
 
 
-def test_dynamic_shared_memory_beyond_what_was_allowed(gpu):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_dynamic_shared_memory_beyond_what_was_allowed(gpu, copy):
+    kernel, _, x, y = copy
     assert gpu.by_machine_code(kernel, x, y, shared=48 * 1024)
     assert not gpu.by_machine_code(kernel, x, y, shared=48 * 1024 + 1)
     assert ("cuKernelSetAttribute" in gpu.driver.names()) is True
@@ -1019,10 +1002,8 @@ def test_a_kernel_with_few_threads(gpu):
         gpu.launch(kernel, x, y, block=257)
 
 
-def test_a_failing_driver(gpu):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_a_failing_driver(gpu, copy):
+    kernel, _, x, y = copy
     gpu.driver.failing["cuLaunchKernel"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(KernelError, match="ILLEGAL_ADDRESS"):
         gpu.launch(kernel, x, y)
@@ -1030,10 +1011,8 @@ def test_a_failing_driver(gpu):
     assert gpu.by_machine_code(kernel, x, y)
 
 
-def test_launches_under_way_are_noted(gpu):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_launches_under_way_are_noted(gpu, copy):
+    kernel, _, x, y = copy
     gpu.stream.synchronize()
     assert launch_log.describe() == ""
     for _ in range(300):
@@ -1244,10 +1223,8 @@ def test_launchers_die_with_their_kernel(gpu):
 
 
 @pytest.mark.parametrize("native", [(), (b"",), ("text",), (b"short", None), [b"x" * 72], 5])
-def test_what_is_no_record_is_not_used(gpu, native):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+def test_what_is_no_record_is_not_used(gpu, native, copy):
+    kernel, _, x, y = copy
     kernel.native = native
     assert not gpu.by_machine_code(kernel, x, y)
 
