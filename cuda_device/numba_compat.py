@@ -67,9 +67,10 @@ _C_NAMES = {
 globals().update({name: np.dtype(ours).type for name, ours in NAMES.items()})
 globals().update({each: np.dtype(each).type for each in NAMES.values()})
 # Vector types by the names of ours and of CUDA C++: float32x4 and float4.
-globals().update(vector_classes.FAMILIES)
+_VECTORS = vector_classes.families()
+globals().update(_VECTORS)
 globals().update(
-    {f"{c}{n}": vector_classes.FAMILIES[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)}
+    {f"{c}{n}": _VECTORS[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)}
 )
 
 

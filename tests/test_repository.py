@@ -21,7 +21,7 @@ from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops
 from cuda_device.library import complex_functions, copying, prelude, table
-from cuda_device.types.vector_classes import FAMILIES
+from cuda_device.types.vector_classes import families
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "cuda_device"
@@ -226,7 +226,7 @@ def stub() -> str:
     """The package as type checkers see it: an import of each public name."""
     imports, others, vectors = ["from typing import TypeAlias\n\n"], [], []
     for name, (module, there) in sorted(cuda_device._HOMES.items(), key=lambda item: (item[1][0], item[0])):
-        if name in FAMILIES:
+        if name in families():
             vectors.append(f"class {name}(VectorValue): ...\n")
             continue
         home = module if module in cuda_device._FOREIGN else f"cuda_device.{module}"

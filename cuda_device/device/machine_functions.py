@@ -28,7 +28,7 @@ from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import INT, INT32, INT64, UINT32, UINT64, Number, Type, Vector
 from cuda_device.types.promote import promote
-from cuda_device.types.vector_classes import FAMILIES, Dim3
+from cuda_device.types.vector_classes import Dim3, families
 
 T = TypeVar("T")
 
@@ -272,7 +272,7 @@ def _vector_row(cls: Any, name: str) -> Intrinsic:
     return Intrinsic(cls, name, infer, lower, (model.size, model.size))
 
 
-VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*FAMILIES.items(), ("Dim3", Dim3)))
+VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*families().items(), ("Dim3", Dim3)))
 
 
 # Time in device code: counters, and pauses.

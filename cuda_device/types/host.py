@@ -19,12 +19,12 @@ would lay them out differently (packed, overlapping, with gaps).
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import ml_dtypes
 import numpy as np
 
 from cuda_device.lazy_dataclasses import dataclass, replace
@@ -41,33 +41,40 @@ DLPACK_CODES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number in four vocabularies. `typestr` has no byte order: that of the machine is meant."""
+    """One number in four vocabularies: `name` is the scalar type's in NumPy or ml_dtypes; `typestr` omits the byte order."""
 
     number: model.Number
-    scalar: type[np.generic]
+    name: str
     dlpack: tuple[int, int]
     typestr: str
 
+    @property
+    def scalar(self) -> type[np.generic]:
+        """The scalar type. ml_dtypes is imported at first use: it takes as long as most of this package."""
+        is_numpys = self.number.format is model.Format.IEEE
+        found: type[np.generic] = getattr(np if is_numpys else importlib.import_module("ml_dtypes"), self.name)
+        return found
+
 
 ROWS = (
-    Row(model.BOOL, np.bool_, (6, 8), "b1"),
-    Row(model.INT8, np.int8, (0, 8), "i1"),
-    Row(model.INT16, np.int16, (0, 16), "i2"),
-    Row(model.INT32, np.int32, (0, 32), "i4"),
-    Row(model.INT64, np.int64, (0, 64), "i8"),
-    Row(model.UINT8, np.uint8, (1, 8), "u1"),
-    Row(model.UINT16, np.uint16, (1, 16), "u2"),
-    Row(model.UINT32, np.uint32, (1, 32), "u4"),
-    Row(model.UINT64, np.uint64, (1, 64), "u8"),
-    Row(model.FLOAT16, np.float16, (2, 16), "f2"),
-    Row(model.FLOAT32, np.float32, (2, 32), "f4"),
-    Row(model.FLOAT64, np.float64, (2, 64), "f8"),
-    Row(model.COMPLEX64, np.complex64, (5, 64), "c8"),
-    Row(model.COMPLEX128, np.complex128, (5, 128), "c16"),
-    Row(model.BFLOAT16, ml_dtypes.bfloat16, (4, 16), "V2"),
+    Row(model.BOOL, "bool_", (6, 8), "b1"),
+    Row(model.INT8, "int8", (0, 8), "i1"),
+    Row(model.INT16, "int16", (0, 16), "i2"),
+    Row(model.INT32, "int32", (0, 32), "i4"),
+    Row(model.INT64, "int64", (0, 64), "i8"),
+    Row(model.UINT8, "uint8", (1, 8), "u1"),
+    Row(model.UINT16, "uint16", (1, 16), "u2"),
+    Row(model.UINT32, "uint32", (1, 32), "u4"),
+    Row(model.UINT64, "uint64", (1, 64), "u8"),
+    Row(model.FLOAT16, "float16", (2, 16), "f2"),
+    Row(model.FLOAT32, "float32", (2, 32), "f4"),
+    Row(model.FLOAT64, "float64", (2, 64), "f8"),
+    Row(model.COMPLEX64, "complex64", (5, 64), "c8"),
+    Row(model.COMPLEX128, "complex128", (5, 128), "c16"),
+    Row(model.BFLOAT16, "bfloat16", (4, 16), "V2"),
     # The array interface has no words for these: DLPack does. The typestrs are those of ml_dtypes' dtypes.
-    Row(model.FLOAT8E4M3, ml_dtypes.float8_e4m3fn, (10, 8), "V1"),
-    Row(model.FLOAT8E5M2, ml_dtypes.float8_e5m2, (12, 8), "f1"),
+    Row(model.FLOAT8E4M3, "float8_e4m3fn", (10, 8), "V1"),
+    Row(model.FLOAT8E5M2, "float8_e5m2", (12, 8), "f1"),
 )
 
 # Builtin numbers, and masks, are stored, where they must be, as the fixed-format number of their width.
@@ -81,13 +88,14 @@ STORED = {
 PYTHON = {bool: model.BOOL, int: model.INT, float: model.FLOAT, complex: model.COMPLEX}
 
 _BY_NUMBER = {row.number: row for row in ROWS}
-_BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS}
+_BY_NAME = {row.name: row for row in ROWS}
+_OF_ML_DTYPES = [row.name for row in ROWS if row.number.format is not model.Format.IEEE]
 # Platforms have two names for one width (long and long long): both scalars are the one row.
-_SCALARS = {*np.sctypeDict.values(), *(row.scalar for row in ROWS)}
-_BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in _SCALARS if np.dtype(t) in _BY_DTYPE}
+_BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS if row.name not in _OF_ML_DTYPES}
+_BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in {*np.sctypeDict.values()} if np.dtype(t) in _BY_DTYPE}
 _BY_DLPACK = {row.dlpack: row for row in ROWS}
 _BY_TYPESTR = {row.typestr: row for row in ROWS}
-_SUPPORTED = ", ".join(np.dtype(row.scalar).name for row in ROWS)
+_SUPPORTED = ", ".join(row.name.rstrip("_") for row in ROWS)
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 
 
@@ -98,7 +106,7 @@ def number_of(host_type: type[Any]) -> model.Number:
     """
     # np.float64 is a subclass of float: NumPy's scalars come first.
     if issubclass(host_type, np.generic):
-        row = _BY_SCALAR.get(host_type)
+        row = _row_of_scalar(host_type)
         if row is None:
             raise _unsupported(f"{host_type.__module__}.{host_type.__name__}")
         return row.number
@@ -106,6 +114,12 @@ def number_of(host_type: type[Any]) -> model.Number:
         if issubclass(host_type, python_type):
             return number
     raise _unsupported(host_type.__name__)
+
+
+def _row_of_scalar(scalar: type[np.generic]) -> Row | None:
+    if scalar.__module__ == "ml_dtypes" and scalar.__name__ in _OF_ML_DTYPES:
+        return _BY_NAME[scalar.__name__]
+    return _BY_SCALAR.get(scalar)
 
 
 def host_type_of(number: model.Number) -> type[Any]:
@@ -119,11 +133,11 @@ def host_type_of(number: model.Number) -> type[Any]:
 
 
 def _number_of_dtype(dtype: np.dtype[Any]) -> model.Number:
-    row = _BY_DTYPE.get(dtype)
-    if row is not None:
-        return row.number
     if not dtype.isnative:
         raise TypeError(f"the dtype {dtype.str!r} is not in native byte order: convert with .astype({dtype.name!r})")
+    row = _row_of_scalar(dtype.type)
+    if row is not None:
+        return row.number
     raise _unsupported(f"dtype {dtype}")
 
 
@@ -148,6 +162,8 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
     if type(spelling).__module__.partition(".")[0] in _NUMBAS:
         of_record = getattr(spelling, "dtype", None)
         spelling = of_record if isinstance(of_record, np.dtype) else str(spelling)
+    if isinstance(spelling, str) and spelling in _OF_ML_DTYPES:
+        return np.dtype(_BY_NAME[spelling].scalar)
     if spelling is None:
         raise TypeError("None is not a dtype: write float32, or leave the dtype out")
     try:

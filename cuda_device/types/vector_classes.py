@@ -3,7 +3,7 @@
     v = float32x4(1, 2, 3, 4)
     v.x, v[3], len(v), tuple(v), v * 2, v + v
 
-`FAMILIES` creates all of them, one class for each dtype and size. In device code they are `types.model.Vector`.
+`host_vector` creates the class of each dtype and size. In device code they are `types.model.Vector`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,21 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-import ml_dtypes
 import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import dtype_of_type, host_type_of, number_of
-from cuda_device.types.model import AtomicCell, Number, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import (
+    FIXED_NUMBERS,
+    UINT32,
+    AtomicCell,
+    Number,
+    Struct,
+    Subarray,
+    Tuple,
+    Type,
+    Vector,
+)
 
 AXES = "xyzw"
 
@@ -172,9 +181,10 @@ def replaced(value: Any, names: Iterable[str], changes: Mapping[str, Any]) -> An
 def _vector_of(items: list[Any]) -> Any:
     """The vector of NumPy scalars of one type."""
     kind = type(items[0])
-    if (kind, len(items)) not in _BY_DTYPE:
+    cls = host_vector(Vector(number_of(kind), len(items)))
+    if cls is None:
         raise TypeError(f"there is no vector of {kind.__name__}")
-    return _BY_DTYPE[kind, len(items)](*items)
+    return cls(*items)
 
 
 def _axis(index: int) -> property:
@@ -207,39 +217,35 @@ def _make(scalar: Any, model: Vector) -> type[VectorValue]:
     return type(name, (VectorValue,), body)
 
 
-def _family(scalar: Any) -> tuple[type[VectorValue], type[VectorValue], type[VectorValue], type[VectorValue]]:
-    """The vectors of 1, 2, 3 and 4 of a number."""
-    one, two, three, four = (_make(scalar, Vector(number_of(scalar), size)) for size in (1, 2, 3, 4))
-    return one, two, three, four
-
-
-int8x1, int8x2, int8x3, int8x4 = _family(np.int8)
-int16x1, int16x2, int16x3, int16x4 = _family(np.int16)
-int32x1, int32x2, int32x3, int32x4 = _family(np.int32)
-int64x1, int64x2, int64x3, int64x4 = _family(np.int64)
-uint8x1, uint8x2, uint8x3, uint8x4 = _family(np.uint8)
-uint16x1, uint16x2, uint16x3, uint16x4 = _family(np.uint16)
-uint32x1, uint32x2, uint32x3, uint32x4 = _family(np.uint32)
-uint64x1, uint64x2, uint64x3, uint64x4 = _family(np.uint64)
-bfloat16x1, bfloat16x2, bfloat16x3, bfloat16x4 = _family(ml_dtypes.bfloat16)
-float8e4m3x1, float8e4m3x2, float8e4m3x3, float8e4m3x4 = _family(ml_dtypes.float8_e4m3fn)
-float8e5m2x1, float8e5m2x2, float8e5m2x3, float8e5m2x4 = _family(ml_dtypes.float8_e5m2)
-float16x1, float16x2, float16x3, float16x4 = _family(np.float16)
-float32x1, float32x2, float32x3, float32x4 = _family(np.float32)
-float64x1, float64x2, float64x3, float64x4 = _family(np.float64)
-
-FAMILIES: dict[str, type[VectorValue]] = {
-    name: cls for name, cls in list(globals().items()) if isinstance(cls, type) and cls.__base__ is VectorValue
-}
-_BY_DTYPE = {(cls.dtype, cls.model.size): cls for cls in FAMILIES.values()}
+_DTYPES = {name: number for name, number in FIXED_NUMBERS.items() if not number.is_complex}
+_CLASSES: dict[Vector, type[VectorValue]] = {}
 
 
 def host_vector(model: Vector) -> type[VectorValue] | None:
-    """The host's class of a vector type, or None."""
-    return next((cls for cls in FAMILIES.values() if cls.model == model), None)
+    """The host's class of a vector type, created at its first use, or None."""
+    found = _CLASSES.get(model)
+    if found is None and model.dtype in _DTYPES.values():
+        found = _CLASSES.setdefault(model, _make(host_type_of(model.dtype), model))
+    return found
 
 
-class Dim3(uint32x3):  # type: ignore[valid-type, misc]
+def __getattr__(name: str) -> Any:
+    """A class by its name, such as `float32x4`."""
+    dtype, _, size = name.rpartition("x")
+    if dtype in _DTYPES and size in ("1", "2", "3", "4"):
+        return host_vector(Vector(_DTYPES[dtype], int(size)))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def families() -> dict[str, Any]:
+    """All vector classes by their names."""
+    return {name: __getattr__(name) for name in (f"{dtype}x{size}" for dtype in _DTYPES for size in (1, 2, 3, 4))}
+
+
+_uint32x3: Any = host_vector(Vector(UINT32, 3))
+
+
+class Dim3(_uint32x3):  # type: ignore[misc]
     """The size of a level of the thread hierarchy, or a position in it. Specification: 'Thread Positioning'."""
 
     __slots__ = ()
