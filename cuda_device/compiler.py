@@ -16,12 +16,13 @@ code (`cache/disk`). The modules that a stage needs are therefore imported when 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -113,7 +114,7 @@ def _most_shared(work: Work) -> int:
     from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 
     job = work.job
-    if not job.kernel or job.interop or job.link or work["typed"].links or work["device"].has(ops.EXTERN):
+    if not job.kernel or job.interop or work.links or work["device"].has(ops.EXTERN):
         return MAXIMUM_STATIC_SHARED
     return job.target.architecture.most_shared
 
@@ -135,6 +136,9 @@ def _optimised(work: Work) -> LlvmModule:
 
     _check_declared(work)
     module = nvptx.parse(work["llvm"].text)
+    with _culprits(work):
+        for item in {item.digest: item for item in work.bitcode}.values():  # several stubs may name one file
+            nvptx.link_bitcode(module, item, len(work.bitcode) == len(work.links))
     nvptx.link_libdevice(module, work["llvm"].library)
     nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
     return module
@@ -187,16 +191,24 @@ def _cubin(work: Work) -> elf.Cubin:
     job = work.job
     # A function alone is of use to a linker only.
     options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel, "debug": job.options.debug}
-    try:
-        if job.kernel and not (job.options.lineinfo or job.options.debug) and any(each.is_lto for each in work.inputs):
+    with _culprits(work):
+        inlines = job.kernel and not (job.options.lineinfo or job.options.debug or work.bitcode)
+        if inlines and any(each.is_lto for each in work.inputs):
             try:
                 return _optimised_with_links(work)
             except (CompileError, CompilerBug) as error:  # what is wrong with the program will be said below
                 logs.say(logs.INFO, "%s calls linked code without inlining it: %s", job.name, error)
         return cubin.assemble(work["ptx"].text, job.target.architecture, work.inputs, **options)
+
+
+@contextlib.contextmanager
+def _culprits(work: Work) -> Iterator[None]:
+    """Gives a `CompileError` about what is linked or assembled the location of what causes it."""
+    try:
+        yield
     except CompileError as error:
         if error.location is NOWHERE:
-            error.location = _culprit(work["device"], error.reason, bool(job.link or work["typed"].links))
+            error.location = _culprit(work["device"], error.reason, bool(work.links))
         raise
 
 
@@ -434,7 +446,7 @@ def _may_be_of_no_use(work: Work, stage: Stage, until: str) -> bool:
     """Whether it makes the PTX of a kernel that may become LTO-IR instead, to be linked: `_cubin` asks for what it needs."""
     if until != "cubin" or stage.name not in ("optimised", "ptx"):
         return False
-    return bool(work.job.kernel and (work.job.link or work["typed"].links))
+    return bool(work.job.kernel and work.links)
 
 
 def _recall(work: Work, last: str) -> bool:
@@ -478,7 +490,7 @@ def _entry(work: Work, last: str) -> CacheEntry:
     if work.entry is None:
         job, program = work.job, work.program or work.summarised()
         links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
-        linked = [item.digest for item in work.inputs] if links else []
+        linked = [item.digest for item in (*work.bitcode, *work.inputs)] if links else []
         if links and any(item.is_lto for item in work.inputs):  # the kernel becomes LTO-IR, too
             from cuda_device.codegen import ltoir
 
@@ -523,7 +535,9 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     try:
         work.artifacts[stage.name] = artifact = stage.run(work)
     except CompileError as error:
-        error.chain = (*error.chain, _root(job))
+        root = _root(job)
+        if error.chain[-1:] != (root,):  # a stage may ask for another one
+            error.chain = (*error.chain, root)
         raise
     except CompilerBug:
         raise

@@ -88,6 +88,7 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
     dependencies: tuple[Dependency, ...] = ()
     read: tuple[assemblers.Input, ...] | None = None
+    read_bitcode: tuple[assemblers.Input, ...] | None = None
     program: ProgramSummary | None = None
     """What the cache on disk knows of it, or could keep."""
     asked: Fingerprint | None = None
@@ -111,12 +112,28 @@ class Work:
         return "cache" in self.seconds
 
     @property
+    def links(self) -> tuple[Any, ...]:
+        """What is linked to it: what the job says, and the code of the functions of CUDA C++ that it calls."""
+        return (*self.job.link, *self["typed"].links)
+
+    @property
+    def bitcode(self) -> tuple[assemblers.Input, ...]:
+        """The LLVM bitcode among its links, which becomes part of its module."""
+        if not self.links:
+            return ()
+        from cuda_device.codegen.gpu import linking
+
+        if self.read_bitcode is None:
+            self.read_bitcode = linking.bitcode(self.links)
+        return self.read_bitcode
+
+    @property
     def inputs(self) -> tuple[assemblers.Input, ...]:
-        """What is linked to it: what the job says, and the functions of CUDA C++ that it calls."""
+        """The other links, which an assembler links to its machine code."""
         from cuda_device.codegen.gpu import linking
 
         if self.read is None:
-            self.read = linking.read((*self.job.link, *self["typed"].links), self.job.target.architecture)
+            self.read = linking.read(self.links, self.job.target.architecture)
         return self.read
 
     @property

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from ptx_machine import gpu
 
 import cuda_device as device
 from cuda_device.cache import disk
@@ -290,22 +291,117 @@ def test_wrong_arguments(arguments, match):
 # Bitcode
 
 BITCODE = """
+target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 declare float @__nv_sinf(float)
-define float @scaled(float %x) { %y = call float @__nv_sinf(float %x) ret float %y }
+define float @scaled(float %x) #0 { %y = call float @__nv_sinf(float %x) ret float %y }
+attributes #0 = { "target-cpu"="sm_70" "target-features"="+ptx60" }
 """
 
 
-def test_bitcode_is_compiled_for_the_target(tmp_path):
-    file = tmp_path / "scaled.bc"
-    file.write_bytes(llvm.read(BITCODE).bitcode())
-    for link in (file, file.read_bytes()):
-        assert links(calling(link)) and links(calling(link), "sm_75")
+def bitcode(text=BITCODE) -> bytes:
+    return llvm.read(text).bitcode()
 
 
-def test_bitcode_that_is_none(tmp_path):
+def test_bitcode_is_inlined(tmp_path):
     file = tmp_path / "scaled.bc"
-    file.write_bytes(b"BC\xc0\xdeand so on")
-    assert "is not bitcode that LLVM can read" in refused(calling(file)).reason
-    file.write_bytes(llvm.read(BITCODE.replace("nvptx64-nvidia-cuda", "x86_64-linux-gnu")).bitcode())
-    assert re.search("is bitcode for x86_64.*, not for a GPU", refused(calling(file)).reason)
+    file.write_bytes(bitcode())
+    for link in (file, file.read_bytes(), [file, file]):
+        for target in ("sm_75", "sm_90"):
+            text = device.compile(calling(link), FLOATS, target=target, output="ptx").code
+            assert "scaled" not in text and "call" not in text
+            assert links(calling(link), target)
+
+
+@device.struct
+class Pair:
+    first: device.float32
+    second: device.int32
+
+
+def test_bitcode_with_the_types_of_clang_is_inlined():
+    """It extends small integers, passes copies by their addresses, and returns structures."""
+    code = bitcode("""
+        %struct.Pair = type { float, i32 }
+        define dso_local noundef signext i8 @thrice(i8 noundef signext %x) { %y = mul i8 %x, 3 ret i8 %y }
+        define float @first(ptr noundef readonly byval(%struct.Pair) align 4 %p) #0 { %x = load float, ptr %p ret float %x }
+        define %struct.Pair @pair(float %x) { %p = insertvalue %struct.Pair { float 0.0, i32 7 }, float %x, 0
+          ret %struct.Pair %p }
+        define void @reset(ptr %x, i1 noundef zeroext %to) { %y = uitofp i1 %to to float store float %y, ptr %x ret void }
+        attributes #0 = { "target-cpu"="sm_70" "target-features"="+ptx60,+sm_70" }
+    """)  # fmt: skip
+
+    @device.extern(link=code)
+    def thrice(x: device.int8) -> device.int8: ...
+
+    @device.extern(link=code)
+    def first(p: Pair) -> device.float32: ...
+
+    @device.extern(link=code)
+    def pair(x: device.float32) -> Pair: ...
+
+    @device.extern(link=code)
+    def reset(x: device.pointer(device.float32), to: bool) -> None: ...
+
+    @device.kernel
+    def k(x, y):
+        i = device.tid(1)
+        made = pair(x[i])
+        y[i] = thrice(y[i])
+        reset(x.pointer(i), first(made) > made.second)
+
+    text = device.compile(k, FLOATS, device.ArrayType(device.int8, 1), target="sm_90", output="ptx").code
+    assert "call" not in text and ".func" not in text
+    with gpu.installed():
+        x, y = device.array([1.5, 8.5]), device.array(np.array([50, -3], np.int8))
+        device.launch(k, x, y, grid=1, block=2)
+        assert x.numpy().tolist() == [0, 1] and y.numpy().tolist() == [-106, -9]
+
+
+def test_other_links_can_call_bitcode():
+    """Its functions then stay, beside their copies in the kernel."""
+    outer = b"""
+.version 8.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b32 r) scaled (.param .b32 x);
+.visible .func (.param .b32 result) outer (.param .b32 given) {
+  .reg .f32 %f;
+  .param .b32 a; .param .b32 b;
+  ld.param.f32 %f, [given];
+  st.param.f32 [a], %f;
+  call (b), scaled, (a);
+  ld.param.f32 %f, [b];
+  st.param.f32 [result], %f;
+  ret;
+}
+"""
+
+    @device.extern(link=[outer, bitcode()])
+    def outer_function(x: device.float32) -> device.float32: ...
+
+    outer_function.symbol = "outer"
+
+    @device.kernel
+    def k(x):
+        x[device.tid(1)] = outer_function(x[device.tid(1)])
+
+    assert links(k)
+
+
+@pytest.mark.parametrize(
+    ("link", "reason"),
+    [
+        (b"BC\xc0\xdeand so on", "link 1 is not bitcode that LLVM can read"),
+        (bitcode(BITCODE.replace("nvptx64-nvidia-cuda", "x86_64-linux-gnu")), "link 1 is bitcode for x86_64.*, not for a GPU"),
+        (bitcode('target datalayout = "e-m:e-i64:64"'), "link 1 is bitcode for the data layout e-m:e-i64:64, not for a GPU"),
+        (bitcode(BITCODE + "define void @k() { ret void }"), "k is defined twice, in the program and in link 1"),
+        (bitcode("define float @scaled() { ret float 0.0 }"), r"is float \(\) in bitcode, and its stub needs float \(float\)"),
+        (bitcode("define i32 @scaled(float %x) { ret i32 0 }"), r"scaled is i32 \(float\) in bitcode"),
+        (bitcode("define float @scaled(ptr byval(i32) align 4 %x) { ret float 0.0 }"), r"scaled is float \(ptr byval"),
+    ],
+)  # fmt: skip
+def test_bitcode_that_cannot_be_linked(link, reason):
+    error = refused(calling(link))
+    assert re.search(reason, error.reason)
+    assert error.location.file == __file__

@@ -45,10 +45,10 @@ FOLDERS = (
     *("lower", "optimise", "instrument", "cache"),
     *(
         "codegen/llvm",
+        "codegen/cpp_signatures",
         "codegen/emit",
         "codegen/gpu",
         "codegen/cpu",
-        "codegen/cpp_signatures",
         "codegen/ltoir",
         "jobs",
         "compiler",

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Prototype
 from cuda_device.lazy_dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from cuda_device.types.layout import machine, placement
 _HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<given>.*)\)(?P<rest>[^()]*)")
 _ALIGNED = re.compile(r" ?alignstack\((\d+)\) ?")
 _IN_MEMORY = re.compile(r"ptr byval\(.*\) align (\d+)")
+TYPE = r"""(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.$]+|%"[^"]*"|\w+)"""
+"""A pattern of the types of LLVM IR."""
 _MOST_BYTES = 128
 """Of a structure that is a parameter of its own; larger ones are in memory."""
 _CALL = re.compile(r"\bcall [^@\"]*@([\w.]+)(?=\()")
@@ -73,6 +76,79 @@ def run(text: str, functions: Mapping[str, Prototype]) -> str:
             around += types.call(plain, result, values, to_cpp=False)
     begin = next(i for i, line in enumerate(lines) if not line.startswith("target "))
     return "\n".join([*lines[:begin], *types.definitions, *lines[begin:], *around, ""])
+
+
+# Bitcode that is linked to a kernel has clang's types: small integers, `byval` pointers and structures.
+
+_SIGNATURE = re.compile(r"(?m)^(?:declare|define) (?P<result>[^@]*?) ?@(?P<name>[\w$]+)\((?P<given>.*)\)[^()]*$")
+_BY_VALUE = re.compile(r"byval\((.*?)\) align \d+")
+_SCALAR = re.compile(r"i\d+|float|double|half|bfloat|void|ptr(?: addrspace\(\d+\))?")
+BEHIND = ".bitcode"
+"""What the name of a function of bitcode ends with once it is behind a wrapper."""
+
+
+def wrapped(theirs: str, ours: str) -> str:
+    """The module `theirs`, where the functions that `ours` declares with other types are behind wrappers with these types.
+
+    Raises `CompileError` for types that do not correspond.
+    """
+    wanted = {found["name"]: found for found in _SIGNATURE.finditer(ours) if found[0].startswith("declare")}
+    for found in list(_SIGNATURE.finditer(theirs)):
+        own = wanted.get(found["name"])
+        if own is not None and found[0].startswith("define") and _types_of(own) != _types_of(found):
+            theirs = re.sub(rf"@{re.escape(found['name'])}(?![\w$.])", lambda name: name[0] + BEHIND, theirs)
+            theirs += _wrapper(own, found)
+    return theirs
+
+
+def _types_of(signature: re.Match[str]) -> list[str]:
+    """The types of a function's result and parameters, and which are copies in memory."""
+    result = re.search(rf"{TYPE}$", signature["result"])
+    given = [(re.match(TYPE, each), _BY_VALUE.search(each)) for each in split(signature["given"])]
+    types = [f"ptr {copied[0]}" if copied else plain[0] if plain else "" for plain, copied in given]
+    return [result[0] if result else "", *types]
+
+
+def _correspond(ours: str, theirs: str) -> bool:
+    """Whether values can be moved between two types: numbers are the same, or integers; all else is bytes in memory."""
+    is_scalar = [_SCALAR.fullmatch(type) is not None for type in (ours, theirs)]
+    return ours == theirs or (ours[0] == theirs[0] == "i" if all(is_scalar) else not any(is_scalar))
+
+
+def _wrapper(ours: re.Match[str], theirs: re.Match[str]) -> str:
+    """A function with our types that calls one with theirs."""
+    (result, *own), (got, *types) = _types_of(ours), _types_of(theirs)
+    given = split(ours["given"])
+    if len(own) != len(types) or not all(map(_correspond, (result, *own), (got, *types))):
+        raise CompileError(
+            f"{ours['name']} is {got} ({', '.join(types)}) in bitcode, and its stub needs {result} ({', '.join(own)})",
+            help="give the stub the types that the function has in C++",
+        )
+    lines: list[str] = []
+
+    def moved(value: str, type: str, wanted: str) -> str:
+        if type == wanted:
+            return value
+        if _SCALAR.fullmatch(type):
+            lines.append(
+                f"{value}.n = {'trunc' if int(type[1:]) > int(wanted[1:]) else 'zext'} {type} {value} to {wanted}"
+            )
+            return f"{value}.n"
+        lines.extend((f"{value}.m = alloca {type}, align 16", f"store {type} {value}, ptr {value}.m"))
+        if wanted.startswith("ptr "):
+            return f"{value}.m"
+        lines.append(f"{value}.n = load {wanted}, ptr {value}.m, align 16")
+        return f"{value}.n"
+
+    values = [f"{to} {moved(f'%p{i}', type, to)}" for i, (type, to) in enumerate(zip(own, types, strict=True))]
+    call = f"call {got} @{ours['name']}{BEHIND}({', '.join(values)}) convergent"
+    if got == "void":
+        lines += [call, "ret void"]
+    else:
+        lines.append(f"%r = {call}")
+        lines.append(f"ret {result} {moved('%r', got, result)}")
+    head = f"define {ours['result']} @{ours['name']}({', '.join(f'{each} %p{i}' for i, each in enumerate(given))}) alwaysinline"
+    return "\n".join([f"{head} convergent {{", *lines, "}\n"])
 
 
 def split(text: str) -> list[str]:

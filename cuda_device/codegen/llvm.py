@@ -258,8 +258,16 @@ class LlvmModule:
 
     def declared(self) -> list[str]:
         """The names of the functions that it calls and does not have."""
+        return self._functions(1)
+
+    def defined(self) -> list[str]:
+        """The names of the functions that it has."""
+        return self._functions(0)
+
+    def _functions(self, is_declaration: int) -> list[str]:
         api = load()
-        return [api.GetValueName(each).decode() for each in self._each("Functions") if api.IsDeclaration(each)]
+        found = (each for each in self._each("Functions") if api.IsDeclaration(each) == is_declaration)
+        return [api.GetValueName(each).decode() for each in found]
 
     def variables(self) -> dict[str, str]:
         """The texts of its global variables."""

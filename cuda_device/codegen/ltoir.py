@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from cuda_device.codegen import cpp_signatures
-from cuda_device.codegen.cpp_signatures import split
+from cuda_device.codegen.cpp_signatures import TYPE, split
 from cuda_device.codegen.emit.to_llvm import Llvm
 from cuda_device.codegen.gpu import libdevice
 from cuda_device.device.functions import Options
@@ -87,7 +87,6 @@ _SCOPES = {"": "sys", "device": "gpu", "block": "cta"}
 _ORDERS = {"monotonic": "relaxed"}
 
 _FLAGS = r"(?P<flags>(?:(?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast) )*)"
-TYPE = r"(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.]+|\w+)"
 NAME = r"%[\w.]+"
 _RESULT = rf"(?P<result>{NAME}) = "
 _TYPE = rf"(?P<type>{TYPE})"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # see what it is. Where two define the same function it may end the process, so that is refused before.
 
 _LTO_IR = b"\xedCN\x7f"
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ELF = b"\x7fELF"
 _RELOCATABLE, _EM_CUDA = 1, 190
 # Where the flags of an ELF file are, and by the version of CUDA's conventions (its ninth byte) where the architecture is in them.
@@ -48,6 +49,11 @@ class Input:
     def is_lto(self) -> bool:
         """Whether it is LTO-IR, which has yet to be compiled."""
         return self.data.startswith(_LTO_IR)
+
+    @property
+    def is_bitcode(self) -> bool:
+        """Whether it is LLVM bitcode, which assemblers do not read."""
+        return self.data.startswith(_BITCODE)
 
     @property
     def functions(self) -> frozenset[str]:

@@ -1,7 +1,8 @@
-"""The inputs of `link=`: files and bytes, and CUDA C++ and LLVM bitcode, which are compiled for the kernel's target.
+"""The inputs of `link=`: files, bytes, and CUDA C++, which is compiled for the kernel's target.
 
     source = device.cuda_source('extern "C" __device__ float twice(float x) { return S * x; }', define={"S": 2})
     read(["norms.ptx", source], parse("sm_90"))   ->  (Input("norms.ptx", b".version …"), Input("source.cu", b"…"))
+    bitcode(["norms.bc"])                         ->  (Input("norms.bc", b"BC…"),): LLVM links it before it optimises
 
 NVRTC compiles C++ to LTO-IR, or to a relocatable cubin if the linker is older than NVRTC. Its output is cached on disk. The key
 consists of the text, the options, the architecture, the version of NVRTC, the modification times of the folders of CUDA's own
@@ -31,7 +32,6 @@ from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_
 from cuda_device.types.layout import placement
 from cuda_device.types.model import NONE, Number, Ref, Struct, Subarray, Tuple, Type
 
-_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h")  # of files of C++
 
 _STANDARD = r"c\+\+(?:03|11|14|17|20|23)"
@@ -46,16 +46,14 @@ _NO_HEADER = r'(?:cannot|could not) open source file "([^"]+)"'
 
 
 def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...]:
-    """The contents of what `link=` was given, each once; C++ and bitcode are compiled for an architecture.
+    """The contents of what `link=` was given, each once, without the bitcode; C++ is compiled for an architecture.
 
     Raises `CompileError` for what cannot be read, compiled or linked.
     """
     found: dict[str, Input] = {}
     texts: dict[CudaSource, dict[tuple[Any, ...], str]] = {}
     for number, given in enumerate(sources, 1):
-        source = given.link if isinstance(given, Instance) else given
-        if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(_SUFFIXES):
-            source = CudaSource(None, os.fspath(source))
+        source = _source_of(given)
         if isinstance(source, CudaSource):  # once, with all functions that are added to it
             added = texts.setdefault(source, {})
             if isinstance(given, Instance):
@@ -63,12 +61,32 @@ def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...
                 key = function.symbol, function.parameters, function.result, function.header
                 added.setdefault(key, _added(function, source))
             continue
-        item = _read(source, number, architecture)
-        found.setdefault(item.digest, item)
+        item = _read(source, number)
+        if item.is_finished:
+            raise CompileError(
+                f"{item.name} is a finished cubin, which cannot be linked",
+                help="compile it with -rdc=true, or link its PTX",
+            )
+        if not item.is_bitcode:
+            found.setdefault(item.digest, item)
     for source, added in texts.items():
         item = Input(os.path.basename(source.name), source.compiled(architecture, "".join(sorted(added.values()))))
         found.setdefault(item.digest, item)
     return tuple(found.values())
+
+
+def bitcode(sources: Iterable[Any]) -> tuple[Input, ...]:
+    """The LLVM bitcode among what `link=` was given. Raises `CompileError` for a file that cannot be read."""
+    files = (
+        _read(source, i) for i, source in enumerate(map(_source_of, sources), 1) if not isinstance(source, CudaSource)
+    )
+    return tuple(item for item in files if item.is_bitcode)
+
+
+def _source_of(given: Any) -> Any:
+    source = given.link if isinstance(given, Instance) else given
+    is_file = isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(_SUFFIXES)
+    return CudaSource(None, os.fspath(source)) if is_file else source
 
 
 def _added(function: Extern, source: CudaSource) -> str:
@@ -168,13 +186,13 @@ def _instance(function: Extern) -> str:
     return f"\n{OFFSETOF * bool(checks)}{includes}{line}\n{checks} {head} {body}\n"
 
 
-def _read(source: Any, number: int, architecture: Architecture) -> Input:
+def _read(source: Any, number: int) -> Input:
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        return _linkable(Input(os.path.basename(path), _content(path)), path, architecture)
-    symbol = str(getattr(source, "symbol", None) or f"link {number}")
+        return Input(os.path.basename(path), _content(path))
     code = source if isinstance(source, bytes) else source.code
-    return _linkable(Input(symbol, code.encode() if isinstance(code, str) else bytes(code)), symbol, architecture)
+    name = str(getattr(source, "symbol", None) or f"link {number}")
+    return Input(name, code.encode() if isinstance(code, str) else bytes(code))
 
 
 def _content(path: str) -> bytes:
@@ -185,19 +203,6 @@ def _content(path: str) -> bytes:
         raise CompileError(
             f"link={path!r} cannot be read: {error.strerror}", help="pass the path of a file, or its contents as bytes"
         ) from None
-
-
-def _linkable(item: Input, name: str, architecture: Architecture) -> Input:
-    """The input, bitcode as PTX; a finished cubin has no functions left to link."""
-    if item.data.startswith(_BITCODE):
-        from cuda_device.codegen.gpu import nvptx
-
-        return Input(item.name, nvptx.of_bitcode(item.data, name, architecture).text.encode())
-    if item.is_finished:
-        raise CompileError(
-            f"{name} is a finished cubin, which cannot be linked", help="compile it with -rdc=true, or link its PTX"
-        )
-    return item
 
 
 # CUDA C++

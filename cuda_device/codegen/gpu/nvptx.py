@@ -19,8 +19,9 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from cuda_device.codegen import llvm
+from cuda_device.codegen import cpp_signatures, llvm
 from cuda_device.codegen.gpu import peephole
+from cuda_device.codegen.gpu.assemblers import Input
 from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
@@ -30,7 +31,11 @@ from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
 # line, so that the lines of LLVM's messages are those of the text that follows.
 _HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
 
+# The machine that bitcode names. A GPU's layout is little-endian, and has pointers of 64 bits and no mangling of names.
 _TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
+_LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
+_GPU_LAYOUT = re.compile(r"e(?!.*-(?:m:|p:(?!64)))")
+_TWICE = re.compile(r"Linking globals named '([^']+)': symbol multiply")
 _CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
@@ -47,27 +52,6 @@ class Ptx:
     def entries(self) -> tuple[str, ...]:
         """The names of the kernels, as the assembler sees them."""
         return tuple(_ENTRY.findall(self.text))
-
-
-def of_bitcode(data: bytes, name: str, architecture: Architecture) -> Ptx:
-    """Compiles bitcode, such as clang's for CUDA. Raises `CompileError` for what is none, or none for a GPU."""
-    try:
-        module = llvm.read_bitcode(data)
-        module.verify()
-    except RuntimeError as error:
-        raise CompileError(
-            f"{name} is not bitcode that LLVM can read: {str(error).strip()}",
-            help="generate it with LLVM 22 or older, or link PTX",
-        ) from None
-    triple = _TRIPLE_LINE.search(str(module))
-    if triple and triple[1] and not triple[1].startswith("nvptx64"):
-        raise CompileError(
-            f"{name} is bitcode for {triple[1]}, not for a GPU", help="generate it for nvptx64-nvidia-cuda"
-        )
-    module.fit(_machine(architecture, 3))
-    link_libdevice(module, (each for each in module.declared() if each.startswith("__nv")))
-    optimise(module, architecture)
-    return emit(module, architecture)
 
 
 def parse(ir: str) -> LlvmModule:
@@ -88,6 +72,38 @@ def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
     except RuntimeError as error:
         raise CompilerBug(f"linking {', '.join(sorted(names))} of libdevice failed: {error}") from None
     module.hide(extract.functions)  # of which the linker took only what is called
+
+
+def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
+    """Adds linked bitcode, such as clang's for CUDA, to the module; if it `is_all` that defines its functions, they are hidden.
+
+    Raises `CompileError` for what LLVM cannot read, for another machine's bitcode, and for functions that are defined twice.
+    """
+    try:
+        theirs = llvm.read_bitcode(item.data)
+        theirs.verify()
+    except RuntimeError as error:
+        raise CompileError(
+            f"{item.name} is not bitcode that LLVM can read: {str(error).strip()}",
+            help="generate it with LLVM 22 or older, or link PTX",
+        ) from None
+    text = str(theirs)
+    triple, layout = (found[1] if (found := line.search(text)) else "" for line in (_TRIPLE_LINE, _LAYOUT_LINE))
+    if (triple and not triple.startswith("nvptx64")) or (layout and not _GPU_LAYOUT.match(layout)):
+        raise CompileError(
+            f"{item.name} is bitcode for {triple or f'the data layout {layout}'}, not for a GPU of 64 bits",
+            help="generate it for nvptx64-nvidia-cuda",
+        )
+    text = cpp_signatures.wrapped(_LAYOUT_LINE.sub("", _TRIPLE_LINE.sub("", text)), str(module))
+    try:
+        module.link(_HEADER + text)
+    except RuntimeError as error:
+        twice = _TWICE.search(str(error))
+        reason = f"{twice[1]} is defined twice, in the program and in {item.name}" if twice else f"{item.name}: {error}"
+        raise CompileError(reason, help="link only one of them" if twice else "link PTX") from None
+    link_libdevice(module, (each for each in module.declared() if each.startswith("__nv_")))
+    if is_all:
+        module.hide(name + end for name in theirs.defined() for end in ("", cpp_signatures.BEHIND))
 
 
 def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> None:
