@@ -165,10 +165,10 @@ def _check_declared(work: Work) -> None:
         if declared is None:
             continue
         if op.code in (ops.MACHINE, ops.PTX):
-            from cuda_device.codegen.gpu import intrinsics
+            from cuda_device.codegen.gpu import nvptx
 
             what, where = "intrinsic", "LLVM's documentation of its intrinsics"
-            reason = intrinsics.refusal(declared[1], work.job.target.architecture)
+            reason = nvptx.refusal(declared[1], work.job.target.architecture)
         else:
             from cuda_device.codegen.gpu import libdevice
 

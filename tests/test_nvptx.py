@@ -395,7 +395,7 @@ def test_our_machine_may_be_named() -> None:
 
 
 def test_an_unresolved_function_is_a_bug() -> None:
-    with pytest.raises(CompilerBug, match="calls __nv_expf, which was not asked of libdevice"):
+    with pytest.raises(CompilerBug, match="calls __nv_expf, which was not linked from libdevice"):
         emit_ptx(calls("__nv_expf"), SM_90)
     with pytest.raises(CompilerBug, match="has no @__nv_no_such"):
         emit_ptx(calls("__nv_no_such"), SM_90, 3, {"__nv_no_such"})

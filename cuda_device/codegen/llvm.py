@@ -1,16 +1,17 @@
-"""Bindings to LLVM's C API in llvmlite's library, by ctypes: one row for each function.
+"""ctypes bindings to LLVM's C API in llvmlite's library: one table row per function.
 
-    api = llvm.load()                               # ImportError where there is no such library
+    api = llvm.load()                               # ImportError if the library is missing
     module, complaint = api.ParseAssembly(context, b"define void @f() { ret void }")
     api.DisposeModule(module)
 
-    module = llvm.read("define void @f() { ret void }")         # RuntimeError where LLVM cannot read it
+    module = llvm.read("define void @f() { ret void }")         # RuntimeError if LLVM cannot parse it
     llvm.optimise(module, machine, level=3)
     machine.assembly(module)
 
-Objects are represented by numbers. A function takes the inputs of the C function and returns its result. If the C function also
-writes text, the text is returned as bytes, after the result or alone. `llvmlite.binding` is not used, because importing it takes
-a quarter of the start-up time.
+LLVM's objects are integers here. A function takes the inputs of the C function and returns its result. If the C function also
+writes text, the text is returned as bytes, after the result or alone. `llvmlite.binding` is not used because it makes a cold
+start 20 ms slower: a first compilation to PTX takes 427 ms instead of 407 (llvmlite 0.50, byte-compiled, two processes on two
+cores).
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from typing import Any
 from cuda_device.errors import CompilerBug
 
 MAJOR = 22
-"""The version of LLVM whose textual IR we write."""
+"""The version of LLVM whose textual IR is generated."""
 
 LOCK = threading.RLock()
-"""Each call takes it, since threads share our target machines. Whoever holds it has LLVM, and its options, for himself."""
+"""Taken by each call, because threads share the target machines. Its holder may change LLVM's global options."""
 
 
 TYPES: dict[str, Any] = {
@@ -41,14 +42,14 @@ TYPES: dict[str, Any] = {
     "i": ctypes.c_int,
     "p": ctypes.c_void_p,
     "s": ctypes.c_char_p,
-    "t": ctypes.c_void_p,  # text that is ours to free
+    "t": ctypes.c_void_p,  # text that the caller frees
     "u": ctypes.c_uint,
     "z": ctypes.c_size_t,
     ">t": ctypes.POINTER(ctypes.c_void_p),
     ">z": ctypes.POINTER(ctypes.c_size_t),
 }
 
-# By name, without `LLVMPY_`: the result, and the parameters. `>` marks outputs: text, perhaps with its size.
+# By name without `LLVMPY_`: the result and the parameters. `>` marks outputs: text, or text and its size.
 FUNCTIONS = {
     "GetVersionInfo": "u",
     "SetCommandLine": "- s s",
@@ -86,7 +87,7 @@ FUNCTIONS = {
     "PrintModuleToString": "- p >t",
     "WriteBitcodeToString": "- p >t >z",
     "DisposeModule": "- p",
-    # What is in them
+    # Contents of modules
     "GetNamedFunction": "p p s",
     "ModuleFunctionsIter": "p p",
     "FunctionsIterNext": "p p",
@@ -122,14 +123,14 @@ FUNCTIONS = {
 
 
 class LlvmLibrary:
-    """LLVM's functions, each made when it is first asked for."""
+    """LLVM's functions, which are created on first use."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
 
     def __getattr__(self, name: str) -> Any:
         if name not in FUNCTIONS:
-            raise AttributeError(f"{name} is not among LLVM's functions that we call")
+            raise AttributeError(f"{name} is not in the table of LLVM's functions")
         result, *parameters = FUNCTIONS[name].split()
         foreign = self._library[f"LLVMPY_{name}"]
         foreign.restype, foreign.argtypes = TYPES[result], [TYPES[kind] for kind in parameters]
@@ -150,7 +151,7 @@ class LlvmLibrary:
         return call
 
     def _taken(self, address: int | None, *size: int) -> bytes:
-        """Text of LLVM's, which is freed."""
+        """Copies LLVM's text, and frees it."""
         if not address:
             return b""
         try:
@@ -160,7 +161,7 @@ class LlvmLibrary:
 
 
 def file() -> str | None:
-    """Where the library is, if llvmlite is installed. It is not imported."""
+    """The path of llvmlite's library, or None if it is not installed. Does not import llvmlite."""
     found = importlib.util.find_spec("llvmlite")
     if found is None or not found.submodule_search_locations:
         return None
@@ -169,20 +170,18 @@ def file() -> str | None:
 
 @functools.cache
 def begin_to_load() -> None:
-    """Has the library loaded by a thread of its own: that takes 7 ms, in which others import the compiler."""
-    path = file()
-    if path is not None:
-        threading.Thread(target=_load_file, args=(path,), name="load LLVM", daemon=True).start()
+    """Loads the library in another thread, which takes 7 ms, while this one imports the compiler."""
+    threading.Thread(target=_load_file, name="load LLVM", daemon=True).start()
 
 
-def _load_file(path: str) -> None:
-    with contextlib.suppress(OSError):  # `load` says what is wrong
-        ctypes.CDLL(path)
+def _load_file() -> None:
+    with contextlib.suppress(OSError):  # `load` reports it
+        ctypes.CDLL(file() or "")
 
 
 @functools.cache
 def load() -> LlvmLibrary:
-    """The library. Raises `ImportError` where there is none, or one of another LLVM."""
+    """The library. Raises `ImportError` if it is missing or has another version of LLVM."""
     path = file()
     if path is None:
         raise ImportError("cuda_device needs llvmlite, which is not installed")
@@ -196,17 +195,17 @@ def load() -> LlvmLibrary:
 
 
 def version(library: LlvmLibrary) -> tuple[int, int, int]:
-    """LLVM's."""
+    """The version of LLVM."""
     major, minor, patch = int(library.GetVersionInfo()).to_bytes(3, "big")
     return major, minor, patch
 
 
-# Modules in LLVM's memory, the machines that they are compiled for, and what is done with them.
+# Modules
 #
-# Each module has a context of its own, which owns its types and constants. LLVM wants the module destroyed first; Python's
-# collector destroys the members of a cycle in any order. So both are numbers, and one finaliser destroys the two.
+# Each module has its own context, which owns its types and constants. LLVM requires that the module is destroyed first, and
+# Python's collector destroys the members of a cycle in any order. Both are therefore integers, and one finaliser destroys them.
 
-_INTERNAL = 8  # of the kinds of linkage
+_INTERNAL = 8  # LLVMLinkage
 _ERROR_LINE = re.compile(r":(\d+):\d+: error:")
 
 
@@ -223,7 +222,7 @@ class LlvmModule:
         return str(load().PrintModuleToString(self.pointer).decode())
 
     def verify(self) -> None:
-        """Raises `RuntimeError` for what LLVM does not take for a module."""
+        """Raises `RuntimeError` if LLVM's verifier rejects the module."""
         broken, complaint = load().VerifyModule(self.pointer)
         if broken:
             raise RuntimeError(complaint.decode())
@@ -233,19 +232,19 @@ class LlvmModule:
         return bytes(load().WriteBitcodeToString(self.pointer))
 
     def link(self, text: str) -> None:
-        """Adds what this IR text defines and this module wants. Raises `RuntimeError`."""
+        """Links the module of this IR text to the module. Raises `RuntimeError`."""
         failed, complaint = load().LinkModules(self.pointer, _parsed(text, self._context))
         if failed:
             raise RuntimeError(complaint.decode())
 
     def hide(self, functions: Iterable[str]) -> None:
-        """Makes those of these functions that it has invisible outside of it."""
+        """Makes these functions internal, where the module has them."""
         for name in functions:
             if function := load().GetNamedFunction(self.pointer, name.encode()):
                 load().SetLinkage(function, _INTERNAL)
 
     def fit(self, machine: Machine) -> None:
-        """Says which machine it is for."""
+        """Sets the triple and the data layout of a machine."""
         load().SetTarget(self.pointer, machine.triple.encode())
         load().SetDataLayout(self.pointer, machine.data_layout.encode())
 
@@ -257,11 +256,11 @@ class LlvmModule:
         return str(load().PrintValueToString(found).decode())
 
     def declared(self) -> list[str]:
-        """The names of the functions that it calls and does not have."""
+        """The names of the functions that are declared and not defined."""
         return self._functions(1)
 
     def defined(self) -> list[str]:
-        """The names of the functions that it has."""
+        """The names of the functions that are defined."""
         return self._functions(0)
 
     def _functions(self, is_declaration: int) -> list[str]:
@@ -302,7 +301,7 @@ def read(text: str) -> LlvmModule:
 
 
 def parse(ir: str, header: str = "") -> LlvmModule:
-    """The module of our own IR text, verified. `header` stands before its first line. What LLVM refuses is a `CompilerBug`."""
+    """The verified module of generated IR text, with `header` in front. Raises `CompilerBug` if LLVM rejects it."""
     try:
         module = read(header + ir)
         module.verify()
@@ -314,7 +313,7 @@ def parse(ir: str, header: str = "") -> LlvmModule:
         printed = {line.strip() for line in message.splitlines()}
         lines = [number for number, line in enumerate(ir.splitlines(), 1) if line.strip() in printed]
         line = int(where[1]) if where else lines[0] if lines else 0
-        raise CompilerBug(f"LLVM refuses our IR: {message}\n{excerpt(ir, line) if line else ir[:2000]}") from None
+        raise CompilerBug(f"LLVM rejects the IR: {message}\n{excerpt(ir, line) if line else ir[:2000]}") from None
 
 
 def excerpt(text: str, line: int, around: int = 3) -> str:
@@ -356,9 +355,9 @@ def _checked(answer: tuple[int, bytes]) -> int:
 
 
 class Machine:
-    """LLVM's target machine: a triple, a processor with features, and a level of optimisation, 0 to 3. It lives for good.
+    """LLVM's target machine for a triple, a processor with features, and an optimisation level from 0 to 3. It is never freed.
 
-    With `jit` it is for code that runs in this process, wherever that lies.
+    `jit` is for code that runs in this process.
     """
 
     def __init__(self, triple: str, processor: str, features: str, level: int, *, jit: bool = False) -> None:
@@ -374,12 +373,12 @@ class Machine:
 
     @property
     def triple(self) -> str:
-        """Its triple, as LLVM spells it."""
+        """The triple, as LLVM spells it."""
         return str(load().GetTargetMachineTriple(self.pointer).decode())
 
     @property
     def data_layout(self) -> str:
-        """How it lays out data."""
+        """The data layout."""
         data = load().CreateTargetMachineData(self.pointer)
         try:
             return str(load().CopyStringRepOfTargetData(data).decode())
@@ -387,18 +386,18 @@ class Machine:
             load().DisposeTargetData(data)
 
     def assembly(self, module: LlvmModule, reduce: bool = True) -> str:
-        """A module as text for an assembler; `reduce` says whether LLVM reduces the strength of loops. It changes the module."""
+        """Writes a module, which it changes, as assembly. `reduce` turns LLVM's loop strength reduction on."""
         with LOCK:
             if reduce:
                 return self._written(module, False).decode()
-            _set("--disable-lsr=1")  # for the whole process
+            _set("--disable-lsr=1")  # in the whole process
             try:
                 return self._written(module, False).decode()
             finally:
                 _set("--disable-lsr=0")
 
     def object_code(self, module: LlvmModule) -> bytes:
-        """A module as an object file. It changes the module."""
+        """Writes a module, which it changes, as an object file."""
         return self._written(module, True)
 
     def _written(self, module: LlvmModule, as_object: bool) -> bytes:
@@ -416,13 +415,13 @@ class Machine:
 
 
 def optimise(module: LlvmModule, machine: Machine, level: int, **tuning: bool) -> None:
-    """Runs LLVM's optimiser at a level, 0 to 3. `tuning` says which vectorisers run, or do not, whatever the level."""
+    """Runs LLVM's optimiser at a level from 0 to 3. `tuning` turns vectorisers on or off, whatever the level."""
     with _builder(machine, tuning) as builder:
         _run(load().buildPerModuleDefaultPipeline(builder, level), module, builder)
 
 
 def run_passes(module: LlvmModule, machine: Machine, *passes: str) -> None:
-    """Runs passes, by the names that LLVM's classes have."""
+    """Runs passes, which have the names of LLVM's classes."""
     api = load()
     with _builder(machine, {}) as builder:
         manager = api.CreateNewModulePassManager()
@@ -433,7 +432,7 @@ def run_passes(module: LlvmModule, machine: Machine, *passes: str) -> None:
 
 @contextlib.contextmanager
 def _builder(machine: Machine, tuning: Mapping[str, bool]) -> Iterator[int]:
-    """What makes LLVM's pipelines for a machine. They are made with the limits that are set by then."""
+    """LLVM's pass builder for a machine, after the limits were set."""
     _set_limits()
     api = load()
     options = api.CreatePipelineTuningOptions()
@@ -448,7 +447,7 @@ def _builder(machine: Machine, tuning: Mapping[str, bool]) -> Iterator[int]:
 
 
 def _run(manager: int, module: LlvmModule, builder: int) -> None:
-    """Runs a pass manager over a module and frees it. It runs once: LLVM's inliner empties itself, and would end the process."""
+    """Runs a pass manager over a module and frees it. A second run would crash in LLVM's inliner."""
     try:
         load().RunNewModulePassManager(manager, module.pointer, builder)
     finally:
@@ -461,16 +460,16 @@ def _set(option: str) -> None:
 
 @functools.cache
 def _set_limits() -> None:
-    """What loops LLVM unrolls, and which branches it joins, in the whole process: it has no other way to say these."""
-    # A loop is unrolled, too, whose number of passes takes a maximum and a shift to compute; LLVM allows 4 such instructions.
+    """Sets in the whole process, since LLVM has no other way, which loops are unrolled and which branches are merged."""
+    # Unroll loops whose trip count takes up to 8 instructions to compute (a maximum and a shift); the default is 4.
     _set("--scev-cheap-expansion-budget=8")
-    # So is a loop that is known to end after 3 to 7 passes, though not whether after fewer,
+    # Unroll loops of at most 3 to 7 iterations as loops of unknown trip count, and not completely,
     _set("--unroll-max-upperbound=2")
-    # and what is left of an unrolled loop.
+    # and with them what remains after an unrolled loop.
     _set("--unroll-remainder")
-    # Four passes may become 150 instructions, twice as many as LLVM allows here: as many as in a body of the n-body problem.
-    _set("--unroll-partial-threshold=150")
-    # More than 4 passes are left to the assembler, which unrolls only what is short.
+    # Unroll by at most 4: the assembler unrolls short loops further.
     _set("--unroll-max-count=4")
-    # `a and b` is one branch where b is a comparison and up to 4 instructions: branches that diverge cost more than those.
+    # Four iterations of the n-body problem have 150 instructions, twice the default limit.
+    _set("--unroll-partial-threshold=150")
+    # Merge the branches of `a and b` if b takes up to 4 instructions, because divergent branches cost more.
     _set("--bonus-inst-threshold=4")

@@ -1,12 +1,12 @@
-"""Bindings to the CUDA driver's library, by ctypes: one row for each function.
+"""ctypes bindings to the CUDA driver's library: one table row per function.
 
-    api = libcuda.load()                    # OSError where there is no driver
+    api = libcuda.load()                    # OSError if there is no driver
     status, count = api.cuDeviceGetCount()
     status, address = api.cuMemAlloc(1024)
 
 A function takes the inputs of the C function, as numbers and bytes, and returns the status and the outputs; enumerations are
-namespaces. This is the interface of `cuda.bindings.driver`, which is not used because importing it takes longer than compiling a
-kernel.
+namespaces. This is the interface of `cuda.bindings.driver`, which is not used because importing it takes 41 ms instead of 2 ms
+(cuda-bindings 13.5, byte-compiled, two processes on two cores).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES: dict[str, Any] = {
     "n": ctypes.c_char * _LONGEST_NAME,
 }
 
-# By symbol: the parameters. `>` marks outputs, `&` an input that is exchanged for an output.
+# The parameters by symbol. `>` marks outputs, and `&` inputs that are replaced by outputs.
 FUNCTIONS = {
     "cuInit": "u",
     "cuDriverGetVersion": ">i",
@@ -84,7 +84,7 @@ FUNCTIONS = {
     "cuMemGetInfo_v2": ">z >z",
     "cuMemHostAlloc": ">p z u",
     "cuMemHostGetDevicePointer_v2": ">p p u",
-    "cuMemPoolGetAttribute": "p i >l",  # of those attributes that are 64 bits
+    "cuMemPoolGetAttribute": "p i >l",  # for attributes of 64 bits
     "cuMemPoolSetAccess": "p p z",
     "cuMemPoolSetAttribute": "p i &l",
     "cuMemcpyAsync": "p p z p",
@@ -93,7 +93,7 @@ FUNCTIONS = {
     "cuMemsetD8Async": "p b z p",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": ">i p i z",
     "cuOccupancyMaxPotentialBlockSize": ">i >i p p z i",
-    "cuPointerGetAttribute": ">i i p",  # of those attributes that are an int
+    "cuPointerGetAttribute": ">i i p",  # for attributes of type int
     "cuStreamBeginCapture_v2": "p i",
     "cuStreamCreate": ">p u",
     "cuStreamDestroy_v2": "p",
@@ -112,7 +112,7 @@ FUNCTIONS = {
     "cuEventSynchronize": "p",
 }
 
-# They answer at once: to let other threads run meanwhile could take much longer.
+# They return at once, so they keep the GIL: to get it back could take much longer.
 QUICK = frozenset({
     "cuCtxGetCurrent", "cuCtxGetDevice", "cuCtxPopCurrent_v2", "cuCtxPushCurrent_v2", "cuCtxSetCurrent", "cuDeviceGet",
     "cuDeviceGetAttribute", "cuDeviceGetCount", "cuDeviceGetName", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
@@ -163,13 +163,13 @@ ENUMERATIONS = {
 
 
 class DriverLibrary:
-    """The driver's functions and enumerations, each made when it is first asked for."""
+    """The driver's functions and enumerations, which are created on first use."""
 
     CU_MEMHOSTALLOC_PORTABLE = 1
     CU_MEMHOSTALLOC_DEVICEMAP = 2
 
     def __init__(self, name: str) -> None:
-        self._free, self._locked = ctypes.CDLL(name), ctypes.PyDLL(name)  # without and with Python's lock
+        self._free, self._locked = ctypes.CDLL(name), ctypes.PyDLL(name)  # without and with the GIL
 
     def __getattr__(self, name: str) -> Any:
         if name in ENUMERATIONS:
@@ -178,25 +178,25 @@ class DriverLibrary:
             library = self._locked if symbol in QUICK else self._free
             found = _function(library[symbol], FUNCTIONS[symbol].split(), name)
         else:
-            raise AttributeError(f"{name} is not among the driver's functions that we call")
+            raise AttributeError(f"{name} is not in the table of the driver's functions")
         setattr(self, name, found)
         return found
 
 
 @functools.cache
 def load() -> DriverLibrary:
-    """The driver's library. Raises `OSError` where there is none."""
+    """The driver's library. Raises `OSError` if there is none."""
     return DriverLibrary(_LIBRARY)
 
 
 @functools.cache
 def _symbols() -> dict[str, str]:
-    """The symbols, by the names of the functions: `cuMemAlloc` is `cuMemAlloc_v2`."""
+    """The symbols by the names of the functions: `cuMemAlloc` has `cuMemAlloc_v2`."""
     return {symbol.partition("_v")[0]: symbol for symbol in FUNCTIONS}
 
 
 def _function(foreign: Any, parameters: list[str], name: str) -> Callable[..., tuple[Any, ...]]:
-    """A C function as one of Python."""
+    """The Python function for a C function."""
     slots = [(parameter[:-1], _TYPES[parameter[-1]]) for parameter in parameters]
     foreign.argtypes = [ctypes.POINTER(type) if mark else type for mark, type in slots]
     foreign.restype = ctypes.c_int
@@ -204,7 +204,7 @@ def _function(foreign: Any, parameters: list[str], name: str) -> Callable[..., t
     if not outputs:
         return lambda *inputs: (foreign(*inputs),)
     expected, (at, mark, kind) = sum(mark != ">" for mark, _ in slots), outputs[0]
-    if len(outputs) == 1 and mark == ">":  # as of most that are called at launches
+    if len(outputs) == 1 and mark == ">":  # a quicker way for most of the functions that launches call
 
         def give(*inputs: Any) -> tuple[Any, ...]:
             value = kind()

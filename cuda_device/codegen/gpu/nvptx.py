@@ -1,4 +1,4 @@
-"""Compiles the text of LLVM IR to PTX with LLVM's NVPTX target.
+"""Compiles LLVM IR text to PTX with LLVM's NVPTX target.
 
     parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
     Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
@@ -8,27 +8,35 @@ duplicate barriers and shuffles. Divisions and square roots are correctly rounde
 needs two marks: `FLUSH_DENORMALS_FLAG` in `!llvm.module.flags` for libdevice, and `FLUSH_DENORMALS_ATTRIBUTE` on each kernel for
 plain arithmetic.
 
-An error that LLVM reports is a `CompilerBug`. Some IR makes LLVM end the process, and must not be generated: operations that a
-target does not have, such as clusters on sm_80, and operations that fail an assertion (LLVM 22: a fence of scope "singlethread",
-a sequentially consistent load of 128 bits, an atomic load in a kernel with a `noalias` parameter).
+An error that LLVM reports is a `CompilerBug`. Some IR terminates the process, and must not be generated: operations that a target
+does not have, such as clusters on sm_80, and operations that fail an assertion (LLVM 22: a fence of scope "singlethread", a
+sequentially consistent load of 128 bits, an atomic load in a kernel with a `noalias` parameter). An intrinsic that a program
+declares is therefore compiled in another process first, which is this module as a program:
+
+    refusal("float @llvm.nvvm.saturate.f(float)", sm_90)    ""
+    refusal("i32 @llvm.nvvm.barrier0(i32)", sm_90)          "LLVM cannot compile it with these types for sm_90"
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
 
+from cuda_device.cache import disk
 from cuda_device.codegen import cpp_signatures, llvm
 from cuda_device.codegen.gpu import peephole
 from cuda_device.codegen.gpu.assemblers import Input
 from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types import architectures
 from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
 
-# Without a data layout the parser gives a load of 64 bits without `align` an alignment of 4. It is all on the first
-# line, so that the lines of LLVM's messages are those of the text that follows.
+# Without a data layout, the parser gives a load of 64 bits without `align` an alignment of 4. The header has no line break, so
+# that the line numbers in LLVM's messages are those of the text that follows.
 _HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
 
 # The machine that bitcode names. A GPU's layout is little-endian, and has pointers of 64 bits and no mangling of names.
@@ -55,12 +63,12 @@ class Ptx:
 
 
 def parse(ir: str) -> LlvmModule:
-    """The module of this IR text, verified. The triple and the data layout may be left out."""
+    """The verified module of this IR text, in which the triple and the data layout may be omitted."""
     return llvm.parse(ir, _HEADER)
 
 
 def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
-    """Adds these functions of libdevice, and what they need, to the module. None of them is visible outside of it."""
+    """Adds these functions of libdevice, and what they need, to the module as internal functions."""
     names = frozenset(functions)
     if not names:
         return
@@ -71,7 +79,7 @@ def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
         module.link(_HEADER + extract.text)
     except RuntimeError as error:
         raise CompilerBug(f"linking {', '.join(sorted(names))} of libdevice failed: {error}") from None
-    module.hide(extract.functions)  # of which the linker took only what is called
+    module.hide(extract.functions)
 
 
 def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
@@ -107,43 +115,80 @@ def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
 
 
 def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> None:
-    """Runs LLVM's optimiser at this level, 0 to 3, knowing the target."""
-    # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
+    """Runs LLVM's optimiser for the target at a level from 0 to 3."""
+    # SLP vectorisation joins pairs of 16-bit floats, nearly the only vectors that GPUs compute with.
     llvm.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
 
 
 def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True) -> Ptx:
-    """Writes the module as PTX. Generating code changes the module: print it before.
+    """Writes the module, which it changes, as PTX.
 
-    `reduce` says whether LLVM reduces the strength of loops (see `optimise/loop_addresses`).
+    `reduce` turns LLVM's loop strength reduction on (see `optimise/loop_addresses`).
     """
-    return Ptx(peephole.avoid_faults(peephole.run(_write(module, architecture, level, reduce))), architecture)
-
-
-def _write(module: LlvmModule, architecture: Architecture, level: int, reduce: bool) -> str:
-    """What LLVM makes of a module."""
     try:
         text = _machine(architecture, level).assembly(module, reduce)
     except RuntimeError as error:
         raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
     if ".extern" in text and (missing := set(_UNRESOLVED.findall(text))):
-        raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not asked of libdevice")
-    # LLVM numbers calls through the whole process, in comments: the same program has to give the same text.
-    return _CALL_NUMBER.sub("", text) if "callseq" in text else text
+        raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not linked from libdevice")
+    # LLVM numbers the calls of the whole process in comments; the text must be the same for the same program.
+    text = _CALL_NUMBER.sub("", text) if "callseq" in text else text
+    return Ptx(peephole.avoid_faults(peephole.run(text)), architecture)
 
 
 @cache
 def _machine(architecture: Architecture, level: int) -> Machine:
-    """LLVM's target machine, made once for all kernels."""
+    """LLVM's target machine, which all kernels share."""
+    api = llvm.load()
     with llvm.LOCK:
-        _initialise()
+        api.InitializeAllTargetInfos()
+        api.InitializeAllTargets()
+        api.InitializeAllTargetMCs()
+        api.InitializeAllAsmPrinters()
         return Machine(TRIPLE, architecture.name, architecture.ptx.feature, level)
 
 
-@cache
-def _initialise() -> None:
-    api = llvm.load()
-    api.InitializeAllTargetInfos()
-    api.InitializeAllTargets()
-    api.InitializeAllTargetMCs()
-    api.InitializeAllAsmPrinters()
+# Intrinsics that programs declare
+
+_UNKNOWN = 3
+"""The exit status of the other process if LLVM does not know the intrinsic."""
+_BEGUN = b"begun"
+"""The output of the other process before it calls LLVM: if it is missing, the exit status says nothing about LLVM."""
+
+
+def refusal(declared: str, architecture: Architecture) -> str:
+    """Why LLVM cannot compile a call of an intrinsic, or "" if it can. Answers are cached on disk."""
+
+    def tried() -> bytes:
+        import subprocess  # which takes a while to import
+
+        path = os.pathsep.join(filter(None, sys.path))
+        given = [sys.executable, "-m", "cuda_device.codegen.gpu.nvptx", declared, architecture.name]
+        made = subprocess.run(given, check=False, capture_output=True, env=os.environ | {"PYTHONPATH": path})
+        if made.returncode == _UNKNOWN:
+            return b"LLVM has none of this name with parameters and a result of these types"
+        died = made.returncode and made.stdout.startswith(_BEGUN)
+        return f"LLVM cannot compile it with these types for {architecture}".encode() if died else b""
+
+    if not sys.executable or getattr(sys, "frozen", False):  # Python cannot start another process
+        return ""
+    return disk.loaded(f"intrinsic {declared} {architecture}", tried, bytes.decode)
+
+
+def _try(declared: str, architecture: Architecture) -> int:
+    """The exit status of the other process."""
+    result, _, rest = declared.partition(" ")
+    name, _, types = rest.removesuffix(")").partition("(")
+    values = [f"{type} %p{i}" for i, type in enumerate(filter(None, types.split(", ")))]
+    call = f"call {result} {name}({', '.join(values)})"
+    body = f"{call}\nret void" if result == "void" else f"%r = {call}\nret {result} %r"
+    os.write(1, _BEGUN)
+    try:
+        module = parse(f"declare {declared}\ndefine {result} @f({', '.join(values)}) {{\n{body}\n}}\n")
+        return _UNKNOWN * (".extern" in emit(module, architecture).text)
+    except CompilerBug:
+        return _UNKNOWN
+
+
+if __name__ == "__main__":
+    sys.exit(_try(sys.argv[1], architectures.parse(sys.argv[2])))

@@ -1,12 +1,12 @@
 """Rewrites PTX by two tables: peephole optimisations, and workarounds for bugs of NVIDIA's assemblers.
 
-    run(ptx)                 the same program, after each row of `PEEPHOLES` whose `guard` is in the text
-    avoid_faults(ptx)        the same program, as every assembler gets it right: `WORKAROUNDS`
+    run(ptx)                 applies `PEEPHOLES`
+    avoid_faults(ptx)        applies `WORKAROUNDS`
 
-LLVM's optimiser and its NVPTX back end do nearly all of the work. The rows do what these cannot express: a property of an
-instruction that only the assembler uses, or a form that the assembler recognises. Each row names the kernels that it makes
-faster, measured on an H100 by leaving it out (`docs/optimisations.md`). A row that does not gain at least 2 % on any kernel is
-removed.
+The rows do what LLVM cannot express: a property of an instruction that only the assembler uses, or a form that the assembler
+recognises. A peephole names the kernels that it makes faster, measured on an H100 by leaving it out (`docs/optimisations.md`);
+one that does not gain at least 2 % on any kernel is removed. A workaround names the versions that have the bug; one whose
+versions `pyproject.toml` excludes is removed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _FUNCTION = re.compile(r"^(?=.*\.(?:entry|func)\b)", re.M)
 
 
 def functions(ptx: str) -> list[str]:
-    """The parts of a module: what stands before the functions, and each of these. Registers are local to a function."""
+    """Splits a module into its head and its functions, each of which has its own registers."""
     return _FUNCTION.split(ptx)
 
 
 def by_function(ptx: str, change: Callable[[str], str]) -> str:
-    """A module with each of its functions changed."""
+    """Changes each function of a module."""
     return "".join(map(change, functions(ptx)))
 
 
 @dataclass(frozen=True, slots=True)
 class Peephole:
-    """A rewriting of PTX that keeps what the program does.
+    """An optimisation of PTX. Programs without the text `guard` are not rewritten.
 
-    `guard` is a text that each program contains which `rewrite` changes. `gain` says how much longer kernels take without it.
+    `gain` is the ratio of the times of kernels without and with it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Peephole:
 
 
 def run(ptx: str) -> str:
-    """The same program, after all peephole optimisations."""
+    """Applies all peephole optimisations."""
     for row in PEEPHOLES:
         if row.guard in ptx:
             ptx = row.rewrite(ptx)
@@ -64,13 +64,13 @@ _OPPOSITES = {"eq": "ne", "lt": "ge", "le": "gt"}
 _OPPOSITES |= {b: a for a, b in _OPPOSITES.items()}
 
 _PREDICATE = re.compile(r"%p\d+")
-# Of integers alone: the opposite of a comparison of floats has another name, and no loop counts with them.
+# Only of integers: loops do not count with floats, and the inverse of a comparison of floats is an unordered one.
 _COMPARISON = re.compile(rf"\tsetp\.({'|'.join(_OPPOSITES)})\.([usb]\d+) \t(%p\d+),")
 _PAIR = re.compile(r"\t@(%p\d+) bra \t(\$\w+);\n\tbra\.uni \t(\$\w+);\n(?=\2:)")
 
 
 def invert_latches(ptx: str) -> str:
-    """The same program, where each such pair whose condition nothing else uses is one branch."""
+    """Replaces each such pair of branches by one, if nothing else uses its condition."""
     return by_function(ptx, _invert)
 
 
@@ -79,7 +79,7 @@ def _invert(body: str) -> str:
     if not pairs:
         return body
     uses = Counter(_PREDICATE.findall(body))
-    turned = {name for name in pairs if uses[name] == 2}  # where it is made, and here
+    turned = {name for name in pairs if uses[name] == 2}  # the comparison and the branch
     made = {name for _, _, name in _COMPARISON.findall(body)} & turned
 
     def turn(comparison: re.Match[str]) -> str:
@@ -98,11 +98,11 @@ def _invert(body: str) -> str:
 _LOOP = re.compile(r"^(\$\w+:\n)((?:\t.*\n)*?\t@!?%p\d+ bra \t(\$\w+);\n)", re.M)
 _ACCESSES = ("\tst.global", "\tld.shared")
 _UNROLLED = 4
-"""So many iterations LLVM makes one of."""
+"""How often LLVM unrolls a loop, at most."""
 
 
 def mark_nounroll(ptx: str) -> str:
-    """The same program, where unrolled loops that write, or read shared memory, have the pragma `nounroll`."""
+    """Adds the pragma `nounroll` to unrolled loops that write to global memory or read shared memory."""
     return _LOOP.sub(_marked, ptx) if _is_unrolled(ptx) else ptx
 
 
@@ -117,17 +117,17 @@ def _marked(loop: re.Match[str]) -> str:
     return f'{label}\t.pragma "nounroll";\n{body}'
 
 
-# Stores of what is not read
+# Stores to memory that is not read
 #
 #     st.global.b32 [%rd2], %r1;         →    st.global.L1::no_allocate.b32 [%rd2], %r1;
 
 _STORE = re.compile(r"(?<=[\t ])st\.global\.(?=[vbfsu])")
-# What may read what a kernel has written: atomics, functions, and loads, but for those of constants and of shared and own memory.
+# Instructions that may read what the kernel has written: atomics, calls, and loads from memory that is not read-only or private.
 _READS = re.compile(r"[\t ](?:atom|red|call|ld(?!\.(?:global\.nc|param|shared|local|const)\.))\b")
 
 
 def mark_no_allocate(ptx: str) -> str:
-    """The same program, where stores take no line of the L1 cache if the kernel reads nothing that it writes."""
+    """Lets stores bypass the L1 cache if the kernel reads nothing that it writes."""
     return ptx if _READS.search(ptx) else _STORE.sub("st.global.L1::no_allocate.", ptx)
 
 
@@ -136,40 +136,43 @@ PEEPHOLES = (
         "invert loop latches",
         "\tbra.uni \t",
         invert_latches,
-        "The assembler looks for loops to unroll before it inverts branches, and finds only those whose last instruction is a"
-        " conditional branch to their beginning. LLVM places the block behind a loop behind it, and leaves two branches.",
+        "The assembler looks for loops to unroll before it inverts branches, and recognises only loops that end with a"
+        " conditional branch to their head. LLVM ends a loop with two branches if the exit block follows it.",
         "convolution 1.34",
     ),
     Peephole(
         "keep unrolled loops",
         "bra \t",
         mark_nounroll,
-        "Iterations that read global memory wait for it together, the more the better. Sixteen that read and then sixteen that"
-        " write evict what other warps have in the caches. A loop through shared memory is short and entered often: each"
-        " time, code that the assembler unrolled looks for sixteen iterations, then for eight, and runs four.",
+        "The assembler unrolls a loop that LLVM has unrolled by 4 again, to 16 iterations. Sixteen loads followed by sixteen"
+        " stores evict the cache lines of other warps, and a loop over shared memory is short: on each entry, the unrolled code"
+        " tests for sixteen iterations, then for eight, and runs four. Loops that only read global memory gain from unrolling.",
         "convolution 1.34",
     ),
     Peephole(
         "store past the L1 cache",
         "ld.global.nc",
         mark_no_allocate,
-        "A store takes a line of the L1 cache, from which nobody reads if the kernel reads nothing that it writes. That shows"
-        " in the text: all its loads are then `ld.global.nc` (see `codegen/emit/llvm_writer`).",
+        "A store allocates a line of the L1 cache, which is useless if the kernel reads nothing that it writes. All loads are"
+        " then `ld.global.nc` (see `Aliasing` in `codegen/emit/llvm_writer`).",
         "softmax 1.07",
     ),
 )
 """In this order."""
 
 
-# Faults of NVIDIA's assemblers
+# Workarounds for bugs of NVIDIA's assemblers
 #
-# The texts that come out mean the same and cost an instruction more. They are written for every assembler: which one will read
-# them is not known at that point. A fault that is avoided where LLVM IR is written stands there: see `codegen/emit/llvm_writer`.
+# A workaround costs an instruction or two. It is applied for all assemblers, because which one will read the text is not known
+# yet. Bugs that are avoided in LLVM IR are described in `codegen/emit/llvm_writer`.
 
 
 @dataclass(frozen=True, slots=True)
 class Workaround:
-    """A fault of assemblers, their versions, the test that shows it, and what changes a program that has one of `guards`."""
+    """A bug of assemblers, the versions that have it, and a test that shows it.
+
+    Programs without any of the texts `guards` are not rewritten.
+    """
 
     name: str
     fault: str
@@ -183,31 +186,31 @@ _SHARED = re.compile(r"^(\s*\.shared) \.align [1248] (?=\.b8 \S+\[(?:1[6-9]|[2-9
 
 
 def align_shared(ptx: str) -> str:
-    """The same program, whose shared arrays begin where the widest loads can, if they have room for any.
+    """Aligns shared arrays of 16 bytes or more to 16 bytes, for wide loads.
 
-    So does ptxas. nvJitLink, to which a program is a part of one, leaves them where they are, and loads word for word.
+    ptxas does the same. nvJitLink keeps the alignment of linked code, and splits wide loads.
     """
     return _SHARED.sub(r"\1 .align 16 ", ptx)
 
 
 def avoid_faults(ptx: str) -> str:
-    """The same program, as every assembler gets it right."""
+    """Applies all workarounds."""
     for row in WORKAROUNDS:
         if any(guard in ptx for guard in row.guards):
             ptx = row.rewrite(ptx)
     return ptx
 
 
-# Stores of a part of a float
+# Stores of the low bits of floats
 #
 #     st.global.b32 [%rd1], %rd3;        →    cvt.u32.u64 %narrow0, %rd3;
 #                                             st.global.b32 [%rd1], %narrow0;
 
 _PART_STORE = re.compile(r"^(\s*)(st\.[\w.:]+\.b(8|16|32)\s+\[[^\]]*\], )(\{[^}]*\}|%r[sd]?\d+);$", re.M)
-# One of a wider register: most programs have none.
+# A store of a part of a register.
 _NARROW = re.compile(r"\sst\.[\w.:]+\.b(?:32\s+\[[^\]]*\], [^;]*%rd|16\s+\[[^\]]*\], [^;]*%r(?!s)|8\s)")
 _REGISTER = re.compile(r"%r[sd]?\d+")
-# An instruction whose first type is that of floats, and what it writes; and what copies registers.
+# An instruction of floats, by its first type, with its result; and a copy of registers.
 _FLOAT = re.compile(
     r"^\s*[a-z]\w*(?:\.(?!(?:[sub]\d+)\b)[\w:]+)*?\.(?:bf|f)(?:16|32|64)(?:x2)?[\w.]*\s+(%r[sd]?\d+)\b", re.M
 )
@@ -216,7 +219,7 @@ _BITS = {"%r": 32, "%rs": 16, "%rd": 64}
 
 
 def store_integers(ptx: str) -> str:
-    """The same program, where a stored part of a float passes an instruction of integers first."""
+    """Extracts the stored bits of floats by an integer instruction first."""
     return by_function(ptx, _in_function) if _NARROW.search(ptx) else ptx
 
 
@@ -249,7 +252,7 @@ def _in_function(body: str) -> str:
 
 
 def _floats(body: str) -> set[str]:
-    """The registers that hold what instructions of floats wrote."""
+    """The registers that hold results of instructions of floats."""
     floats = set(_FLOAT.findall(body))
     copies = _COPY.findall(body)
     while True:
@@ -261,14 +264,25 @@ def _floats(body: str) -> set[str]:
 
 # Negations, bytes and recursion
 
-_SHORT = re.compile(r"\t(neg|abs)\.s16 \t(%\w+), (%\w+);\n")
+_SHORT_NEGATION = re.compile(r"\tneg\.s16 \t(%\w+), (%\w+);\n")
+_SHORT_SIZE = re.compile(r"\tabs\.s16 \t(%\w+), (%\w+);\n")
 _BYTE = re.compile(r"\tld\.param\.s8 \t(%rs\d+), (.*);\n")
 _NEGATION = re.compile(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
 _LEAST = re.compile(r"\t(?:min|max)\.s32 ")
 _NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 _CALLED = re.compile(r"\tcall(?:\.uni)?\s+(?:\([\w, ]*\),\s+)?([\w$]+)")
-# What threads of a warp or a block do together.
+# Instructions at which the threads of a warp or a block synchronise.
 _MEETING = re.compile(r"\t(?:shfl|vote|match|redux|bar|barrier)\.[^;]*;\n")
+_COMPLEMENT = r"""\tnot.b{0} \t\1, \2;
+\tadd.s{0} \t\1, \1, 1;
+"""
+_SIZE = r"""\t{
+\t.reg .b16 %sign;
+\tshr.s16 \t%sign, \2, 15;
+\txor.b16 \t\1, \2, %sign;
+\tsub.s16 \t\1, \1, %sign;
+\t}
+"""
 _MAY_PART = """\
 	{{
 	.reg .pred %apart;
@@ -282,44 +296,29 @@ _MAY_PART = """\
 
 
 def complement_operands(ptx: str) -> str:
-    """The same program, where functions with several signed minima or maxima negate by `~x + 1`."""
-    return by_function(ptx, _complement_operands)
+    """Negates by `~x + 1` in functions with several signed minima or maxima."""
 
+    def change(body: str) -> str:
+        return _NEGATION.sub(_COMPLEMENT.format(32), body) if len(_LEAST.findall(body)) > 1 else body
 
-def _complement_operands(body: str) -> str:
-    if len(_LEAST.findall(body)) < 2:
-        return body
-    return _NEGATION.sub(lambda match: _complement(32, *match.groups()), body)
+    return by_function(ptx, change)
 
 
 def spell_short(ptx: str) -> str:
-    """The same program, where negations and absolute values of 16 bits are sums."""
-    return _SHORT.sub(lambda match: _short(*match.groups()), ptx)
+    """Computes negations and absolute values of 16 bits by additions."""
+    return _SHORT_SIZE.sub(_SIZE, _SHORT_NEGATION.sub(_COMPLEMENT.format(16), ptx))
 
 
 def load_bytes(ptx: str) -> str:
-    """The same program, where signed bytes of parameters are loaded without a sign, which is copied then."""
+    """Loads signed bytes of parameters without their sign, and then extends them."""
     return _BYTE.sub(r"\tld.param.b8 \t\1, \2;\n\tcvt.s16.s8 \t\1, \1;\n", ptx)
 
 
-def _short(name: str, result: str, operand: str) -> str:
-    if name == "neg":
-        return _complement(16, result, operand)
-    return (
-        f"\t{{\n\t.reg .b16 %sign;\n\tshr.s16 \t%sign, {operand}, 15;\n\txor.b16 \t{result}, {operand}, %sign;\n"
-        f"\tsub.s16 \t{result}, {result}, %sign;\n\t}}\n"
-    )
-
-
-def _complement(bits: int, result: str, operand: str) -> str:
-    return f"\tnot.b{bits} \t{result}, {operand};\n\tadd.s{bits} \t{result}, {result}, 1;\n"
-
-
 def part_in_recursion(ptx: str) -> str:
-    """A module in whose recursive functions threads may part, and in which they meet wherever they have to.
+    """Puts a branch around each synchronising instruction of a module with recursion.
 
-    That a thread has a lane is always so, but the assembler cannot know. (What it can take for the same in all threads, such as
-    the mask of those that are here, does not do: threads that are apart share it.)
+    The branch is never taken, because each thread has a lane, but the assembler does not know that. A condition that it takes for
+    the same in all threads, such as a test of `activemask`, does not work.
     """
     calls = {name[1]: set(_CALLED.findall(body)) for body in functions(ptx) if (name := _NAME.search(body))}
     if not recursive(calls):
@@ -330,8 +329,8 @@ def part_in_recursion(ptx: str) -> str:
 WORKAROUNDS = (
     Workaround(
         "parts of floats",
-        "A store of the low bits of a register that an instruction of floats wrote converts the number to an integer: of 3.0 it"
-        " stores 3. LLVM writes such a store where memory is less aligned than a float, or where bits are looked at.",
+        "A store of the low bits of the result of a float instruction converts the number to an integer: for 3.0 it stores 3."
+        " LLVM writes such stores for unaligned memory and for reinterpreted bits.",
         "the driver's assembler, 580",
         "tests/test_alignment.py",
         ("st.",),
@@ -339,7 +338,7 @@ WORKAROUNDS = (
     ),
     Workaround(
         "negated operands of minima",
-        "The least of three numbers (`VIMNMX3`) of which one is `-x` takes `x` for it.",
+        "The minimum or maximum of three numbers (`VIMNMX3`) uses `x` for an operand `-x`.",
         "12.9 to 13.3",
         "tests/test_workarounds.py::test_three_numbers_and_one_of_them_negated",
         ("neg.s32",),
@@ -347,7 +346,7 @@ WORKAROUNDS = (
     ),
     Workaround(
         "short negations",
-        "`-x` and `abs(x)` of 16 bits, read as a wider number, are 32768 for the least `x`.",
+        "`-x` and `abs(x)` of 16 bits, extended to more bits, are 32768 for -32768.",
         "12.9 to 13.2",
         "tests/test_workarounds.py::test_every_short_number_negated_and_its_size",
         ("neg.s16", "abs.s16"),
@@ -355,8 +354,7 @@ WORKAROUNDS = (
     ),
     Workaround(
         "signed bytes of functions",
-        "A signed byte that a function gets or returns in a register of 16 bits is not equal to its number if that is below"
-        " zero, and larger than any as an unsigned one.",
+        "A negative signed byte that a function takes or returns in a register of 16 bits compares wrongly.",
         "12.9 to 13.4",
         "tests/test_workarounds.py::test_signed_bytes_of_functions",
         ("ld.param.s8",),
@@ -364,11 +362,10 @@ WORKAROUNDS = (
     ),
     Workaround(
         "barriers in recursion",
-        "A function that calls itself keeps its caller's barrier registers in its frame, and clears them: threads that wait at"
-        " one go on without the others. The assembler takes them to be together behind it, and shuffles, votes and barriers do"
-        " not wait either. A branch around each of those, at which threads might part for all that the assembler knows, makes"
-        " it look at run time who is there, and wait for the rest.",
-        "12.9 to 13.5, the newest, where it has the whole program",
+        "A recursive function saves its caller's barrier registers in its frame and clears them, so threads that wait at such a"
+        " barrier continue without the others. The assembler assumes that the warp has converged there, and shuffles, votes and"
+        " barriers do not wait. With a branch around each of them that may diverge, it waits for the other threads at run time.",
+        "12.9 to 13.5, the newest, if it has the whole program",
         "tests/test_workarounds.py::test_threads_are_together_after_recursion",
         ("call",),
         part_in_recursion,
