@@ -106,9 +106,9 @@ def _llvm_gpu(work: Work) -> to_llvm.Llvm:
 
 
 def _most_shared(work: Work) -> int:
-    """The bytes that shared arrays can take: of a kernel that only our launches start, and that calls no C++, what a block has.
+    """The bytes that shared arrays can take: all of a block's if only our launches start the kernel and it calls no C++.
 
-    C++ may have dynamic shared memory of its own, and does not know that arrays of ours are there.
+    C++ may have dynamic shared memory of its own, which must not overlap our arrays.
     """
     from cuda_device.ir import ops
     from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
@@ -153,11 +153,11 @@ def _ptx(work: Work) -> nvptx.Ptx:
 
 
 def _check_declared(work: Work) -> None:
-    """Raises `CompileError` if the program has declared what LLVM cannot compile, or what libdevice has not."""
+    """Raises `CompileError` for intrinsics that LLVM cannot compile, and for functions that libdevice does not have."""
     from cuda_device.device.machine_functions import INTRINSICS
     from cuda_device.ir import ops
 
-    for op in (op for function in work["device"].functions for op in function.ops()):
+    for op in work["device"].ops():
         name = str(op.attributes.get("instruction", op.attributes.get("symbol", "")))
         if not name.startswith(("llvm.", "__nv_")) or name in INTRINSICS:
             continue
@@ -230,7 +230,7 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
     """Where the program's own PTX is that an assembler refuses, or the call of C++ that a linker or NVRTC does."""
     from cuda_device.ir import ops
 
-    found = [op for function in module.functions for op in function.ops()]
+    found = module.ops()
     for op in found:
         if op.code in (ops.PTX, ops.MACHINE):
             words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", str(op.attributes["instruction"]))

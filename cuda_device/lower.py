@@ -63,10 +63,9 @@ def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
     taken = {function.name for function in module.functions}
     name = inner.name
     inner.name = next(n for n in (f"{name}_{i}" for i in itertools.count(2)) if n not in taken)
-    for function in module.functions:
-        for op in function.ops():
-            if op.code is ops.CALL and op.attributes["callee"] == name:
-                op.attributes["callee"] = inner.name
+    for op in module.ops():
+        if op.code is ops.CALL and op.attributes["callee"] == name:
+            op.attributes["callee"] = inner.name
     build = Lowering(Block())
     build.location = inner.location
     result, kernel = exchanged(prototype.result), inner.kernel
@@ -378,13 +377,8 @@ def export(module: Module, prototype: Prototype, by_address: bool) -> None:
 
 def number_places(module: Module) -> None:
     """Numbers what copies of a function's body must share: places where threads wait, and shared arrays."""
-    waiting = (
-        op
-        for function in module.functions
-        for op in function.ops()
-        if Effect.SUSPENDS in op.code.effects or op.code in (ops.REPORT, ops.PRINT)
-    )
-    for number, op in enumerate(waiting, 1):
+    placed = [op for op in module.ops() if Effect.SUSPENDS in op.code.effects or op.code in (ops.REPORT, ops.PRINT)]
+    for number, op in enumerate(placed, 1):
         op.attributes["place"] = number
     numbers: dict[tuple[object, ...], int] = {}
     for function in module.functions:

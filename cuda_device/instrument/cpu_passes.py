@@ -64,7 +64,7 @@ def _spins(op: Op, spinning: set[str]) -> bool:
 
 def guard_stack(module: Module) -> Module:
     """Changes the functions of a device-level module that may call themselves, and returns it."""
-    places = [int(str(op.attributes["place"])) for f in module.functions for op in f.ops() if "place" in op.attributes]
+    places = [int(str(op.attributes["place"])) for op in module.ops() if "place" in op.attributes]
     for place, name in enumerate(sorted(dominance.in_recursion(module)), max(places, default=0) + 1):
         _guard(module[name], place)
     dominance.propagate(module, Effect.EXITS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Status(IntEnum):
-    """What a thread's report says, on a GPU and on the CPU. The first of a launch wins, `CLAIMED` while it is written."""
+    """The status of a launch. The first report of a thread wins; the status is `CLAIMED` while that thread writes the report."""
 
     NONE = 0
     CLAIMED = 1
@@ -35,9 +35,9 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReportPlace:
-    """A place in a kernel that may report.
+    """A place in a kernel that may report an error.
 
-    Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two numbers: integers, if nothing else is said (see
+    If `has_values`, `{0}` and `{1}` in `message` stand for the two numbers of a report, which are integers by default (see
     `runtime.gpu.report_message.ReportedNumber`).
     """
 
@@ -49,9 +49,9 @@ class ReportPlace:
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """A `print`: its format, and for each value of 64 bits a letter of `struct`, or the texts that it chooses from.
+    """A `print`: its format and, for each 64-bit value, its format character in `struct`, or the texts that it selects from.
 
-    Of two, a bool chooses the first if it is true; of more, an integer is the number of one.
+    A bool selects the first of two texts if it is true; an integer is the index of one of several.
     """
 
     format: str
@@ -60,12 +60,12 @@ class Print:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is known of a kernel: its symbol, and by their numbers in the machine code what it does at certain places.
+    """The symbol of a kernel, its properties, and its places that wait, report or print, by their numbers in the machine code.
 
-    `written` are the numbers of the arrays that it may write, `aligned` of those whose memory begins at a multiple of 16 bytes;
-    `may_run_long` is false if there are no loops, and no recursion. Threads may wait for each other at `waits`. Where
-    `positions`, the kernel computes the place of a thread along x, or the number of threads there, as an int32 (`tid`,
-    `grid_size`). All blocks of a `cooperative` one have to run at once (`grid_sync`).
+    `written` lists the arrays that the kernel may write, `aligned` those whose memory must begin at a multiple of 16 bytes.
+    `may_run_long` is false if there are no loops and no recursion. If `positions`, the kernel computes the position of a thread
+    along x, or the number of threads, as an int32 (`tid`, `grid_size`). All blocks of a `cooperative` kernel must run at the
+    same time (`grid_sync`).
     """
 
     symbol: str
@@ -83,24 +83,21 @@ class Outline:
     def of(module: Module, counts_on_alignment: bool = False) -> Outline:
         """The outline of a module of the device level."""
         from cuda_device.ir import dominance, ops
-        from cuda_device.ir.dominance import back_edges
         from cuda_device.ir.ops import Effect
         from cuda_device.optimise import points_to
 
-        found = [op for function in module.functions for op in function.ops()]
+        found = module.ops()
+        registers = {op.attributes["name"] for op in found if op.code is ops.REGISTER and op.result.type == INT32}
         placed = [(int(str(op.attributes["place"])), op) for op in found if "place" in op.attributes]
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
             aligned=points_to.numbers(module) if counts_on_alignment else frozenset(),
-            may_run_long=any(back_edges(function.blocks) for function in module.functions)
-            or any(op.code is ops.CALL for function in module.functions[1:] for op in function.ops()),
+            may_run_long=any(dominance.back_edges(function.blocks) for function in module.functions)
+            or any(map(dominance.callees, module.functions[1:])),
             recursive=bool(dominance.in_recursion(module)),
-            positions=any(
-                op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x" and op.result.type == INT32
-                for op in found
-            ),
-            cooperative=any(op.code is ops.GRID_WORD and not op.attributes.get("cluster") for op in found),
+            positions="block_dim.x" in registers,
+            cooperative=bool([op for op in found if op.code is ops.GRID_WORD and not op.attributes.get("cluster")]),
             waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},
             reports={place: _place(op) for place, op in placed if op.code is ops.REPORT},
             prints={place: _print(op) for place, op in placed if op.code is ops.PRINT},

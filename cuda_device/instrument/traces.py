@@ -28,7 +28,7 @@ from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
 
 class Event(StrEnum):
-    """What a thread does. A compare-and-swap that finds another number is told apart by its event's `done`."""
+    """What a thread does. The event of a compare-and-swap has an operand that says whether it wrote."""
 
     LOAD = "load"
     STORE = "store"
@@ -44,7 +44,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TracePoint:
-    """A place in the program where threads tell what they do: how many bytes they access, and in which memory."""
+    """A place in the program that has an event: how many bytes the threads access, and in which memory."""
 
     event: Event
     location: Location
@@ -55,7 +55,7 @@ class TracePoint:
     may_fail: bool = False
     """Whether it is a compare-and-swap, which does not always write."""
     generic: bool = False
-    """Whether nobody knows in which memory."""
+    """Whether the memory is not known."""
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}
@@ -84,9 +84,8 @@ def run(module: Module, launch_facts: bool) -> Module:
 
 
 def points(module: Module) -> dict[int, TracePoint]:
-    """The places of a module that `run` has seen, by their numbers."""
-    found = (op for function in module.functions for op in function.ops() if op.code is ops.TRACE)
-    return {int(str(op.attributes["place"])): _point(op) for op in found}
+    """The events that `run` added, by their numbers."""
+    return {int(str(op.attributes["place"])): _point(op) for op in module.ops() if op.code is ops.TRACE}
 
 
 def _point(op: Op) -> TracePoint:
@@ -101,7 +100,7 @@ def _point(op: Op) -> TracePoint:
 
 
 def _traced(op: Op, places: Iterator[int]) -> list[Op]:
-    """The operation, with what tells of it before and after."""
+    """The operation with its events."""
 
     def tell(event: Event, *operands: Value, **attributes: object) -> Op:
         attributes |= {"event": str(event), "place": next(places)}
@@ -136,7 +135,7 @@ def _is_shared(reference: Value) -> bool:
 
 
 def _same_bits(op: Op) -> tuple[list[Op], Value]:
-    """Operations that find out whether a compare-and-swap wrote, and what they find."""
+    """Operations that compute whether a compare-and-swap wrote, and their result."""
     made: list[Op] = []
     sides = [op.result, op.operands[1]]
     number = sides[0].type

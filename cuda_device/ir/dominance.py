@@ -9,7 +9,7 @@ None of these contains unreachable blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def reverse_postorder(entry: Block) -> list[Block]:
-    """The blocks that can be reached: each, but for loops, after those that lead to it, so after what dominates it."""
+    """The reachable blocks in reverse postorder: each block comes after the blocks that dominate it."""
     return topological(entry, lambda block: [edge.block for edge in block.successors])
 
 
@@ -45,7 +45,7 @@ def topological(entry: T, following: Callable[[T], Iterable[T]]) -> list[T]:
 
 
 def dominators(entry: Block) -> dict[Block, Block]:
-    """For each block that can be reached, but for the first, the last block before it through which all ways to it lead."""
+    """The immediate dominator of each reachable block except the entry."""
     order = reverse_postorder(entry)
     places = {block: number for number, block in enumerate(order)}
     before: dict[Block, list[Block]] = {block: [] for block in order}
@@ -77,7 +77,7 @@ def _common(a: Block, b: Block, found: dict[Block, Block], places: dict[Block, i
 
 
 def dominates(above: Block, block: Block, dominators: Mapping[Block, Block]) -> bool:
-    """Whether all ways to a block that can be reached lead through another one, or it is that one."""
+    """Whether `above` dominates a reachable block, or is that block."""
     each: Block | None = block
     while each is not None and each is not above:
         each = dominators.get(each)
@@ -116,9 +116,8 @@ class Loop:
         return block is self.header or not any(latch in seen for latch in self.latches if latch is not block)
 
 
-def predecessors(blocks: Iterable[Block]) -> Predecessors:
+def predecessors(blocks: Sequence[Block]) -> Predecessors:
     """The edges into each block, with the blocks that they leave."""
-    blocks = list(blocks)
     found: Predecessors = {block: [] for block in blocks}
     for block in blocks:
         for edge in block.successors:
@@ -167,25 +166,20 @@ def innermost(loops: Iterable[Loop]) -> dict[Block, Loop]:
     return found
 
 
-# Who calls whom: `recursive({"even": {"odd"}, "odd": {"even"}, "k": {"odd"}})  ->  {"even", "odd"}`.
+# The call graph: `recursive({"even": {"odd"}, "odd": {"even"}, "k": {"odd"}})` is `{"even", "odd"}`.
 
 
 Calls = Mapping[str, Collection[str]]
-"""What each function calls; what is not among them calls nothing."""
-
-
-def reached(calls: Calls) -> dict[str, set[str]]:
-    """The functions that each one calls, directly or not."""
-    return {name: reached_from(calls, name) for name in calls}
+"""The direct callees of each function; a function that is missing calls nothing."""
 
 
 def recursive(calls: Calls) -> set[str]:
-    """The functions that come to call themselves."""
-    return {name for name, found in reached(calls).items() if name in found}
+    """The functions that call themselves, directly or not."""
+    return {name for name in calls if name in reached_from(calls, name)}
 
 
 def reached_from(calls: Calls, name: str) -> set[str]:
-    """The functions that one calls, directly or not."""
+    """The functions that a function calls, directly or not."""
     found: set[str] = set()
     todo = [name]
     while todo:
@@ -196,24 +190,28 @@ def reached_from(calls: Calls, name: str) -> set[str]:
 
 
 def callees(function: Function) -> set[str]:
-    """The functions that a function calls itself."""
+    """The direct callees of a function."""
     return {str(op.attributes["callee"]) for op in function.ops() if op.code is ops.CALL}
 
 
+def _all_callees(module: Module) -> dict[str, set[str]]:
+    calls = {function.name: callees(function) for function in module.functions}
+    return {name: reached_from(calls, name) for name in calls}
+
+
 def in_recursion(module: Module) -> set[str]:
-    """The functions that come to call themselves, and all that those call."""
-    found = reached({function.name: callees(function) for function in module.functions})
-    loops = {name for name, called in found.items() if name in called}
-    return loops.union(*(found[name] for name in loops))
+    """The functions that call themselves, directly or not, and all their callees."""
+    found = _all_callees(module)
+    return set().union(*(called for name, called in found.items() if name in called))
 
 
 def propagate(module: Module, effects: Effect = Effect.PURE) -> None:
-    """What a function does is what its callees do, too; and of `effects` what its operations do."""
+    """Adds to the effects of each function those of its callees and, of `effects`, those of its operations."""
     does = {function.name: function.effects for function in module.functions}
     for function in module.functions if effects else ():
         for op in function.ops():
             does[function.name] |= op.code.effects & effects
-    found = reached({function.name: callees(function) for function in module.functions})
+    found = _all_callees(module)
     for function in module.functions:
         for name in (function.name, *(found[function.name] & does.keys())):
             function.effects |= does[name]
@@ -229,7 +227,7 @@ _MOST_TERMS = 16
 
 
 class Definitions:
-    """What makes the values of a function: `makers` are the operations; parameters of blocks have none."""
+    """The operations that define the values of a function (`makers`); parameters of blocks have none."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -237,7 +235,7 @@ class Definitions:
 
     @cached_property
     def homes(self) -> dict[Value, Block]:
-        """The block of each value."""
+        """The block that defines each value."""
         found: dict[Value, Block] = {}
         for block in self.function.blocks:
             found.update(dict.fromkeys(block.params, block))
@@ -246,11 +244,13 @@ class Definitions:
         return found
 
     def constant(self, value: Value) -> int | None:
-        """The integer that a value always is; None if it is not known."""
-        return integer_of(self.makers, value)
+        """The value of an integer constant; None for any other value."""
+        maker = self.makers.get(value)
+        found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
+        return found if isinstance(found, int) else None
 
     def terms(self, value: Value) -> list[Term]:
-        """What a number is the exact sum of: `[(%n, 1), (%one, -1)]` for %n - 1. Of a long sum some parts are sums."""
+        """The terms whose exact sum a number is: `[(%n, 1), (%one, -1)]` for %n - 1. Long sums are not divided completely."""
         found, todo = list[Term](), [(value, 1)]
         while todo:
             value, sign = todo.pop()
@@ -270,13 +270,6 @@ class Definitions:
         return found
 
 
-def integer_of(makers: Mapping[Value, Op], value: Value) -> int | None:
-    """The integer that a value always is; None if it is not known."""
-    maker = makers.get(value)
-    found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
-    return found if isinstance(found, int) else None
-
-
 def keeps(conversion: Op) -> bool:
     """Whether the result of a conversion of integers is always equal to its operand."""
     ((operand,), result) = conversion.operands, conversion.result
@@ -289,7 +282,7 @@ def keeps(conversion: Op) -> bool:
 
 
 def used(function: Function) -> set[Value]:
-    """The values that operations or edges of a function read."""
+    """The values that are operands of operations or arguments of edges."""
     found: set[Value] = set()
     for op in function.ops():
         found.update(op.operands)
@@ -299,15 +292,16 @@ def used(function: Function) -> set[Value]:
 
 
 def substitute(function: Function, values: Mapping[Value, Value]) -> None:
-    """Puts other values in the places of some, wherever these are read."""
+    """Replaces operands and arguments of edges."""
     for op in function.ops():
-        op.operands = [values.get(value, value) for value in op.operands]
+        if not values.keys().isdisjoint(op.operands):
+            op.operands = [values.get(value, value) for value in op.operands]
         for edge in op.successors:
             edge.arguments = [values.get(value, value) for value in edge.arguments]
 
 
 def drop_unused(function: Function, values: set[Value]) -> None:
-    """Drops the operations that make these values, where nothing uses them."""
+    """Drops the operations that define these values, unless something uses the values."""
     values = values - used(function) if values else values
     if values:
         for block in function.blocks:

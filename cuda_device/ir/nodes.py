@@ -24,9 +24,9 @@ from cuda_device.types.model import NONE, Number, Type
 
 
 class Value:
-    """What an operation results in, or a block takes. `type` is None at the python level.
+    """A result of an operation or a parameter of a block. `type` is None at the python level.
 
-    `nonneg` is a fact: the number is never below zero. `hint` is the variable's name, for people.
+    `nonneg` states that the number is never negative. `hint` is the name of the variable, for printing.
     """
 
     __slots__ = ("hint", "nonneg", "type")
@@ -38,9 +38,9 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """A way from a block's end to `block`, with an argument for each of its parameters."""
+    """An edge from the end of a block to `block`, with an argument for each parameter of `block`."""
 
-    block: Block = field(repr=False)  # debuggers and pytest print what they find: not every path of the program
+    block: Block = field(repr=False)  # the repr of a block would contain all blocks that it leads to
     arguments: list[Value]
 
 
@@ -64,7 +64,7 @@ class Op:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Straight-line operations; the last one, and no other, is a terminator."""
+    """Operations without branches between them; only the last one is a terminator."""
 
     params: list[Value] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
@@ -88,16 +88,16 @@ class Prototype:
     result: Type
 
 
-_OPS, _CODE = attrgetter("ops"), attrgetter("code")
+_OPS = attrgetter("ops")
 
 
 @dataclass(slots=True, eq=False)
 class Function:
     """A function at one level: `blocks[0]` is the entry and its parameters are the function's.
 
-    `signature` holds the types of the source function's parameters, `shown` is the name that users know. `interop`: CUDA C++
-    calls it by its name (see `lower`); the typed function for which there will be such a one has the `prototype`.
-    Specialisations that differ in constants alone are of one `family`: they share their shared arrays.
+    `signature` holds the types of the source function's parameters, `shown` its name in messages. If `interop`, CUDA C++ calls
+    the function by its name; `prototype` is how C++ will see the typed function. Specialisations that differ only in constants
+    are of one `family` and share their shared arrays.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Function:
     prototype: Prototype | None = None
     family: str = ""
     falling: set[Value] = field(default_factory=set)
-    """Counters that go down: that they are `nonneg` holds in the bodies of their loops alone."""
+    """Counters that go down. They are `nonneg` only in the bodies of their loops."""
 
     @property
     def params(self) -> list[Value]:
@@ -121,19 +121,15 @@ class Function:
         return self.blocks[0].params
 
     def ops(self) -> list[Op]:
-        """Every operation, block by block: those that there are now."""
+        """A new list of all operations, block by block."""
         return list(chain.from_iterable(map(_OPS, self.blocks)))
-
-
-def _codes(function: Function) -> set[OpDef]:
-    return set(map(_CODE, function.ops()))
 
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A kernel or function, first, and the functions that it calls. `links` are what programs say that defines others.
+    """A kernel or function, which comes first, and the functions that it calls.
 
-    `losses` are what a typed module loses by the rules of promotion.
+    `links` are the inputs that define external functions; `losses` lists where promotion loses digits in a typed module.
     """
 
     functions: list[Function]
@@ -142,22 +138,23 @@ class Module:
 
     @property
     def main(self) -> Function:
-        """The function that was asked for."""
+        """The kernel or function that is compiled."""
         return self.functions[0]
 
+    def ops(self) -> list[Op]:
+        """A new list of the operations of all functions."""
+        return [op for function in self.functions for block in function.blocks for op in block.ops]
+
     def has(self, *codes: OpDef) -> bool:
-        """Whether there is such an operation in it."""
-        return any(not _codes(function).isdisjoint(codes) for function in self.functions)
+        """Whether any operation has one of the codes."""
+        return not {op.code for op in self.ops()}.isdisjoint(codes)
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)
 
 
-# Appends operations to a block: what passes use to write IR.
-
-
 class Builder:
-    """Writes at the end of `block`; every operation gets the builder's current `location`."""
+    """Appends operations to `block`; each gets the builder's current `location`."""
 
     __slots__ = ("block", "location")
 

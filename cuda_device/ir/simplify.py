@@ -9,15 +9,14 @@ gets the same value on every edge is replaced by that value:
       branch … ^1(%m, %j) ^2(%m)             branch … ^1(%j) ^2()
     ^2(%k): return %k                      ^2(): return %n
 
-A typed parameter stays if more is known about it than about its value, for example because a comparison has shown that it is not
-negative.
+A typed parameter stays if it is known not to be negative, for example because of a comparison, and its value is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cuda_device.ir.dominance import back_edges, reverse_postorder
+from cuda_device.ir.dominance import back_edges, reverse_postorder, substitute
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Value
 from cuda_device.ir.ops import Level
 
@@ -31,14 +30,13 @@ def simplify(function: Function) -> None:
     same = _drop_parameters(function, entries)
     _merge_blocks(function, entries, same)
     function.blocks = reverse_postorder(function.blocks[0])
-    for op in function.ops():
-        op.operands = [_final(value, same) if value in same else value for value in op.operands]
-        for edge in op.successors:
-            edge.arguments = [_final(value, same) if value in same else value for value in edge.arguments]
+    for value in same:
+        same[value] = _final(value, same)
+    substitute(function, same)
 
 
 def _final(value: Value, same: dict[Value, Value]) -> Value:
-    """What a value has become; shortens the path for the next look."""
+    """The value that replaces `value`; compresses the path to it."""
     path = []
     while value in same:
         path.append(value)
@@ -49,7 +47,7 @@ def _final(value: Value, same: dict[Value, Value]) -> Value:
 
 
 def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> dict[Value, Value]:
-    """Drops each parameter that has one value on all ways; returns what it is now."""
+    """Drops each parameter that has the same value on every edge; returns the replacements."""
     same: dict[Value, Value] = {}
     users: dict[Value, list[Value]] = {}
     given: dict[Value, tuple[Value, ...]] = {}
@@ -80,7 +78,7 @@ def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> di
 
 
 def _only_value(param: Value, arguments: Iterable[Value], same: dict[Value, Value]) -> Value | None:
-    """The one value that all ways give a parameter, beside itself; None if there are two."""
+    """The only value besides itself that a parameter gets on its edges; None if there are two."""
     only: Value | None = None
     for argument in arguments:
         value = _final(argument, same) if argument in same else argument
@@ -93,7 +91,7 @@ def _only_value(param: Value, arguments: Iterable[Value], same: dict[Value, Valu
 
 
 def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: dict[Value, Value]) -> None:
-    """Appends each block that has one way in, from a block with one way out, to that block."""
+    """Appends each block with a single predecessor to that block, if it is its only successor."""
     gone: set[Block] = set()
     for block in function.blocks:
         if block in gone:
@@ -110,9 +108,9 @@ def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: di
 
 
 def join_back_edges(function: Function) -> None:
-    """Gives each loop one back edge, where `continue` has made several. The blocks are in reverse postorder.
+    """Gives each loop a single back edge, where `continue` created several. The blocks are in reverse postorder.
 
-    LLVM makes nested loops of several back edges, and threads that take one of them overtake those that take another.
+    LLVM turns several back edges into nested loops, in which threads that take one edge overtake those that take another.
     """
     backs: dict[Block, list[Edge]] = {}
     lasts: dict[Block, Block] = {}
@@ -121,7 +119,7 @@ def join_back_edges(function: Function) -> None:
         lasts[edge.block] = block
     for head, edges in backs.items():
         if len(edges) > 1:
-            joint, arguments = Block(), list(edges[0].arguments)  # those that all ways bring need no parameter
+            joint, arguments = Block(), list(edges[0].arguments)  # arguments that all edges pass need no parameter
             varied = [i for i, value in enumerate(arguments) if any(edge.arguments[i] is not value for edge in edges)]
             for i in varied:
                 param = head.params[i]

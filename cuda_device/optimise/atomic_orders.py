@@ -36,10 +36,9 @@ def run(module: Module) -> None:
     """Narrows scopes, and drops orders that nobody can see."""
     if not module.has(*_ATOMICS) or module.has(ops.IN_CLUSTER):
         return
-    for function in module.functions:
-        for op in function.ops():
-            if op.code in _ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
-                op.attributes["scope"] = str(Scope.BLOCK)
+    for op in module.ops():
+        if op.code in _ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
+            op.attributes["scope"] = str(Scope.BLOCK)
     if module.main.kernel and not module.has(ops.EXTERN, ops.PTX):
         silent = [(function, *found) for function in module.functions for found in _silent(function)]
         if silent and not _is_observed(module, silent):

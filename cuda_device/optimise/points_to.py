@@ -2,7 +2,7 @@
 
     %4: ref<global, float32> = element %x.0 %3         roots[%4] == {0}: somewhere in what %x.0 points to
 
-Launches check that an array that a kernel writes does not overlap another array. Accesses with different roots are therefore to
+Launches check that an array that a kernel writes does not overlap another array. Accesses with different roots therefore access
 different memory, and an array that is never written does not change.
 """
 
@@ -22,33 +22,37 @@ _NONE: Roots = frozenset()
 
 
 def written(module: Module) -> Roots:
-    """The numbers of the main function's references through which the kernel may write, counted among its references."""
-    roots = of_launch(module)
-    found = [op for f in module.functions for op in f.ops() if op.code is not ops.CALL]
-    changing = [op for op in found if Effect.WRITES in op.code.effects]
-    writes = _NONE.union(*(roots.get(operand, _NONE) for op in changing for operand in op.operands))
+    """The numbers of the kernel's references through which it may write, counted among its references."""
+    writes = _written(module, of_launch(module))
     references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
     return frozenset(number for number, i in enumerate(references) if i in writes)
 
 
+def _written(module: Module, roots: dict[Value, Roots]) -> Roots:
+    """The parameters of the main function through which the kernel may write."""
+    found = [
+        roots.get(operand, _NONE) for op in module.ops() if Effect.WRITES in op.code.effects for operand in op.operands
+    ]
+    return _NONE.union(*found)
+
+
 def only_read(module: Module) -> set[Value]:
-    """The addresses in arrays that no thread of the kernel writes: none where it writes who knows where."""
-    found = [op for f in module.functions for op in f.ops() if Effect.WRITES in op.code.effects]
-    if any(op.code in (ops.EXTERN, ops.PTX) or writes_anywhere(op) for op in found):
+    """The addresses in arrays that the kernel never writes; empty if it may write to unknown memory."""
+    if any(op.code in (ops.EXTERN, ops.PTX) or writes_anywhere(op) for op in module.ops()):
         return set()
-    references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
-    changed = {references[number] for number in written(module)}
-    return {value for value, roots in of_launch(module).items() if roots and not roots & changed}
+    roots = of_launch(module)
+    writes = _written(module, roots)
+    return {value for value, found in roots.items() if found and not found & writes}
 
 
 def writes_anywhere(op: Op) -> bool:
-    """Whether an operation writes through a pointer, perhaps to an array of which nobody knows that."""
+    """Whether an operation writes through a generic pointer, which may point into any array."""
     references = (operand.type for operand in op.operands if isinstance(operand.type, Ref))
     return Effect.WRITES in op.code.effects and any(type.space is Space.GENERIC for type in references)
 
 
 def of(function: Function) -> dict[Value, Roots]:
-    """For each value that holds an address: the numbers of the parameters that it may come from (none: memory of its own)."""
+    """For each value that holds an address, the parameters that it may come from; none for memory of the function's own."""
     roots: dict[Value, Roots] = {
         param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
     }
@@ -69,7 +73,7 @@ def of(function: Function) -> dict[Value, Roots]:
 
 
 def of_launch(module: Module) -> dict[Value, Roots]:
-    """The same for all functions of a module, but counted among the parameters of the main function."""
+    """As `of`, for all functions of a module, in terms of the parameters of the main function."""
     own = {function.name: of(function) for function in module.functions}
     given = {function.name: [_NONE] * len(function.params) for function in module.functions}
     given[module.main.name] = [frozenset((i,)) for i in range(len(module.main.params))]
@@ -90,7 +94,7 @@ def of_launch(module: Module) -> dict[Value, Roots]:
 
 
 def _through(given: list[Roots], roots: Roots) -> Roots:
-    return _NONE.union(*(given[i] for i in roots))
+    return _NONE.union(*map(given.__getitem__, roots))
 
 
 def _holds_address(value: Value) -> bool:
@@ -100,23 +104,23 @@ def _holds_address(value: Value) -> bool:
     return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type))
 
 
-# Which arrays a kernel can read and write in wider accesses if their memory begins at a multiple of 16 bytes: `c[0] + c[1]`, or
-# `x[4 * i] + x[4 * i + 1]`. Launches check where these begin, and no others: a kernel that reads one number at a time gains
-# nothing by it. The types of structs and vectors say how they are aligned.
+# Arrays whose neighbouring elements the kernel accesses, as in `c[0] + c[1]` or `x[4 * i] + x[4 * i + 1]`. If their memory begins
+# at a multiple of 16 bytes, LLVM can merge these accesses, so launches check the alignment of these arrays. Arrays of structs and
+# vectors are not among them, because their types determine the alignment.
 
 
 Access = tuple[Value, int, int, int]
-"""An array's memory and the size of its elements; where an access is: at that one, or any number of steps behind it."""
+"""The memory of an array, the size of its elements, and the elements accessed: one place plus any multiple of a step."""
 
 
 def numbers(module: Module) -> frozenset[int]:
-    """The numbers of such arrays, counted among the references of the main function."""
+    """The numbers of these arrays, counted among the references of the main function."""
     params = [param for param in module.main.params if isinstance(param.type, Ref)]
     return frozenset(map(params.index, references(module)))
 
 
 def references(module: Module) -> list[Value]:
-    """The parameters of the main function that point to the memory of such arrays."""
+    """The parameters of the main function that point to the memory of these arrays."""
     main = module.main
     values, places = Definitions(main), dict[tuple[Value, int], set[int]]()
     accesses = {_access(values, op.operands[0]) for op in main.ops() if op.code in (ops.LOAD, ops.STORE)}
@@ -128,7 +132,7 @@ def references(module: Module) -> list[Value]:
 
 
 def _access(values: Definitions, address: Value) -> Access | None:
-    """Where a number in global memory is read or written, if that is an element of an array."""
+    """The access to a number in global memory; None if it is not an element of an array."""
     place = step = 0
     while (maker := values.makers.get(address)) is not None and maker.code is ops.ELEMENT:
         address, index = maker.operands
@@ -146,7 +150,7 @@ def _access(values: Definitions, address: Value) -> Access | None:
 
 
 def _factor(values: Definitions, value: Value) -> int:
-    """An integer that divides a number, whatever that is."""
+    """An integer that certainly divides the number."""
     maker = values.makers.get(value)
     if maker is None:
         return 1

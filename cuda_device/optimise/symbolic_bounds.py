@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, dominators, drop_unused, integer_of, keeps, substitute
+from cuda_device.ir.dominance import Definitions, dominators, drop_unused, keeps, substitute
 from cuda_device.ir.nodes import Block, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number
@@ -65,17 +65,18 @@ class IncomingEdge:
 
 def run(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
-    makers = Definitions(function).makers
+    definitions = Definitions(function)
+    makers = definitions.makers
     found = [
         (block, op)
         for block in function.blocks
         for op in block.ops
-        if op.code is ops.SELECT and _counts_from_the_end(op, makers)
+        if op.code is ops.SELECT and _counts_from_the_end(op, definitions)
     ]
     checks = [block for block in function.blocks if _checks_a_bound(block, makers)]
     if not found and not checks:
         return
-    proofs = Proofs(function, makers)
+    proofs = Proofs(function, definitions)
     same: dict[Value, Value] = {}
     for block, op in found:
         index = op.operands[2]
@@ -107,16 +108,16 @@ def _checks_a_bound(block: Block, makers: dict[Value, Op]) -> bool:
     )
 
 
-def _counts_from_the_end(op: Op, makers: dict[Value, Op]) -> bool:
-    """Whether this selects a sum with an index where the index is negative, else the index."""
-    condition, moved, index = (makers.get(value) for value in op.operands)
+def _counts_from_the_end(op: Op, definitions: Definitions) -> bool:
+    """Whether this selects a sum with an index if the index is negative, and otherwise the index."""
+    condition, moved, index = (definitions.makers.get(value) for value in op.operands)
     if condition is None or moved is None or index is None:
         return False
     is_negative = condition.code is ops.COMPARE and condition.attributes["op"] == "<"
     return (
         is_negative
         and condition.operands[0] is index.result
-        and integer_of(makers, condition.operands[1]) == 0
+        and definitions.constant(condition.operands[1]) == 0
         and (moved.code is ops.ADD and moved.operands[0] is index.result)
     )
 
@@ -134,8 +135,8 @@ def _room(value: Value) -> int:
 class Proofs:
     """What is known of a function's integers."""
 
-    def __init__(self, function: Function, makers: dict[Value, Op]) -> None:
-        self.makers, self.falling = makers, function.falling
+    def __init__(self, function: Function, definitions: Definitions) -> None:
+        self.definitions, self.makers, self.falling = definitions, definitions.makers, function.falling
         self.entries: dict[Block, list[IncomingEdge]] = {block: [] for block in function.blocks}
         for block in function.blocks:
             condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
@@ -247,7 +248,7 @@ class Proofs:
     def _sum(self, value: Value) -> Sum:
         origin = self._origin(value)
         maker = self.makers.get(origin)
-        constant = integer_of(self.makers, origin)
+        constant = self.definitions.constant(origin)
         if constant is not None:
             return Sum(constant)
         if maker is not None and maker.attributes.get("exact"):
