@@ -1,4 +1,4 @@
-"""Builds the control-flow graph: divides instructions into spans (basic blocks), and finds the live variables.
+"""Builds the control-flow graph: divides instructions into spans (basic blocks) and finds the live variables.
 
 A variable is live at the start of a span if some path from there loads it before storing to it. Only live variables become block
 parameters.
@@ -16,13 +16,13 @@ from cuda_device.ir.dominance import topological
 from cuda_device.lazy_dataclasses import dataclass, field
 
 _CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
-# A generator goes on behind its `yield`.
+# Execution of a generator continues behind its `yield`.
 _ENDS = TERMINATORS | {Opcode.YIELD}
 
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """Instructions `start` to `stop` (exclusive). `successors` are starts of spans: where to fall through, then where to jump."""
+    """Instructions `start` to `stop` (exclusive). `successors` are starts of spans: the fall-through first, then the target."""
 
     start: int
     stop: int
@@ -30,11 +30,13 @@ class Span:
     live: frozenset[str] = field(default_factory=frozenset)
 
 
-# Cells are variables, too: `&x` is the cell variable that is called x. What may call a nested function may read any.
+_LOADS = frozenset((Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE))
+_STORES = frozenset((Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE))
 CELL = "&"
+"""Cells are variables as well: `&x` is the cell variable x."""
 _CELL_LOADS = frozenset((Opcode.LOAD_CELL, Opcode.DELETE_CELL))
 _CELL_STORES = frozenset((Opcode.STORE_CELL, Opcode.DELETE_CELL))
-# So may what steps an iterator, which may be a generator or a `map`.
+# Instructions that may call a nested function, also by advancing an iterator, may read any cell.
 READS_CELLS = frozenset(
     (
         Opcode.CALL,
@@ -54,9 +56,9 @@ READS_CELLS = frozenset(
 def spans(
     instructions: Sequence[Instruction], cells: frozenset[str] = frozenset(), boxed: frozenset[str] = frozenset()
 ) -> dict[int, Span]:
-    """The spans that can be reached, by their start, in reverse postorder.
+    """The reachable spans, by their start, in reverse postorder.
 
-    `cells` are the function's own cell variables; to assign to one that is `boxed` takes its box.
+    `cells` are the function's own cell variables. An assignment to a `boxed` one reads its box.
     """
     cut = _cut(instructions)
     reached = {start: cut[start] for start in topological(0, lambda start: cut[start].successors)}
@@ -85,16 +87,23 @@ def _find_live(
     instructions: Sequence[Instruction], reached: dict[int, Span], cells: frozenset[str], boxed: frozenset[str]
 ) -> None:
     """Backward data flow: live = loaded first, or live after and not stored."""
-    loaded: dict[int, frozenset[str]] = {}
-    stored: dict[int, frozenset[str]] = {}
+    loaded: dict[int, set[str]] = {}
+    stored: dict[int, set[str]] = {}
+    every_cell = {f"{CELL}{cell}" for cell in cells}
     for start, span in reached.items():
-        first: set[str] = set()
-        written: set[str] = set()
+        first, written = loaded[start], stored[start] = set[str](), set[str]()
         for instruction in instructions[start : span.stop]:
-            loads, stores = _variables(instruction, cells, boxed)
-            first |= loads - written
-            written |= stores
-        loaded[start], stored[start] = frozenset(first), frozenset(written)
+            code, name = instruction.opcode, instruction.argument
+            if code in _LOADS and name not in written:
+                first.add(name)
+            if (code in _CELL_LOADS and name in cells) or (code in _CELL_STORES and name in boxed):
+                first |= {f"{CELL}{name}"} - written
+            if code in READS_CELLS:
+                first |= every_cell - written
+            if code in _STORES:
+                written.add(name)
+            if (code in _CELL_STORES and name in cells - boxed) or code is Opcode.SAVE_CELL:
+                written.add(f"{CELL}{name}")
     changed = True
     while changed:
         changed = False
@@ -103,21 +112,4 @@ def _find_live(
             after = frozenset().union(*(reached[s].live for s in span.successors))
             live = loaded[start] | (after - stored[start])
             changed |= live != span.live
-            span.live = live
-
-
-def _variables(instruction: Instruction, cells: frozenset[str], boxed: frozenset[str]) -> tuple[set[str], set[str]]:
-    """The variables that an instruction reads, and those that it writes."""
-    code, name = instruction.opcode, instruction.argument
-    loads, stores = set(), set()
-    if code in (Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE):
-        loads.add(str(name))
-    if code in (Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE):
-        stores.add(str(name))
-    if (code in _CELL_LOADS and name in cells) or (code in _CELL_STORES and name in boxed):
-        loads.add(f"{CELL}{name}")
-    if (code in _CELL_STORES and name in cells - boxed) or code is Opcode.SAVE_CELL:
-        stores.add(f"{CELL}{name}")
-    if code in READS_CELLS:
-        loads |= {f"{CELL}{cell}" for cell in cells}
-    return loads, stores
+            span.live = frozenset(live)

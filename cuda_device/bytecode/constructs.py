@@ -1,7 +1,7 @@
-"""The handlers that translate each instruction to operations of the python level, and the tables that name them.
+"""The handlers that translate instructions to operations of the python level, and the table of handlers.
 
-Most instructions become one operation (`SIMPLE`). The others have a handler (`SPECIAL`), which gets the reader of the function,
-the instruction and its span, and changes the reader's stack and variables as the instruction changes Python's.
+A handler gets the reader of the function, the instruction and its span, and changes the reader's stack and variables as the
+instruction changes Python's. For `BINARY '+'` it pops two values, appends `py.binary {op="+"}`, and pushes the result.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Handler = Callable[[Reader, Instruction, Span], object]
 
 
 def _push(reader: Reader, code: ops.OpDef, *operands: Value, **attributes: Any) -> Value:
-    """An operation whose result goes on the stack."""
-    reader.push(reader.build.op(code, None, *operands, **attributes))
+    """Appends an operation and pushes its result."""
+    reader.stack.append(reader.build.op(code, None, *operands, **attributes))
     return reader.stack[-1]
 
 
@@ -31,7 +31,7 @@ def _constant(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
     value = reader.stack.pop()
-    name = str(instruction.argument)
+    name = instruction.argument
     if any(value is other for variable, other in reader.variables.items() if variable != name):
         value = reader.build.op(ops.PY_COPY, None, value)
     reader.variables[name] = value
@@ -41,21 +41,21 @@ def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _save_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
     _push(reader, ops.PY_CONST, value=None)
-    reader.begin_cell(str(instruction.argument))
+    reader.begin_cell(instruction.argument)
 
 
 def _load_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
-    name = str(instruction.argument)
+    name = instruction.argument
     if name in reader.boxed:
         _push(reader, ops.PY_UNBOX, reader.variable(f"{CELL}{name}"))
     elif name in reader.cells:
-        reader.push(reader.variable(f"{CELL}{name}"))
+        reader.stack.append(reader.variable(f"{CELL}{name}"))
     else:
         _push(reader, ops.PY_CELL, name=name)
 
 
 def _store_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
-    name = str(instruction.argument)
+    name = instruction.argument
     if name in reader.boxed or name not in reader.cells:
         _assign(reader, name, reader.stack.pop())
     else:
@@ -63,7 +63,7 @@ def _store_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
 
 
 def _delete_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
-    name = str(instruction.argument)
+    name = instruction.argument
     if name in reader.boxed or name not in reader.cells:
         _assign(reader, name, reader.build.op(ops.PY_UNDEFINED, None, name=name))
     else:
@@ -71,7 +71,7 @@ def _delete_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
 
 
 def _assign(reader: Reader, name: str, value: Value) -> None:
-    """To a variable that nested functions assign to, or, in one of them, to the variable of an enclosing function."""
+    """Assigns to a variable that nested functions assign to, or to the variable of an enclosing function."""
     if name in reader.boxed:
         reader.build.effect(ops.PY_SET_BOX, reader.variable(f"{CELL}{name}"), value)
     else:
@@ -80,7 +80,6 @@ def _assign(reader: Reader, name: str, value: Value) -> None:
 
 def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     extras = instruction.argument
-    assert isinstance(extras, tuple)
     *given, code_value = reader.pop(len(extras) + 1)
     code = reader.constants[code_value]
     found = dict(zip(extras, given, strict=True))
@@ -98,33 +97,32 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _delete(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.variables.pop(str(instruction.argument), None)
+    reader.variables.pop(instruction.argument, None)
 
 
 def _load_and_clear(reader: Reader, instruction: Instruction, span: Span) -> None:
-    reader.push(reader.variable(str(instruction.argument)))
+    reader.stack.append(reader.variable(instruction.argument))
     _delete(reader, instruction, span)
 
 
 def _swap(reader: Reader, instruction: Instruction, _: Span) -> None:
-    depth = _count(instruction)
+    depth = instruction.argument
     reader.stack[-1], reader.stack[-depth] = reader.stack[-depth], reader.stack[-1]
 
 
 def _binary(reader: Reader, instruction: Instruction, _: Span) -> None:
-    operator = str(instruction.argument)
+    operator = instruction.argument
     in_place = {"inplace": True} if operator.endswith("=") else {}
     _push(reader, ops.PY_BINARY, *reader.pop(2), op=operator.removesuffix("="), **in_place)
 
 
 def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
-    kind, count = _pair(instruction)
-    number = int(str(count))
+    kind, count = instruction.argument
     if kind == "map":
-        _build_map(reader, reader.pop(2 * number))
+        _build_map(reader, reader.pop(2 * count))
         return
-    parts = reader.pop(number)
-    made = _push(reader, _DISPLAYS[str(kind)], *parts)
+    parts = reader.pop(count)
+    made = _push(reader, _DISPLAYS[kind], *parts)
     if parts and all(part in reader.references for part in parts):
         reader.references[made] = tuple(reader.references[part][0] for part in parts)
 
@@ -135,20 +133,18 @@ def _build_map(reader: Reader, parts: list[Value]) -> None:
         _keyed(reader, tuple(reader.constants[key] for key in keys), values)
         return
     made = reader.build.op(ops.PY_DICT, None, keys=())
-    for key, value in zip(keys, values, strict=True):  # which may be constants that have come through a choice
+    for key, value in zip(keys, values, strict=True):  # inference may find that the keys are constant
         made = reader.build.op(ops.PY_MAP_ADD, None, made, key, value)
-    reader.push(made)
+    reader.stack.append(made)
 
 
-def _keyed(reader: Reader, keys: object, values: list[Value] | None = None) -> None:
-    assert isinstance(keys, tuple)
-    values = reader.pop(len(keys)) if values is None else values
+def _keyed(reader: Reader, keys: tuple[object, ...], values: list[Value]) -> None:
     reader.dicts[_push(reader, ops.PY_DICT, *values, keys=keys)] = keys, values
 
 
 def _into(reader: Reader, instruction: Instruction, count: int, code: ops.OpDef, **attributes: Any) -> None:
-    """What goes into a list or dict further down replaces it there: nothing else has it."""
-    parts, at = reader.pop(count), -_count(instruction)
+    """Adds values to a list or dict further down the stack, which holds the only reference to it."""
+    parts, at = reader.pop(count), -instruction.argument
     reader.stack[at] = reader.build.op(code, None, reader.stack[at], *parts, **attributes)
 
 
@@ -160,7 +156,7 @@ def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
 
 
 def _format(reader: Reader, instruction: Instruction, _: Span) -> None:
-    conversion, has_spec = _pair(instruction)
+    conversion, has_spec = instruction.argument
     _push(reader, ops.PY_FORMAT, *reader.pop(1 + bool(has_spec)), conversion=conversion)
 
 
@@ -174,23 +170,23 @@ def _raise(reader: Reader, instruction: Instruction, _: Span) -> None:
     if not failed and not instruction.argument:
         reader.unsupported("raise without an exception")
         return
-    values = reader.pop(int(bool(instruction.argument)) if failed else _count(instruction))
+    values = reader.pop(instruction.argument)
     reader.build.effect(ops.PY_RAISE, *values[:1], kind="assert" if failed else "raise")
     reader.end(ops.UNREACHABLE, [], [])
 
 
 def _unpack(reader: Reader, instruction: Instruction, _: Span) -> None:
-    results = [Value() for _ in range(_count(instruction))]
+    results = [Value() for _ in range(instruction.argument)]
     reader.build.append(Op(ops.PY_UNPACK, reader.pop(1), results, location=reader.build.location))
-    reader.push(*reversed(results))
+    reader.stack += reversed(results)
 
 
 def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
-    before, after = (int(str(count)) for count in _pair(instruction))
+    before, after = instruction.argument
     results = [Value() for _ in range(before + 1 + after)]
     attributes: dict[str, object] = {"before": before, "after": after}
     reader.build.append(Op(ops.PY_UNPACK_STAR, reader.pop(1), results, attributes, [], reader.build.location))
-    reader.push(*reversed(results))
+    reader.stack += reversed(results)
 
 
 def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
@@ -206,8 +202,8 @@ def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _call_keywords(reader: Reader, instruction: Instruction, _: Span) -> None:
-    count, names = _pair(instruction)
-    _push(reader, ops.PY_CALL, *reader.pop(int(str(count)) + 1), names=names)
+    count, names = instruction.argument
+    _push(reader, ops.PY_CALL, *reader.pop(count + 1), names=names)
 
 
 def _for_iter(reader: Reader, _: Instruction, span: Span) -> None:
@@ -215,7 +211,7 @@ def _for_iter(reader: Reader, _: Instruction, span: Span) -> None:
     reader.build.append(Op(ops.PY_NEXT, reader.pop(1), results, location=reader.build.location))
     more, item, iterator = results
     exit_ = reader.edge(span.successors[1])
-    reader.push(iterator, item)
+    reader.stack += (iterator, item)
     reader.end(ops.BRANCH, [more], [reader.edge(span.successors[0]), exit_])
 
 
@@ -236,32 +232,44 @@ def _return(reader: Reader, _: Instruction, __: Span) -> None:
         reader.end(ops.RETURN, [value], [])
 
 
-def _count(instruction: Instruction) -> int:
-    assert isinstance(instruction.argument, int)
-    return instruction.argument
+def _global(reader: Reader, instruction: Instruction, _: Span) -> None:
+    reader.globals.add(_push(reader, ops.PY_GLOBAL, name=instruction.argument))
 
 
-def _pair(instruction: Instruction) -> tuple[object, object]:
-    assert isinstance(instruction.argument, tuple)
-    first, second = instruction.argument
-    return first, second
+def _subscript(reader: Reader, _: Instruction, __: Span) -> None:
+    container, index = reader.pop(2)
+    is_part = isinstance(reader.constants.get(index), (str, int)) and reader.is_part(container)
+    reader.read(ops.PY_GETITEM, container, index, **({"part": True} if is_part else {}))
 
 
-# Instructions that are one operation: its row, how many operands it pops, the attribute that takes the argument.
-SIMPLE: dict[Opcode, tuple[ops.OpDef, int, str]] = {
-    Opcode.GLOBAL: (ops.PY_GLOBAL, 0, "name"),
-    Opcode.UNARY: (ops.PY_UNARY, 1, "op"),
-    Opcode.COMPARE: (ops.PY_COMPARE, 2, "op"),
-    Opcode.IS: (ops.PY_IS, 2, "inverted"),
-    Opcode.SUBSCR: (ops.PY_GETITEM, 2, ""),
-    Opcode.ATTR: (ops.PY_GETATTR, 1, "name"),
-    Opcode.CONTAINS: (ops.PY_CONTAINS, 2, "inverted"),
-    Opcode.LIST_TO_TUPLE: (ops.PY_TUPLE_OF, 1, ""),
-}
+def _attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
+    (owner,) = reader.pop(1)
+    part = {"part": True} if reader.is_part(owner) else {}
+    reader.read(ops.PY_GETATTR, owner, name=instruction.argument, **part)
 
-SPECIAL: dict[Opcode, Handler] = {
+
+def _operation(code: ops.OpDef, operands: int, attribute: str = "") -> Handler:
+    """A handler for an instruction that is one operation; `attribute` takes the argument."""
+
+    def handle(reader: Reader, instruction: Instruction, _: Span) -> None:
+        attributes = {attribute: instruction.argument} if attribute else {}
+        _push(reader, code, *reader.pop(operands), **attributes)
+
+    return handle
+
+
+HANDLERS: dict[Opcode, Handler] = {
+    Opcode.GLOBAL: _global,
+    Opcode.UNARY: _operation(ops.PY_UNARY, 1, "op"),
+    Opcode.COMPARE: _operation(ops.PY_COMPARE, 2, "op"),
+    Opcode.IS: _operation(ops.PY_IS, 2, "inverted"),
+    Opcode.SUBSCR: _subscript,
+    Opcode.ATTR: _attribute,
+    Opcode.CONTAINS: _operation(ops.PY_CONTAINS, 2, "inverted"),
+    Opcode.LIST_TO_TUPLE: _operation(ops.PY_TUPLE_OF, 1),
+    Opcode.UNSUPPORTED: lambda reader, i, _: reader.unsupported(i.argument),
     Opcode.CONST: _constant,
-    Opcode.LOAD: lambda reader, i, _: reader.push(reader.variable(str(i.argument))),
+    Opcode.LOAD: lambda reader, i, _: reader.stack.append(reader.variable(i.argument)),
     Opcode.STORE: _store,
     Opcode.DELETE: _delete,
     Opcode.LOAD_AND_CLEAR: _load_and_clear,
@@ -270,12 +278,12 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.STORE_CELL: _store_cell,
     Opcode.DELETE_CELL: _delete_cell,
     Opcode.CLOSURE: lambda reader, i, _: reader.references.update(
-        {_push(reader, ops.PY_CONST, value=None): (str(i.argument),)}
+        {_push(reader, ops.PY_CONST, value=None): (i.argument,)}
     ),
     Opcode.MAKE_FUNCTION: _make_function,
     Opcode.BUILD: _build_display,
-    Opcode.BUILD_KEYED: lambda reader, i, _: _keyed(reader, i.argument),
-    Opcode.BUILD_SLICE: lambda reader, i, _: _push(reader, ops.PY_SLICE, *reader.pop(_count(i))),
+    Opcode.BUILD_KEYED: lambda reader, i, _: _keyed(reader, i.argument, reader.pop(len(i.argument))),
+    Opcode.BUILD_SLICE: lambda reader, i, _: _push(reader, ops.PY_SLICE, *reader.pop(i.argument)),
     Opcode.LIST_APPEND: lambda reader, i, _: _into(reader, i, 1, ops.PY_APPEND),
     Opcode.LIST_EXTEND: lambda reader, i, _: _into(reader, i, 1, ops.PY_EXTEND),
     Opcode.MAP_ADD: lambda reader, i, _: _into(reader, i, 2, ops.PY_MAP_ADD),
@@ -285,7 +293,7 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.BINARY: _binary,
     Opcode.STORE_SUBSCR: _store_item,
     Opcode.STORE_ATTR: _store_attribute,
-    Opcode.CALL: lambda reader, i, _: _push(reader, ops.PY_CALL, *reader.pop(_count(i) + 1)),
+    Opcode.CALL: lambda reader, i, _: _push(reader, ops.PY_CALL, *reader.pop(i.argument + 1)),
     Opcode.CALL_KW: _call_keywords,
     Opcode.CALL_EX: lambda reader, i, _: _push(reader, ops.PY_CALL_STAR, *reader.pop(2 + bool(i.argument))),
     Opcode.ITER: _iterate,
@@ -302,7 +310,7 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.RAISE: _raise,
     Opcode.ASSERT_FAIL: _raise,
     Opcode.POP: lambda reader, _, __: reader.stack.pop(),
-    Opcode.COPY: lambda reader, i, _: reader.push(reader.stack[-_count(i)]),
+    Opcode.COPY: lambda reader, i, _: reader.stack.append(reader.stack[-i.argument]),
     Opcode.SWAP: _swap,
 }
 

@@ -45,9 +45,9 @@ _MOST_BITS = 10_000
 
 
 def decode(code: CodeType) -> tuple[Instruction, ...]:
-    """The instructions of `code`, in the order of the bytecode, without those that no path from the start reaches.
+    """The reachable instructions of `code`, in the order of the bytecode.
 
-    Raises `CompileError` if the interpreter is one that we do not know.
+    Raises `CompileError` if this version of CPython is not supported.
     """
     if VERSION not in ADDED_ROWS:
         here, oldest, newest = (".".join(map(str, v)) for v in (VERSION, min(ADDED_ROWS), max(ADDED_ROWS)))
@@ -67,18 +67,27 @@ def decode(code: CodeType) -> tuple[Instruction, ...]:
     return _assemble(raws, _walk(code, raws))
 
 
-# Reading: what `dis` says, less what has no effect
+# Reading the instructions that `dis` lists
 
 
 def _read(code: CodeType) -> list[Raw]:
-    """The raw instructions, fused ones taken apart, targets and protected regions resolved."""
+    """The raw instructions that have an effect, with fused ones divided, and targets and protected regions resolved."""
     raws: list[Raw] = []
     index_of: dict[int, int] = {}
     targets: list[tuple[Raw, int]] = []
     tries: dict[int, Location] = {}
     for source in dis.get_instructions(code):
         index_of[source.offset] = len(raws)
-        location = _location(code, source)
+        line, end_line, column, end_column = source.positions or (None,) * 4
+        location = Location(
+            file=code.co_filename,
+            line=line or 0,
+            end_line=end_line or 0,
+            column=-1 if column is None else column,
+            end_column=-1 if end_column is None else end_column,
+            function=code.co_qualname,
+            offset=source.offset,
+        )
         if source.opname == "NOP":
             tries[source.offset + 2] = location
         if source.opname in IGNORED:
@@ -106,27 +115,12 @@ def _behind_loop(raws: list[Raw], target: int) -> int:
     return target + len(expected)
 
 
-def _location(code: CodeType, source: dis.Instruction) -> Location:
-    """Where the instruction comes from; parts of it, or all, may be unknown."""
-    positions = source.positions or dis.Positions()
-    column, end_column = positions.col_offset, positions.end_col_offset
-    return Location(
-        file=code.co_filename,
-        line=positions.lineno or 0,
-        end_line=positions.end_lineno or 0,
-        column=-1 if column is None else column,
-        end_column=-1 if end_column is None else end_column,
-        function=code.co_qualname,
-        offset=source.offset,
-    )
-
-
 def _mark_protected(
     code: CodeType, raws: list[Raw], index_of: Mapping[int, int], tries: Mapping[int, Location]
 ) -> None:
     """Sets `protection`. Handlers of a user's statement begin with PUSH_EXC_INFO; CPython's own ones never do.
 
-    What is protected is told to stand at the word `try`, where a NOP stands; `tries` has their places, by what follows.
+    Protected instructions get the location of the word `try`, which is a NOP; `tries` has these, by the offset behind them.
     """
     for start, stop, handler in _exception_table(code):
         first = index_of[handler]
@@ -165,7 +159,7 @@ def _exception_table(code: CodeType) -> Iterator[tuple[int, int, int]]:
 
 
 def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
-    """Translates every raw instruction that execution can reach: index of the raw one → ours."""
+    """Translates every reachable raw instruction; returns our instructions by the index of the raw one."""
     steps_of: dict[int, Steps] = {}
     known: dict[int, list[Slot]] = {}
     pending: list[tuple[int, list[Slot]]] = [(0, [])]
@@ -173,28 +167,21 @@ def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
         index, slots = pending.pop()
         if index in known:
             if known[index] != slots:
-                raise CompilerBug(f"the stack differs between two ways to offset {raws[index].location.offset}")
+                raise CompilerBug(f"the stack differs between two paths to offset {raws[index].location.offset}")
             continue
         known[index] = slots
-        cursor = Cursor(code, raws, raws[index], index, slots.copy())
-        steps_of[index] = steps = _translate(cursor)
+        raw = raws[index]
+        cursor = Cursor(code, raws, raw, index, slots.copy())
+        if raw.protection or raw.name not in ROWS:
+            what = raw.protection or UNSUPPORTED.get(raw.name, f"the bytecode instruction {raw.name}")
+            steps_of[index] = steps = (Step(Opcode.UNSUPPORTED, what),)
+        else:
+            steps_of[index] = steps = ROWS[raw.name](cursor)
         at_target = cursor.slots if cursor.slots_at_target is None else cursor.slots_at_target
         pending += [(step.target, at_target) for step in steps if step.target >= 0]
         if not steps or steps[-1].opcode not in TERMINATORS:
             pending.append((index + 1, cursor.slots))
     return steps_of
-
-
-def _translate(cursor: Cursor) -> Steps:
-    """The instructions for one raw instruction."""
-    raw = cursor.raw
-    if raw.protection:
-        return (Step(Opcode.UNSUPPORTED, raw.protection),)
-    row = ROWS.get(raw.name)
-    if row is None:
-        description = UNSUPPORTED.get(raw.name, f"the bytecode instruction {raw.name}")
-        return (Step(Opcode.UNSUPPORTED, description),)
-    return row(cursor)
 
 
 def _assemble(raws: list[Raw], steps_of: Mapping[int, Steps]) -> tuple[Instruction, ...]:
@@ -211,27 +198,27 @@ def _assemble(raws: list[Raw], steps_of: Mapping[int, Steps]) -> tuple[Instructi
     return tuple(assembled)
 
 
-# What pytest made of `assert`, undone: a program should say the same wherever it runs.
+# Undoing pytest's rewriting of `assert`
 #
-# In the modules that it imports, pytest puts code in the place of each `assert` that builds a message of its own:
+# In the modules that pytest imports, it replaces each `assert` by code that builds a message:
 #
 #     assert n < 3, "too large"     →     if not @py_assert1: … raise AssertionError(@pytest_ar._format_explanation(…))
 #
-# The source text is compiled once with pytest's changes, to see that it is the text that the code was made of, and once without.
+# The source text is compiled with pytest's changes, to check that it is the source of the code, and without.
 
 
 _MARK = "@pytest_ar"
 
 
 def original(code: CodeType) -> CodeType:
-    """The code without pytest's changes; the code itself if there are none, or if its source text cannot be had."""
+    """The code without pytest's changes; the code itself if there are none, or if there is no source text."""
     if not any(_MARK in part.co_names for part in _parts(code)):
         return code
     return _originals(code.co_filename, "".join(linecache.getlines(code.co_filename))).get(code, code)
 
 
 def _parts(code: CodeType) -> Iterator[CodeType]:
-    """The code, and that of the functions within it."""
+    """The code and that of its nested functions."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -240,7 +227,7 @@ def _parts(code: CodeType) -> Iterator[CodeType]:
 
 @lru_cache(maxsize=8)
 def _originals(file: str, text: str) -> dict[CodeType, CodeType]:
-    """Each function of a module as pytest has it, and as it was written."""
+    """The original code of each function of a module, by the code that pytest compiled."""
     rewrite = getattr(sys.modules.get("_pytest.assertion.rewrite"), "rewrite_asserts", None)
     if rewrite is None:
         return {}
@@ -248,7 +235,7 @@ def _originals(file: str, text: str) -> dict[CodeType, CodeType]:
         changed = ast.parse(text, file)
         rewrite(changed, text.encode(), file, None)
         theirs, plain = (compile(tree, file, "exec", dont_inherit=True) for tree in (changed, ast.parse(text, file)))
-    except Exception:  # the inside of pytest is pytest's: without it the messages are poorer
+    except Exception:  # the interface is private to pytest; without it, only the messages suffer
         return {}
     found = {_place(part): part for part in _parts(plain)}
     return {part: found[_place(part)] for part in _parts(theirs) if _place(part) in found}

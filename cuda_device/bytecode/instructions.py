@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 from types import CodeType
+from typing import Any
 
 from cuda_device.errors import NOWHERE, CompilerBug, Location
 from cuda_device.lazy_dataclasses import dataclass
@@ -183,7 +184,7 @@ class Opcode(Enum):
     # The rest.
 
     UNSUPPORTED = auto()
-    """Argument: what Python has there and device code has not, in a user's words ("try", "yield"). Ends the path."""
+    """Argument: the name of the unsupported construct, such as "try". Ends the path."""
 
 
 TERMINATORS = frozenset({Opcode.JUMP, Opcode.RETURN, Opcode.RAISE, Opcode.ASSERT_FAIL, Opcode.UNSUPPORTED})
@@ -195,7 +196,7 @@ class Instruction:
     """One instruction: `target` is an index into the tuple that `decode` returned."""
 
     opcode: Opcode
-    argument: object = None
+    argument: Any = None
     target: int | None = None
     location: Location = NOWHERE
 
@@ -204,10 +205,10 @@ class Instruction:
         return self.opcode.name + argument + ("" if self.target is None else f" -> {self.target}")
 
 
-# CPython's own instructions, and the stack on which they work, as far as their translation needs to know them.
+# CPython's own instructions and their stack.
 #
-# `decode` makes `Raw` instructions of a code object and carries a stack of `Slot`s along; `Cursor` is what it shows to a
-# row of the table in `versions`: the instruction, its neighbours, and the stack, which the row changes.
+# `decode` reads `Raw` instructions from a code object and simulates their stack as `Slot`s. A row of the table in `versions` gets
+# a `Cursor`, which has the instruction, its neighbours, and the stack, and changes the stack as the instruction does.
 
 
 @dataclass(slots=True)
@@ -216,49 +217,49 @@ class Raw:
 
     name: str
     number: int
-    """Its argument as it is; 0 if it has none."""
+    """Its raw argument; 0 if it has none."""
     value: object
-    """What the argument stands for: a name, a constant."""
+    """The name or constant that the argument stands for."""
     text: str
-    """How `dis` writes the argument: the one place where some operators are spelled out."""
+    """The argument as `dis` prints it, which is the only source of some operators."""
     location: Location
     effect: int
-    """By how many slots the raw stack grows if it does not jump."""
+    """By how many slots the raw stack grows if the instruction does not jump."""
     protection: str = ""
     """The statement whose handler protects the instruction: "try", "try with finally", "with" or none."""
     target: int = -1
-    """Where it jumps to: an index into the list of raw instructions."""
+    """The target of a jump: an index into the list of raw instructions."""
 
 
 class Slot(Enum):
-    """What the walk knows about one slot of the raw stack."""
+    """The content of one slot of the raw stack."""
 
     VALUE = auto()
     """An ordinary value."""
     NULL = auto()
     """Not a value: CPython's NULL, the second half of a method, or a constant that is part of the next instruction."""
     ASSERTION = auto()
-    """AssertionError, as an `assert` loads it. Not a value either: ASSERT_FAIL says it all."""
+    """AssertionError, as an `assert` loads it. Not a value either, because ASSERT_FAIL needs no exception."""
     FAILURE = auto()
-    """The message of an `assert`, where CPython has made the exception of it."""
+    """The exception of an `assert` with a message."""
     SAVED_CELL = auto()
     """The cell that SAVE_CELL pushed."""
     STR = auto()
-    """A value that FORMAT shall convert by `str` first."""
+    """A value that FORMAT converts by `str`."""
     REPR = auto()
-    """The same, by `repr`."""
+    """A value that FORMAT converts by `repr`."""
     ASCII = auto()
-    """The same, by `ascii`."""
+    """A value that FORMAT converts by `ascii`."""
 
     @property
     def is_value(self) -> bool:
-        """Whether the slot is on our stack, too."""
+        """Whether the slot is also on our stack."""
         return self is not Slot.NULL and self is not Slot.ASSERTION
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction of ours whose target still counts raw ones; -1 if there is none."""
+    """One of our instructions, whose target is still an index of a raw one; -1 if there is none."""
 
     opcode: Opcode
     argument: object = None
@@ -267,7 +268,7 @@ class Step:
 
 @dataclass(slots=True)
 class Cursor:
-    """Where the walk is."""
+    """A raw instruction with its surroundings and its stack."""
 
     code: CodeType
     raws: list[Raw]
@@ -277,19 +278,19 @@ class Cursor:
     slots: list[Slot]
     """The raw stack, its top last."""
     slots_at_target: list[Slot] | None = None
-    """The stack if the instruction jumps; None if it is the same as if it does not."""
+    """The stack if the instruction jumps; None if it is the same in both cases."""
 
     def near(self, distance: int) -> Raw:
-        """The raw instruction so far behind this one, or before it if the distance is negative."""
+        """The raw instruction at a distance behind this one, or before it if the distance is negative."""
         return self.raws[self.index + distance]
 
     def is_near(self, distance: int, *names: str) -> bool:
-        """Whether there is a raw instruction so far away that has one of the names."""
+        """Whether there is a raw instruction at this distance with one of the names."""
         index = self.index + distance
         return 0 <= index < len(self.raws) and self.raws[index].name in names
 
     def pop(self, count: int = 1) -> list[Slot]:
-        """Takes slots off the stack; the last one of the result was on top."""
+        """Pops slots off the stack; the last one of the result was on top."""
         cut = len(self.slots) - count
         if cut < 0:
             raise CompilerBug(f"{self.raw.name} at offset {self.raw.location.offset} finds too little on the stack")
@@ -298,11 +299,11 @@ class Cursor:
         return popped
 
     def push(self, slot: Slot = Slot.VALUE) -> None:
-        """Puts a slot on the stack."""
+        """Pushes a slot on the stack."""
         self.slots.append(slot)
 
     def settle(self) -> None:
-        """Shrinks or grows the stack as the instruction does; what is new is a value."""
+        """Shrinks or grows the stack as the instruction does; new slots are values."""
         self.pop(max(0, -self.raw.effect))
         self.slots += [Slot.VALUE] * self.raw.effect
 
@@ -316,4 +317,4 @@ class Cursor:
 
 Steps = tuple[Step, ...]
 Row = Callable[[Cursor], Steps]
-"""The translation of one raw instruction: returns ours, and changes the stack of the place."""
+"""Translates one raw instruction: returns our instructions, and changes the stack of the cursor."""

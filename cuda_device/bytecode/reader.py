@@ -24,17 +24,17 @@ AccessPath = tuple[str, tuple[tuple[ops.OpDef, tuple[tuple[str, object], ...]], 
 
 
 class TooLittleKept(Exception):
-    """The function is read again, and what assignments want to know is kept."""
+    """The function must be read again with the access paths that assignments need."""
 
 
 def mark(position: int) -> str:
-    """The name of what is set, while compiling, if the generator may stand at a position."""
+    """The name of the compile-time flag that says that the generator may be at a position."""
     return f".at{position}"
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A `yield`: the block that it ends, where the code goes on, and how much of the stack and which variables it takes along."""
+    """A `yield`: the block that it ends, the instruction that follows, the depth of the stack, and the variables to keep."""
 
     block: Block
     target: int
@@ -42,50 +42,50 @@ class Stop:
     variables: tuple[str, ...]
 
     def slots(self, position: int) -> tuple[str, ...]:
-        """The names of what the generator keeps there."""
+        """The names of the values that the generator keeps there."""
         names = (*(f".stack{i}" for i in range(self.depth)), *self.variables)
         return mark(position), *(f"{name}@{position}" for name in names)
 
 
 class Reader:
-    """Reads one function. `stack` and `variables` describe the span at hand."""
+    """Reads one function. `stack` and `variables` are those of the current span."""
 
     def __init__(
         self, code: CodeType, found: Scopes, reading: str, kept: frozenset[tuple[int, int]], debug: bool = False
     ) -> None:
         self.code, self.reading, self.debug = code, reading, debug
         self.kept, self.wanted = kept, set[tuple[int, int]]()
-        """The places in the stack where an assignment needs to know how a value was read: those that keep it, and all."""
+        """The places in the stack where an assignment needs the access path of a value: those that have it, and all."""
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
         self.boxed = found.boxed
         self.spans = spans(self.instructions, self.cells, self.boxed)
         self.indexed: frozenset[int] = frozenset()
-        """The ITERs whose loops, also over tuples, are loops at run time."""
+        """The ITERs whose loops are loops at run time even over tuples."""
         self.stops: list[Stop] = []
-        """Where a generator that is read as steps waits, and the blocks where it ends."""
+        """The `yield`s of a generator that is read as steps, and the blocks in which it ends."""
         self.ends: list[Block] = []
         self.index = 0
         self.references: dict[Value, tuple[str, ...]] = {}
-        """The names of cells, of what CLOSURE pushed and of tuples of that."""
+        """The names of the cells that CLOSURE pushed, and of those in tuples."""
         self.constants: dict[Value, object] = {}
         self.dicts: dict[Value, tuple[tuple[object, ...], list[Value]]] = {}
         self.made: dict[Value, Op] = {}
-        """The operations that gave items and attributes, those of global names left out."""
+        """The operations that read items and attributes, except those of globals."""
         self.carried: dict[Value, tuple[int, int]] = {}
-        """Parameters of blocks that were in the stack: the span's start, and the place in the stack."""
+        """For a block parameter that was in the stack: the start of the span, and the place in the stack."""
         self.brought: dict[tuple[int, int], list[Value]] = {}
-        """What is in the stack there on each edge to the span."""
+        """The values at such a place on each edge to the span."""
         self.globals: set[Value] = set()
-        """What globals name, and attributes and items of that."""
+        """The values of globals, and their attributes and items."""
         self.blocks: dict[int, Block] = {}
         self.paths: dict[int, list[AccessPath | None]] = {}
-        """By span: for each value in the stack at its start, how it was read, if that is known."""
+        """By span: the access paths of the values in the stack at its start, if they are known."""
         self.stack: list[Value] = []
         self.variables: dict[str, Value] = {}
         self.build = Builder(Block())
 
     def begin_cell(self, name: str) -> None:
-        """A new cell variable, which is a parameter, or has no value yet."""
+        """Creates the box of a cell variable, which is a parameter or has no value yet."""
         if name not in self.boxed:
             return
         if is_of_comprehension(name):
@@ -94,12 +94,12 @@ class Reader:
         self.variables[f"{CELL}{name}"] = self.build.op(ops.PY_BOX, None, content, name=name)
 
     def take_iterator(self, **how: bool) -> None:
-        """Says how the iterator that a comprehension or generator expression is given is run through."""
+        """Determines how the loop over the outermost iterator of a comprehension or generator expression runs."""
         iterator = self.variables[ITERATOR]
         self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, iterator, **how)
 
     def edge(self, start: int) -> Edge:
-        """An edge to the span at `start` with the present stack and variables; makes its block at the first visit."""
+        """An edge to the span at `start` with the current stack and variables. The first edge creates the block."""
         live = self.live(start)
         paths = [self.access_path(value, (start, i)) for i, value in enumerate(self.stack)]
         for i, value in enumerate(self.stack):
@@ -118,18 +118,18 @@ class Reader:
         return Edge(self.blocks[start], stack + [self.variable(name) for name in live])
 
     def live(self, start: int) -> list[str]:
-        """The variables that a span takes, in the order of its block's parameters."""
+        """The live variables of a span, in the order of its block's parameters."""
         span = self.spans[start]
         known = [name for name in self.code.co_varnames if name in span.live]
         return known + sorted(span.live.difference(known))
 
     def target(self, value: Value) -> dict[str, object]:
-        """What an assignment to an item or attribute of `value` changes, where `value` is no variable."""
+        """The attribute that says what an assignment to an item or attribute of `value` changes; none for a variable."""
         path = self.path(value)
         return {} if path == [] else {"target": "value" if path is None else "part"}
 
     def path(self, value: Value) -> list[Op] | None:
-        """How `value` was read from a variable, the last step first; None if it does not come from one."""
+        """The operations that read `value` from a variable, the last one first; None if it comes from no variable."""
         path = []
         while not self.is_variable(value):
             made = self.made.get(value)
@@ -141,7 +141,7 @@ class Reader:
         return path
 
     def want(self, value: Value) -> None:
-        """Asks for how a value in the stack was read, on the edges to this block and on those to the blocks before it."""
+        """Requests the access path of a value in the stack, on the edges to this block and to its predecessors."""
         values = [value]
         while values:
             value = values.pop()
@@ -153,7 +153,7 @@ class Reader:
                 values += self.brought[place]
 
     def is_variable(self, value: Value) -> bool:
-        """Whether this is the present value of a variable."""
+        """Whether this is the current value of a variable."""
         return any(value is other for other in self.variables.values())
 
     def write_back(self, value: Value) -> None:
@@ -164,11 +164,11 @@ class Reader:
             name = {} if index else {"name": op.attributes["name"]}
             self.build.effect(code, owner, *index, op.result, **name, **self.target(owner), back=True)
 
-    # Blocks share no values, so `x[i]` in the middle of `x[i].y += v if c else w` would be a mere value. What such assignments
-    # want to know where it was read travels as x and i, and is read anew in each block.
+    # Blocks share no values, so `x[i]` in the middle of `x[i].y += v if c else w` would lose its access path. The edges for such
+    # assignments therefore pass x and i, and each block reads `x[i]` again.
 
     def access_path(self, value: Value, place: tuple[int, int]) -> AccessPath | None:
-        """How a value was read, if an assignment wants to know it at this place in the stack."""
+        """The access path of a value, if an assignment needs it at this place in the stack."""
         path = self.path(value) if place in self.kept else None
         if path is None:
             return None
@@ -177,7 +177,7 @@ class Reader:
         return name, tuple((op.code, tuple(op.attributes.items())) for op in reversed(path))
 
     def parts(self, value: Value, access: AccessPath | None) -> list[Value]:
-        """What travels for a value in the stack: itself, or the variable and the indices that it is read with."""
+        """The arguments for a value in the stack: itself, or the variable and the indices of its access path."""
         if access is None:
             return [value]
         path = self.path(value) or []
@@ -185,7 +185,7 @@ class Reader:
         return [self.variables[access[0]], *indices]
 
     def restore(self, access: AccessPath | None, values: Iterator[Value], place: tuple[int, int]) -> Value:
-        """The value in the stack that `parts` took apart."""
+        """The value in the stack for which an edge passed `parts`."""
         value = next(values)
         if access is None:
             self.carried[value] = place
@@ -205,38 +205,33 @@ class Reader:
         return value in self.made and not self.is_variable(value)
 
     def variable(self, name: str) -> Value:
-        """The present value of a variable."""
+        """The current value of a variable."""
         if name not in self.variables:
             self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=name.removeprefix(CELL))
         return self.variables[name]
 
-    def remember(self, op: Op) -> None:
-        """Keeps in mind where an item or attribute came from."""
-        if op.code is ops.PY_GLOBAL:
-            self.globals.add(op.result)
-        elif op.code in (ops.PY_GETITEM, ops.PY_GETATTR):
-            if op.operands[0] in self.globals:
-                self.globals.add(op.result)
-            else:
-                self.made[op.result] = op
+    def read(self, code: ops.OpDef, owner: Value, *index: Value, **attributes: object) -> None:
+        """Pushes an item or attribute, and records where it comes from."""
+        value = self.build.op(code, None, owner, *index, **attributes)
+        self.stack.append(value)
+        if owner in self.globals:
+            self.globals.add(value)
+        else:
+            self.made[value] = self.build.block.ops[-1]
 
     def pop(self, count: int) -> list[Value]:
-        """Takes values off the stack; the last one was on top."""
+        """Pops values off the stack; the last one was on top."""
         if not count:
             return []
         taken = self.stack[-count:]
         del self.stack[-count:]
         return taken
 
-    def push(self, *values: Value) -> None:
-        """Puts values on the stack."""
-        self.stack += values
-
     def end(self, code: ops.OpDef, operands: list[Value], successors: list[Edge]) -> None:
         """Ends the block."""
         self.build.append(Op(code, operands, [], {}, successors, self.build.location))
 
     def unsupported(self, what: str) -> None:
-        """Ends the block; what follows in the span is never run."""
+        """Ends the block; the rest of the span is unreachable."""
         self.build.effect(ops.PY_UNSUPPORTED, what=what)
         self.end(ops.UNREACHABLE, [], [])

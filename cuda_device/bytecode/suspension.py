@@ -29,14 +29,14 @@ STEP, STEP_UNROLLED = "step", "step unrolled"
 """The names of these readings of a code; the second unrolls all loops that yield."""
 STEPS = (STEP, STEP_UNROLLED)
 POSITION = ".position"
-"""The parameter that says where the generator stands: a number of a `yield`, counted from 1, or one of these."""
+"""The parameter that holds the generator's position: the number of a `yield`, counted from 1, or one of these."""
 START, DONE = 0, -1
 OUTERMOST = -1
-"""Stands for the index of an ITER, where a generator expression is given its iterator."""
+"""In place of the index of an ITER: the iterator that a generator expression gets as its parameter."""
 
 
 def slots(parameters: Sequence[str], stops: Sequence[Stop]) -> tuple[str, ...]:
-    """All that a generator keeps, by name: its arguments as long as it has not begun, then as of `Stop`."""
+    """The names of all values that a generator keeps: its arguments before it starts, then those of each `Stop`."""
     kept = (name for position, stop in enumerate(stops, 1) for name in stop.slots(position))
     return (*parameters, mark(START), mark(DONE), *kept)
 
@@ -45,31 +45,31 @@ def slots(parameters: Sequence[str], stops: Sequence[Stop]) -> tuple[str, ...]:
 
 
 def suspend(reader: Reader, value: Value) -> None:
-    """A `yield`: the step ends, and the next one begins behind it."""
+    """A `yield` ends the step; the next step starts behind it."""
     target = reader.index + 1
     names = tuple(reader.live(target))
-    reader.push(reader.build.op(ops.PY_CONST, None, value=None))  # what is sent
+    reader.stack.append(reader.build.op(ops.PY_CONST, None, value=None))  # the sent value
     kept = reader.edge(target).arguments
     depth = len(kept) - len(names) - 1
     reader.pop(1)
     more, position = (reader.build.op(ops.PY_CONST, None, value=v) for v in (True, len(reader.stops) + 1))
     kept = [*kept[:depth], *kept[depth + 1 :]]
-    reader.push(reader.build.op(ops.PY_STEP, None, more, value, position, more, *kept))
+    step = reader.build.op(ops.PY_STEP, None, more, value, position, more, *kept)
     reader.stops.append(Stop(reader.build.block, target, depth, names))
-    reader.end(ops.RETURN, reader.pop(1), [])
+    reader.end(ops.RETURN, [step], [])
 
 
 def finish(reader: Reader) -> None:
-    """A `return`. The caller knows where the generator stands then."""
+    """A `return`. The caller knows that the generator is done."""
     more = reader.build.op(ops.PY_CONST, None, value=False)
     nothing = reader.build.op(ops.PY_UNDEFINED, None, name="")
-    reader.push(reader.build.op(ops.PY_STEP, None, more, nothing, nothing))
+    step = reader.build.op(ops.PY_STEP, None, more, nothing, nothing)
     reader.ends.append(reader.build.block)
-    reader.end(ops.RETURN, reader.pop(1), [])
+    reader.end(ops.RETURN, [step], [])
 
 
 def complete(reader: Reader, names: Sequence[str]) -> None:
-    """Makes all that a step may give the same: each tells of all that is kept anywhere."""
+    """Gives all results of a step the same form: each has a slot for every value that is kept anywhere."""
     found = [(stop.block, stop.slots(position)) for position, stop in enumerate(reader.stops, 1)]
     for block, own in [*found, *((end, ()) for end in reader.ends)]:
         op = block.ops[-2]
@@ -80,7 +80,7 @@ def complete(reader: Reader, names: Sequence[str]) -> None:
 
 
 def dispatch(reader: Reader, start: Block) -> list[Block]:
-    """The branches from the entry to where the generator stands; `start` begins with the parameters."""
+    """The branches from the entry to the position of the generator; `start` is the block at its beginning."""
     parameters = parameter_names(reader.code)
     names = slots(parameters, reader.stops)
     location = reader.instructions[0].location
@@ -111,9 +111,9 @@ def dispatch(reader: Reader, start: Block) -> list[Block]:
 
 
 def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) -> Iterator[tuple[int, bool]]:
-    """The indices of the ITERs whose loops yield (`OUTERMOST` for the iterator that a generator expression is given).
+    """The indices of the ITERs whose loops yield (or `OUTERMOST`).
 
-    The second of each pair says whether the loop may come to its next item without a `yield`.
+    The second of each pair says whether the loop may reach its next item without a `yield`.
     """
     yields = {start for start, span in parts.items() if instructions[span.stop - 1].opcode is Opcode.YIELD}
     for head, span in parts.items():
@@ -125,5 +125,5 @@ def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) 
 
 
 def _reached(parts: dict[int, Span], start: int, ends: set[int]) -> set[int]:
-    """The spans that can be reached from one, which go no further at `ends`."""
+    """The spans that are reachable from `start` without passing through one of `ends`."""
     return set(topological(start, lambda at: () if at in ends else parts[at].successors))

@@ -18,9 +18,8 @@ from functools import lru_cache
 from types import CodeType
 
 from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span
-from cuda_device.bytecode.constructs import SIMPLE, SPECIAL
+from cuda_device.bytecode.constructs import HANDLERS
 from cuda_device.bytecode.decode import decode, original
-from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reader import Reader, TooLittleKept
 from cuda_device.bytecode.scopes import GENERATOR, OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
@@ -34,18 +33,18 @@ _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
 
 def read(code: CodeType, reading: str = "", companions: bool = False, debug: bool = False) -> Function:
-    """The python-level IR of a function's code. The result is shared: nobody may change it.
+    """The python-level IR of a function's code. The result is shared and must not be changed.
 
-    `reading` is one of `suspension.STEPS` for a generator's code: a function that goes from one value to the next. With
-    `companions`, the function tells where a variable is used that has no value; with `debug`, where variables get values.
+    `reading` is one of `suspension.STEPS` for the code of a generator, which becomes a function that computes the next value.
+    With `companions`, the function checks uses of undefined variables; with `debug`, it records the values of variables.
     """
-    # Code objects are equal without regard to their file and qualified name, which messages show.
+    # Code objects compare equal if only their file and qualified name differ, which messages show.
     reader = _read_with_companions if companions else _read
     return reader(original(code), reading, debug, code.co_filename, code.co_qualname)
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
-    """What a generator keeps, by name: its parameters, and what `suspension.slots` adds."""
+    """The names of the values that a generator keeps: its parameters and those of `suspension.slots`."""
     _, *kept = read(code, STEP).blocks[0].params
     return tuple(str(param.hint) for param in kept)
 
@@ -60,7 +59,7 @@ def _read(code: CodeType, reading: str, debug: bool, _file: str, _name: str) -> 
         loops = list(yielding_loops(reader.instructions, reader.spans)) if reading else []
         if reading == STEP_UNROLLED:
             reader.unrolled |= {index for index, _ in loops}
-        elif reading == STEP:  # loops that stay loops although they run over tuples
+        elif reading == STEP:  # loops at run time although they run over tuples
             reader.indexed = frozenset(index for index, skips in loops if skips)
         with suppress(TooLittleKept):
             function = _function(reader)
@@ -91,7 +90,6 @@ def _refuse(code: CodeType, reading: str) -> None:
 
 
 def _function(reader: Reader) -> Function:
-    """The whole function."""
     first = Block([Value(hint=name) for name in parameter_names(reader.code)])
     _begin(reader, first)
     for start, span in reader.spans.items():
@@ -105,7 +103,7 @@ def _function(reader: Reader) -> Function:
 
 
 def _begin(reader: Reader, block: Block) -> None:
-    """Jumps from a block with the parameters to the first span."""
+    """Fills the entry block, which has the parameters and jumps to the first span."""
     reader.build = Builder(block, reader.instructions[0].location)
     names = parameter_names(reader.code)
     reader.variables = dict(zip(names, block.params, strict=True))
@@ -134,48 +132,27 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
     for reader.index in range(span.start, span.stop):
         instruction = reader.instructions[reader.index]
         reader.build.location = instruction.location
-        _instruction(reader, instruction, span)
+        if reader.cells and instruction.opcode in READS_CELLS:
+            names = tuple(sorted(reader.cells))
+            reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in names), names=names)
+        HANDLERS[instruction.opcode](reader, instruction, span)
         here = reader.build.block
         if here.ops and ops.Effect.TERMINATES in here.terminator.code.effects:
             return
     reader.end(ops.JUMP, [], [reader.edge(span.successors[0])])
 
 
-def _instruction(reader: Reader, instruction: Instruction, span: Span) -> None:
-    """Reads one instruction."""
-    if reader.cells and instruction.opcode in READS_CELLS:
-        names = tuple(sorted(reader.cells))
-        reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in names), names=names)
-    if instruction.opcode in SIMPLE:
-        code, taken, attribute = SIMPLE[instruction.opcode]
-        operands = reader.pop(taken)
-        op = Op(code, operands, [Value()], location=instruction.location)
-        if attribute:
-            op.attributes[attribute] = instruction.argument
-        by_name = code is ops.PY_GETATTR or (
-            code is ops.PY_GETITEM and isinstance(reader.constants.get(operands[1]), (str, int))
-        )
-        if by_name and reader.is_part(operands[0]):
-            op.attributes["part"] = True
-        reader.push(reader.build.append(op).result)
-        reader.remember(op)
-    elif instruction.opcode is Opcode.UNSUPPORTED:
-        reader.unsupported(str(instruction.argument))
-    else:
-        SPECIAL[instruction.opcode](reader, instruction, span)
-
-
-# Companions, for checked mode: a variable that some edges leave without a value gets one, which says if it has a value.
+# Companions, for checked mode: bools that say whether a variable that some edges leave undefined has a value.
 #
-# Where control flow meets, the companion is one more parameter of the block, true or false on each edge; inference folds those
-# that are the same on all edges. Before the first use in a block stands a check:
+# Where control flow joins, the companion is an additional parameter of the block, true or false on each edge; inference folds
+# companions that are the same on all edges. A check precedes the first use in each block:
 #
 #     ^3(%v):                                ^3(%v, %6):
 #       %5 = py.binary {op="+"} %v %v   →      py.defined {name="v"} %6
 #                                              %5 = py.binary {op="+"} %v %v
 
 
-# What takes a variable as it is, with a value or without.
+# Operations that accept a variable without a value.
 _NO_USE = (ops.PY_CELLS, ops.PY_STEP, ops.PY_AT, ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL)
 
 
@@ -209,7 +186,7 @@ def add_companions(function: Function) -> None:
 
 
 def _open_parameters(function: Function) -> dict[Value, str]:
-    """The parameters of blocks that some edge leaves without a value, with the names of their variables."""
+    """The parameters of blocks that are undefined on some edge, with the names of their variables."""
     names = {op.result: str(op.attributes["name"]) for op in function.ops() if op.code is ops.PY_UNDEFINED}
     found: dict[Value, str] = {}
     changed = bool(names)

@@ -19,7 +19,7 @@ from cuda_device.bytecode.instructions import Cursor, Opcode, Raw, Row, Slot, St
 
 
 def settled(steps: Callable[[Cursor], Steps]) -> Row:
-    """What follows from the instruction once the stack is as it leaves it."""
+    """A row that computes its instructions after the stack has changed."""
 
     def row(cursor: Cursor) -> Steps:
         cursor.settle()
@@ -49,12 +49,12 @@ def into(opcode: Opcode) -> Row:
 
 
 def jump(opcode: Opcode, *before: Step) -> Row:
-    """A jump that pops what it tests, or what comes of that `before`."""
+    """A jump that pops the value that it tests; the instructions `before` convert that value."""
     return settled(lambda cursor: (*before, Step(opcode, None, cursor.raw.target)))
 
 
 def jump_if_none(opcode: Opcode) -> Row:
-    """A jump with an `is None` in it."""
+    """A jump that tests `is None`."""
     return jump(opcode, Step(Opcode.CONST, None), Step(Opcode.IS, False))
 
 
@@ -79,7 +79,7 @@ def flag(raw: Raw) -> bool:
 
 
 def always(raw: Raw) -> bool:
-    """For a load that exists for calls only."""
+    """For a load that only calls use."""
     return True
 
 
@@ -87,7 +87,7 @@ def always(raw: Raw) -> bool:
 
 
 def load_const(cursor: Cursor) -> Steps:
-    """A constant; nothing if it is the names for the instruction behind it, which takes them itself."""
+    """A constant; nothing if it holds the names for the next instruction, which reads them itself."""
     if cursor.is_near(1, "CALL_KW", "BUILD_CONST_KEY_MAP"):
         cursor.push(Slot.NULL)
         return ()
@@ -100,7 +100,7 @@ def load_const(cursor: Cursor) -> Steps:
 
 
 def load_common_constant(cursor: Cursor) -> Steps:
-    """A builtin, whatever its name means in the program. Only `assert` loads AssertionError so."""
+    """A builtin, even if the program redefines its name. Only `assert` loads AssertionError this way."""
     if cursor.raw.text == "AssertionError":
         return load_assertion_error(cursor)
     cursor.push()
@@ -204,10 +204,10 @@ def swap(cursor: Cursor) -> Steps:
 
 
 def load_callable(opcode: Opcode, is_called: Callable[[Raw], bool] = flag) -> Row:
-    """A row that loads a value and, if a call comes of it, a NULL (or the parts of a method).
+    """A row that loads a value and, for a call, a NULL (or the parts of a method).
 
-    Until 3.12 the NULL is below, and the value need not be what is called: `Name.method(x).other(*y)` loads `Name` with
-    the NULL that goes with `other`. Since 3.13 it is above, but then they are a pair, whose order does not matter.
+    Until 3.12, the NULL is below, and the value need not be the callable: `Name.method(x).other(*y)` loads `Name` with
+    the NULL that belongs to `other`. Since 3.13, it is above; they are then a pair, whose order does not matter.
     """
 
     def row(cursor: Cursor) -> Steps:
@@ -237,9 +237,9 @@ def call_kw(cursor: Cursor) -> Steps:
 
 
 def _pop_call(cursor: Cursor) -> int | None:
-    """Pops what a call takes and pushes its result; the number of arguments, or None for the call of an `assert`.
+    """Pops the operands of a call and pushes its result; the number of arguments, or None for the call of an `assert`.
 
-    Below the counted arguments is a pair: a callable and a NULL, or a callable and one more argument, the first.
+    Below the counted arguments is a pair: a callable and a NULL, or a callable and the first argument.
     """
     cursor.pop(cursor.raw.number)
     pair = cursor.pop(2)
@@ -247,7 +247,7 @@ def _pop_call(cursor: Cursor) -> int | None:
         cursor.push(Slot.FAILURE)
         return None
     cursor.push()
-    return cursor.raw.number + sum(slot.is_value for slot in pair) - 1
+    return cursor.raw.number + 1 - pair.count(Slot.NULL)
 
 
 def call_function_ex(cursor: Cursor) -> Steps:
@@ -303,16 +303,16 @@ def yield_value(cursor: Cursor) -> Steps:
     return (Step(Opcode.YIELD),)
 
 
-# `yield from` is a loop that yields, and an expression: None, as no generator here returns anything else. Below the iterator
-# lies that value, which CPython puts there in the end.
+# `yield from` is a loop that yields, and an expression whose value is None, because our generators return nothing else. The
+# value lies below the iterator; CPython puts it there at the end.
 
 
 get_yield_from_iter = fixed(Step(Opcode.CONST, None), Step(Opcode.SWAP, 2), Step(Opcode.ITER))
-"""The value, and ITER."""
+"""The value of the expression, and ITER."""
 
 
 def send(cursor: Cursor) -> Steps:
-    """FOR_ITER, less what is sent. Until 3.11 it takes the iterator away as our FOR_ITER does."""
+    """FOR_ITER without the sent value. Until 3.11, it pops the iterator as our FOR_ITER does."""
     below = cursor.slots[:-2]
     cursor.slots_at_target = [*below, Slot.VALUE]
     if cursor.near(0).target >= 0 and cursor.raws[cursor.raw.target].name == "END_SEND":
@@ -321,7 +321,7 @@ def send(cursor: Cursor) -> Steps:
 
 
 def end_send(cursor: Cursor) -> Steps:
-    """Nothing: the iterator is gone."""
+    """Nothing, because FOR_ITER has popped the iterator."""
     cursor.pop(2)
     cursor.push()
     return ()
@@ -339,14 +339,14 @@ binary = settled(
 
 
 def compare(cursor: Cursor) -> Steps:
-    """COMPARE, with a TO_BOOL in it since 3.13."""
+    """COMPARE, which may include a TO_BOOL since 3.13."""
     cursor.settle()
     converts = cursor.raw.text.startswith("bool(")
     return (Step(Opcode.COMPARE, cursor.raw.value), *(to_bool(cursor) if converts else ()))
 
 
 def to_bool(cursor: Cursor) -> Steps:
-    """Nothing if what follows tests truth itself. If not, this is all that newer versions leave of `not not`."""
+    """Nothing if the next instruction tests truth itself. Otherwise this is how newer versions compile `not not`."""
     tested = cursor.is_near(1, "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT", "TO_BOOL")
     return () if tested else (NOT, NOT)
 
@@ -358,7 +358,7 @@ INTRINSICS = {
 
 
 def call_intrinsic(cursor: Cursor) -> Steps:
-    """Two of CPython's internal functions are operators; those that remain serve generic functions and classes."""
+    """Two of CPython's internal functions are operators; the others belong to generic functions and classes."""
     cursor.settle()
     return (INTRINSICS.get(cursor.raw.text, Step(Opcode.UNSUPPORTED, "a type parameter")),)
 
