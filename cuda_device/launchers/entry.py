@@ -1,12 +1,12 @@
-"""The path of a launch in machine code: from the call of `launch` to a signature's launcher, and to the driver.
+"""The path of a launch in machine code: from the call of `launch` to the launcher of a signature, and to the driver.
 
-    launch(f, x, y, grid=1, block=32)    →   try_launch   f's record, found by an attribute of f
-                                             bind         one object for each parameter
-                                             read_launch  sizes and stream
-                                             read_capture whether it goes into a graph
-                                             a launcher of f's for these objects: it ends with `fits` and `start`
+    launch(f, x, y, grid=1, block=32)    →   try_launch     gets the record of f
+                                             bind           one object for each parameter
+                                             read_launch    sizes and stream
+                                             read_capture   whether the stream is being captured
+                                             a launcher of f for these objects, which calls `fits` and `start`
 
-Each function returns whether the launch was made. If not, nothing has happened, and Python makes the launch.
+Each function returns whether the launch was made. If not, it has had no effect, and Python makes the launch.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from cuda_device.types.abi import Packing
 
 _POINTER = 8
 _WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
-# Python sets the highest bit of a count where it lends the place before the first argument.
+# The highest bit of the count in a vector call is a flag (PY_VECTORCALL_ARGUMENTS_OFFSET).
 _COUNT = (1 << 63) - 1
 
 
 @shared("i64", "ptr %names", "i64 %count", "ptr %name")
 def place_of(code: GuardWriter) -> None:
-    """Where a name stands among the parameters, or -1. Names are almost always the same objects, and else compared as text."""
+    """The position of a name among the parameters, or -1. Names are compared by identity first, and then as text."""
     for same in (_is_same, _is_equal):
         with code.repeat("%count") as i:
             here = code.load("ptr", code.at("%names", i, _POINTER))
@@ -61,7 +61,7 @@ def _is_equal(code: GuardWriter, here: str) -> str:
 
 @shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "ptr %values", "ptr %sizes")
 def bind(code: GuardWriter) -> None:
-    """An object for each parameter in `%values`, if not all are `%args`; those of `launch`'s keywords in `%sizes`, or null."""
+    """Stores an object for each parameter in `%values`, unless `%args` has all, and the keywords of `launch` in `%sizes`."""
     parameters = code.get(CALL, "%call", "parameters")
     function = code.get(CALL, "%call", "function")
     for name, offset in function_words().items():
@@ -98,7 +98,7 @@ def bind(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %names", "i64 %count")
 def unchanged(code: GuardWriter) -> None:
-    """Whether the names that a kernel read still mean the same."""
+    """Whether the names that the compiler looked up still have the same values."""
     with code.repeat("%count") as i:
         here = code.at("%names", i, 8 * len(NAME.fields))
         kind = code.get(NAME, here, "kind")
@@ -113,12 +113,12 @@ def unchanged(code: GuardWriter) -> None:
             _compare_later(code, code.call("PyObject_GetAttr", owner, name), found)
         code.require(code.equal("ptr", code.load("ptr", found), value))
         with code.when(code.equal("ptr", value, "null")):
-            # There is no such name, or to look for it went wrong.
+            # There is no such name, or the lookup raised an exception.
             code.require(code.equal("ptr", code.call("PyErr_Occurred"), "null"))
 
 
 def _compare_later(code: GuardWriter, found: str, place: str) -> None:
-    """Gives a new reference back and keeps the address: equal to one that is held, it is that object."""
+    """Stores the address of an object and releases the reference. The caller holds the object that it compares with."""
     code.store("ptr", found, place)
     with code.when(code.compare("ne", "ptr", found, "null")):
         code.release(found)
@@ -126,7 +126,7 @@ def _compare_later(code: GuardWriter, found: str, place: str) -> None:
 
 @shared("i1", "ptr %launch", "ptr %start", exported=True)
 def fits(code: GuardWriter) -> None:
-    """Whether a compiled kernel can start so: here, of that size, with the names that it read, and nothing reported."""
+    """Whether a compiled kernel can be launched: its context, the sizes, its names, and no pending report of an error."""
     context = code.get(LAUNCH, "%launch", "context")
     code.require(code.equal("i64", context, code.get(START, "%start", "context")))
     device = code.get(LAUNCH, "%launch", "device")
@@ -143,11 +143,12 @@ def fits(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "ptr %start", "ptr %parameters", exported=True)
 def start(code: GuardWriter) -> None:
-    """Calls the driver, without the interpreter's lock, and notes the launch.
+    """Calls the driver without the interpreter's lock, and adds the launch to the log.
 
-    An ordered launch comes behind the present work of the streams on which its arrays are made, and before their later work. So
-    whoever frees an array in the order of such a stream frees it late enough. A launch that is not ordered, or reaches memory of
-    other devices, keeps its arguments alive until it has ended, and one that is captured keeps them for good.
+    An ordered launch waits for the present work of the streams on which its arrays are produced, and their later work waits for
+    the launch. Memory that is freed in the order of such a stream is therefore freed after the launch. A launch that is not
+    ordered, or that reaches the memory of other devices, keeps its arguments alive until it has ended. A captured launch keeps
+    them forever.
     """
     code.leave_when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "only_checked"), 0), "true")
     sizes = [(axis, code.get(LAUNCH, "%launch", axis)) for axis in _SIZES]
@@ -161,7 +162,7 @@ def start(code: GuardWriter) -> None:
     unordered = code.both(foreign, code.opposite(ordered))
     reaching = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "retained"), 0)
     retained = code.both(code.either(unordered, reaching), code.opposite(capturing))
-    with code.when(retained):  # Python looks for launches that have ended
+    with code.when(retained):  # Python releases the arguments of launches that have ended
         waiting = code.call("PyObject_Size", code.get(LAUNCH, "%launch", "pending"))
         code.require(code.compare("slt", "i64", waiting, MOST_RETAINED))
     event, done = code.memory(2 * _POINTER), code.memory(1)
@@ -184,7 +185,7 @@ def start(code: GuardWriter) -> None:
         )
         code.store("i1", code.equal("i32", status, 0), done)
     made = code.load("i1", done)
-    # What fails behind the launch is an error of the whole context, which the next call of the driver reports.
+    # An error after the launch affects the whole context, and the next call of the driver reports it.
     with code.when(code.both(made, in_order)):
         code.call("hold_producers_back", "%launch", code.load("i64", event))
     with code.when(code.both(made, retained)):
@@ -217,7 +218,7 @@ def start(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "ptr %start", "ptr %event")
 def take_event(code: GuardWriter) -> None:
-    """An event, and the Python int that it comes from: a spare one, or, where it goes into a graph, a new one."""
+    """Gets an event and the Python int with its handle: a spare one, or a new one (and null) for a capture."""
     with code.when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)):
         code.store("ptr", "null", "%event", _POINTER)
         create = code.word(Word.CREATE_EVENT)
@@ -233,7 +234,7 @@ def take_event(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "ptr %start", "ptr %event")
 def give_event(code: GuardWriter) -> None:
-    """Gives back what `take_event` gave."""
+    """Returns an event of `take_event` to the spare ones, or destroys it."""
     number = code.load("ptr", "%event", _POINTER)
     with code.when(code.equal("ptr", number, "null")):
         code.call_pointer("i32", code.word(Word.DESTROY_EVENT), ("i64", code.load("i64", "%event")))
@@ -244,7 +245,7 @@ def give_event(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "ptr %event")
 def keep_until(code: GuardWriter) -> None:
-    """Keeps the arguments of a launch until an event, which is the queue's from now on (see `streams.Retained`)."""
+    """Puts an event and the arguments of a launch into the queue of `streams.Retained`, which owns them from then on."""
     values = code.call("tuple_of", code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count"))
     code.require(code.compare("ne", "ptr", values, "null"))
     pair = code.memory(2 * _POINTER)
@@ -265,7 +266,7 @@ def keep_until(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "i64 %event")
 def wait_for_producers(code: GuardWriter) -> None:
-    """Lets the stream of the launch wait for the present work of the others."""
+    """Makes the stream of the launch wait for the present work of the producers' streams."""
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
         producer = code.load("i64", code.at(others, i, 8))
@@ -275,7 +276,7 @@ def wait_for_producers(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "i64 %event")
 def hold_producers_back(code: GuardWriter) -> None:
-    """Lets the others wait for the present work of the stream of the launch: one event serves them all."""
+    """Makes the producers' streams wait for the present work of the stream of the launch, by one event."""
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
     code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", stream)))
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
@@ -304,7 +305,7 @@ def is_kept(code: GuardWriter) -> None:
 
 @shared("ptr", "ptr %values", "i64 %count")
 def tuple_of(code: GuardWriter) -> None:
-    """A new tuple of objects, or null."""
+    """Makes a tuple; returns null if that fails."""
     made = code.call("PyTuple_New", "%count")
     code.leave_when(code.equal("ptr", made, "null"), "null")
     with code.repeat("%count") as i:
@@ -316,7 +317,7 @@ def tuple_of(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "i64 %only_checked")
 def try_plans(code: GuardWriter) -> None:
-    """A launch of the kernel whose record `%call` is: its launchers in turn."""
+    """Tries the launchers of a kernel one after the other."""
     values = code.memory(_POINTER * MOST_PARAMETERS)
     sizes = code.memory(_POINTER * len(KEYWORDS))
     launch = code.memory(LAUNCH_BYTES)
@@ -340,9 +341,9 @@ def try_plans(code: GuardWriter) -> None:
 
 @shared("ptr", "ptr %native", "i64 %nbytes")
 def record_of(code: GuardWriter) -> None:
-    """The record of a kernel: so many bytes that come first in its tuple `native`; null if there is none.
+    """The first item of the tuple `native` if that has `%nbytes` bytes: the record of a kernel. Otherwise null.
 
-    The tuple owns whatever the record speaks of. Who holds it may use all that.
+    The tuple owns the objects to which the record refers.
     """
     code.leave_when(code.opposite(code.has_type("%native", Word.TUPLE)), "null")
     code.leave_when(code.equal("i64", code.size_of("%native"), 0), "null")
@@ -354,7 +355,7 @@ def record_of(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %args", "i64 %count", "ptr %names", "i64 %only_checked")
 def try_launch(code: GuardWriter) -> None:
-    """A launch, by the arguments of a call of `launch`, or whether it could be made."""
+    """Makes the launch of a call of `launch`, or only checks it."""
     code.require(code.compare("sge", "i64", "%count", 1))
     kernel = code.load("ptr", "%args")
     code.require(code.has_type(kernel, Word.KERNEL))
@@ -372,9 +373,9 @@ def try_launch(code: GuardWriter) -> None:
 
 @shared("ptr", "ptr %callable", "ptr %args", "i64 %flags", "ptr %names", exported=True)
 def launch_in_place(code: GuardWriter) -> None:
-    """What a call of `launch` does, in the form of Python's vector calls: it takes the place of that of the Python function."""
+    """The vector call of `launch`: tries machine code, and then calls the Python function."""
     count = code.value(f"and i64 %flags, {_COUNT}")
-    # None, which no Python that has this counts references of.
+    # None is immortal in all Pythons that can do this.
     code.leave_when(code.call("try_launch", "%args", count, "%names", 0), code.word(Word.NONE))
     code.call("PyErr_Clear")
     arguments = ("ptr", "%callable"), ("ptr", "%args"), ("i64", "%flags"), ("ptr", "%names")
@@ -383,13 +384,13 @@ def launch_in_place(code: GuardWriter) -> None:
 
 @shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
 def launch_method(code: GuardWriter) -> None:
-    """A built-in function that tells whether the launch was made: for groups, and Pythons whose functions cannot be replaced."""
+    """A built-in function that returns whether it has made the launch: for groups and for Python 3.11."""
     _answer(code, 0)
 
 
 @shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
 def check_method(code: GuardWriter) -> None:
-    """A built-in function that tells whether `launch_method` could make the launch."""
+    """A built-in function that returns whether `launch_method` would make the launch."""
     _answer(code, 1)
 
 
@@ -404,7 +405,7 @@ def _answer(code: GuardWriter, only_checked: int) -> None:
 
 @shared("i1", "ptr %self", "ptr %args", "i64 %count", "ptr %names")
 def try_prepared(code: GuardWriter) -> None:
-    """A prepared launch, with arguments that take the places of its own: it becomes a call of `launch`."""
+    """Makes a prepared launch, some of whose arguments may be replaced, as a call of `launch`."""
     record = code.call("record_of", "%self", 8 * len(PREPARED.fields))
     code.require(code.compare("ne", "ptr", record, "null"))
     parameters = code.get(PREPARED, record, "parameters")
@@ -425,7 +426,7 @@ def try_prepared(code: GuardWriter) -> None:
 
 @shared("ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
 def start_prepared(code: GuardWriter) -> None:
-    """A built-in function that makes a prepared launch; the second item of its tuple is Python's function for the same."""
+    """A built-in function that makes a prepared launch; the second item of its tuple is the Python function for the same."""
     with code.when(code.call("try_prepared", "%self", "%args", "%count", "%names")):
         none = code.word(Word.NONE)
         code.call("Py_IncRef", none)
@@ -434,29 +435,20 @@ def start_prepared(code: GuardWriter) -> None:
     code.finish(code.call("PyObject_Vectorcall", code.item("%self", 1), "%args", "%count", "%names"))
 
 
-# What a launcher has read, in the form in which a kernel takes it: packed as `types/abi` packs it.
-#
-# parameters(code, packing, leaves)        the addresses of the parameters, for the driver
-
-
 PackedLeaf = tuple[str, str]
-"""A number that a kernel takes: its type and the value, as LLVM spells them."""
+"""The LLVM type and the value of a number that is passed to a kernel."""
 
 
 def parameters(code: GuardWriter, packing: Packing, leaves: Sequence[PackedLeaf]) -> str:
-    """The addresses of the packed leaves, as the driver wants them."""
+    """Packs the leaves as `types/abi` does. Returns the array with the address of each parameter, which the driver takes."""
     buffer = code.memory(packing.structure.size)
-    _pack(code, packing, leaves, buffer)
     addresses = code.memory(8 * max(1, len(packing.offsets)))
     for i, offset in enumerate(packing.offsets):
         code.store("ptr", code.at(buffer, offset), addresses, 8 * i)
-    return addresses
-
-
-def _pack(code: GuardWriter, packing: Packing, leaves: Sequence[PackedLeaf], buffer: str) -> None:
     for (kind, value), place, letter in zip(leaves, packing.places, packing.codes, strict=True):
         bits = 8 * struct.calcsize(letter)
         if kind == "i64" and bits < 64:
             code.store(f"i{bits}", code.value(f"trunc i64 {value} to i{bits}"), buffer, place)
         else:
             code.store(kind, value, buffer, place)
+    return addresses

@@ -1,4 +1,4 @@
-"""Writes LLVM IR for functions that check facts and give up at the first that does not hold.
+"""Writes LLVM IR for functions that check conditions and return false at the first that does not hold.
 
     code = GuardWriter("is_seven", "i1", "ptr %object")
     number = code.call("PyLong_AsLong", "%object")
@@ -15,8 +15,7 @@
       ret i1 false
     }
 
-A function holds no references when it makes a check: it releases the objects that Python returned before that, so giving up is
-only a jump.
+A function holds no references when it checks a condition, so it can return at once.
 """
 
 from __future__ import annotations
@@ -33,11 +32,6 @@ from cuda_device.infer.dependencies import MISSING, PASSING, Dependency
 from cuda_device.launchers import memory_layout
 from cuda_device.launchers.memory_layout import NAME, TABLE, Owner, Word, buffer, pack
 from cuda_device.lazy_dataclasses import dataclass
-
-# What machine code calls: functions of Python's C interface, and those of ours that all launchers share.
-#
-# A row is a name, the LLVM type of the result, and those of the parameters. New references are marked: who calls gives them back.
-
 
 PYTHON = {
     "PyBuffer_Release": ("void", "ptr"),
@@ -68,11 +62,12 @@ PYTHON = {
     "Py_DecRef": ("void", "ptr"),
     "Py_IncRef": ("void", "ptr"),
 }
+"""Functions of Python's C interface: the LLVM types of the result and of the parameters. The caller releases new references."""
 
 
 @dataclass(frozen=True)
 class SharedFunction:
-    """A function of ours in machine code: its LLVM type, whether others than these functions call it, and what writes it."""
+    """A function in machine code: its LLVM type, whether launchers or Python call it, and the function that writes it."""
 
     result: str
     parameters: tuple[str, ...]
@@ -81,13 +76,13 @@ class SharedFunction:
 
 
 FUNCTIONS: dict[str, SharedFunction] = {}
-"""Those of `entry` and `object_reading`, which all launchers share."""
+"""The functions of `entry` and `object_reading`, which all launchers share."""
 
 
 def shared(
     result: str, *parameters: str, exported: bool = False
 ) -> Callable[[Callable[[GuardWriter], None]], Callable[[GuardWriter], None]]:
-    """Declares a function by what writes it, whose name it has."""
+    """Registers the decorated function as the writer of a shared function of the same name."""
 
     def declare(write: Callable[[GuardWriter], None]) -> Callable[[GuardWriter], None]:
         FUNCTIONS[write.__name__] = SharedFunction(result, parameters, exported, write)
@@ -97,22 +92,22 @@ def shared(
 
 
 def symbol_of(name: str) -> str:
-    """The symbol of a function of ours: no other in the process has it."""
+    """The symbol of a shared function, which is unique in the process."""
     return f"cuda_device.{name}"
 
 
 def declarations() -> str:
-    """The text that declares Python's functions."""
+    """The declarations of Python's functions."""
     return "".join(f"declare {result} @{name}({', '.join(types)})\n" for name, (result, *types) in PYTHON.items())
 
 
 def exported() -> list[str]:
-    """The names of those that launchers and the process call."""
+    """The names of the shared functions that launchers or Python call."""
     return [name for name, function in FUNCTIONS.items() if function.exported]
 
 
 def shared_declarations() -> str:
-    """The text that declares them."""
+    """The declarations of these functions."""
     rows = ((name, FUNCTIONS[name]) for name in exported())
     return "".join(
         f"declare {function.result} @{symbol_of(name)}({', '.join(function.parameters)})\n" for name, function in rows
@@ -120,7 +115,7 @@ def shared_declarations() -> str:
 
 
 def shared_text() -> str:
-    """The text that defines all that launchers share."""
+    """The definitions of all shared functions."""
     texts = []
     for name, function in FUNCTIONS.items():
         code = GuardWriter(name, function.result, *function.parameters, exported=function.exported)
@@ -134,7 +129,7 @@ Operand = str | int
 
 
 class GuardWriter:
-    """The text of one function, which grows by a line a call. `result` is `i1`, or what a `finish` of the caller's gives."""
+    """Writes one function. A function of type `i1` returns true at its end; any other ends with a call of `finish`."""
 
     def __init__(self, name: str, result: str, *parameters: str, exported: bool = False) -> None:
         self.name, self.result, self.parameters = name, result, parameters
@@ -145,7 +140,7 @@ class GuardWriter:
         self._finished = False
 
     def text(self) -> str:
-        """The function, as LLVM reads it."""
+        """The LLVM IR of the function."""
         if not self._finished:
             self.finish("true")
         head = f"define {self._linkage}{self.result} @{symbol_of(self.name)}({', '.join(self.parameters)}) nounwind {{\nentry:\n"
@@ -154,16 +149,16 @@ class GuardWriter:
         return f"{head}{body}{surprise}}}\n"
 
     def finish(self, value: Operand = "") -> None:
-        """Returns."""
+        """Writes a return."""
         self._lines.append(f"ret {self.result} {value}".rstrip())
         self._finished = True
 
     def line(self, text: str) -> None:
-        """Any instruction without a result."""
+        """Writes an instruction without a result."""
         self._lines.append(text)
 
     def value(self, text: str) -> str:
-        """Any instruction with a result, whose name this is."""
+        """Writes an instruction, and returns the name of its result."""
         self._number += 1
         self._lines.append(f"%v{self._number} = {text}")
         return f"%v{self._number}"
@@ -171,7 +166,7 @@ class GuardWriter:
     # Memory
 
     def memory(self, nbytes: int) -> str:
-        """Memory of the function's own, aligned to 16 bytes."""
+        """Allocates memory on the stack, aligned to 16 bytes."""
         self._number += 1
         self._memory.append(f"%m{self._number} = alloca [{max(nbytes, 1)} x i8], align 16")
         return f"%m{self._number}"
@@ -234,7 +229,7 @@ class GuardWriter:
     # Calls
 
     def call(self, name: str, *arguments: Operand) -> str:
-        """A call of one of Python's functions, or of ours."""
+        """Calls a function of Python or a shared one."""
         if name in PYTHON:
             symbol, (result, *types) = name, PYTHON[name]
         else:
@@ -243,7 +238,7 @@ class GuardWriter:
         return self.call_pointer(result, f"@{symbol}", *zip(types, arguments, strict=True))
 
     def call_pointer(self, result: str, function: str, *arguments: tuple[str, Operand]) -> str:
-        """A call of what is at an address; `arguments` are pairs of a type and a value."""
+        """Calls a function by its address; `arguments` are pairs of a type and a value."""
         text = f"call {result} {function}({', '.join(f'{type} {value}' for type, value in arguments)})"
         if result != "void":
             return self.value(text)
@@ -253,14 +248,14 @@ class GuardWriter:
     # Control
 
     def require(self, condition: str) -> None:
-        """Gives up where `condition` does not hold."""
+        """Returns false if `condition` does not hold."""
         self._number += 1
         self.line(f"br i1 {condition}, label %next.{self._number}, label %surprise")
         self.line(f"next.{self._number}:")
 
     @contextlib.contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """Does what is written in the `with` block where `condition` holds."""
+        """Runs what is written in the `with` block if `condition` holds."""
         self._number += 1
         number = self._number
         self.line(f"br i1 {condition}, label %then.{number}, label %end.{number}")
@@ -271,7 +266,7 @@ class GuardWriter:
 
     @contextlib.contextmanager
     def repeat(self, count: Operand) -> Iterator[str]:
-        """Does what is written in the `with` block for each number below `count`."""
+        """Runs what is written in the `with` block for each number below `count`."""
         place = self.memory(8)
         self.store("i64", 0, place)
         self._number += 1
@@ -288,40 +283,38 @@ class GuardWriter:
         self.line(f"done.{number}:")
 
     def leave_when(self, condition: str, value: Operand) -> None:
-        """Returns `value` where `condition` holds."""
+        """Returns `value` if `condition` holds."""
         with self.when(condition):
             self.line(f"ret {self.result} {value}")
             self._number += 1
             self.line(f"unreached.{self._number}:")
 
-    # Python's objects
-
-    # (`layout` has made sure that they lie so.)
+    # Python's objects, whose layout `memory_layout.is_usable` has checked
 
     def type_of(self, obj: str) -> str:
         """The type of a Python object, borrowed."""
         return self.load("ptr", obj, memory_layout.TYPE)
 
     def size_of(self, obj: str) -> str:
-        """How many items a tuple has, or how many bytes a bytes object."""
+        """The length of a tuple or bytes object."""
         return self.load("i64", obj, memory_layout.SIZE)
 
     def item(self, obj: str, index: Operand) -> str:
-        """An item of a tuple that has so many, borrowed."""
+        """An item of a tuple, borrowed; the caller has checked the length."""
         return self.load("ptr", self.at(self.at(obj, memory_layout.ITEMS), index, 8))
 
     def octets(self, obj: str) -> str:
-        """Where a bytes object has its bytes."""
+        """The address of the bytes of a bytes object."""
         return self.at(obj, memory_layout.OCTETS)
 
     def slot(self, obj: str, kind: type[Any], name: str) -> str:
-        """What an object, exactly of a class, has in a slot, borrowed; it gives up where that is not set."""
+        """The value of a slot of an object that is exactly of a class, borrowed. Returns false if it is not set."""
         found = self.load("ptr", obj, memory_layout.slot(kind, name))
         self.require(self.compare("ne", "ptr", found, "null"))
         return found
 
     def computed(self, obj: str, name: str, function: str, closure: str, version: str) -> str:
-        """An attribute, or null: a new reference. As long as the type has this version, a known function computes it."""
+        """An attribute (a new reference) or null. A known function computes it while the type has this version."""
         found = self.memory(8)
         known = self.equal("i32", self.load("i32", self.type_of(obj), memory_layout.VERSION), version)
         with self.when(known):
@@ -331,32 +324,32 @@ class GuardWriter:
         return self.load("ptr", found)
 
     def release(self, obj: str) -> None:
-        """Gives a reference back."""
+        """Releases a reference."""
         self.call("Py_DecRef", obj)
 
     def word(self, word: Word, type: str = "ptr") -> str:
-        """What the process has put in the table of words."""
+        """An item of the table of words."""
         return self.load(type, f"@{symbol_of(TABLE)}", 8 * word)
 
     def is_word(self, value: str, word: Word) -> str:
-        """Whether an address is that of a word."""
+        """Whether an address is equal to a word."""
         return self.equal("ptr", value, self.word(word))
 
     def has_type(self, obj: str, word: Word) -> str:
-        """Whether a Python object is exactly of a type."""
+        """Whether a Python object is exactly of the type that a word names."""
         return self.is_word(self.type_of(obj), word)
 
 
-# The names that a kernel read while it was compiled, in the form in which machine code checks them before each launch.
+# The names that the compiler looked up for a kernel, which machine code checks before each launch
 
 
 Row = tuple[Owner, object, object, object]
-"""In what, of which name, what was found: `MISSING` for nothing."""
+"""The kind of the owner, the owner, the name, and the value: `MISSING` if there was none."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """A table of `count` names in memory, and what it speaks of."""
+    """A table of `count` names in memory, and the objects to which it refers."""
 
     table: Any
     count: int
@@ -364,12 +357,12 @@ class Names:
 
     @property
     def address(self) -> int:
-        """Where the table is."""
+        """The address of the table."""
         return ctypes.addressof(self.table)
 
 
 def table_of(rows: Sequence[Row]) -> Names:
-    """The table in memory."""
+    """Makes the table."""
     data = b"".join(
         pack(
             NAME,
@@ -384,7 +377,7 @@ def table_of(rows: Sequence[Row]) -> Names:
 
 
 def rows_of(dependencies: Sequence[Dependency]) -> list[Row | None]:
-    """The names that a program read; None for one that only Python can compare."""
+    """The names that the compiler looked up; None for one that only Python can compare."""
     return [_row(dependency) for dependency in dependencies if dependency.owner is not PASSING]
 
 
@@ -396,14 +389,14 @@ def _row(dependency: Dependency) -> Row | None:
         return Owner.CELL, owner, name, value
     if type(owner) is ModuleType and vars(owner).get(name, MISSING) is value:
         return Owner.NAMESPACE, vars(owner), name, value
-    # What is bound anew at each look, or made by the look, is another object each time.
+    # Bound methods and computed attributes are new objects at each access.
     if value is not MISSING and getattr(owner, name, MISSING) is value:
         return Owner.OBJECT, owner, name, value
     return None
 
 
 def environment(variable: str) -> Row | None:
-    """A variable of the environment, if it is where CPython keeps it: an object in a dictionary."""
+    """A variable of the environment, if `os.environ` keeps it in a dict as CPython's does."""
     data = getattr(os.environ, "_data", None)
     encode = getattr(os.environ, "encodekey", None)
     if type(data) is not dict or encode is None:

@@ -1,7 +1,7 @@
-"""The records that machine code and Python share: data of the process, and records of launches.
+"""What machine code knows of memory: the records that it shares with Python, and where objects keep their fields.
 
-The data of the process are addresses (of objects, types and driver functions), which cached machine code cannot contain. Both
-sides use the same records: `Record` has LLVM's type, and `pack` returns the bytes.
+The table of words holds addresses of objects, types and driver functions of this process, which cached machine code cannot
+contain. `Record` describes a record to LLVM, and `pack` returns its bytes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Word = IntEnum(
     "LAUNCH RING STREAM_TYPES STREAM_OF_LAUNCH STREAM_OF_CUPY SEVERAL_DEVICES",
     start=0,
 )
-"""The places in the table of words."""
+"""The indices in the table of words."""
 
 TABLE = "known"
-"""The name of the table."""
+"""The name of the table in LLVM IR."""
 
 MOST_PRODUCERS = 8
-"""With so many other streams a launch by machine code can be put in order."""
+"""The number of other streams with which machine code can order a launch."""
 
 LAUNCH = Record(
     "%Launch",
@@ -64,15 +64,16 @@ LAUNCH = Record(
         ("threads", "i32"),
     ),
 )
-"""Where and how large.
+"""A launch: its stream and sizes.
 
-`device` is the number that a foreign stream says it is on, or -1. `producer` are the other streams on which its arrays are made:
-the launch is put in order with them if it is `ordered`. If it is not, or is `retained`, `pending` is the queue that keeps its
-arguments, `count` objects at `values`. `capturing` says that it goes into a graph, `only_checked` that it is not made.
+`device` is the device number of a framework's stream, or -1. `producer` lists the other streams on which its arrays are
+produced; an `ordered` launch is ordered with them. The queue `pending` keeps the arguments (`count` objects at `values`) of a
+launch that is not ordered, or `retained`. `capturing` is set if the stream is being captured, `only_checked` if the launch is
+not to be made.
 """
 
 LAUNCH_BYTES = 8 * (len(LAUNCH.fields) + MOST_PRODUCERS)
-"""The room for the record of a launch, which takes less."""
+"""An upper bound of the size of the record of a launch."""
 
 START = Record(
     "%Start",
@@ -91,15 +92,16 @@ START = Record(
 )
 """A compiled kernel that is loaded in a context.
 
-`status` leads to what tells of reports; `names` are the names that it read; `events` is the list of the context's spare events.
+`status` points to the address of the word that is not 0 after a report, `names` to the names that the compiler looked up;
+`events` is the list of the context's spare events.
 """
 
 NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("value", "ptr")))
-"""A name that the kernel read, and what it meant: null is a name that nobody had."""
+"""A name that the compiler looked up, and its value; null if there was no such name."""
 
 
 class Owner(IntEnum):
-    """What a name is looked up in."""
+    """The kinds of objects in which names are looked up."""
 
     NAMESPACE = 0
     CELL = 1
@@ -120,17 +122,19 @@ CALL = Record(
         ("plan", "ptr"),
     ),
 )
-"""How a kernel is called: its parameters' names, the values of those that have some, and its launchers."""
+"""A kernel: the names and default values of its parameters, and its launchers."""
 
 PREPARED = Record(
     "%Prepared",
     (("parameters", "i64"), ("positional", "i64"), ("names", "ptr"), ("values", "ptr"), ("keywords", "ptr")),
 )
-"""A prepared launch: its kernel's parameters, and a call of `launch`, whose first object is the kernel and whose last are those
-of `keywords`."""
+"""A prepared launch: the names of its kernel's parameters, and the arguments of a call of `launch`.
+
+The latter are the kernel, the values of its parameters, and the values of `keywords`.
+"""
 
 PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
-"""A launcher of one signature, and the memory that it keeps between launches."""
+"""A launcher and its memory, which it keeps between launches."""
 
 STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64"), ("ordered", "i64")))
 """The bytes of one of our streams."""
@@ -141,7 +145,7 @@ STREAM_TYPE = Record("%StreamType", (("type", "ptr"), ("name", "ptr")))
 MOST_STREAM_TYPES = 3
 
 SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("device", "i64")))
-"""The framework's stream that was passed last, a reference or null, and its handle and device, which never change."""
+"""The last stream of a framework: a reference or null, and its handle and device, which are constant."""
 
 CUPY = Record(
     "%Cupy",
@@ -155,15 +159,15 @@ CUPY = Record(
         ("device", "i64"),
     ),
 )
-"""Where CuPy's arrays keep their fields, and where `data`, which is of type `pointer`, has the address and the device.
+"""The offsets of the fields of CuPy's arrays, and of the address and the device in `data`, an object of the type `pointer`.
 
-At `shape` and `strides` are the addresses of the first number and of the end, as in a C++ vector.
+`shape` and `strides` are C++ vectors, which begin with the addresses of the first number and of the end.
 """
 
 RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM, CUPY)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
-"""The words in front of the shape in the bytes of one of our arrays."""
+"""The words before the shape in `DeviceArray._words`."""
 
 MOST_PARAMETERS = 64
 MOST_PLANS = 8
@@ -178,12 +182,12 @@ def pack(record: Record, **values: int) -> bytes:
 
 
 def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
-    """Memory with these bytes that machine code may write."""
+    """Makes memory with these bytes, which machine code may write."""
     return ctypes.create_string_buffer(data, max(len(data), 1))
 
 
 class _GetterDefinition(ctypes.Structure):
-    """PyGetSetDef: an attribute that a C function computes."""
+    """PyGetSetDef: an attribute that is computed by a C function."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -194,21 +198,21 @@ class _GetterDefinition(ctypes.Structure):
     )
 
 
-_DEFINITION = 40  # where such a descriptor, and that of a slot, has the address of its definition
-_OFFSET = 16  # where the definition of a slot has its place in an object
+_DEFINITION = 40  # the offset of the address of the PyGetSetDef or PyMemberDef in a descriptor
+_OFFSET = 16  # the offset of `offset` in a PyMemberDef
 VERSION = 384
-"""Where a type has its version: 32 bits that are others as soon as an attribute of it, or of its bases, is another."""
+"""The offset of the version of a type: 32 bits that change with every change of an attribute of the type or of its bases."""
 
 
 def version_of(kind: type[Any]) -> int:
     """The version of a type, or 0 if it has none."""
-    kind.__hash__  # noqa: B018 (a type gets its version when somebody looks for an attribute of its objects)
+    kind.__hash__  # noqa: B018 (the first lookup of an attribute gives a type its version)
     return ctypes.c_uint32.from_address(id(kind) + VERSION).value
 
 
 @functools.cache
 def knows_versions() -> bool:
-    """Whether types have versions where machine code takes them to be."""
+    """Whether types have versions at the offset `VERSION`."""
     base = type("Base", (), {"attribute": 1})
     kind = type("Derived", (base,), {})
     versions = [version_of(kind) for _ in range(2)]
@@ -218,7 +222,7 @@ def knows_versions() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Getter:
-    """What computes an attribute of a type of this version: a C function, and its second argument."""
+    """The C function that computes an attribute of a type of this version, and its second argument."""
 
     function: int
     closure: int
@@ -226,7 +230,7 @@ class Getter:
 
 
 def getter_of(kind: type[Any], name: str) -> Getter | None:
-    """What computes an attribute, or None if no C function does."""
+    """The C function that computes an attribute, or None if there is none."""
     is_plain = _attribute_of(kind, "__getattribute__") is _attribute_of(object, "__getattribute__")
     found = _attribute_of(kind, name)
     version = version_of(kind) if knows_versions() else 0
@@ -237,19 +241,19 @@ def getter_of(kind: type[Any], name: str) -> Getter | None:
 
 
 def _attribute_of(kind: type[Any], name: str) -> object:
-    """What a class or its bases have under a name, as it stands there."""
+    """The attribute of a class or its bases, without calling descriptors."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
 TYPE, SIZE = 8, 16
-"""Where in an object its type is, and in a tuple or a bytes object how many items or bytes it has."""
+"""The offsets of the type in an object, and of the length in a tuple or bytes object."""
 
 ITEMS, OCTETS = tuple.__basicsize__, bytes.__basicsize__ - 1
-"""Where a tuple has its items, and a bytes object its bytes, behind which there is room for one more."""
+"""The offsets of the items of a tuple, and of the bytes of a bytes object (whose basic size counts a final zero)."""
 
 
 def is_usable() -> bool:
-    """Whether this Python's objects lie as machine code takes them to, and there is a global lock."""
+    """Whether the objects of this Python have the layout that machine code expects, and there is a global lock."""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8:
@@ -275,25 +279,25 @@ def _word(address: int) -> int:
 
 
 def _places(owner: object, value: object) -> list[int]:
-    """Where in an object another one's address is."""
+    """The offsets in an object at which there is the address of another one."""
     return _places_of(owner, id(value))
 
 
 def _places_of(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
-    """Where in an object a number is."""
+    """The offsets in an object at which there is a number."""
     step = ctypes.sizeof(width)
     places = range(0, object.__sizeof__(owner), step)
     return [at for at in places if width.from_address(id(owner) + at).value == number]
 
 
-# An address and a device that no word of an object has by chance. Nothing accesses what is there.
+# An address and a device number that no other field of an object has by chance. The address is never accessed.
 _ADDRESS, _DEVICE = 0x5EED_0123_4500, 0x5EED_67
 _SHAPES = (3,), (5, 7), (2, 3, 4)
 
 
 @functools.cache
 def cupy_layout(kind: type[Any]) -> ctypes.Array[ctypes.c_char] | None:
-    """The record `CUPY` for arrays of this type, found in samples; None if they are laid out in another way."""
+    """The record `CUPY` for arrays of this type, determined from samples; None if they have another layout."""
     cuda, dtype = sys.modules["cupy"].cuda, np.dtype(np.float32)
     try:
         data = cuda.MemoryPointer(cuda.UnownedMemory(_ADDRESS, 1 << 10, None, _DEVICE), 0)
@@ -313,26 +317,26 @@ def cupy_layout(kind: type[Any]) -> ctypes.Array[ctypes.c_char] | None:
 
 
 def _common(places: Iterable[Iterable[int]]) -> int:
-    """The only place that a field has in all samples. Raises `ValueError` if there is none, or several."""
+    """The only offset that all samples have in common. Raises `ValueError` if there is none, or several."""
     (place,) = set.intersection(*map(set, places))
     return place
 
 
 def _vectors(owner: object, nbytes: int) -> set[int]:
-    """Where in an object an address is that is so far in front of the next word."""
+    """The offsets in an object of words that are less than the next word by `nbytes`."""
     places = range(0, object.__sizeof__(owner) - 8, 8)
     return {at for at in places if _word(id(owner) + at + 8) - _word(id(owner) + at) == nbytes}
 
 
 def _holding(owner: object, vectors: Iterable[int], numbers: tuple[int, ...]) -> list[int]:
-    """Which vectors of an object have these numbers."""
+    """The offsets of the vectors in an object that have these items."""
     kind = ctypes.c_int64 * len(numbers)
     return [at for at in vectors if tuple(kind.from_address(_word(id(owner) + at))) == numbers]
 
 
 @functools.cache
 def function_words() -> dict[str, int]:
-    """Where a function has its code and its defaults, or null."""
+    """The offsets of the code and the defaults of a function; the latter may be null."""
 
     def sample(parameter: int = 0) -> int:
         return parameter
@@ -344,7 +348,7 @@ def function_words() -> dict[str, int]:
 
 
 def slot(kind: type[Any], name: str) -> int:
-    """Where objects of a class keep what they have in `__slots__` under `name`; null where that is not set."""
+    """The offset of a slot of a class; in an object, it is null if the slot is not set."""
     member = getattr(kind, name)
     assert type(member) is MemberDescriptorType
     return _word(_word(id(member) + _DEFINITION) + _OFFSET)

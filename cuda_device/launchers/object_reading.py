@@ -1,7 +1,7 @@
 """Machine code that reads Python objects: arguments, and `grid`, `block`, `stream` and `shared`.
 
-All launchers share these functions. Each gives up at anything unexpected, and its results are then invalid. None keeps a
-reference, and none reads an object whose type has not been compared, unless Python's own functions check the object.
+All launchers share these functions. They return false for anything unexpected, and their results are then invalid. They read the
+memory of an object only after comparing its type.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
 from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
 from cuda_device.runtime.gpu.streams import GpuStream, Retained
 
-EQ = 2  # Python's number for ==
+EQ = 2  # Py_EQ
 _POINTER = 8
-_SIMPLE = 0  # a buffer of plain bytes
-_BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # Py_buffer, and where its length is
+_SIMPLE = 0  # PyBUF_SIMPLE
+_BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # the size of Py_buffer, and the offset of its length
 
 
 @shared("i1", "ptr %object", "ptr %name", "ptr %expected", exported=True)
 def same_attribute(code: GuardWriter) -> None:
-    """Whether the attribute `name` of an object is that very object."""
+    """Whether the attribute `name` of an object is a given object."""
     found = code.call("PyObject_GetAttr", "%object", "%name")
     code.require(code.compare("ne", "ptr", found, "null"))
     code.release(found)  # its address only is compared
@@ -40,7 +40,7 @@ def same_attribute(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %name", exported=True)
 def denies(code: GuardWriter) -> None:
-    """Whether the method `name` of an object, called without arguments, gives False."""
+    """Whether the method `name` of an object, called without arguments, returns False."""
     arguments = code.memory(8)
     code.store("ptr", "%object", arguments)
     found = code.call("PyObject_VectorcallMethod", "%name", arguments, 1, "null")
@@ -51,10 +51,7 @@ def denies(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %expected", exported=True)
 def same_constant(code: GuardWriter) -> None:
-    """Whether a value is a constant: the very object, or an equal int, str or float.
-
-    Zeros and NaN are for the caller.
-    """
+    """Whether a value is a constant: the same object, or an equal int, str or float. The caller excludes zeros and NaN."""
     code.leave_when(code.equal("ptr", "%object", "%expected"), "true")
     kind = code.type_of("%object")
     code.require(code.equal("ptr", kind, code.type_of("%expected")))
@@ -65,7 +62,7 @@ def same_constant(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "i64 %low", "i64 %high", "ptr %out", exported=True)
 def int_of(code: GuardWriter) -> None:
-    """An int, no bool, between two bounds."""
+    """Reads an int, not a bool, between two bounds."""
     code.require(code.has_type("%object", Word.INT))
     overflow = code.memory(4)
     number = code.call("PyLong_AsLongLongAndOverflow", "%object", overflow)
@@ -77,7 +74,7 @@ def int_of(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %out", "i64 %nbytes", exported=True)
 def scalar(code: GuardWriter) -> None:
-    """The bytes of a NumPy scalar, whose type the caller has compared."""
+    """Copies the bytes of a NumPy scalar, whose type the caller has compared."""
     view = code.memory(_BUFFER_BYTES)
     code.require(code.equal("i32", code.call("PyObject_GetBuffer", "%object", view, _SIMPLE), 0))
     length = code.load("i64", view, _BUFFER_LENGTH)
@@ -90,7 +87,7 @@ def scalar(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %out", exported=True)
 def integer(code: GuardWriter) -> None:
-    """An int of 64 bits without a sign."""
+    """Reads an unsigned int of 64 bits."""
     number = code.call("PyLong_AsUnsignedLongLong", "%object")
     with code.when(code.equal("i64", number, -1)):
         code.leave_when(code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null"), "false")
@@ -99,7 +96,7 @@ def integer(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "i64 %count", "ptr %out")
 def integers(code: GuardWriter) -> None:
-    """A tuple of so many ints of 64 bits."""
+    """Reads a tuple of `%count` ints of 64 bits."""
     code.require(code.has_type("%object", Word.TUPLE))
     code.require(code.equal("i64", code.size_of("%object"), "%count"))
     with code.repeat("%count") as i:
@@ -109,7 +106,7 @@ def integers(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "i64 %count", "ptr %out")
 def octets(code: GuardWriter) -> None:
-    """A bytes object of so many bytes."""
+    """Copies a bytes object of `%count` bytes."""
     code.require(code.has_type("%object", Word.BYTES))
     code.require(code.equal("i64", code.size_of("%object"), "%count"))
     code.copy("%out", code.octets("%object"), "%count")
@@ -117,13 +114,13 @@ def octets(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %name", "ptr %out")
 def integer_attribute(code: GuardWriter) -> None:
-    """An attribute that is an int of 64 bits without a sign."""
+    """Reads an attribute that is an unsigned int of 64 bits."""
     _read_attribute(code, "integer", "%out")
 
 
 @shared("i1", "ptr %object", "ptr %name", "ptr %out")
 def int_attribute(code: GuardWriter) -> None:
-    """An attribute that is an int of 32 bits with a sign."""
+    """Reads an attribute that is a signed int of 32 bits."""
     _read_attribute(code, "int_of", -(1 << 31), (1 << 31) - 1, "%out")
 
 
@@ -137,7 +134,7 @@ def _read_attribute(code: GuardWriter, function: str, *arguments: Operand) -> No
 
 @shared("i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
 def works_on(code: GuardWriter) -> None:
-    """Notes the stream that a framework with DLPack's C exchange API works on, by its function that tells."""
+    """Enters the current stream of a framework with DLPack's C exchange API among the producers."""
     found = code.memory(8)
     code.store("i64", 0, found)
     device = code.value("trunc i64 %device to i32")
@@ -148,9 +145,9 @@ def works_on(code: GuardWriter) -> None:
 
 @shared("i1", "i64 %handle", "ptr %launch")
 def made_on(code: GuardWriter) -> None:
-    """Notes that an array is made on a stream, where 0 is the legacy one: a launch on another stream is put in order with it.
+    """Enters the stream on which an array is produced (0 is the legacy one) among the producers, unless it is that of the launch.
 
-    In a capture that is done with streams of the same graph only; what others have to wait for is up to who starts the graph.
+    A captured launch is ordered only with streams that are captured as well; whoever starts the graph orders it with others.
     """
     legacy = code.equal("i64", "%handle", 0)
     producer = code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle")
@@ -178,7 +175,7 @@ def made_on(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True)
 def own_array(code: GuardWriter) -> None:
-    """The address of the words of one of our arrays in `%out`, if it is in the context of the launch; its stream is noted."""
+    """Stores the address of the words of an array of ours in `%out`, and enters its stream among the producers."""
     words = code.slot("%object", DeviceArray, "_words")
     code.require(code.has_type(words, Word.BYTES))
     nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
@@ -196,7 +193,7 @@ def own_array(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %dtype", "i32 %device", "i64 %count", "ptr %layout", "ptr %out", exported=True)
 def cupy_array(code: GuardWriter) -> None:
-    """The memory of a CuPy array, and the addresses of its lengths and strides, in `%out`."""
+    """Stores the address of the memory of a CuPy array, and of its lengths and strides, in `%out`."""
     dtype, data = (code.load("ptr", code.at("%object", code.get(CUPY, "%layout", name))) for name in ("dtype", "data"))
     code.require(code.equal("ptr", dtype, "%dtype"))
     code.require(code.compare("ne", "ptr", data, "null"))
@@ -214,7 +211,7 @@ def cupy_array(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
 def cupy_works_on(code: GuardWriter) -> None:
-    """Notes the stream that CuPy works on, by its function that tells, and the device's number as an object."""
+    """Enters the current stream of CuPy among the producers; `%function` returns it for the number of a device."""
     stream = code.call("PyObject_CallOneArg", "%function", "%device")
     code.require(code.compare("ne", "ptr", stream, "null"))
     seen, right, found = code.word(Word.STREAM_OF_CUPY), code.memory(1), code.memory(8)
@@ -231,20 +228,16 @@ def cupy_works_on(code: GuardWriter) -> None:
 
 @shared("void", "ptr %seen", "ptr %object", "i64 %handle", "i64 %device")
 def remember_stream(code: GuardWriter) -> None:
-    """Keeps a stream of a framework, so that it need not be read again while the same object is passed."""
+    """Stores a stream of a framework, its handle and its device. Holding a reference keeps the object's address unique."""
     old = code.get(SEEN_STREAM, "%seen", "object")
     code.call("Py_IncRef", "%object")
     for name, value in (("object", "%object"), ("handle", "%handle"), ("device", "%device")):
         code.set(SEEN_STREAM, "%seen", name, value)
-    code.release(old)  # comes last, because its destructor can run any code
+    code.release(old)  # last, because its destructor can run any code
     code.finish()
 
 
-# Where and how large a launch is: machine code for what users write as `grid`, `block`, `stream` and `shared`.
-#
-# read_launch      all four, into a record of the launch
-# is_here          whether the stream's context is the one in which the driver will launch
-# read_capture     whether the stream is being captured into a graph
+# The stream and sizes of a launch
 
 
 KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
@@ -255,7 +248,7 @@ _INT_MAX = (1 << 31) - 1
 
 @shared("i1", "ptr %object", "i64 %most", "ptr %out")
 def size(code: GuardWriter) -> None:
-    """The size of a grid or a block along one axis."""
+    """Reads the size of a grid or a block along one axis."""
     found = code.memory(8)
     code.require(code.call("int_of", "%object", 1, "%most", found))
     code.store("i32", code.value(f"trunc i64 {code.load('i64', found)} to i32"), "%out")
@@ -263,7 +256,7 @@ def size(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
 def sizes(code: GuardWriter) -> None:
-    """The size of a grid or a block: an int, or a tuple of one to three."""
+    """Reads the size of a grid or a block: an int, or a tuple of one to three."""
     code.require(code.compare("ne", "ptr", "%object", "null"))
     for i in range(3):
         code.store("i32", 1, "%out", 4 * i)
@@ -281,7 +274,7 @@ def sizes(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %launch")
 def find_stream(code: GuardWriter) -> None:
-    """The stream of a launch, as `as_stream` finds it: None, one of ours, a handle, or an object with `__cuda_stream__`."""
+    """Reads the stream of a launch as `as_stream` does: None, one of ours, a handle, or an object with `__cuda_stream__`."""
     for name, value in (("device", -1), ("ordered", 1), ("pending", "null"), ("producers", 0)):
         code.set(LAUNCH, "%launch", name, value)
     none = code.equal("ptr", "%object", "null")
@@ -306,13 +299,13 @@ def find_stream(code: GuardWriter) -> None:
         code.require(code.call("numbered_stream", code.load("i64", number), "%launch"))
         code.leave_when("true", "true")
     of_a_graph = code.call("PyType_IsSubtype", code.type_of("%object"), code.word(Word.GPU_STREAM))
-    code.require(code.equal("i32", of_a_graph, 0))  # such a stream is told of its launches
+    code.require(code.equal("i32", of_a_graph, 0))  # Python records the launches of such a stream
     code.require(code.call("foreign_stream", "%object", "%launch"))
 
 
 @shared("i1", "i64 %handle", "ptr %launch")
 def numbered_stream(code: GuardWriter) -> None:
-    """A stream by its handle, and its context: that of the legacy stream is the current one."""
+    """Sets the stream of a launch by its handle, and its context: that of the legacy stream is the current one."""
     code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
     code.require(code.compare("ne", "ptr", code.word(Word.CONTEXT_OF_STREAM), "null"))
     context = code.memory(8)
@@ -332,9 +325,9 @@ def numbered_stream(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %launch")
 def foreign_stream(code: GuardWriter) -> None:
-    """A stream of a framework, and its device: by an attribute of types that we know, else by its protocol, which is slower.
+    """Reads a stream of a framework, and its device: by an attribute for known types, and otherwise by the slower protocol.
 
-    The handles of the former never change, so the last one of these is not read again.
+    The handle of a stream of a known type is constant, so the last such stream is not read again.
     """
     seen = code.word(Word.STREAM_OF_LAUNCH)
     with code.when(code.equal("ptr", "%object", code.get(SEEN_STREAM, seen, "object"))):
@@ -362,7 +355,7 @@ def foreign_stream(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %out")
 def stream_pair(code: GuardWriter) -> None:
-    """What `__cuda_stream__` of an object gives: version 0 and a handle."""
+    """Reads the result of `__cuda_stream__`: version 0 and a handle."""
     arguments = code.memory(8)
     code.store("ptr", "%object", arguments)
     found = code.call("PyObject_VectorcallMethod", code.word(Word.CUDA_STREAM), arguments, 1, "null")
@@ -375,7 +368,7 @@ def stream_pair(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %object", "ptr %launch")
 def device_of(code: GuardWriter) -> None:
-    """The device that a framework's stream says it is on; one that says none, or a negative one, is on the current one."""
+    """Reads the device number of a framework's stream: -1 if it has none, which means the current device."""
     found = code.field(LAUNCH, "%launch", "device")
     for name in (Word.DEVICE_INDEX, Word.DEVICE_ID):
         code.leave_when(code.call("int_attribute", "%object", code.word(name), found), "true")
@@ -385,7 +378,7 @@ def device_of(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %sizes", "ptr %launch")
 def read_launch(code: GuardWriter) -> None:
-    """Where and how large a launch is, from the objects of the keywords."""
+    """Reads the stream and the sizes of a launch from the values of the keywords."""
     grid, block, stream, shared = (code.load("ptr", "%sizes", _POINTER * i) for i in range(len(KEYWORDS)))
     code.require(code.call("sizes", grid, *MOST_BLOCKS, code.field(LAUNCH, "%launch", "grid.x")))
     code.require(code.call("sizes", block, *MOST_THREADS, code.field(LAUNCH, "%launch", "block.x")))
@@ -396,7 +389,7 @@ def read_launch(code: GuardWriter) -> None:
     blocks, width = (
         code.value(f"zext i32 {code.get(LAUNCH, '%launch', name)} to i64") for name in ("grid.x", "block.x")
     )
-    # Python knows whether the kernel counts its threads in 32 bits.
+    # Python checks whether the kernel counts its threads in 32 bits.
     code.require(code.compare("ult", "i64", code.value(f"mul i64 {blocks}, {width}"), MOST_POSITIONS))
     nbytes = code.memory(8)
     code.store("i64", 0, nbytes)
@@ -408,14 +401,14 @@ def read_launch(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %out")
 def current_context(code: GuardWriter) -> None:
-    """The current context, where there is a driver to ask."""
+    """Gets the current context."""
     code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
     code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", "%out")), 0))
 
 
 @shared("i1", "ptr %launch")
 def is_here(code: GuardWriter) -> None:
-    """Whether the driver will launch in the stream's context: a stream names it, the legacy stream stands for the current one."""
+    """Whether the driver will launch in the stream's context; that of the legacy stream has to be the current one."""
     legacy = code.equal("i64", code.get(LAUNCH, "%launch", "stream"), LEGACY_STREAM)
     code.leave_when(code.opposite(legacy), "true")
     context = code.memory(8)
@@ -425,7 +418,7 @@ def is_here(code: GuardWriter) -> None:
 
 @shared("i1", "i64 %stream", "ptr %out")
 def capture_state(code: GuardWriter) -> None:
-    """Whether a stream is being captured into a graph: 0 or 1. It gives up where a capture was spoilt, or would be."""
+    """Gets whether a stream is being captured: 0 or 1. Returns false if the capture is invalid or would become so."""
     code.require(code.compare("ne", "ptr", code.word(Word.CAPTURE_STATE), "null"))
     code.store("i64", 0, "%out")
     status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", "%out"))
@@ -435,7 +428,7 @@ def capture_state(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch")
 def read_capture(code: GuardWriter) -> None:
-    """Whether the launch goes into a graph. On the legacy stream it never does: the driver refuses such launches."""
+    """Sets whether the stream of a launch is being captured, which the legacy stream cannot be."""
     code.set(LAUNCH, "%launch", "capturing", 0)
     stream = code.get(LAUNCH, "%launch", "stream")
     code.leave_when(code.compare("ule", "i64", stream, LEGACY_STREAM), "true")

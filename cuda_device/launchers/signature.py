@@ -47,24 +47,24 @@ _EXACT = 1 << 53
 
 
 class UnsupportedSignature(Exception):
-    """Arguments that Python's way is for."""
+    """Machine code cannot make launches with these arguments."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a launcher is made for. `values` are the arguments of a launch, as an example; `known` is what was compiled for."""
+    """The launches that a launcher can make: `known` describes the arguments of the variant, `values` are an example."""
 
     known: tuple[Known, ...]
     values: tuple[Any, ...]
     written: frozenset[int]
-    """The numbers of the arrays that the kernel writes."""
+    """The indices of the arrays that the kernel writes."""
     aligned: frozenset[int]
-    """The numbers of those whose memory has to begin at a multiple of 16 bytes."""
+    """The indices of the arrays that have to begin at a multiple of 16 bytes."""
     facts: bool | None
-    """Whether the kernel counts on the facts of `runtime/launch/launcher`, or is for arrays without them, or (None) for all."""
+    """Whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for all."""
     packing: Packing
     described: bool
-    """Whether arrays travel as descriptors, and None as a null pointer."""
+    """Whether arrays are passed as descriptors, and None as a null pointer."""
     device: int
     """The number of the GPU."""
     start: int
@@ -73,9 +73,9 @@ class Signature:
 
 @dataclass(frozen=True)
 class Launcher:
-    """The text of a launcher, and its memory: words that it is given, and words that it keeps between launches.
+    """The LLVM IR of a launcher, and its memory: words that it reads, and words that it keeps between launches.
 
-    The text has nothing of this process: addresses of objects and functions are in the memory. `keep` are those objects.
+    The text does not depend on the process: addresses of objects and functions are in the memory. `keep` holds these objects.
     """
 
     text: str
@@ -85,7 +85,7 @@ class Launcher:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Where an array is: its address, its lengths and strides as values; the strides are in units of `unit` bytes."""
+    """The address, lengths and strides of an array, as LLVM values; the strides are in units of `unit` bytes."""
 
     data: str
     lengths: tuple[str, ...]
@@ -125,7 +125,7 @@ class _LauncherWriter:
         return Launcher(text, tuple(self.words), tuple(self.keep))
 
     def word(self, value: int, type_: str = "ptr") -> str:
-        """A number that only this process knows, such as an address: it is in the launcher's memory."""
+        """A number that depends on the process, such as an address, from the launcher's memory."""
         place = self.given.setdefault(value, len(self.words))
         if place == len(self.words):
             self.words.append(value)
@@ -186,7 +186,7 @@ class _LauncherWriter:
             self.code.require(self.code.equal("ptr", operand, expected))
 
     def number(self, type_: Number, value: Any, operand: str) -> None:
-        """A number whose type was compared. It becomes what the hint of its parameter says, as far as that is simple."""
+        """Reads a number whose type has been compared, and converts it to the type of the hint in simple cases."""
         code, kind = self.code, type(value)
         if kind is bool and type_ == BOOL:
             true = code.equal("ptr", operand, self.address(True))
@@ -221,11 +221,11 @@ class _LauncherWriter:
         )
 
     def scalar(self, type_: Number, value: np.generic, operand: str) -> None:
-        """A NumPy scalar travels as its bytes."""
+        """Reads the bytes of a NumPy scalar."""
         codes = [code_of(leaf) for leaf in leaves(type_)]
         nbytes = sum(map(struct.calcsize, codes))
         try:
-            buffer: Any = value  # which NumPy's annotations tell since 2.5 only
+            buffer: Any = value  # NumPy's annotations say that it is a buffer since 2.5
             whole = memoryview(buffer).nbytes
         except (TypeError, BufferError) as error:
             raise UnsupportedSignature(f"an object of type {type(value)}") from error
@@ -242,7 +242,7 @@ class _LauncherWriter:
     # Pointers and arrays
 
     def pointer(self, type_: Pointer, value: Any, operand: str) -> None:
-        """An address, or the beginning of an array in C order; of the latter nobody knows here whether it may be written."""
+        """Reads an address, or the address of an array in C order. Arrays that may be read-only are left to Python."""
         void = isinstance(type_.dtype, NoneType)
         align = 1 if void else align_of(type_.dtype)
         if type(value) is int:
@@ -262,7 +262,7 @@ class _LauncherWriter:
         self.code.require(self.code.equal("i64", self.code.value(f"and i64 {number}, {factor - 1}"), 0))
 
     def memory(self, type_: Array, value: Any, operand: str, align: int) -> _Axes:
-        """Where an array is, its layout, and what it contributes to the facts."""
+        """Reads an array, and checks its layout and alignment."""
         self.require_type(operand, type(value))
         axes = self.axes(type_, value, operand)
         self.check_layout(type_, axes)
@@ -273,7 +273,7 @@ class _LauncherWriter:
         return axes
 
     def array(self, type_: Array, value: Any, operand: str) -> None:
-        """An array."""
+        """Reads an array, and adds its leaves."""
         if type_.align:
             raise UnsupportedSignature("an array of unusual alignment")
         align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
@@ -288,7 +288,7 @@ class _LauncherWriter:
             self.leaves += [("i64", self.times(stride, axes.unit)) for stride in axes.strides]
 
     def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """The way to read arrays of the example's type."""
+        """Reads an array of the type of the example."""
         kind = type(value)
         if kind is DeviceArray:
             return self.own(type_, value, operand)
@@ -297,10 +297,10 @@ class _LauncherWriter:
         return self.exchanged(type_, value, operand)
 
     def exchanged(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """By DLPack's C exchange API."""
+        """Reads an array by DLPack's C exchange API."""
         kind = type(value)
         exchange = exchange_of(kind)
-        # What lends a tensor says nothing of memory that is read-only. Torch has none.
+        # A lent tensor does not tell whether its memory is read-only. Torch has no such memory.
         is_safe = kind.__module__.partition(".")[0] == "torch" or len(self.spans) not in self.signature.written
         if exchange is None or not exchange.lend or not is_safe:
             raise UnsupportedSignature(f"an array of type {kind}")
@@ -317,7 +317,7 @@ class _LauncherWriter:
         code.require(code.equal("i64", code.load("i64", tensor, 16), what))
         data = code.value(f"add i64 {code.load('i64', tensor)}, {code.load('i64', tensor, 40)}")
         shape, steps = code.load("ptr", tensor, 24), code.load("ptr", tensor, 32)
-        if ndim:  # such a new producer always gives strides
+        if ndim:  # producers that are this new always give strides
             code.require(code.both(*(code.compare("ne", "ptr", each, "null") for each in (shape, steps))))
         lengths, strides = self.loaded(shape, 0, ndim), self.loaded(steps, 0, ndim)
         self.check_reservations(type_, value, operand, data)
@@ -327,7 +327,7 @@ class _LauncherWriter:
         return _Axes(data, lengths, strides, size_of(type_.dtype))
 
     def require_attribute(self, operand: str, kind: type[Any], name: str, expected: object) -> None:
-        """That an attribute is this very object. While its type stays as it is, the function that computes it is called."""
+        """Requires that an attribute is a given object. While the type is unchanged, its C function is called directly."""
         code, address = self.code, self.address(expected)
         getter = memory_layout.getter_of(kind, name)
         if getter is None:
@@ -342,7 +342,7 @@ class _LauncherWriter:
         code.require(code.equal("ptr", found, address))
 
     def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
-        """Numbers that are to be negated or conjugated when read: whoever says so is asked once for each object and address."""
+        """Refuses tensors that are negated or conjugated views. The tensor is asked once for each object and address."""
         assert isinstance(type_.dtype, Number)
         inexact = type_.dtype.kind in (NumberKind.FLOAT, NumberKind.COMPLEX)
         questions = {"is_neg": inexact, "is_conj": type_.dtype.kind is NumberKind.COMPLEX}
@@ -360,7 +360,7 @@ class _LauncherWriter:
             code.store("i64", data, "%state", offset + 8)
 
     def own(self, type_: Array, value: DeviceArray, operand: str) -> _Axes:
-        """One of our own arrays, which are always in C order."""
+        """Reads an array of ours, which is always in C order."""
         code, ndim, found = self.code, type_.ndim, self.code.memory(8)
         element = self.address(value._view.element)
         code.require(code.call("own_array", operand, element, ndim, "%launch", found))
@@ -377,7 +377,7 @@ class _LauncherWriter:
         return tuple(reversed(strides))
 
     def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """A CuPy array, by its fields."""
+        """Reads the fields of a CuPy array."""
         code, ndim, device = self.code, type_.ndim, self.signature.device
         layout = memory_layout.cupy_layout(type(value))
         if layout is None:
@@ -399,7 +399,7 @@ class _LauncherWriter:
     # Layout and facts
 
     def check_layout(self, type_: Array, axes: _Axes) -> None:
-        """An array has elements, and the layout that it was compiled for: C and F, where both, count as C."""
+        """Requires that an array has elements and the layout of its type; one that is C and F is C."""
         code = self.code
         for length in axes.lengths:
             code.require(code.compare("sgt", "i64", length, 0))
@@ -413,7 +413,7 @@ class _LauncherWriter:
         code.require(in_f if type_.layout is Layout.F else code.opposite(in_f))
 
     def dense(self, lengths: Sequence[str], strides: Sequence[str], step: int) -> str:
-        """Whether axes, from the fastest to the slowest, leave no gap: `array_view.layout_of`."""
+        """Whether axes, from the fastest to the slowest, leave no gap (see `array_view.layout_of`)."""
         code, found, here = self.code, "true", str(step)
         for length, stride in zip(lengths, strides, strict=True):
             right = code.either(code.equal("i64", length, 1), code.equal("i64", stride, here))
@@ -422,7 +422,7 @@ class _LauncherWriter:
         return found
 
     def size(self, axes: _Axes) -> str:
-        """The number of elements; that it is small, and each length, is one of the facts."""
+        """The number of elements. The facts include that it and each length are small."""
         code, size = self.code, "1"
         for length in axes.lengths:
             size = code.value(f"mul i64 {size}, {length}")
@@ -430,7 +430,7 @@ class _LauncherWriter:
         return size
 
     def span(self, type_: Array, axes: _Axes, size: str) -> tuple[str, str]:
-        """The first byte of an array, and the one behind its last."""
+        """The addresses of the first byte of an array and of the byte after its last."""
         code, itemsize = self.code, size_of(type_.dtype)
         if type_.layout is not Layout.STRIDED:
             return axes.data, code.value(f"add i64 {axes.data}, {self.times(size, itemsize)}")
@@ -455,7 +455,7 @@ class _LauncherWriter:
         return code.value(f"sdiv i64 {stride}, {itemsize // unit}")
 
     def check_facts(self) -> None:
-        """That the facts hold which the kernel counts on; or do not, where another variant does."""
+        """Requires that the facts hold on which the variant relies, or that one of them does not."""
         if self.signature.facts is None:
             return
         code = self.code
@@ -469,5 +469,5 @@ class _LauncherWriter:
 
 
 def _is_real(type_: Number) -> bool:
-    """Whether a number is a float that a processor has."""
+    """Whether a type is a float of 32 or 64 bits."""
     return type_.kind is NumberKind.FLOAT and type_.bits >= 32
