@@ -3,8 +3,8 @@
     read(x, "x", stream)    →   Argument(Known(array<float32, 1, C>), (address, length), (view,))
     arguments_of(saxpy.underlying, (2.0, x), {"y": y}, stream)      three of them
 
-The leaves are packed like a C structure. Kernels on the CPU stream read this structure, and the driver gets the address of each
-leaf.
+The leaves are the numbers of which an argument consists. They are packed like a C structure. Kernels on the CPU stream read this
+structure, and the driver gets the address of each leaf.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from cuda_device.types.vector_classes import VectorValue
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument: what the compiler may know of it, its leaves, and what must live until the kernel has ended."""
+    """One argument: what the compiler knows about it, its leaves, and its arrays, which must outlive the launch."""
 
     known: Known
     leaves: tuple[Leaf, ...] = ()
@@ -59,7 +59,7 @@ class Argument:
 
 
 def read(value: object, name: str, stream: Stream, *, is_constant: bool = False) -> Argument:
-    """The argument `value` of the parameter `name`. Raises `LaunchError` if it cannot be passed to a kernel on `stream`."""
+    """Reads the argument `value` of the parameter `name`. Raises `LaunchError` if a kernel on `stream` cannot take it."""
     if is_constant:
         return _constant(value, name)
     quick = _QUICK.get(type(value))
@@ -93,7 +93,7 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
 
 
 def _registered(value: object, name: str) -> Any:
-    """What the class of an object is registered to become; None for other objects."""
+    """Converts an object of a registered class; returns None for other objects."""
     try:
         return registered(value, name)
     except LaunchError as error:
@@ -109,18 +109,18 @@ def _registered(value: object, name: str) -> Any:
 # NumPy's flags of an array.
 _DENSE, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _PLAIN = _DENSE | _ALIGNED
-# What is known of C-contiguous arrays of NumPy's own numbers, by dtype, dimensions and whether they can be written.
+# `Known` for C-contiguous arrays of NumPy's own numbers, by dtype, number of axes, and whether they are writeable.
 _KNOWN_OF_NUMPY: dict[tuple[np.dtype[Any], int, int], Known] = {}
 
 
 def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
-    """What `_array` gives, in half the time for most arrays."""
+    """Same as `_array`, in half the time for most arrays."""
     flags = array.flags.num
     key = array.dtype, array.ndim, flags & _WRITEABLE
     known = _KNOWN_OF_NUMPY.get(key) if flags & _PLAIN == _PLAIN else None
     if known is None:
         argument = _array(array, name, stream)
-        # Complex numbers are aligned to more than NumPy's are, and the names of others are not NumPy's.
+        # Complex numbers need a larger alignment than in NumPy, and other dtypes are not compared by identity.
         if flags & _PLAIN == _PLAIN and array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf":
             _KNOWN_OF_NUMPY[key] = argument.known
         return argument
@@ -132,9 +132,9 @@ def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
 
 
 def pointer_to(value: object, wanted: model.Pointer, name: str, stream: Stream) -> Argument:
-    """The pointer `value` of the parameter `name`: an address, or a contiguous array, to whose beginning it points.
+    """Reads the pointer `value` of the parameter `name`: an address, or a contiguous array.
 
-    It has one view, as arrays have: of an address one without elements, since nobody knows how many there are.
+    The argument has one view, like that of an array. The view of an address has no elements, because their number is unknown.
     """
     void = isinstance(wanted.dtype, model.NoneType)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -173,7 +173,7 @@ def pointer_to(value: object, wanted: model.Pointer, name: str, stream: Stream) 
 
 
 def _member(value: object, wanted: model.Type, name: str, stream: Stream) -> Argument:
-    """A member of a struct: addresses are what its type says."""
+    """Reads a member of a struct, in which ints can be pointers."""
     if isinstance(wanted, model.Pointer):
         return pointer_to(value, wanted, name, stream)
     if isinstance(wanted, model.Tuple) and has_pointers(wanted):
@@ -186,7 +186,7 @@ def _member(value: object, wanted: model.Type, name: str, stream: Stream) -> Arg
 
 
 def _struct(value: object, name: str, stream: Stream) -> Argument:
-    """A struct travels as its members do; its arrays are what they are, as those of parameters."""
+    """Reads the members of a struct. Array members have the layout of the arrays that are passed."""
     kind = model_of(type(value))
     parts = [_member(getattr(value, f.name), f.type, f"{name}.{f.name}", stream) for f in kind.fields]
     found = tuple(leaf for part in parts for leaf in part.leaves)
@@ -212,7 +212,7 @@ def _struct_known(kind: model.Struct, members: tuple[model.Type, ...]) -> Known:
 
 
 def _dataclass(value: object, name: str, stream: Stream) -> Argument:
-    """A dataclass of the standard library travels as a struct without methods."""
+    """Reads a dataclass of the standard library as a struct without methods."""
     kind = type(value)
     names = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     parts = [read(getattr(value, each), f"{name}.{each}", stream) for each in names]
@@ -229,7 +229,7 @@ def _record_known(name: str, names: tuple[str, ...], members: tuple[model.Type, 
 
 
 def _record(value: np.void, name: str) -> Argument:
-    """An element of a structured NumPy array."""
+    """Reads an element of a structured NumPy array."""
     try:
         element = element_of_dtype(value.dtype)
     except TypeError as error:
@@ -284,7 +284,7 @@ def _number(value: object, name: str) -> Argument:
     return Argument(_ANY[number], (plain,))
 
 
-# Known is immutable: one for each type serves all launches.
+# `Known` is immutable, so there is one for each type.
 _ANY = {
     number: of_type(number)
     for number in (model.BOOL, model.INT, model.FLOAT, model.COMPLEX, *model.FIXED_NUMBERS.values())
@@ -302,13 +302,13 @@ def _scalar(known: Known) -> Callable[[Any, str], Argument]:
     return lambda value, name: Argument(known, (value.item(),))
 
 
-# For the types that most arguments have.
+# Readers of the most frequent types
 _QUICK: dict[type[Any], Callable[[Any, str], Argument]] = {
     bool: lambda value, name: Argument(_A_BOOL, (value,)),
     int: _int,
     float: lambda value, name: Argument(_A_FLOAT, (value,)),
     **{np.dtype(code).type: _scalar(_ANY[number_of(np.dtype(code).type)]) for code in "?bhilBHILfd"},
-    Argument: lambda value, name: cast("Argument", value),  # which has been read before
+    Argument: lambda value, name: cast("Argument", value),  # has been read before
 }
 
 
@@ -328,13 +328,13 @@ _TAKEN = (
 
 
 def _no_element(error: TypeError, name: str) -> LaunchError:
-    """Our error for a type that is none of device code's; the error may say which there are."""
+    """The error for a type that does not exist in device code; the text of `error` may list the types to convert to."""
     reason, _, types = str(error).partition(": convert to ")
     return LaunchError(f"the argument {name!r}: {reason}", f"convert it to {types}" if types else _CONVERT)
 
 
 def _taken(value: object) -> str:
-    """What to pass instead of an object that is no argument; a class of ours may say it itself."""
+    """The help for an object that cannot be an argument: what to pass instead."""
     if said := getattr(type(value), "_remedy_at_launch", None):
         return str(said)
     if isinstance(value, (list, set, range)):
@@ -357,7 +357,7 @@ def _taken(value: object) -> str:
 
 
 def _is_array(value: object) -> bool:
-    """Whether a value has one of the protocols of arrays."""
+    """Whether a value has a protocol of arrays."""
     return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
 
 
@@ -391,7 +391,7 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
 
 @lru_cache(maxsize=4096)
 def _array_known(element: model.Type, ndim: int, layout: model.Layout, readonly: bool, align: int) -> Known:
-    """What is known of an array; the same object each time, which makes a launch quicker to look up."""
+    """`Known` for an array: the same object for the same type, because launches compare it by identity."""
     return of_type(model.Array(element, ndim, layout, readonly, align=align))
 
 
@@ -415,15 +415,14 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
 
 
 def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
-    """The types of the arguments that exist at run time."""
+    """The types of the arguments that are passed at run time."""
     return tuple(k.type for k in known if not k.constant and k.type != model.NONE)
 
 
 class Parameters(NamedTuple):
-    """The parameters of a function, and how many of them may be positional.
+    """The parameters of a function, and the number of positional ones.
 
-    `constants` are those that are constant expressions, `numbers` those with the hint of a number or pointer, and `structs`
-    those with the hint of a struct: what hints say.
+    By the type hints, `constants` are constant expressions, `numbers` are numbers and pointers, and `structs` are structs.
     """
 
     names: tuple[str, ...]
@@ -433,12 +432,12 @@ class Parameters(NamedTuple):
     structs: Mapping[str, model.Struct]
 
 
-# By function, with the code that it had. Functions that nobody else knows any more are not kept alive, nor what they refer to.
+# By function, with its code at that time
 _parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
 
 
 def parameters_of(function: FunctionType) -> Parameters:
-    """What the parameters of a function are called, and what their hints say of numbers."""
+    """The parameters of a function."""
     code = function.__code__
     known, found = _parameters.get(function, (None, None))
     if found is None or known is not code:
@@ -453,7 +452,7 @@ def parameters_of(function: FunctionType) -> Parameters:
 def arguments_of(
     function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
-    """The arguments of a call. Raises `LaunchError` for those that do not fit the parameters or cannot be passed."""
+    """Reads the arguments of a call. Raises `LaunchError` if they do not fit the parameters or cannot be passed."""
     names, positional, constants, numbers, structs = parameters_of(function)
     if kwargs or len(args) != len(names) or positional != len(names):
         args = bind(function, args, kwargs, defaults_of(function))
@@ -463,7 +462,7 @@ def arguments_of(
 
 
 def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) -> Argument:
-    """The argument `value` of one parameter."""
+    """Reads the argument `value` of one parameter."""
     names, _, constants, numbers, structs = parameters_of(function)
     name = names[index]
     if name in structs:
@@ -485,7 +484,7 @@ def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) 
 
 
 def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
-    """A tuple or dict of the members as the struct that the hint of the parameter `name` says; anything else as it is."""
+    """Converts a tuple or dict to the struct of the type hint of the parameter `name`; returns other values unchanged."""
     if not isinstance(value, (tuple, dict)):
         return value
     try:
@@ -506,10 +505,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def number_as(value: Any, wanted: model.Number, name: str) -> Any:
-    """A number as the hint of the parameter `name` says, as members of structs become what theirs say; None stays None.
+    """Converts a number to the type hint of the parameter `name`, by the rules for members of structs; None stays None.
 
-    So a hint decides of Python's numbers how wide they are, while NumPy's keep their type where the hint is `int`, say. Raises
-    `CallError` for what is no such number.
+    NumPy's numbers keep their type if the hint is a builtin type such as `int`. Raises `CallError` for other values.
     """
     if value is None:
         return None
@@ -520,7 +518,7 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
     try:
         if isinstance(value, np.generic) and _is_one(number_of(type(value)), wanted):
             return value
-        with np.errstate(over="ignore"):  # what is too large for a float is infinite
+        with np.errstate(over="ignore"):  # a value that is too large for a float becomes infinite
             return convert(value, wanted, name)
     except OverflowError:
         raise CallError(
@@ -531,7 +529,7 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
 
 
 def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) -> model.Type:
-    """The type of an argument of the type `given` where a hint says `wanted`. Raises `CallError` for one that does not fit."""
+    """The type of an argument of the type `given` with the type hint `wanted`. Raises `CallError` if it does not fit."""
     if given == wanted:
         return given
     if isinstance(wanted, model.Number):
@@ -544,14 +542,14 @@ def type_as(given: model.Type, wanted: model.Number | model.Pointer, name: str) 
 
 
 def _is_one(given: model.Number, wanted: model.Number) -> bool:
-    """Whether a number of fixed format is one of a builtin type, of another format than that has in device code."""
+    """Whether a NumPy number fits a builtin type such as `int` but has another format than that has in device code."""
     return wanted.builtin and not given.builtin and given != machine(wanted) and becomes(given, wanted)
 
 
 def check_arrays(function: FunctionType, known: Sequence[Known]) -> None:
-    """Raises `CallError` for an argument that is not an array of the numbers and axes that a hint asks for, an `ArrayType(…)`.
+    """Raises `CallError` for arguments whose dtype or number of axes differs from the hint `ArrayType(…)`.
 
-    Layouts are those of the arguments. Hints of structs, vectors and tuples are for people, and for `compile`.
+    The layout of a hint is not compared, and neither are hints of structs, vectors and tuples.
     """
     names = parameters_of(function).names
     wanted = {name: hint for name, hint in hints_of(function).items() if isinstance(hint, model.Array)}
@@ -600,10 +598,10 @@ def bind(
 
 
 def hints_of(function: FunctionType) -> dict[str, Any]:
-    """The type hints that say what a parameter is in device code."""
+    """The type hints of the parameters that are types of device code."""
     hints = {}
     for name, written in annotations_of(function).items():
-        with suppress(Exception):  # text may name what is not there, and other hints are for people
+        with suppress(Exception):  # other hints are allowed, and names in the text of one may be undefined
             hint = unannotated(eval(written, function.__globals__) if isinstance(written, str) else written)
             if type_named(hint) is not None:
                 hints[name] = hint
@@ -611,7 +609,7 @@ def hints_of(function: FunctionType) -> dict[str, Any]:
 
 
 def type_named(hint: Any) -> model.Type | None:
-    """The type that a hint names; None if it is no type."""
+    """The type of device code that a hint denotes, or None."""
     if isinstance(hint, model.Type):
         return hint
     if hint is None or isinstance(hint, (type, Aligned, np.dtype)) or getattr(hint, "__origin__", None) is tuple:
@@ -619,19 +617,15 @@ def type_named(hint: Any) -> model.Type | None:
     return None
 
 
-# Arguments of an interoperable kernel: each is one parameter with the bytes that CUDA C++ would pass.
-#
-#     describe(arguments, names)          arrays become descriptors: address, shape, strides in elements; None a null address
-#     boundary_packing(types)             where the leaves lie in a buffer, one parameter behind the other
-#
-# `types/abi` says what the bytes are.
+# Arguments of interoperable kernels: the bytes that CUDA C++ passes for each parameter (see `types/abi`). An array is passed as
+# its descriptor (address, shape, strides in elements), and None as a null pointer.
 
 
 _NO_ALIGNMENT = 1
 
 
 def describe(arguments: Sequence[Argument], names: Sequence[str]) -> list[Argument]:
-    """The arguments with the leaves of their representations. Raises `LaunchError` for an array that has none."""
+    """The arguments with the leaves of their representations. Raises `LaunchError` for arrays without one."""
     described = []
     for argument, name in zip(arguments, names, strict=True):
         parts = _describe(argument.known.type, iter(argument.leaves), iter(argument.views), name)
@@ -674,7 +668,7 @@ def _descriptor(view: ArrayView, name: str) -> Iterator[Leaf]:
 
 @lru_cache(maxsize=4096)
 def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
-    """The packing of arguments of these types: an offset for each parameter."""
+    """The packing of the parameters of an interoperable kernel."""
     found, codes, offsets, places, letters = [], [], [], [], []
     end = filled = 0
     for form in map(representation, types):

@@ -17,7 +17,7 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream
 
 _FIRST = 5
-"""Calls that tell how many fill the time that was asked for."""
+"""The number of calls from which the number of calls in the given time is estimated."""
 _FEWEST = 10
 _UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 
@@ -51,7 +51,7 @@ def benchmark(
     if not (warmup >= 0 and duration > 0):
         raise ValueError(f"warmup={warmup}, duration={duration}: give seconds; duration must be greater than 0")
     where = as_stream(stream)
-    function()  # which compiles what it needs
+    function()  # compiles the kernels
     where.synchronize()
     start = time.perf_counter()
     for _ in range(_FIRST):

@@ -92,9 +92,9 @@ class Compiled:
     target: str
     output: str
     record: str = field(default="{}", repr=False)
-    """What launches and the following say of it, as JSON."""
+    """The data for launches and for the properties below, as JSON."""
     _job: Job | None = field(default=None, repr=False, compare=False)
-    """What `compile` was asked for; None of what was loaded or unpickled, and of a fatbin."""
+    """The job of `compile`; None if the object was loaded or unpickled, and for a fatbin."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, (self.code, self.symbol, self.target, self.output, self.record)
@@ -210,7 +210,7 @@ def _kernel_of(compiled: Compiled) -> LoadedKernel:
 
 
 def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> str:
-    """The record of a compilation; `has_program` says whether it came as far as LLVM IR."""
+    """The record of a compilation; `has_program` is False if it ended before LLVM IR."""
     job = work.job
     names = job.function.__code__.co_varnames
     parameters, at = [], 0
@@ -249,7 +249,7 @@ def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> str
 
 
 def joined(compiled: Sequence[Compiled]) -> str:
-    """The record of what was compiled for several targets."""
+    """The record of a kernel that was compiled for several targets."""
     found = [_of(each.record) for each in compiled]
     known = {target: program for record in found for target, program in record["programs"].items()}
     return json.dumps({**found[-1], "programs": known}, ensure_ascii=False)
@@ -258,14 +258,12 @@ def joined(compiled: Sequence[Compiled]) -> str:
 _LITERALS = (bool, int, float, str, type(None))
 
 
-# On disk
-
 _FORM = 2
-"""Changes when the form of an index does."""
+"""The version of the format of an index."""
 
 
 def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
-    """Writes what is in files to the index at `path`."""
+    """Writes the index of files at `path`."""
     kernels = [
         {
             "file": name,
@@ -390,7 +388,7 @@ class LoadedKernel:
         )
 
     def _for(self, stream: Stream) -> Sequence[tuple[Compiled, str]]:
-        """The variants for a stream's GPU, and for which target: machine code of the nearest architecture, or else PTX."""
+        """The variants for a stream's GPU with their targets: machine code of the nearest architecture, or else PTX."""
         known = self._fits.get(driver.properties(stream.ordinal).capability) if isinstance(stream, GpuStream) else None
         if known is not None:
             return known
@@ -435,7 +433,7 @@ class LoadedKernel:
 
 
 def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
-    """How good code is for a GPU, and for which of its targets it was made; None where the GPU does not take it."""
+    """The rank of code for a GPU, with the target that fits; None if the GPU cannot run it."""
     ranks = []
     for name in compiled.target.split(", "):
         made_for = parse(name)
@@ -456,7 +454,7 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
 def _arguments(
     variant: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
-    """The arguments of a launch, of the types that a variant was compiled for. Raises `CallError` for others."""
+    """Reads the arguments of a launch. Raises `CallError` if their types are not those of the variant."""
     parameters = variant.parameters
     constants, defaults = _defaults(variant.record)
     values = bind(_stub(variant.record), args, kwargs, defaults)
@@ -478,7 +476,7 @@ def _arguments(
 
 @functools.lru_cache(maxsize=256)
 def _defaults(record: str) -> tuple[frozenset[str], dict[str, Any]]:
-    """The parameters that are constants, and the values of those that a launch may leave out."""
+    """The parameters that are constants, and the values of optional parameters."""
     parameters = _parameters(record)
     constants = frozenset(each.name for each in parameters if each.constant is not None and each.type != "none")
     defaults = {each.name: ast.literal_eval(each.default) for each in parameters if each.default is not None}
@@ -487,15 +485,15 @@ def _defaults(record: str) -> tuple[frozenset[str], dict[str, Any]]:
 
 
 _AS_COMPILED: Any = object()
-"""The value of a constant parameter that a launch leaves out."""
+"""The value of a constant parameter without an argument."""
 
 
 _POINTER = re.compile(rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, readonly)?>")
-"""The type of a pointer to numbers or `void`; of other elements the index knows too little to check what is passed."""
+"""The type of a pointer to numbers or `void`. An index does not describe other elements, so they cannot be checked."""
 
 
 def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | None) -> Argument:
-    """An argument of the type that a kernel was compiled for."""
+    """Reads an argument of the type for which a kernel was compiled."""
     wanted = NUMBERS.get(parameter.type)
     if (pointer := _POINTER.fullmatch(parameter.type)) is not None:
         to = NONE if pointer["to"] == "none" else NUMBERS[pointer["to"]]
@@ -517,7 +515,7 @@ def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | N
 
 @functools.lru_cache(maxsize=4096)
 def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
-    """What an argument of this type may be: what may be written may be read only, too. C++ has arrays in a space."""
+    """The types of parameters that take an argument of this type: also read-only arrays, and for C++ arrays in a space."""
     types = [given]
     if isinstance(given, Array) and not given.readonly:
         types.append(replace(given, readonly=True))
@@ -526,7 +524,7 @@ def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=256)
 def _stub(record: str) -> FunctionType:
-    """A function with the parameters of a kernel, to which the arguments of a launch are bound."""
+    """A function with the parameters of a kernel, for binding arguments."""
     found = _of(record)
     names = [each.name for each in _parameters(record)]
     positional = found["positional"]
@@ -537,7 +535,7 @@ def _stub(record: str) -> FunctionType:
 
 
 def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
-    """Raises `LaunchError` where the arrays are not as `launch_facts` said."""
+    """Raises `LaunchError` if the arrays do not have the properties of `launch_facts`."""
     views = [view for argument in arguments for view in argument.views]
     outline = kernel.work.outline
     if small(views) and disjoint(views, outline.written) and aligned(views, outline.aligned):

@@ -150,7 +150,7 @@ def compile(
 
 
 def _output_of(target: str | Sequence[str], output: str) -> str:
-    """The output, or the default of the target. Raises `ValueError` if the target does not have it."""
+    """The output, or the default one of the target. Raises `ValueError` if the target does not have it."""
     outputs = HOST_OUTPUTS if target == HOST else OUTPUTS
     found = ("object" if target == HOST else "cubin") if output == "default" else output
     if found not in outputs:
@@ -161,7 +161,7 @@ def _output_of(target: str | Sequence[str], output: str) -> str:
 
 
 def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel | Func:
-    """The function of a code object, or the last one of a text, whose lines messages show."""
+    """The function of a code object, or the last function of a text, whose lines appear in messages."""
     names: dict[str, Any] = dict(globals or {})
     if isinstance(source, str):
         import linecache
@@ -195,7 +195,7 @@ _IR = 'compare it with what compile(…, output="ir") prints'
 
 
 def _typed_ir(text: str) -> Module:
-    """The module that is written as typed IR."""
+    """Reads a module of typed IR."""
     from cuda_device.infer.body import effects_of
     from cuda_device.ir.dominance import propagate
     from cuda_device.ir.ir_reader import read_module
@@ -218,7 +218,7 @@ def _typed_ir(text: str) -> Module:
 
 
 def _declared(main: Function) -> Kernel | Func:
-    """A function with the parameters of a typed one, and no body."""
+    """A function with the parameters of a typed one and an empty body."""
     hints = [each.hint for each in main.params]
     names = [hint if hint.isidentifier() and hints.count(hint) == 1 else f"_{i}" for i, hint in enumerate(hints)]
     scope: dict[str, Any] = {}
@@ -229,7 +229,7 @@ def _declared(main: Function) -> Kernel | Func:
 
 
 def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
-    """The cubins of several targets in one file, with PTX of the highest one for later GPUs."""
+    """Combines the cubins of several targets, and PTX for later GPUs."""
     try:
         from cuda.bindings import nvfatbin
 
@@ -253,12 +253,12 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
 
 
 def is_whole(ptx: Compiled) -> bool:
-    """Whether PTX calls nothing that has to be linked to it; the driver has vprintf."""
+    """Whether PTX calls no function that has to be linked; the driver provides vprintf."""
     return set(re.findall(r"(?m)^\.extern \.func\s*(?:\([^)]*\))?\s*([\w$]+)", str(ptx))) <= {"vprintf"}
 
 
 def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
-    """What CUDA C++ sees of an interoperable function for arguments as `compile` takes them."""
+    """The prototype in CUDA C++ of an interoperable function, for arguments as in `compile`."""
     from cuda_device import compiler
 
     found: Prototype = compiler.run(job_of(f, args), "typed")["typed"].main.prototype
@@ -272,7 +272,7 @@ def job_of(
     options: Mapping[str, Any] = MappingProxyType({}),
     link: tuple[object, ...] = (),
 ) -> Job:
-    """The job that `compile` means."""
+    """The job of a call of `compile`."""
     other: object = f
     if not isinstance(other, (Kernel, Func)):
         plain = (
@@ -309,7 +309,7 @@ def job_of(
 
 
 def _from_others(known: Known, kernel: bool) -> Known:
-    """What is known of an argument when anybody may call: of arrays not that they are contiguous, nor, in functions, where."""
+    """`Known` for an argument that comes from C++: arrays have any strides, and in functions any address space."""
     space = model.Space.GLOBAL if kernel else model.Space.GENERIC
     return known if known.constant else of_type(exchanged(known.type, space))
 
@@ -319,7 +319,7 @@ def _not_a_target(target: object) -> Architecture:
 
 
 def _example(f: Kernel | Func, index: int, value: Any) -> Known:
-    """What is known of an argument from its type, or from an example of it; hints of numbers and pointers are a kernel's."""
+    """`Known` for an argument that is given as a type or an example. Hints of numbers and pointers apply to kernels only."""
     names, _, constants, numbers, _ = parameters_of(f.underlying)
     name = names[index]
     if name not in constants:

@@ -33,7 +33,7 @@ from cuda_device.runtime.launch.launcher import CompiledKernel, start, users_tra
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A launch of a graph: what it starts and uses, where the program made it, and the graph's node for it."""
+    """A launch of a graph: the kernel and its arguments, the location in the user's program, and the graph's node."""
 
     variant: CompiledKernel
     shape: Shape
@@ -49,7 +49,7 @@ class Recorded:
 
 
 def _caller() -> Location:
-    """Where the program called this package."""
+    """The location at which the user's program called this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and Location(frame.f_code.co_filename, 1).is_ours:
         frame = frame.f_back
@@ -57,7 +57,7 @@ def _caller() -> Location:
 
 
 class _CpuRecorder(CpuStream):
-    """A CPU stream whose launches are noted."""
+    """A CPU stream whose launches are recorded instead of run."""
 
     __slots__ = ("recorded",)
     recorded: list[Recorded]
@@ -69,7 +69,7 @@ class _CpuRecorder(CpuStream):
 
 
 class _GpuRecorder(GpuStream):
-    """A stream that is being captured. What its launches use is kept by the graph, which also puts them in order with others."""
+    """A stream that is being captured. The graph keeps the arguments of its launches and orders them with other streams."""
 
     __slots__ = ("recorded",)
     recorded: list[Recorded]
@@ -135,7 +135,7 @@ class Graph:
                 driver.destroy_graph(captured)
 
     def _take(self, captured: int, launches: Sequence[Recorded]) -> None:
-        """Makes the graph what was captured. Raises `LaunchError`, and stays what it was, if it cannot be updated so."""
+        """Creates or updates the executable graph. Raises `LaunchError` if it cannot be updated, and leaves it unchanged."""
         if not self._executable:
             self._executable = driver.instantiate(captured)
             weakref.finalize(self, _destroy, self._executable).atexit = False
@@ -150,7 +150,7 @@ class Graph:
         self._launches = launches
 
     def _check_count(self, launches: Sequence[Recorded]) -> None:
-        """Raises `LaunchError` where an update has more or fewer launches than the graph."""
+        """Raises `LaunchError` if an update has more or fewer launches than the graph."""
         if self._launches is None or len(self._launches) == len(launches):
             return
         had, has = len(self._launches), len(launches)
@@ -218,7 +218,7 @@ _AS_BEFORE = "make the same launches in the same order, with other arguments or 
 
 
 def _destroy(executable: int) -> None:
-    """Gives the driver back an executable graph that nobody can launch any more."""
+    """Destroys an executable graph that can no longer be launched."""
     with contextlib.suppress(Exception), driver.BesideCaptures():
         driver.destroy_graph(0, executable)
 

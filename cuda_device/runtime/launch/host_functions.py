@@ -52,7 +52,7 @@ class HostFunction:
         self.underlying = underlying
 
     def __call__(self, *args: Any, stream: Any = None, **kwargs: Any) -> Any:
-        """Runs the function with the arguments as its hints say, in the order of `stream` if there is one."""
+        """Converts the arguments to the type hints, and runs the function, on `stream` if given."""
         given = self._converted(args, kwargs)
         call = functools.partial(self.underlying, *given.args, **given.kwargs)
         if stream is None:
@@ -72,7 +72,7 @@ class HostFunction:
         return future
 
     def _converted(self, args: Any, kwargs: Any) -> inspect.BoundArguments:
-        """The arguments, converted as the hints of their parameters say."""
+        """The arguments, converted to the type hints of their parameters."""
         bound = inspect.signature(self.underlying).bind(*args, **kwargs)
         for name, hint in hints_of(self.underlying).items():
             if name in bound.arguments:
@@ -98,7 +98,7 @@ def host_function(function: Callable[..., Any], /) -> HostFunction:
     return HostFunction(function)
 
 
-# What streams have yet to run, by the number that the driver gives back.
+# The calls that streams have not run yet, by the number that the driver passes to `_run_number`.
 _waiting: dict[int, Call] = {}
 _numbers = itertools.count(1)
 
@@ -121,7 +121,7 @@ _CALLED = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_run_number)
 
 
 def _enqueue(stream: GpuStream, call: Call) -> None:
-    """Lets the driver run the call when the stream comes to it."""
+    """Makes the driver run the call in the order of the stream."""
     with stream.using():
         number = next(_numbers)
         _waiting[number] = call

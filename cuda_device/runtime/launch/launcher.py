@@ -13,7 +13,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -52,17 +52,17 @@ if TYPE_CHECKING:
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
-# What each launch checks of its arrays, so that the compiler may count on it.
+# Facts about the arrays of a launch, on which the compiler may rely.
 #
-#     small      every array has 2**30 - 2**16 elements at most, and no axis is longer: places, and sums of two, have 32 bits
+#     small      every array has at most 2**30 - 2**16 elements along each axis and in all: indices and their sums fit 32 bits
 #     disjoint   no array that the kernel writes shares memory with another one
-#     aligned    arrays of numbers that it can access several at a time begin at a multiple of 16 bytes (see `optimise/points_to`)
+#     aligned    arrays that are accessed with wide instructions begin at a multiple of 16 bytes (see `optimise/points_to`)
 #
-# A kernel has two variants for a signature at most: one for arrays of which all of this holds, and one for any arrays.
+# For each signature, a kernel has at most two variants: one for arrays with all of these properties, and one for all arrays.
 
 
 def small(views: Sequence[ArrayView]) -> bool:
-    """Whether 32 bits hold all lengths and all places of elements, and the sum of any two of them."""
+    """Whether 32 bits are enough for all lengths and indices, and for the sum of two of them."""
     for view in views:
         shape = view.shape
         if math.prod(shape) > SMALL or (shape and max(shape) > SMALL):
@@ -71,7 +71,7 @@ def small(views: Sequence[ArrayView]) -> bool:
 
 
 def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
-    """Whether no array whose number is in `written` shares a byte with another one."""
+    """Whether no array whose index is in `written` shares a byte with another one."""
     if len(views) < 2 or not written:
         return True
     spans = [view.span or view.find_span() for view in views]
@@ -84,20 +84,20 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
 
 
 def aligned(views: Sequence[ArrayView], numbers: Collection[int]) -> bool:
-    """Whether the memory of each array whose number is in `numbers` begins at a multiple of 16 bytes."""
+    """Whether the memory of each array whose index is in `numbers` begins at a multiple of 16 bytes."""
     return not any(views[i].data % WIDEST_ACCESS for i in numbers)
 
 
 RECURSION = 32 * 1024
-"""The bytes of stack of a thread that a kernel with recursion gets if it does not say what it needs."""
+"""The stack of a thread in bytes for recursive kernels without the option `stack_size`."""
 _PART = 8
-"""The GPU sets stack aside for all threads that it can hold at once; without being told so, for an eighth of its memory."""
+"""The stacks of such kernels, for all threads that a GPU can hold at once, take at most an eighth of its memory."""
 
 
 def provide(work: Work, ordinal: int) -> None:
-    """Sees to it that a kernel has enough stack in the current context, which is on device `ordinal`.
+    """Raises the stack limit of the current context, on device `ordinal`, if a kernel needs more.
 
-    Raises `LaunchError` if the GPU cannot give as much as the kernel's option `stack_size` says.
+    Raises `LaunchError` if the GPU cannot provide the stack of the option `stack_size`.
     """
     wanted = work.job.options.stack_size
     if wanted:
@@ -111,22 +111,22 @@ def provide(work: Work, ordinal: int) -> None:
 
 
 def has_recursion(work: Work) -> bool:
-    """Whether functions of the kernel's machine code call themselves."""
+    """Whether the machine code of a kernel is recursive."""
     code, symbol = work["cubin"].code, work.outline.symbol
     if elf.stacks(code).get(symbol) == elf.UNBOUNDED:
         return True
-    # Recursion that LLVM has made a loop leaves no function behind.
+    # If LLVM has turned the recursion into a loop, there is only one function.
     return work.outline.recursive and elf.functions(code) != {symbol}
 
 
 def _share(ordinal: int) -> int:
-    """The bytes of stack of a thread when all stacks together take the part of the memory that they may."""
+    """The stack of a thread in bytes if all stacks together take an eighth of the memory."""
     properties = driver.properties(ordinal)
     return properties.memory // _PART // (properties.multiprocessors * properties.resident_threads)
 
 
 def _provide_some(name: str, nbytes: int) -> None:
-    """Gives each thread `nbytes` of stack, or what can be had."""
+    """Gives each thread `nbytes` of stack, or as much as possible."""
     wanted = nbytes
     while nbytes:
         try:
@@ -143,51 +143,51 @@ _LOCK = threading.RLock()
 _USUAL_BLOCK = 256
 _MOST_RECENT = 64
 _MANY_CHANGES = 16
-# So many launches by Python come first: machine code takes some milliseconds to make, and saves some microseconds at each launch.
 FIRST_LAUNCHER = 8
+"""The number of launches by Python before a launcher is compiled, which takes some milliseconds."""
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A kernel in a context: the driver's handle, the threads that a block can have, the dynamic shared memory allowed so far."""
+    """A kernel in a context: its handle, the largest block, and the largest dynamic shared memory that has been enabled."""
 
     handle: int
     most_threads: int
     dynamic_shared: int = MAXIMUM_STATIC_SHARED
     best_blocks: dict[int, int] = field(default_factory=dict)
-    """The sizes of blocks that "auto" stands for, by the dynamic shared memory."""
+    """The block sizes for "auto", by the dynamic shared memory."""
 
 
 @dataclass
 class CompiledKernel:
-    """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
+    """A compiled kernel: the compiler's work, the packing of its arguments, and the contexts in which it is loaded."""
 
     work: Work
     packing: Packing
     described: bool = False
-    """Whether the arguments travel as those of a C++ kernel."""
+    """Whether the arguments are passed as to a C++ kernel."""
     loaded: dict[int, Loaded] = field(default_factory=dict)
     launches: int = 0
-    """How many launches Python has made."""
+    """The number of launches that Python has made."""
     next_launcher: int = FIRST_LAUNCHER
-    """After how many of them machine code is made for such launches."""
+    """The number of launches at which the next launcher is compiled."""
     nvtx: bool = field(default_factory=lambda: os.environ.get("CUDA_DEVICE_NVTX", "") not in ("", "0"))
-    """Whether each launch is an NVTX range, which Python makes."""
+    """Whether each launch is an NVTX range. Python makes such launches."""
 
     def dynamic(self, shape: Shape) -> int:
-        """The bytes of dynamic shared memory that the driver is asked for, in which large shared arrays are."""
+        """The dynamic shared memory of a launch in bytes, including shared arrays that are too large for static memory."""
         return shape.dynamic + moved_bytes(self.work.shared_bytes)
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
-        """A buffer with the leaves of the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
-        if self.work.job.interop:  # which refuses on the CPU, too, what has no description
+        """Packs the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
+        if self.work.job.interop:  # the same arrays are refused on the CPU
             described = describe(arguments, parameters_of(self.work.job.function).names)
             arguments = described if self.described else arguments
         return self.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
 
     @functools.cached_property
     def reports(self) -> dict[int, ReportPlace]:
-        """The places of the kernel that may report: in checked mode on a GPU also its barriers."""
+        """The places in the kernel that can report an error, including its barriers in checked mode."""
         barriers = {}
         if self.work.job.options.checked:
             barriers = {number: barrier_place(location) for number, location in self.work.outline.waits.items()}
@@ -195,11 +195,11 @@ class CompiledKernel:
 
     @functools.cached_property
     def places(self) -> dict[int, ReportPlace]:
-        """The places where threads wait for each other, and those that may report."""
+        """The places where threads wait for each other, and those that can report an error."""
         return {number: ReportPlace(location) for number, location in self.work.outline.waits.items()} | self.reports
 
     def __str__(self) -> str:
-        """What it was compiled for, and what it uses."""
+        """The argument types, the target, registers and shared memory."""
         job, target = self.work.job, self.work.job.target
         kinds = f"({', '.join(map(str, job.arguments))})"
         shared = self.work.shared_bytes
@@ -211,18 +211,18 @@ class CompiledKernel:
 
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
-        """Tells whether every name that the kernel read still means the same."""
+        """Returns whether all names that the compiler looked up still have the same values."""
         return unchanged(self.work.dependencies)
 
 
 machine_launch: Callable[..., bool] | None = None
-"""Makes a launch by machine code, or says that it could not, where calls of `launch` do not run that first (before 3.12)."""
+"""In Python 3.11: makes a launch by machine code, and returns whether it did. Later versions need no such call."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def users_traceback(function: F) -> F:
-    """Cuts our own frames off the traceback of an `Error`: what a user did wrong is not in them."""
+    """Removes the frames of this package from the traceback of an `Error`."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -283,12 +283,12 @@ def launch(
         start(variant, where, shape, variant.pack(arguments), arguments)
         if isinstance(where, GpuStream) and is_due([variant]):
             make_launcher(f, variant, where, args, kwargs)
-    except Error as error:  # as `users_traceback` does, which would cost every launch a call
+    except Error as error:  # as in `users_traceback`, without another call for each launch
         raise error.with_traceback(None) from error.__cause__
 
 
 def of_launch(kernel: Kernel, kwargs: dict[str, Any], **sizes: Any) -> tuple[Any, ...]:
-    """The sizes of a launch; None in place of those whose name a parameter of the kernel has, which go to `kwargs`."""
+    """Moves the sizes that have the name of a parameter of the kernel to `kwargs`. Returns the sizes, None for those."""
     taken = {
         what for what, size in sizes.items() if size is not None and what in parameters_of(kernel.underlying).names
     }
@@ -297,7 +297,7 @@ def of_launch(kernel: Kernel, kwargs: dict[str, Any], **sizes: Any) -> tuple[Any
 
 
 def is_sized(grid: Any, block: Any, threads: Any) -> bool:
-    """Whether a launch says how large it is, or leaves the grid or the block open. Raises `LaunchError`."""
+    """Whether a launch has a grid and a block, or leaves one of them open. Raises `LaunchError` for other combinations."""
     if threads is None and grid is not None and block is not None and type(block) is not str:
         return True
     if (grid is None) == (threads is None):
@@ -315,7 +315,7 @@ def is_sized(grid: Any, block: Any, threads: Any) -> bool:
 def sized(
     variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any
 ) -> Shape:
-    """The size of a launch, which may leave the grid or the block open. Raises `LaunchError`."""
+    """The size of a launch; the grid or the block may be left open. Raises `LaunchError`."""
     options = variant.work.job.options
     most = options.max_threads
 
@@ -339,7 +339,7 @@ def sized(
 
 
 def is_due(variants: Sequence[CompiledKernel]) -> bool:
-    """Counts launches that Python has made; whether machine code is to be made for the next ones, as it is ever more rarely."""
+    """Counts launches by Python. Returns whether to compile a launcher: after 8, 16, 32, … launches of a variant."""
     due = False
     for variant in variants:
         variant.launches += 1
@@ -352,7 +352,7 @@ def is_due(variants: Sequence[CompiledKernel]) -> bool:
 def make_launcher(
     kernel: Kernel, variant: CompiledKernel, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Lets machine code make launches like one that Python has made."""
+    """Compiles a launcher for launches like one that Python has made."""
     global machine_launch
     from cuda_device.launchers import plans
 
@@ -362,7 +362,7 @@ def make_launcher(
 
 
 def check_kernel(f: object) -> None:
-    """Raises `CallError` for what is no kernel."""
+    """Raises `CallError` unless `f` is a kernel."""
     if isinstance(f, (Func, FunctionType)):
         raise CallError(f"launch needs a kernel, not the function {f.__qualname__}", "decorate it with @kernel")
     if not isinstance(f, Kernel):
@@ -372,22 +372,22 @@ def check_kernel(f: object) -> None:
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:
-    """The compiled variant for these arguments: the one that counts on facts of the arrays, where they hold."""
+    """The variant for these arguments: the one that relies on the facts about arrays, if they hold."""
     views = [view for argument in arguments for view in argument.views]
     if not kernel.options.interop and small(views):
         try:
             variant = _recent(kernel, arguments, stream, True)
         except CompileError:
-            return _recent(kernel, arguments, stream, False)  # which says it without the facts
+            return _recent(kernel, arguments, stream, False)  # for the same error without the facts
         if disjoint(views, variant.work.outline.written) and aligned(views, variant.work.outline.aligned):
             return variant
     return _recent(kernel, arguments, stream, False)
 
 
 def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> CompiledKernel:
-    """The variant with or without the facts. Most often it was asked for before, by the very same objects."""
+    """The variant with or without the facts, which is usually found by the identity of what is known of the arguments."""
     checked = kernel.options.build.is_checked(isinstance(stream, CpuStream))
-    # To hash and compare what is known of arguments would take some microseconds.
+    # Hashing and comparing `Known` objects would take some microseconds.
     queue = (stream.target, stream.races, stream.schedule is None) if isinstance(stream, CpuStream) else stream.ordinal  # type: ignore[attr-defined]
     known = tuple([argument.known for argument in arguments])
     code = kernel.underlying.__code__
@@ -399,14 +399,14 @@ def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launc
     variant = _compiled(kernel, known, stream, checked, launch_facts)
     if len(kernel.recent) >= _MOST_RECENT:
         kernel.recent.clear()
-    kernel.recent[key] = variant, code, known  # which lives as long as its entry: no other object has its identity
+    kernel.recent[key] = variant, code, known  # the key contains the addresses of `code` and `known`
     return variant
 
 
 def _compiled(
     kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked: bool, launch_facts: bool
 ) -> CompiledKernel:
-    """The variant, compiled where there is none, or where a name has changed."""
+    """The variant, which is compiled if there is none, or if a name has changed."""
     function = kernel.underlying
     where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
     races, permuted = (stream.races, stream.schedule is not None) if isinstance(stream, CpuStream) else (False, False)
@@ -438,7 +438,7 @@ def _compiled(
 
 
 def _warn_of_changes(kernel: Kernel, stale: CompiledKernel) -> None:
-    """Says, once for a kernel, that names which it reads change so often that it is compiled over and over."""
+    """Logs, once for each kernel, that it is compiled again and again because of changing variables."""
     kernel.changes += 1
     if kernel.changes == _MANY_CHANGES:
         names = sorted({dependency.name for dependency in stale.work.dependencies if not dependency.current()})
@@ -465,16 +465,21 @@ def start(
     arguments: Sequence[Argument],
     stopped: Callable[[], bool] | None = None,
 ) -> None:
-    """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return, or when `stopped` says so."""
-    if variant.nvtx:
-        with _range(variant.work.job.name):
-            _start(variant, stream, shape, buffer, arguments, stopped)
-    else:
-        _start(variant, stream, shape, buffer, arguments, stopped)
+    """Starts a compiled kernel with packed arguments. On a CPU stream it runs to its end, or until `stopped` returns True."""
+    with _range(variant.work.job.name) if variant.nvtx else nullcontext():
+        if not isinstance(stream, GpuStream):
+            assert isinstance(stream, CpuStream)
+            _start_on_cpu(variant, stream, shape, buffer, arguments, stopped)
+            return
+        views = [view for argument in arguments for view in argument.views]
+        with stream.using():
+            _start_on_gpu(variant, stream, shape, buffer, views)
+            if not stream.record(variant, shape, buffer, arguments):
+                _keep(stream, views)
 
 
 def _range(name: str) -> AbstractContextManager[Any]:
-    """An NVTX range. Raises `LaunchError` where the package is not there."""
+    """An NVTX range. Raises `LaunchError` if the package is not installed."""
     try:
         import nvtx
     except ImportError:
@@ -483,34 +488,16 @@ def _range(name: str) -> AbstractContextManager[Any]:
     return cast("AbstractContextManager[Any]", nvtx.annotate(name, domain="cuda_device"))
 
 
-def _start(
-    variant: CompiledKernel,
-    stream: Stream,
-    shape: Shape,
-    buffer: Any,
-    arguments: Sequence[Argument],
-    stopped: Callable[[], bool] | None,
-) -> None:
-    if not isinstance(stream, GpuStream):
-        assert isinstance(stream, CpuStream)
-        _start_on_cpu(variant, stream, shape, buffer, arguments, stopped)
-        return
-    views = [view for argument in arguments for view in argument.views]
-    with stream.using():
-        _start_on_gpu(variant, stream, shape, buffer, views)
-        if not stream.record(variant, shape, buffer, arguments):
-            _keep(stream, views)
-
-
 def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
-    """Keeps arrays alive until what was launched on the stream has ended, or for good if it is captured into a graph.
+    """Keeps arrays alive until the launches on the stream have ended, or forever if they are captured into a graph.
 
-    Our own memory that is freed in the order of this stream is freed late enough, without an event for each launch.
+    This is not necessary for our own memory that is freed in the order of the stream.
     """
-    if not views:
-        return
-    if not all(is_freed_behind(view.keep_alive, stream) for view in views) or driver.is_capturing(stream.handle):
-        stream.retain(*(view.keep_alive for view in views))
+    owners = [view.keep_alive for view in views]
+    if owners and not (
+        all(is_freed_behind(each, stream) for each in owners) and not driver.is_capturing(stream.handle)
+    ):
+        stream.retain(*owners)
 
 
 def _start_on_cpu(
@@ -570,10 +557,7 @@ def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> R
 
 
 def check_positions(variant: CompiledKernel, shape: Shape) -> None:
-    """Raises `LaunchError` where `tid` or `grid_size` of the kernel would not fit an int32.
-
-    Only along x can a launch have so many threads.
-    """
+    """Raises `LaunchError` if `tid` or `grid_size` of the kernel would overflow int32, which is only possible along x."""
     threads = shape.grid[0] * shape.block[0]
     if threads >= MOST_POSITIONS and variant.work.outline.positions:
         raise LaunchError(
@@ -585,7 +569,7 @@ def check_positions(variant: CompiledKernel, shape: Shape) -> None:
 
 
 def _check_cluster(shape: Shape, architecture: Architecture) -> None:
-    """Raises `LaunchError` for clusters on a GPU that has none."""
+    """Raises `LaunchError` for clusters on a GPU without them."""
     if shape.cluster != (1, 1, 1) and architecture.number < 90:
         raise LaunchError(
             f"cluster={shape.cluster}: {architecture} has no clusters", "leave cluster out, or use sm_90 or later"
@@ -616,7 +600,7 @@ def _check_shared(static: int, dynamic: int, most: int) -> None:
 
 
 def _addresses_of(variant: CompiledKernel, buffer: Any) -> Any:
-    """The addresses of packed arguments, as the driver wants them; the buffer must live as long as they are used."""
+    """The array of the addresses of packed arguments, which the driver takes. The buffer must outlive it."""
     offsets = variant.packing.offsets
     base = ctypes.addressof(buffer)
     return (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
@@ -625,10 +609,7 @@ def _addresses_of(variant: CompiledKernel, buffer: Any) -> Any:
 def _start_on_gpu(
     variant: CompiledKernel, stream: GpuStream, shape: Shape, buffer: Any, views: Sequence[ArrayView]
 ) -> None:
-    """Puts a kernel into the queue of a stream, whose context is current.
-
-    It comes after the work of the streams that wrote its arrays, and before their later work.
-    """
+    """Launches a kernel on a stream, whose context is current, in order with the streams on which its arrays are produced."""
     check_positions(variant, shape)
     _check_cluster(shape, variant.work.job.target.architecture)
     _check_shared(
@@ -653,7 +634,7 @@ def _start_on_gpu(
     foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
     place = ctypes.addressof(addresses)
     driver.order(foreign, (stream.handle,))
-    # The driver knows the clusters that a kernel is compiled for.
+    # The driver knows the cluster size that a kernel was compiled for.
     cluster = shape.cluster if variant.work.job.options.cluster is None else (1, 1, 1)
     driver.launch(kernel.handle, shape.grid, shape.block, dynamic, stream.handle, place, cooperative, cluster)
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
@@ -661,18 +642,18 @@ def _start_on_gpu(
 
 
 def _foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
-    """The streams that a launch has to be put in order with."""
+    """The streams with which a launch has to be ordered."""
     if not stream.ordered:
         return set()
     found = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
     if found and driver.is_capturing(stream.handle):
-        # Nothing runs now. Streams of the same graph are put in order; with others that is the affair of who starts the graph.
+        # Only streams of the same capture can be ordered; whoever launches the graph orders it with others.
         return {producer for producer in found if driver.takes_part_in_capture(producer)}
     return found
 
 
 def load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:
-    """The kernel for the driver, which loads the cubin in each context once, with so much dynamic shared memory."""
+    """The kernel in the stream's context, in which it is loaded once. Enables the dynamic shared memory of the launch."""
     kernel = variant.loaded.get(stream.context)
     if kernel is None:
         with _LOCK:
@@ -681,14 +662,14 @@ def load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:
                 kernel = variant.loaded[stream.context] = _loaded(variant, stream)
     if dynamic > kernel.dynamic_shared:
         with _LOCK:
-            if dynamic > kernel.dynamic_shared:  # another thread may just have been allowed more
+            if dynamic > kernel.dynamic_shared:  # another thread may have enabled more
                 driver.set_max_dynamic_shared(kernel.handle, dynamic, stream.ordinal)
                 kernel.dynamic_shared = dynamic
     return kernel
 
 
 def _loaded(variant: CompiledKernel, stream: GpuStream) -> Loaded:
-    """The kernel in the current context. Whatever is wrong with code that comes from the cache, it is made again."""
+    """Loads the kernel in the current context. If code from the cache fails to load, it is compiled again."""
     try:
         return _load_here(variant, stream)
     except Exception:

@@ -1,12 +1,12 @@
-"""`prepare` and `kernel.bind`: launches whose arguments, or whose sizes, are given once and used many times.
+"""`prepare` and `kernel.bind`: launches whose arguments or sizes are given once and used many times.
 
     step = device.prepare(update, x, y, 0.1, grid=64, block=256, stream=stream)
     for i in range(1000):
         step()                       # as it was prepared
     step(rate=0.05)                  # one launch with another argument
-    step = step.replace(y, x)        # another prepared launch, with some arguments exchanged
+    step = step.replace(y, x)        # another prepared launch, with some arguments replaced
 
-Each call makes a launch, at first from Python, later from machine code.
+Each call makes a launch, at first in Python, later in machine code.
 
     add = kernel.bind(grid=lambda x, y: (len(x) + 255) // 256, block=256)
     add(x, y)                        # launch(kernel, x, y, grid=…, block=256)
@@ -76,7 +76,7 @@ class PreparedLaunch(partial[None]):
     launch in the same way. A call raises what `launch` raises.
     """
 
-    # Python passes a call of a `partial` on to the function behind it without a frame and without packing the arguments.
+    # Calling a `partial` calls its function without a Python frame and without packing the arguments.
 
     __slots__ = ("_shape", "_values", "kernel", "stream")
 
@@ -95,7 +95,7 @@ class PreparedLaunch(partial[None]):
         return self
 
     def _start_by(self, function: Callable[..., None]) -> None:
-        """Calls this function from now on, which does the same as the one before."""
+        """Replaces the function that calls run by one that does the same."""
         cast("Any", self).__setstate__((function, (), {}, None))
 
     @users_traceback
@@ -128,7 +128,7 @@ class PreparedLaunch(partial[None]):
 
 
 def _variant(kernel: Kernel, values: Sequence[Any], stream: Stream) -> CompiledKernel:
-    """The variant for these arguments, all of which it can take."""
+    """The variant for these arguments. Raises `LaunchError` if it cannot take one of them."""
     arguments = tuple(argument_of(kernel.underlying, i, value, stream) for i, value in enumerate(values))
     variant = variant_of(kernel, arguments, stream)
     variant.pack(arguments)
@@ -136,7 +136,7 @@ def _variant(kernel: Kernel, values: Sequence[Any], stream: Stream) -> CompiledK
 
 
 def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
-    """What a prepared launch does when it is called, until machine code can do it: as soon as its kernel has a launcher."""
+    """The function that calls of a prepared launch run until its kernel has a launcher."""
     kernel, values, shape = prepared.kernel, prepared._values, prepared._shape
     sizes: dict[str, Any] = {
         "grid": _short(shape.grid),
@@ -148,7 +148,7 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
     if in_clusters:
         sizes["cluster"] = shape.cluster
     code = kernel.underlying.__code__
-    found = ref(prepared)  # a cycle would keep the arrays alive until Python looks for cycles
+    found = ref(prepared)  # a cycle would keep the arrays alive until the next garbage collection
 
     @users_traceback
     def start(*args: Any, **kwargs: Any) -> None:
@@ -167,12 +167,12 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
 
 
 def _short(size: Index) -> Any:
-    """A size along x alone as a number, which `launch` reads more quickly."""
+    """A size along x alone as a number, which `launch` reads faster."""
     return size[0] if size[1:] == (1, 1) else size
 
 
 def _exchanged(kernel: Kernel, prepared: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The values of all parameters, the given ones instead of those that were prepared. Raises `CallError`."""
+    """The values of all parameters: the given ones, and otherwise the prepared ones. Raises `CallError`."""
     function = kernel.underlying
     names = parameters_of(function).names
     if len(names) != len(prepared):
@@ -180,7 +180,7 @@ def _exchanged(kernel: Kernel, prepared: Sequence[Any], args: Sequence[Any], kwa
     return bind(function, args, kwargs, dict(zip(names, prepared, strict=True)))
 
 
-# `kernel.bind`: the size may depend on the arguments.
+# `kernel.bind`
 
 
 class BoundKernel:
@@ -202,7 +202,7 @@ class BoundKernel:
         self.kernel, self.sizes = kernel, {what: size for what, size in sizes.items() if size is not None}
         names = parameters_of(kernel.underlying).names
         for what, size in self.sizes.items():
-            with suppress(ValueError):  # of a function that does not tell its parameters
+            with suppress(ValueError):  # from functions without a signature
                 if callable(size) and not _takes(inspect.signature(size), len(names)):
                     raise TypeError(
                         f"{what} is a function of the kernel's arguments: write lambda {', '.join(names)}: …"
@@ -221,7 +221,7 @@ class BoundKernel:
 def sizes_for(
     kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The sizes of a launch with these arguments, of which functions are called with all arguments of the kernel."""
+    """The sizes of a launch with these arguments; functions among `sizes` are called with all arguments of the kernel."""
     if not any(map(callable, sizes.values())):
         return dict(sizes)
     names, *_, structs = parameters_of(kernel.underlying)
@@ -233,7 +233,7 @@ def sizes_for(
 
 
 def _takes(signature: inspect.Signature, count: int) -> bool:
-    """Whether a function of this signature can be called with so many arguments, by position."""
+    """Whether a function with this signature takes `count` positional arguments."""
     try:
         signature.bind(*range(count))
     except TypeError:
