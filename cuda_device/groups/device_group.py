@@ -58,6 +58,8 @@ class DeviceGroup:
         """`reachable[i][j]` says whether the device of rank i can access the memory of the device of rank j."""
         self._give_access()
         self._workers = Workers([self.name(rank) for rank in range(len(self))])
+        self.lock = self._workers.lock
+        """Held while launches are submitted to all devices."""
 
     def __len__(self) -> int:
         return len(self.streams)

@@ -76,44 +76,42 @@ def launch_group(
 
 
 def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> bool:
-    """Launches on all devices if machine code can do so on each of them, and otherwise on none; returns whether it did.
+    """Launches on all devices if machine code can do so on each of them, and otherwise on none. Returns whether it did.
 
-    Such a launch takes less time than waking a thread does, so this thread makes it.
+    Such a launch takes less time than waking a thread, so the calling thread makes it.
     """
-    on_gpu = all(isinstance(stream, GpuStream) for stream in group.streams)
-    open_sizes = sizes["threads"] is not None or sizes["cluster"] is not None
-    if kernel.native is None or open_sizes or not on_gpu or group.timeout is not None:
+    streams = [stream for stream in group.streams if isinstance(stream, GpuStream)]
+    is_open = sizes["threads"] is not None or sizes["cluster"] is not None
+    if kernel.native is None or is_open or group.timeout is not None or len(streams) < len(group):
         return False
     from cuda_device.launchers import plans
 
     can_launch, launched = plans.methods()
     calls = []
-    for rank, stream in enumerate(group.streams):
+    for rank, stream in enumerate(streams):
         try:
             positional, named = _values(group, rank, args, kwargs, DeviceArrayGroup.on)
             given = _sizes(group, rank, kernel, args, kwargs, sizes)
-        except Exception:  # which Python's way raises again
+        except Exception:  # `_launch_by_python` raises it again
             return False
         keywords = {what: given[what] for what in ("grid", "block", "shared")} | named | {"stream": stream}
         with stream.using():
             if not can_launch(kernel, *positional, **keywords):
                 return False
         calls.append((stream, positional, keywords))
-    rest = []
-    for stream, positional, keywords in calls:
-        with stream.using():
-            made = launched(kernel, *positional, **keywords)
-        rest.append(_nothing if made else partial(launch, kernel, *positional, **keywords))
-    if any(call is not _nothing for call in rest):  # the driver has refused a launch: Python says why
+    rest: list[Callable[[], object]] = []
+    with group.lock:  # the launches of several threads have the same order on all devices
+        for stream, positional, keywords in calls:
+            with stream.using():
+                made = launched(kernel, *positional, **keywords)
+            rest.append(bool if made else partial(launch, kernel, *positional, **keywords))
+    if any(call is not bool for call in rest):  # the driver has refused a launch, and Python raises the error
         group.run(rest, f"launching {kernel.underlying.__name__}")
     return True
 
 
-def _nothing() -> None:
-    """The call of a rank that has been launched."""
-
-
 def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> None:
+    """Prepares the launches on all devices, and then starts them on the threads of the group."""
     stopped = threading.Event()
     prepared = [_prepared(group, rank, kernel, args, kwargs, sizes, stopped) for rank in range(len(group))]
     group.run([call for _, call in prepared], f"launching {kernel.underlying.__name__}", stop=stopped.set)
@@ -125,10 +123,10 @@ def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any
 
 def _sizes(group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> dict[str, Any]:
     """The sizes of the launch of one rank."""
-    sizes = {what: of_rank(size, group, rank, what, DeviceArrayGroup.on) for what, size in sizes.items()}
-    if any(map(callable, sizes.values())):
-        return sizes_for(kernel, *_values(group, rank, args, kwargs, DeviceArrayGroup.on), sizes)
-    return sizes
+    given = {what: of_rank(size, group, rank, what, DeviceArrayGroup.on) for what, size in sizes.items()}
+    if any(map(callable, given.values())):
+        return sizes_for(kernel, *_values(group, rank, args, kwargs, DeviceArrayGroup.on), given)
+    return given
 
 
 def _prepared(

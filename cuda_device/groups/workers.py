@@ -35,7 +35,7 @@ class Workers:
         self._names = tuple(names)
         self._threads: dict[int, tuple[threading.Thread, SimpleQueue[Any]]] = {}
         # Kernels wait for each other across devices: the calls of two runs must come in the same order everywhere.
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def run(
         self, calls: Sequence[Call], doing: str, timeout: float | None = None, stop: Callable[[], object] | None = None
@@ -46,7 +46,7 @@ class Workers:
         called and the thread is abandoned. Raises a `GroupError` with the exceptions of the calls and a `TimeoutError` for each
         that has not come back.
         """
-        with self._lock:
+        with self.lock:
             self._run(calls, doing, timeout, stop)
 
     def _run(self, calls: Sequence[Call], doing: str, timeout: float | None, stop: Callable[[], object] | None) -> None:

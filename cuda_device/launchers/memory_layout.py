@@ -296,7 +296,7 @@ _SHAPES = (3,), (5, 7), (2, 3, 4)
 
 
 @functools.cache
-def cupy_layout(kind: type[Any]) -> ctypes.Array[ctypes.c_char] | None:
+def cupy_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
     """The record `CUPY` for arrays of this type, determined from samples; None if they have another layout."""
     cuda, dtype = sys.modules["cupy"].cuda, np.dtype(np.float32)
     try:

@@ -379,7 +379,8 @@ class _LauncherWriter:
     def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
         """Reads the fields of a CuPy array."""
         code, ndim, device = self.code, type_.ndim, self.signature.device
-        layout = memory_layout.cupy_layout(type(value))
+        kind: Any = type(value)
+        layout = memory_layout.cupy_layout(kind)
         if layout is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
         self.keep += [layout, type(value.data)]
