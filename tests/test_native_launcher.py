@@ -597,6 +597,42 @@ def test_arrays_of_cupy_that_differ(gpu, monkeypatch, other):
     assert not gpu.by_machine_code(kernel, framework.array(MEMORY, **other), y)
 
 
+def test_fields_of_torch_tensors():
+    torch = pytest.importorskip("torch")
+    layout, plain = memory_layout.torch_layout(torch.Tensor), torch.arange(240.0)
+    assert layout is not None
+    expected = (ctypes.c_uint64 * 3)(*memory_layout.torch_words(layout, plain))
+    parameters = ctypes.py_object, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p
+    machine_code = ctypes.PYFUNCTYPE(ctypes.c_bool, *parameters)(plans.support().address("torch_tensor"))
+
+    def read(tensor, count=None):
+        found, ndim = (ctypes.c_uint64 * 3)(), tensor.dim()
+        if machine_code(tensor, ctypes.addressof(layout), expected, ndim if count is None else count, 4, found):
+            return found[0], *(tuple((ctypes.c_int64 * ndim).from_address(at)) for at in found[1:])
+        return None
+
+    parts = plain, plain[5:], plain[7], plain[::2], plain.reshape(2, 3, 4, 5, 2).permute(4, 0, 2, 1, 3)
+    for tensor in (part.detach() for part in parts):
+        assert read(tensor) == (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+    assert read(plain.detach(), 2) is None
+    others = [
+        *(
+            plain[5:],
+            torch.zeros(3, requires_grad=True),
+            torch.zeros(3, dtype=torch.int32),
+            torch.from_numpy(np.zeros(3, "f4")),
+        ),
+        *(
+            torch._lazy_clone(plain),
+            torch._neg_view(torch.zeros(3)),
+            torch.zeros(3, device="meta"),
+            torch.eye(3).to_sparse(),
+        ),
+        torch.zeros(3, dtype=torch.complex64).conj(),
+    ]
+    assert [read(other) for other in others] == [None] * len(others)
+
+
 def test_arrays_of_a_cupy_with_other_fields(gpu, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", framework := Cupy())
     monkeypatch.setattr(memory_layout, "cupy_layout", memory_layout.cupy_layout.__wrapped__)

@@ -11,7 +11,7 @@ import functools
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
@@ -164,7 +164,15 @@ CUPY = Record(
 `shape` and `strides` are C++ vectors, which begin with the addresses of the first number and of the end.
 """
 
-RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM, CUPY)
+_TORCH_FIELDS = "impl", "autograd", "keys", "kind", "ndim", "shape", "strides", "offset", "storage", "data"
+TORCH = Record("%Torch", tuple((name, "i64") for name in _TORCH_FIELDS))
+"""The offset of the implementation in a torch tensor, of its fields, and of the address of the data in its storage.
+
+`autograd` is null if the tensor has no gradient and is no view. `kind` is the dtype and the device, `offset` counts elements.
+`shape` and `strides` are the first numbers. The function that frees the data is behind its address.
+"""
+
+RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM, CUPY, TORCH)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
 """The words before the shape in `DeviceArray._words`."""
@@ -285,9 +293,12 @@ def _places(owner: object, value: object) -> list[int]:
 
 def _places_of(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in an object at which there is a number."""
-    step = ctypes.sizeof(width)
-    places = range(0, object.__sizeof__(owner), step)
-    return [at for at in places if width.from_address(id(owner) + at).value == number]
+    return _offsets(id(owner), object.__sizeof__(owner), number, width)
+
+
+def _offsets(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
+    """The offsets in memory at which there is a number."""
+    return [at for at in range(0, nbytes, ctypes.sizeof(width)) if width.from_address(address + at).value == number]
 
 
 # An address and a device number that no other field of an object has by chance. The address is never accessed.
@@ -314,6 +325,90 @@ def cupy_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
     except Exception:  # whatever another version of CuPy raises
         return None
     return buffer(pack(CUPY, pointer=id(type(data)), **found))
+
+
+MOST_TORCH_AXES = 5
+"""Torch keeps the lengths and strides of more axes elsewhere."""
+_TORCH_BYTES, _STORAGE_BYTES = 184, 40  # of the implementation of a tensor, and of a storage, which are larger
+_NO_INDEX = 255
+_TORCH_SAMPLES = (
+    ((3,), (2,), 11),
+    ((5, 7), (8, 1), 13),
+    ((2, 3, 4), (50, 11, 6), 17),
+    ((2, 3, 4, 5, 6), (400, 130, 30, 7, 9), 19),
+)
+
+
+@functools.cache
+def torch_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
+    """The record `TORCH` for tensors of this type, determined from samples on the CPU; None if they have another layout."""
+    torch: Any = sys.modules.get(kind.__module__)
+    try:
+        base = torch.empty(10_000, dtype=torch.float32, device="cpu")
+        samples = [base.as_strided(*sample).detach() for sample in _TORCH_SAMPLES]
+        integers, absent = torch.empty(3, dtype=torch.int32, device="cpu"), torch.empty(3, device="meta")
+        graded, borrowed = torch.empty(3, device="cpu", requires_grad=True), torch.from_numpy(np.zeros(3))
+        if any(type(sample) is not kind for sample in samples):
+            return None
+
+        def common(numbers: Callable[[Any], tuple[int, ...]]) -> int:
+            return _common(_sequences(sample._cdata, _TORCH_BYTES, numbers(sample)) for sample in samples)
+
+        kinds = (
+            set.intersection(*(_kinds(sample, 0) for sample in samples)) & _kinds(integers, 0) & _kinds(absent, None)
+        )
+        kinds = {at for at in kinds if len({_kind(each, at) for each in (*samples, integers, absent)}) == 3}
+        zeros = set.intersection(*(set(_offsets(sample._cdata, _TORCH_BYTES, 0)) for sample in samples))
+        storages = [tensor.untyped_storage() for tensor in (base, integers, borrowed)]
+        found = {
+            "impl": _common(_places_of(sample, sample._cdata) for sample in samples),
+            "autograd": _common([zeros - set(_offsets(graded._cdata, _TORCH_BYTES, 0))]),
+            "keys": common(lambda sample: (torch._C._dispatch_keys(sample).raw_repr(),)),
+            "kind": _common([kinds]),
+            "ndim": common(lambda sample: (sample.dim(),)),
+            "shape": common(lambda sample: sample.shape),
+            "strides": common(lambda sample: sample.stride()),
+            "offset": common(lambda sample: (sample.storage_offset(),)),
+            "storage": common(lambda sample: (sample.untyped_storage()._cdata,)),
+            "data": _common(_offsets(each._cdata, _STORAGE_BYTES - 8, each.data_ptr()) for each in storages),
+        }
+        freed = [_word(each._cdata + found["data"] + 8) for each in storages]
+        if not freed[0] == freed[1] != freed[2]:
+            return None
+    except Exception:  # whatever another version of torch raises
+        return None
+    return buffer(pack(TORCH, **found))
+
+
+def torch_words(layout: ctypes.Array[ctypes.c_char], tensor: Any) -> tuple[int, int, int] | None:
+    """The keys and the kind of a tensor, and the function that frees its data; None if the fields do not describe it."""
+    numbers = struct.unpack_from(f"={len(_TORCH_FIELDS)}q", layout)
+    at = dict(zip(_TORCH_FIELDS, numbers, strict=True))
+    impl = _word(id(tensor) + at["impl"])
+    storage, kind = _word(impl + at["storage"]), _kind(tensor, at["kind"])
+    if _word(impl + at["autograd"]) or not storage:
+        return None
+    data = _word(storage + at["data"]) + _word(impl + at["offset"]) * tensor.element_size()
+    if data != tensor.data_ptr() or kind >> 24 != (_NO_INDEX if tensor.device.index is None else tensor.device.index):
+        return None
+    return _word(impl + at["keys"]), kind, _word(storage + at["data"] + 8)
+
+
+def _kind(tensor: Any, at: int) -> int:
+    return ctypes.c_uint32.from_address(tensor._cdata + at).value
+
+
+def _kinds(tensor: Any, device: int | None) -> set[int]:
+    """The offsets at which there may be the dtype, the type of the device, and its number, of which the sample has none."""
+    found = ((at, _kind(tensor, at)) for at in range(0, _TORCH_BYTES, 4))
+    return {at for at, kind in found if kind >> 24 == _NO_INDEX and (kind >> 16 & 255 == device or device is None)}
+
+
+def _sequences(address: int, nbytes: int, numbers: tuple[int, ...]) -> list[int]:
+    """The offsets in memory at which there are consecutive numbers of 64 bits."""
+    kind = ctypes.c_uint64 * len(numbers)
+    last = nbytes - ctypes.sizeof(kind)
+    return [at for at in range(0, last + 1, 8) if tuple(kind.from_address(address + at)) == tuple(numbers)]
 
 
 def _common(places: Iterable[Iterable[int]]) -> int:

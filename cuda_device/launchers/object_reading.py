@@ -16,6 +16,7 @@ from cuda_device.launchers.memory_layout import (
     SEEN_STREAM,
     STREAM,
     STREAM_TYPE,
+    TORCH,
     Word,
 )
 from cuda_device.runtime.arrays.device_array import DeviceArray
@@ -207,6 +208,34 @@ def cupy_array(code: GuardWriter) -> None:
         begin, end = code.load("i64", vector), code.load("i64", vector, _POINTER)
         code.require(code.equal("i64", code.value(f"sub i64 {end}, {begin}"), nbytes))
         code.store("i64", begin, "%out", _POINTER * i)
+
+
+@shared("i1", "ptr %object", "ptr %layout", "ptr %expected", "i64 %count", "i64 %itemsize", "ptr %out", exported=True)
+def torch_tensor(code: GuardWriter) -> None:
+    """Stores the address of the memory of a torch tensor, and of its lengths and strides, in `%out`.
+
+    Returns false for tensors that require a gradient or are views, and if they differ from what is `%expected`: keys (which
+    tell sparse, negated and other unusual tensors), kind, and the function that frees the memory.
+    """
+    impl = code.load("ptr", code.at("%object", code.get(TORCH, "%layout", "impl")))
+    code.require(code.compare("ne", "ptr", impl, "null"))
+
+    def field(name: str) -> str:
+        return code.at(impl, code.get(TORCH, "%layout", name))
+
+    code.require(code.equal("i64", code.load("i64", field("autograd")), 0))
+    code.require(code.equal("i64", code.load("i64", field("keys")), code.load("i64", "%expected")))
+    code.require(code.equal("i32", code.load("i32", field("kind")), code.load("i32", "%expected", _POINTER)))
+    code.require(code.equal("i64", code.load("i64", field("ndim")), "%count"))
+    storage = code.load("ptr", field("storage"))
+    code.require(code.compare("ne", "ptr", storage, "null"))
+    place = code.at(storage, code.get(TORCH, "%layout", "data"))
+    freed = code.load("i64", place, _POINTER)
+    code.require(code.equal("i64", freed, code.load("i64", "%expected", 2 * _POINTER)))
+    offset = code.value(f"mul i64 {code.load('i64', field('offset'))}, %itemsize")
+    code.store("i64", code.value(f"add i64 {code.load('i64', place)}, {offset}"), "%out")
+    for i, name in enumerate(("shape", "strides"), 1):
+        code.store("ptr", field(name), "%out", _POINTER * i)
 
 
 @shared("i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)

@@ -19,8 +19,9 @@ import math
 import struct
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from cuda_device.launchers.guard_writer import GuardWriter, declarations, shared
 from cuda_device.launchers.memory_layout import LAUNCH, OWN_ARRAY, RECORDS
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
-from cuda_device.runtime.arrays.dlpack import exchange_of
+from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
 from cuda_device.types.abi import Packing, code_of
 from cuda_device.types.host import dlpack_of_element, is_struct
 from cuda_device.types.known import Known, of_type
@@ -304,9 +305,35 @@ class _LauncherWriter:
         is_safe = kind.__module__.partition(".")[0] == "torch" or len(self.spans) not in self.signature.written
         if exchange is None or not exchange.lend or not is_safe:
             raise UnsupportedSignature(f"an array of type {kind}")
+        code, ndim, found = self.code, type_.ndim, self.code.memory(24)
+        fields = self.torch_fields(type_, value, operand, found)
+        with nullcontext() if fields is None else code.when(code.opposite(fields)):
+            self.lend(type_, value, operand, exchange, found)
+        data, shape, steps = (code.load(kind, found, 8 * i) for i, kind in enumerate(("i64", "ptr", "ptr")))
+        axes = _Axes(data, self.loaded(shape, 0, ndim), self.loaded(steps, 0, ndim), size_of(type_.dtype))
+        if exchange.address not in self.asked:
+            self.asked.add(exchange.address)
+            code.require(code.call("works_on", self.word(exchange.tell), self.signature.device, "%launch"))
+        return axes
+
+    def torch_fields(self, type_: Array, value: Any, operand: str, found: str) -> str | None:
+        """Reads the fields of a torch tensor; returns whether they are as in the example, or None if they are unknown."""
+        kind: Any = type(value)
+        layout = memory_layout.torch_layout(kind) if type_.ndim <= memory_layout.MOST_TORCH_AXES else None
+        words = memory_layout.torch_words(layout, value) if layout is not None else None
+        if words is None:
+            return None
+        self.keep.append(layout)
+        expected = self.code.at("%state", 8 * len(self.words))
+        self.words += words
+        place, itemsize = self.word(ctypes.addressof(cast("Any", layout))), size_of(type_.dtype)
+        return self.code.call("torch_tensor", operand, place, expected, type_.ndim, itemsize, found)
+
+    def lend(self, type_: Array, value: Any, operand: str, exchange: Exchange, found: str) -> None:
+        """Stores the address of the memory of an array, and of its lengths and strides, in `found`."""
         code, ndim = self.code, type_.ndim
         if hasattr(value, "requires_grad"):
-            self.require_attribute(operand, kind, "requires_grad", False)
+            self.require_attribute(operand, type(value), "requires_grad", False)
         tensor = code.memory(_TENSOR_BYTES)
         lend = self.word(exchange.lend)
         code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
@@ -319,12 +346,9 @@ class _LauncherWriter:
         shape, steps = code.load("ptr", tensor, 24), code.load("ptr", tensor, 32)
         if ndim:  # producers that are this new always give strides
             code.require(code.both(*(code.compare("ne", "ptr", each, "null") for each in (shape, steps))))
-        lengths, strides = self.loaded(shape, 0, ndim), self.loaded(steps, 0, ndim)
         self.check_reservations(type_, value, operand, data)
-        if exchange.address not in self.asked:
-            self.asked.add(exchange.address)
-            code.require(code.call("works_on", self.word(exchange.tell), self.signature.device, "%launch"))
-        return _Axes(data, lengths, strides, size_of(type_.dtype))
+        for i, (kind, part) in enumerate((("i64", data), ("ptr", shape), ("ptr", steps))):
+            code.store(kind, part, found, 8 * i)
 
     def require_attribute(self, operand: str, kind: type[Any], name: str, expected: object) -> None:
         """Requires that an attribute is a given object. While the type is unchanged, its C function is called directly."""
