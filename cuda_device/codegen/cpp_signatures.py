@@ -7,8 +7,8 @@
 
 The functions of this compiler have the parameters of PTX: structures are words, and small integers have 32 bits. LLVM does not
 inline a call whose type differs from that of the function. Each function that the program calls or exports therefore gets a
-wrapper, which moves values through memory; the optimiser removes these moves. A structure is the same type as one of C++ if its
-members, including padding bytes, are the same, whatever its name.
+wrapper, which moves values through memory; the optimiser removes these moves. Structures are the same type if their members,
+including padding bytes, are the same; their names do not matter.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _IN_MEMORY = re.compile(r"ptr byval\(.*\) align (\d+)")
 TYPE = r"""(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.$]+|%"[^"]*"|\w+)"""
 """A pattern of the types of LLVM IR."""
 _MOST_BYTES = 128
-"""Of a structure that is a parameter of its own; larger ones are in memory."""
+"""The size of the largest structure that is passed as a parameter; larger ones are passed in memory."""
 _CALL = re.compile(r"\bcall [^@\"]*@([\w.]+)(?=\()")
 
 
 def prototypes(typed: Module, by_address: bool) -> dict[str, Prototype]:
-    """The functions of C++ that a typed module calls, by their symbols, and the one that it is for C++."""
+    """The C++ functions that a typed module calls, and the function that it exports, by their symbols."""
     found = {}
     for op in (op for function in typed.functions for op in function.ops() if op.code is ops.EXTERN):
         result = op.results[0].type if op.results else None
@@ -51,7 +51,7 @@ def prototypes(typed: Module, by_address: bool) -> dict[str, Prototype]:
 
 
 def run(text: str, functions: Mapping[str, Prototype]) -> str:
-    """The module with C++'s types for the functions of these names, in which pointers say to what, as in LLVM 7."""
+    """Gives the functions of these names C++'s types, with typed pointers as in LLVM 7."""
     types = _Types()
     lines: list[str] = []
     around: list[str] = []
@@ -78,17 +78,17 @@ def run(text: str, functions: Mapping[str, Prototype]) -> str:
     return "\n".join([*lines[:begin], *types.definitions, *lines[begin:], *around, ""])
 
 
-# Bitcode that is linked to a kernel has clang's types: small integers, `byval` pointers and structures.
+# Bitcode that is linked to a kernel has clang's types: small integers, `byval` pointers, and structures.
 
 _SIGNATURE = re.compile(r"(?m)^(?:declare|define) (?P<result>[^@]*?) ?@(?P<name>[\w$]+)\((?P<given>.*)\)[^()]*$")
 _BY_VALUE = re.compile(r"byval\((.*?)\) align \d+")
 _SCALAR = re.compile(r"i\d+|float|double|half|bfloat|void|ptr(?: addrspace\(\d+\))?")
 BEHIND = ".bitcode"
-"""What the name of a function of bitcode ends with once it is behind a wrapper."""
+"""The suffix of functions in bitcode that have a wrapper."""
 
 
 def wrapped(theirs: str, ours: str) -> str:
-    """The module `theirs`, where the functions that `ours` declares with other types are behind wrappers with these types.
+    """Adds wrappers to the module `theirs` for the functions that `ours` declares with other types.
 
     Raises `CompileError` for types that do not correspond.
     """
@@ -102,7 +102,7 @@ def wrapped(theirs: str, ours: str) -> str:
 
 
 def _types_of(signature: re.Match[str]) -> list[str]:
-    """The types of a function's result and parameters, and which are copies in memory."""
+    """The types of a function's result and parameters; those of copies in memory include `byval`."""
     result = re.search(rf"{TYPE}$", signature["result"])
     given = [(re.match(TYPE, each), _BY_VALUE.search(each)) for each in split(signature["given"])]
     types = [f"ptr {copied[0]}" if copied else plain[0] if plain else "" for plain, copied in given]
@@ -110,7 +110,7 @@ def _types_of(signature: re.Match[str]) -> list[str]:
 
 
 def _correspond(ours: str, theirs: str) -> bool:
-    """Whether values can be moved between two types: numbers are the same, or integers; all else is bytes in memory."""
+    """Whether one value can have two types: the same, two integers, or two aggregates."""
     is_scalar = [_SCALAR.fullmatch(type) is not None for type in (ours, theirs)]
     return ours == theirs or (ours[0] == theirs[0] == "i" if all(is_scalar) else not any(is_scalar))
 
@@ -152,7 +152,7 @@ def _wrapper(ours: re.Match[str], theirs: re.Match[str]) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The parts of a list, at the commas that are in no bracket."""
+    """Splits a list at the commas outside brackets."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(text):
         depth += letter in "([{<"
@@ -166,7 +166,7 @@ def split(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """A parameter or result: its type in our IR and in C++'s, what a declaration says besides, its name and bytes."""
+    """A parameter or result: its types in our IR and in C++'s, the latter with attributes, its name and size."""
 
     plain: str
     cpp: str
@@ -175,20 +175,20 @@ class _Passed:
     size: int = 8
     align: int = 8
     in_memory: bool = False
-    """Whether ours is the address of a copy."""
+    """Whether our parameter is the address of a copy."""
     is_large: bool = False
-    """Whether C++'s is."""
+    """Whether the C++ parameter is the address of a copy."""
 
 
 @dataclass(slots=True)
 class _Types:
-    """The types of C++ in LLVM IR: the names of structures, by their layouts and members, and their definitions."""
+    """C++ types in LLVM IR: the names of structures, by their layouts and members, and their definitions."""
 
     names: dict[tuple[model.Type, str], str] = field(default_factory=dict)
     definitions: list[str] = field(default_factory=list)
 
     def passed(self, head: re.Match[str], function: Prototype) -> list[_Passed]:
-        """The result and the parameters of a function, as a line of our IR and its prototype have them."""
+        """The result and the parameters of a function, from a line of our IR and its prototype."""
         given = split(head["given"])
         types: list[model.Type | None] = list(function.arguments)
         result: model.Type | None = function.result
@@ -217,7 +217,7 @@ class _Types:
         return _Passed(plain, cpp, shown, f"%{name}", max(size, 8), at, copied is not None)
 
     def call(self, name: str, result: _Passed, values: Sequence[_Passed], to_cpp: bool) -> list[str]:
-        """The body of a function that calls another one, whose types are those of C++ or else ours."""
+        """The body of a wrapper that calls a function with C++'s types (`to_cpp`) or with ours."""
         lines: list[str] = []
         given = [self._moved(lines, f"%p{i}", each, to_cpp) for i, each in enumerate(values)]
         listed = ", ".join(f"{each.shown if to_cpp else each.plain} {g}" for each, g in zip(values, given, strict=True))
@@ -229,7 +229,7 @@ class _Types:
         return [*lines, f"  ret {result.plain if to_cpp else result.cpp} {moved}", "}"]
 
     def _moved(self, lines: list[str], name: str, value: _Passed, to_cpp: bool) -> str:
-        """Adds lines that make a value of C++'s type of one of ours, or the other way round; its name."""
+        """Adds lines that convert a value to C++'s type or to ours; returns its name."""
         if value.plain == value.cpp and not value.in_memory:
             return name
         align = f"align {max(value.align, 8)}"
@@ -239,7 +239,7 @@ class _Types:
             return memory
         lines.append(f"  {memory} = alloca [{value.size} x i8], {align}")
         if value.cpp in ("i8", "i16"):
-            lines.append(f"  store i64 0, ptr {memory}, {align}")  # ours is wider
+            lines.append(f"  store i64 0, ptr {memory}, {align}")  # our type is wider
         lines.append(f"  {name}.c = bitcast ptr {memory} to {value.cpp}*")
         if not to_cpp:
             lines.append(f"  store {value.cpp} {name}, {theirs}, {align}")
@@ -279,7 +279,7 @@ class _Types:
         return self.structure(type)
 
     def structure(self, type: model.Type) -> str:
-        """The name of the structure that C++ has for a type."""
+        """The name of the C++ structure for a type."""
         members = self.members(exchanged(type))
         key = representation(exchanged(type)), members
         if key not in self.names:
@@ -323,7 +323,7 @@ class _Types:
         return f"<{{ {', '.join(words)} }}>" if is_packed else f"{{ {', '.join(words)} }}"
 
     def alignment(self, name: str) -> int:
-        """How LLVM aligns a type by itself."""
+        """LLVM's alignment of a type."""
         if found := re.fullmatch(r"\[\d+ x (.*)\]", name):
             return self.alignment(found[1])
         if name.startswith("%") and not name.endswith("*"):

@@ -2,7 +2,7 @@
 
     make(llvm, parse("sm_90"), Options())       bytes that begin with b"\\xedCN\\x7f"
 
-For all GPUs, libNVVM reads the IR of LLVM 7, so the LLVM IR is translated to it:
+libNVVM reads the IR of LLVM 7 for all GPUs, so the LLVM IR is translated to it:
 
     %v9 = getelementptr inbounds nuw float, ptr addrspace(1) %v1, i64 %v8
     %v10 = load float, ptr addrspace(1) %v9, align 4
@@ -12,11 +12,11 @@ For all GPUs, libNVVM reads the IR of LLVM 7, so the LLVM IR is translated to it
                                                     %v10.1 = bitcast i8 addrspace(1)* %v9 to float addrspace(1)*
                                                     %v10 = load float, float addrspace(1)* %v10.1, align 4
 
-In LLVM 7, pointers have types. Here all pointers are `i8*`, and are cast where they are used. Kernels are marked by metadata.
-Newer features of LLVM become inline PTX, and a bfloat becomes the integer of its bits.
+Pointers have types in LLVM 7. All of them become `i8*`, and are cast where they are used. Kernels are marked by metadata. Newer
+features of LLVM become inline PTX, and a bfloat becomes the integer of its bits.
 
-The rules match lines in the form in which `to_llvm` and its dialect write them, one instruction for each line. The output of a
-rule is translated again, and lines that match no rule stay unchanged.
+The rules match lines as `to_llvm` and its dialect write them, one instruction per line. The output of a rule is translated again,
+and lines that match no rule stay unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cuda_device.ir.nodes import Prototype
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture
 
-# What LLVM has said otherwise since then, in lines of any kind.
+# Syntax that LLVM 7 does not have, and its replacement, in lines of any kind.
 _NEWER = [
     (re.compile(pattern), replacement)
     for pattern, replacement in {
@@ -54,7 +54,7 @@ _NEWER = [
 
 _TAKES_FLAG = "{ .reg .pred %p, %q; setp.ne.u32 %p, $2, 0;"
 _GIVES_FLAG = "selp.u32 $0, 1, 0, %q; }"
-# By patterns of intrinsics: the instructions of PTX that they are.
+# The PTX instructions of intrinsics, by patterns of their names.
 _INSTRUCTIONS = {
     r"nvvm\.barrier\.cta\.red\.popc\.aligned\.all": f"{_TAKES_FLAG} bar.red.popc.u32 $0, 0, %p; }}",
     r"nvvm\.barrier\.cta\.red\.popc\.all": f"{_TAKES_FLAG} barrier.red.popc.u32 $0, 0, %p; }}",
@@ -75,7 +75,7 @@ _INSTRUCTIONS = {
 }
 _PURE = ("cvt.", "mov.")
 _REACHES_MEMORY = re.compile(r"\b(?:bar|barrier|ld|st|atom)\.")
-# In which registers values travel; those of other types as integers of more bits.
+# The register classes of types; values of other types are converted to integers of more bits.
 _REGISTERS = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
 _CARRIED = {
     "i1": ("i32", "zext", "icmp ne i32 {}, 0"),
@@ -96,10 +96,9 @@ _SYNC = r'(?P<sync>(?: syncscope\("(?P<scope>\w+)"\))?)'
 
 @dataclass(slots=True)
 class Translation:
-    """The state of a translation: variables with their space and type, what metadata will say, how the next block begins.
+    """The state of a translation: the space and type of each global variable, metadata, and the lines that open the next block.
 
-    `used` are the kernels and variables that a linker must not drop, though nothing of the module uses them; `intrinsics` are the
-    declarations of those that it calls.
+    `used` are the kernels and variables that a linker must not drop; `intrinsics` are the declarations of intrinsics.
     """
 
     globals: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -110,12 +109,12 @@ class Translation:
     count: int = 0
 
     def fresh(self) -> str:
-        """A register that nothing else has."""
+        """A new register."""
         self.count += 1
         return f"%old.{self.count}"
 
     def line(self, line: str) -> list[str]:
-        """What one line becomes."""
+        """Translates a line."""
         for pattern, replacement in _NEWER:
             line = pattern.sub(replacement, line)
         match line[:1]:
@@ -135,7 +134,7 @@ class Translation:
         return [self.typed(line), *opening]
 
     def instruction(self, line: str) -> list[str]:
-        """What an instruction becomes, by the first rule that it matches."""
+        """Translates an instruction by the first rule that matches."""
         for pattern, rule in _RULES:
             if match := pattern.fullmatch(line):
                 made = self.filled(rule, match) if isinstance(rule, str) else rule(self, match)
@@ -144,13 +143,13 @@ class Translation:
         return [f"  {self.typed(line)}"]
 
     def filled(self, template: str, match: re.Match[str]) -> list[str]:
-        """The lines of a template, with the groups of a match in it, and fresh registers for `{t1}`, `{t2}`, ….."""
+        """The lines of a template, filled with the groups of a match and new registers `{t1}`, `{t2}`, …."""
         fresh = {f"t{i}": self.fresh() for i in range(1, 4) if f"{{t{i}}}" in template}
         given = {name: value or "" for name, value in match.groupdict().items()}
         return [line.strip() for line in template.format(**given, **fresh).strip().splitlines()]
 
     def typed(self, line: str) -> str:
-        """The line with typed pointers, and bfloats as integers; a variable, which has a type of its own, as a byte's."""
+        """Replaces pointers by `i8*`, to which global variables are cast, and bfloats by integers."""
 
         def element(match: re.Match[str]) -> str:
             type, space, name, index = match.groups()
@@ -168,7 +167,7 @@ class Translation:
         return re.sub(r"(i8(?: addrspace\(\d+\))?\*) (@[\w.]+)(?!\()", cast, line) if self.globals else line
 
     def variable(self, line: str) -> None:
-        """Notes the type of a global variable, and whether the host writes it."""
+        """Records the type of a global variable, and whether the host writes to it."""
         found = re.match(rf"(@[\w.]+) = .*?(addrspace\(\d+\) |){_WRITTEN}(?:global|constant) ({TYPE})", line)
         if found:
             name, space, written, type = found.groups()
@@ -177,7 +176,7 @@ class Translation:
             self.used += [f"i8* addrspacecast ({type}{space}* {name} to i8*)"] if written else []
 
     def declaration(self, line: str) -> list[str]:
-        """A function that is defined elsewhere. Intrinsics are declared where they are called."""
+        """Translates a declaration. Intrinsics are declared when they are called."""
         head, name, parameters, rest = _HEAD.fullmatch(line).groups()  # type: ignore[union-attr]
         if name.startswith("llvm."):
             return []
@@ -187,9 +186,9 @@ class Translation:
         return [f"{head}@{name}({', '.join(types)}){rest}"]
 
     def definition(self, line: str) -> list[str]:
-        """The head of a function. What is passed as a copy is brought to memory in the first block.
+        """Translates the head of a function. The first block stores parameters that are passed as copies to memory.
 
-        Not as `byval`, whose copies libNVVM aligns to 4 at least where C++ aligns them as their type: it takes the words instead.
+        They are passed as arrays of words instead of `byval`, which libNVVM aligns to 4 or more and C++ as the type.
         """
         head, name, parameters, attributes = _HEAD.fullmatch(line.removesuffix(" {")).groups()  # type: ignore[union-attr]
         listed = []
@@ -216,7 +215,7 @@ class Translation:
         return [f"{result}@{name}({', '.join(listed)}){plain} {{"]
 
     def mark(self, head: str, types: Iterable[str], name: str, facts: Iterable[tuple[str, int]]) -> None:
-        """Notes what metadata says of a function."""
+        """Adds metadata of a function."""
         plain = (re.sub(r" (?:byval|align|signext|zeroext)\b.*", "", each) for each in types)
         result = re.sub(r"^(?:declare|define) (?:internal )?(?:signext |zeroext )?", "", head).strip()
         signature = f"{result} ({', '.join(plain)})* @{name}"
@@ -233,7 +232,7 @@ _HEAD = re.compile(r"((?:declare|define) .*?)@([\w.]+)\((.*)\)([^()]*)")
 
 
 def alignments(parts: list[str]) -> tuple[list[int], list[str]]:
-    """The alignments of a result and of parameters, as metadata writes them, beside their number; and the parts without them."""
+    """The alignments of a result and of parameters, each with its index as in metadata, and the parts without them."""
     found = [(i, re.search(r" ?alignstack\((\d+)\)", part)) for i, part in enumerate(parts)]
     numbers = [i << 16 | int(match[1]) for i, match in found if match]
     return numbers, [re.sub(r" ?alignstack\(\d+\)", "", part) for part in parts]
@@ -245,7 +244,7 @@ def alignments(parts: list[str]) -> tuple[list[int], list[str]]:
 def _instruction(
     to: Translation, result: str, type: str, code: str, operands: Iterable[str], more: str = ""
 ) -> list[str]:
-    """A call that is an instruction of PTX."""
+    """A call of inline PTX."""
     lines, given, letters = list[str](), list[str](), list[str]()
     carried, _, taken = _CARRIED.get(type, (type, "", ""))
     for operand in operands:
@@ -268,7 +267,7 @@ def _instruction(
 
 
 def _intrinsic(to: Translation, match: re.Match[str]) -> list[str] | None:
-    """A call of an intrinsic, if that is an instruction; another one is declared."""
+    """A call of an intrinsic as inline PTX if it is in the table; other intrinsics are declared."""
     for pattern, code in _INSTRUCTIONS.items():
         if found := re.fullmatch(pattern, match["name"]):
             return _instruction(
@@ -280,7 +279,7 @@ def _intrinsic(to: Translation, match: re.Match[str]) -> list[str] | None:
 
 
 def _atomic(to: Translation, match: re.Match[str]) -> list[str]:
-    """An atomic access. A sequentially consistent one has a fence before it."""
+    """An atomic access, after a fence if it is sequentially consistent."""
     what, type, order = match["what"], match["type"], match["order"]
     if what == "cmpxchg" and type == "i8":
         raise CompileError("LTO-IR does not support 8-bit atomics", help="use 16 bits or more, or compile to PTX")
@@ -312,7 +311,7 @@ def _fence(to: Translation, match: re.Match[str]) -> list[str]:
 
 
 def _saturate(to: Translation, match: re.Match[str]) -> list[str]:
-    """A conversion from float to integer. PTX's saturates; of a NaN it makes 0 in 32 bits or fewer of float32, else not."""
+    """A saturating conversion from float to integer. PTX converts NaN to 0 only from float32 to 32 bits or fewer."""
     type, real, value = match["type"], match["real"], match["value"]
     lines = list[str]()
     if real in ("half", "bfloat"):
@@ -329,7 +328,7 @@ def _saturate(to: Translation, match: re.Match[str]) -> list[str]:
 
 
 def _call(to: Translation, match: re.Match[str]) -> list[str]:
-    """A call of a function with alignments, which are metadata."""
+    """A call with alignments, which become metadata."""
     aligned, (type, *given) = alignments([match["type"], *split(match["operands"])])
     numbers = ", ".join(f"i32 {each}" for each in aligned)
     head = f"{match['assigned'] or ''}call {type.strip()} @{match['name']}({', '.join(given)})"
@@ -345,8 +344,7 @@ def _refuse(_: Translation, match: re.Match[str]) -> list[str]:
 _Rule = str | Callable[[Translation, re.Match[str]], list[str] | None]
 _BFLOATS = r"bfloat (?P<a>\S+), (?P<b>\S+)"
 _WIDENED = "{t1} = fpext bfloat {a} to float\n{t2} = fpext bfloat {b} to float\n"
-# By what lines look like: what they become. A sum, difference, product or quotient of bfloats that is rounded to float32 first is
-# the one that is rounded once: 24 bits are more than twice 8 and 2.
+# Patterns of lines and their translations. bfloat arithmetic in float32 is correctly rounded, since 24 >= 2 * 8 + 2 bits.
 _PATTERNS: dict[str, _Rule] = {
     rf"{_RESULT}call {_TYPE} @llvm\.fpto(?P<sign>[su])i\.sat\.[\w.]+\((?P<real>\w+) (?P<value>\S+)\)": _saturate,
     rf"{_RESULT}fpext bfloat (?P<a>\S+) to float": "{result} = call float @bfloat16_widen(i16 {a})",
@@ -385,9 +383,9 @@ _LAYOUT = (
     "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
     "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
 )
-# What every module says for libNVVM: version 2.0 of its IR.
+# The version of libNVVM's IR.
 _VERSION = "!nvvmir.version = !{!900000000}\n!900000000 = !{i32 2, i32 0, i32 3, i32 2}\n"
-# A NaN that is rounded keeps the upper part of its bits, and is quiet. Numbers are rounded to the nearest, ties to even.
+# Rounding is to nearest even; a NaN keeps its upper bits and becomes quiet.
 _BFLOAT = """\
 define internal float @bfloat16_widen(i16 %x) alwaysinline nounwind {
   %wide = zext i16 %x to i32
@@ -412,13 +410,13 @@ define internal i16 @bfloat16_round(float %x) alwaysinline nounwind {
 
 
 def translate(text: str) -> str:
-    """The module in the language of LLVM 7. Raises `CompileError` for what that cannot say."""
+    """Translates a module to LLVM 7. Raises `CompileError` for operations that LLVM 7 does not have."""
     module = Translation()
     lines = "\n".join(translated for line in text.splitlines() for translated in module.line(line)) + "\n"
     lines += "".join(sorted(module.intrinsics))
     if "@bfloat16_" in lines:
         lines += _BFLOAT
-    if module.used:  # a linker that optimises would drop what nobody calls, and what only the host writes
+    if module.used:
         used = f"[{len(module.used)} x i8*] [{', '.join(module.used)}]"
         lines += f'@llvm.used = appending global {used}, section "llvm.metadata"\n'
     if module.marks:
@@ -432,7 +430,7 @@ MAGIC = b"\xedCN\x7f"
 
 
 def identity() -> str:
-    """libNVVM's version, for cache keys; empty where it is missing."""
+    """libNVVM's version, for cache keys; empty if it is missing."""
     try:
         from cuda.bindings import nvvm
 
@@ -444,7 +442,7 @@ def identity() -> str:
 def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Mapping[str, Prototype]) -> bytes:
     """The LTO-IR of a module; `functions` are those that C++ defines or calls.
 
-    Raises `CompileError` where libNVVM is missing, or cannot say what the module says.
+    Raises `CompileError` if libNVVM is missing or does not support an operation.
     """
     if not identity():
         raise CompileError(
@@ -454,7 +452,7 @@ def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Ma
     from cuda.bindings import nvvm
 
     text = translate(cpp_signatures.run(llvm.text, functions))
-    if architecture.number >= 100:  # where libNVVM wants the type of a copy said twice
+    if architecture.number >= 100:  # for which libNVVM requires the type of a copy in `byval`, too
         text = re.sub(r"(%cpp\.\d+)\* byval ", r"\1* byval(\1) ", text)
     program = nvvm.create_program()
     try:
@@ -481,7 +479,7 @@ def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Ma
 
 
 def floating_point(options: Options) -> list[str]:
-    """How exact numbers are, for libNVVM and for a linker that optimises."""
+    """The floating-point options of libNVVM and nvJitLink."""
     approximate = "afn" in options.fastmath
     return [
         f"-fma={int(options.contract)}",

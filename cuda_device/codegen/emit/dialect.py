@@ -1,8 +1,8 @@
-"""`Dialect`: the methods in which the backends differ when device IR becomes LLVM IR.
+"""`Dialect`: the interface between the emitters and the backends, which write LLVM IR for different machines.
 
-Emitters get from the dialect the text for pointers, functions, special registers, barriers and shared memory, and do not depend
-on the machine otherwise. Each method returns text, and the names that it creates begin with the name of its result. The dialects
-are `codegen/gpu/nvptx_dialect` and `codegen/cpu/cpu_dialect`.
+The dialect writes pointers, functions, special registers, barriers and shared memory; the emitters do not depend on the machine
+otherwise. Each method returns text, in which new names begin with the name of its result. The dialects are
+`codegen/gpu/nvptx_dialect` and `codegen/cpu/cpu_dialect`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Number, Ref, Space
 
-# LLVM's names; consume is acquire, as in every compiler.
+# LLVM's names. Consume is acquire, as in all compilers.
 LLVM_ORDERS = {
     Order.RELAXED: "monotonic",
     Order.CONSUME: "acquire",
@@ -35,10 +35,7 @@ LLVM_ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A read-modify-write: `pointer` and `value` are operands with their types. `number` is the type of the number.
-
-    `is_used` says whether anything reads the number that was there before.
-    """
+    """A read-modify-write of a `number`. `pointer` and `value` include their types; `is_used` is for the previous value."""
 
     operation: str
     number: Number
@@ -52,7 +49,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """An access to 16 bytes: `pointer`, and the `value` to store ("" for a load), are operands with their types."""
+    """An atomic access to 16 bytes. `pointer` and the `value` to store ("" for a load) include their types."""
 
     space: Space
     pointer: str
@@ -66,10 +63,7 @@ PAIR = "<2 x i64>"
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A convergent operation, at which threads meet.
-
-    `kind` and `place` are its attributes; `result` ("" if it has none) and `operands` come with their types.
-    """
+    """A convergent operation. `result` ("" if there is none) and `operands` include their types."""
 
     code: OpDef
     kind: str
@@ -79,18 +73,18 @@ class Meeting:
     operands: tuple[str, ...]
 
 
-# Where the shared arrays of a kernel lie
+# The layout of shared arrays
 
 _WIDEST = 16
 
 
 def shared_arrays(module: Module) -> dict[int, Op]:
-    """The shared arrays of a module, by their numbers: copies of an operation stand for the same array."""
+    """The shared arrays of a module by their numbers. Operations with the same number are the same array."""
     return {int(str(op.attributes["number"])): op for f in module.functions for op in f.ops() if op.code is ops.SHARED}
 
 
 def shared_size(op: Op) -> tuple[int, int]:
-    """The bytes of a shared array, and the boundary that it begins at: one for the widest accesses, if it has room for any."""
+    """The size and alignment of a shared array in bytes; arrays of 16 bytes or more are aligned for the widest accesses."""
     count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
     assert isinstance(count, int) and isinstance(align, int) and isinstance(type, Ref)
     size = count * size_of(type.pointee)
@@ -98,7 +92,7 @@ def shared_size(op: Op) -> tuple[int, int]:
 
 
 def shared_offsets(module: Module, most: int) -> tuple[dict[int, int], int]:
-    """Where each shared array begins, in bytes, and the size of all. More than `most` is a `CompileError`."""
+    """The offsets of the shared arrays, and their total size in bytes, which may be at most `most`."""
     offsets: dict[int, int] = {}
     end = 0
     arrays = sorted(shared_arrays(module).items())
@@ -118,22 +112,21 @@ def shared_offsets(module: Module, most: int) -> tuple[dict[int, int], int]:
 
 
 class Dialect(ABC):
-    """How one backend spells things. `module` is the device module that is being written."""
+    """A backend's dialect of LLVM IR for one `module`."""
 
     is_gpu: ClassVar[bool] = False
-    """Whether it is a GPU's: launches then see to what memory is like, NaN is what its instructions make of it, and texts are in
-    the code, which else the host knows."""
+    """Whether the machine is a GPU, for which launches check alignment and aliasing, and whose code contains the texts."""
     dwarf: ClassVar[int] = 4
-    """The version of DWARF that debuggers get."""
+    """The version of DWARF."""
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
     same_bits: ClassVar[str]
-    """A text of the assembler's that gives the 16 bits that it is given."""
+    """Inline assembly that copies 16 bits."""
     called: ClassVar[str] = ""
-    """What calls of functions are marked with, beside what their definitions are."""
+    """Attributes of calls."""
 
     def of_library(self, symbol: str, type: str, arity: int) -> tuple[str, list[str]]:
-        """What calls of a library function of floats are marked with, and other functions that are declared for that."""
+        """Attributes of calls of a library function, and other functions that they need declared."""
         return self.called, []
 
     def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
@@ -142,10 +135,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def preamble(self) -> str:
-        """What stands before the first function."""
+        """The text before the first function."""
 
     def module_flags(self) -> tuple[str, ...]:
-        """What the module says of itself: nodes of metadata."""
+        """Metadata nodes of module flags."""
         return ()
 
     @abstractmethod
@@ -158,29 +151,26 @@ class Dialect(ABC):
 
     @abstractmethod
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """The text before a function's first block's operations, and the label of the block that it opens.
-
-        `allocas` are the lines that make the function's memory of its own.
-        """
+        """The beginning of a function with the lines `allocas`, and the label of its first block."""
 
     def own(self, name: str, size: int, align: int, value: Value | None = None) -> str:
-        """The lines that make memory of a thread's own, at the address `value`."""
+        """Allocates local memory, whose address is `value`."""
         return f"  {name} = alloca [{size} x i8], align {align}\n"
 
     def variable(self, function: Function, name: str, type: str, size: int) -> tuple[str, str, str]:
-        """The lines that make memory for what debuggers look at, what they are given, and DWARF for how that leads there."""
+        """Allocates memory for a variable: the lines, the address for debuggers, and the DWARF expression."""
         return f"  {name} = alloca {type}, align 8\n", name, ""
 
     def close(self, function: Function) -> str:
-        """The text behind a function's last block."""
+        """The text after a function's last block."""
         return "}\n"
 
     def leave(self, function: Function) -> str:
-        """How a function that returns nothing ends."""
+        """The end of a function without a result."""
         return "ret void"
 
     def arguments(self) -> tuple[str, ...]:
-        """What every call passes first."""
+        """The first arguments of every call."""
         return ()
 
     @abstractmethod
@@ -193,22 +183,22 @@ class Dialect(ABC):
 
     @abstractmethod
     def meet(self, meeting: Meeting) -> tuple[str, str]:
-        """An operation at which threads meet; with the label of the block that goes on, or "" if it is the same one."""
+        """A convergent operation, and the label of the block that continues, or "" if it is the same block."""
 
     @abstractmethod
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
-        """Text, and the operand, that give the address of a shared array, or (None) of the launch's shared memory."""
+        """Text, and the address of a shared array, or (None) of dynamic shared memory."""
 
     @abstractmethod
     def grid_word(self, result: str, cluster: bool) -> str:
-        """The address of the number that the barriers of a cooperative launch, or on the CPU of a cluster, count in."""
+        """The address of the counter for barriers of a cooperative launch, or on the CPU of a cluster."""
 
     @abstractmethod
     def in_cluster(self, address: str, rank: str, result: str) -> str:
-        """The same place in the shared memory of another block of the cluster."""
+        """The same address in the shared memory of another block of the cluster."""
 
     def sync_scope(self, scope: Scope) -> str:
-        """What an atomic instruction says of its scope."""
+        """The scope of an atomic instruction."""
         return ""
 
     @abstractmethod
@@ -220,17 +210,18 @@ class Dialect(ABC):
         """An atomic access to 16 bytes."""
 
     def pause(self, nanoseconds: str) -> str:
-        """Waits for a short while; where nothing can, the `yield` beside it lets other threads run."""
+        """Waits for a short time. On the CPU, the `yield` after it lets other threads run."""
         return ""
 
     @abstractmethod
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
-        """Tells the host that this thread failed, with two integers of 64 bits at most."""
+        """Reports to the host that this thread failed, with up to two integers of 64 bits."""
 
     def trace(self, place: int, value: str, done: str, read: int, waits: bool) -> str:
-        """Tells the race detector what this thread does; an address in shared memory counts from where that begins.
+        """Reports an event to the race detector; addresses in shared memory are offsets.
 
-        `read` is how many bytes of shared memory are read, or 0. `waits`: it comes to a barrier of the block, or goes on.
+        `read` is the number of bytes read from shared memory, or 0. `waits`: the thread arrives at a barrier of the block, or
+        leaves it.
         """
         return ""
 
@@ -240,24 +231,24 @@ class Dialect(ABC):
 
     @abstractmethod
     def library(self, stem: str, type: Number) -> str:
-        """The symbol of a library function for a float type."""
+        """The name of a library function for a float type."""
 
     @abstractmethod
     def print(self, op: Op, buffer: str, result: str) -> str:
-        """Prints by the format of an operation what is in a buffer, eight bytes each."""
+        """Prints the values of 8 bytes in a buffer by the format of an operation."""
 
     def text(self, text: str) -> str:
-        """The address of a text that is in the code."""
+        """The address of a text in the code."""
         raise NotImplementedError(text)
 
     def room(self, result: str) -> str:
-        """Makes `result` whether the stack has room for another call; a GPU's driver sees to that."""
+        """Defines `result`: whether the stack has room for another call. On a GPU, the driver ensures that."""
         return f"  {result} = icmp eq i32 0, 0\n"
 
     def runner(self, parameters: Sequence[str]) -> str:
-        """What stands behind the functions, and runs a kernel that takes such parameters."""
+        """The text after the functions, which runs a kernel with these parameters."""
         return ""
 
     def definition(self, function: Function) -> str:
-        """Attributes of a function's definition, and of calls of it."""
+        """Attributes of a function's definition and of calls of it."""
         return " convergent" if Effect.CONVERGENT in function.effects else ""

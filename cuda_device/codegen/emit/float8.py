@@ -3,9 +3,9 @@
     call float @float8_widen_e4m3(i8 %x)          call i8 @float8_round_e4m3(float %x)
 
 GPUs have instructions for these conversions from compute capability 8.9 on. The instructions saturate and drop the sign of NaN,
-so numbers that are too large, and NaN, are handled here. On other targets, integer operations do the conversion: they change the
-bias of the exponent, and round to even by adding slightly less than half of the part that is cut off. Subnormal numbers are
-rounded by adding a float whose last bit has the same weight as theirs.
+so numbers that are too large, and NaN, are handled separately. On other targets, integer operations do the conversion: they
+change the bias of the exponent, and round to even by adding slightly less than half of the part that is cut off. Subnormal
+numbers are rounded by adding a float whose last bit has the same weight as theirs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MANTISSA, _BIAS, _INFINITY = 23, 127, 0x7F800000  # of a float32
 
 
 class Direction(enum.StrEnum):
-    """Which way a conversion goes."""
+    """The direction of a conversion."""
 
     WIDEN = "widen"
     ROUND = "round"
@@ -30,7 +30,7 @@ Conversion = tuple[Format, Direction]
 
 
 def call(used: set[Conversion], source: Number, target: Number) -> str:
-    """The result's type and the name of the function that converts `source` to `target`, which is noted in `used`."""
+    """The result type and the name of the function that converts `source` to `target`; adds it to `used`."""
     direction = Direction.WIDEN if source.is_float8 else Direction.ROUND
     form = (source if source.is_float8 else target).format
     used.add((form, direction))
@@ -42,7 +42,7 @@ def _name(form: Format, direction: Direction) -> str:
 
 
 def definition(form: Format, direction: Direction, has_instructions: bool) -> str:
-    """The function, for a machine that has instructions for it or not."""
+    """The function for a machine with or without instructions for the conversion."""
     head = {Direction.WIDEN: "float {}(i8 %x)", Direction.ROUND: "i8 {}(float %x)"}[direction]
     body = _BODIES[direction, has_instructions](form)
     return f"define internal {head.format('@' + _name(form, direction))} alwaysinline nounwind {{\n{body}}}\n"
@@ -54,14 +54,14 @@ def _bits(value: float) -> int:
 
 
 def _literal(value: float) -> str:
-    """A float32 that has all of the value, in LLVM's hexadecimals."""
+    """A float32 that represents the value exactly, in LLVM's hexadecimal form."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 def _widen(form: Format) -> str:
     division = DIVISIONS[form]
     least = 2.0 ** (1 - division.bias - division.mantissa)
-    special = division.overflow  # NaN and, if there is one, infinity: all ones in the exponent there
+    special = division.overflow  # infinity if there is one, and NaN
     return f"""\
   %wide = zext i8 %x to i32
   %size = and i32 %wide, 127
@@ -114,7 +114,7 @@ def _size_and_sign() -> str:
 
 
 def _special_cases(form: Format) -> str:
-    """The result: `%finite`, or what stands for numbers that are too large, or for NaN."""
+    """The result: `%finite`, or the code of numbers that are too large, or of NaN."""
     division = DIVISIONS[form]
     return f"""\
   %huge = icmp uge i32 %size, {_first_too_large(division.last)}
@@ -135,7 +135,7 @@ def _first_too_large(last: float) -> int:
 
 
 def _widen_at_once(form: Format) -> str:
-    """By an instruction: of two numbers, the second of which is zero."""
+    """By an instruction for two numbers, of which the second is zero."""
     return f"""\
   %pair = zext i8 %x to i16
   %halves = call <2 x half> @llvm.nvvm.{form}x2.to.f16x2.rn(i16 %pair)
@@ -146,7 +146,7 @@ def _widen_at_once(form: Format) -> str:
 
 
 def _round_at_once(form: Format) -> str:
-    """By an instruction, whose result is right for what is neither too large nor NaN."""
+    """By an instruction, whose result is right except for NaN and numbers that are too large."""
     return f"""\
 {_size_and_sign()}\
   %magnitude = bitcast i32 %size to float

@@ -69,16 +69,14 @@ def float_suffix(number: model.Number) -> str:
     return f"{'b' if number.bfloat else ''}f{number.bits}"
 
 
-# What stands beside the functions of a module: flags, lines for profilers (`.file` and `.loc` in PTX), DWARF for debuggers,
-# aliasing.
+# Metadata: flags, source locations for profilers (`.file` and `.loc` in PTX), DWARF for debuggers, and aliasing
 
-
-# No number of ours is as large, and none of the runner on the CPU as small.
 _FIRST = 1000
+"""The number of the first node; the CPU runner has smaller ones."""
 
 
 class Metadata:
-    """The nodes of one module. `lines` says whether there is a table of lines, `dwarf` which version debuggers get, 0 if none."""
+    """The metadata nodes of a module. `lines` adds source locations, and `dwarf` is the version of DWARF, or 0 for none."""
 
     def __init__(self, lines: bool, flags: tuple[str, ...] = (), dwarf: int = 0) -> None:
         self.lines, self.dwarf = lines, dwarf
@@ -89,7 +87,7 @@ class Metadata:
         self.line = 0
 
     def function(self, function: Function) -> str:
-        """What the definition of a function says; the places that follow are in it."""
+        """The debug information of a function's definition, which is the scope of the following locations."""
         if not self.lines:
             return ""
         where = function.location
@@ -104,20 +102,20 @@ class Metadata:
         return f" !dbg {self.scope}"
 
     def place(self, where: Location) -> str:
-        """What an instruction says; where its line is not known, the function's."""
+        """The location of an instruction; the line of the function if it is not known."""
         if not self.lines:
             return ""
         scope, line, column = self.scope, self.line, 0
         if where.line > 0:
             line, column = where.line, max(where.column + 1, 0)
-            if where.file != self.file:  # it comes from a function that was inlined before
+            if where.file != self.file:  # of a function that was inlined
                 scope = self.node(
                     f"!DILexicalBlockFile(scope: {scope}, file: {self._file(where.file)}, discriminator: 0)"
                 )
         return f", !dbg {self.node(f'!DILocation(line: {line}, column: {column}, scope: {scope})')}"
 
     def variable(self, name: str, type: model.Type | None, where: Location) -> str:
-        """A variable of the function at hand; one of memory is shown as a pointer."""
+        """A variable of the current function; an array is shown as a pointer."""
         return self.node(
             f'!DILocalVariable(name: "{quoted(name)}", scope: {self.scope}, file: {self._file(where.file)}, '
             f"line: {max(where.line, 0)}, type: {self._type(type)})"
@@ -135,7 +133,7 @@ class Metadata:
         return self.node(f'!DIBasicType(name: "{type}", size: {8 * size_of(type)}, encoding: DW_ATE_{kind})')
 
     def text(self) -> str:
-        """The nodes' definitions."""
+        """The definitions of the nodes."""
         units = [f"!{number}" for node, number in self.nodes.items() if "!DICompileUnit" in node]
         if units:
             self.flags.append('!{i32 2, !"Debug Info Version", i32 3}')
@@ -152,12 +150,12 @@ class Metadata:
         return f"!{self.nodes.setdefault(text, _FIRST + len(self.nodes))}"
 
     def _file(self, path: str) -> str:
-        # PTX has no way to write a quotation mark in a name.
+        # PTX cannot have quotation marks in names.
         folder, name = os.path.split(path.replace('"', "'") or "<unknown>")
         return self.node(f'!DIFile(filename: "{quoted(name)}", directory: "{quoted(folder)}")')
 
     def _unit(self, file: str) -> str:
-        """One unit for all functions: the file of the first."""
+        """The compile unit of all functions, with the file of the first."""
         for node, number in self.nodes.items():
             if "!DICompileUnit" in node:
                 return f"!{number}"
@@ -169,24 +167,24 @@ class Metadata:
 
 
 def quoted(text: str) -> str:
-    """Text within quotes in LLVM IR."""
+    """Escapes text for quotation marks in LLVM IR."""
     return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
 
 
-# What LLVM is told of memory where launches have checked that no array that a kernel writes overlaps another.
+# Alias metadata, if launches have checked that no array that a kernel writes overlaps another one.
 #
 #     load float, ptr addrspace(1) %v5, align 4, !alias.scope !1002, !noalias !1005, !invariant.load !1006
 #
-# An access belongs to the scope of the array that its address comes from, and meets none of the other scopes. Loads of what
-# the kernel never writes always give the same, so a GPU may read them through its cache for constants (`ld.global.nc`); but
-# not where atomics, fences or foreign code may wait for another kernel's writes, nor where it writes through pointers: these
-# may point into any array, and what is accessed through one belongs to no scope.
+# An access has the scope of the array that its address comes from, and aliases none of the other scopes. Loads of arrays that the
+# kernel never writes are invariant, so a GPU may use its read-only cache (`ld.global.nc`); but not if atomics, fences or foreign
+# code may wait for another kernel's writes, or if the kernel writes through pointers. These may point into any array, and
+# accesses through them have no scope.
 #
-# Parameters with `noalias` would say more than is true: LLVM then carries values over barriers.
+# `noalias` parameters would be wrong: LLVM then moves accesses across barriers.
 
 
 class Aliasing:
-    """What accesses of one module say; in functions, those of the arrays that any of their calls brings."""
+    """The alias metadata of accesses. In a function, a parameter may be any of the arrays that its callers pass."""
 
     def __init__(self, module: Module, metadata: Metadata, constant_cache: bool) -> None:
         main = module.main
@@ -203,7 +201,7 @@ class Aliasing:
         )
 
     def store(self, reference: Value) -> str:
-        """What a store says."""
+        """The metadata of a store."""
         found = self.roots.get(reference)
         if not found or not isinstance(reference.type, model.Ref) or reference.type.space is not model.Space.GLOBAL:
             return ""
@@ -212,7 +210,7 @@ class Aliasing:
         return text + (f", !noalias {self._scopes(others)}" if others else "")
 
     def load(self, reference: Value) -> str:
-        """What a load says."""
+        """The metadata of a load."""
         text = self.store(reference)
         if text and self.constant_cache and not self.roots[reference] & self.written:
             text += f", !invariant.load {self.metadata.node('!{}')}"
@@ -228,21 +226,21 @@ HALVES = (model.FLOAT16, model.BFLOAT16)
 
 
 def element(type: model.Type | None) -> model.Type | None:
-    """The type of a vector's elements; another type is its own."""
+    """The type of a vector's elements, or the type itself."""
     return type.dtype if isinstance(type, model.Vector) else type
 
 
 class ModuleWriter:
-    """What the functions of a module share: declarations, the dialect, the spelling of types."""
+    """The state that the functions of a module share: the dialect, options, and declarations."""
 
     def __init__(self, dialect: Dialect, options: Options) -> None:
         self.dialect = dialect
         flags = [name for name in options.fastmath if name in LLVM_FLAGS]
         self.relaxed = "".join(f" {flag}" for flag in flags)
-        """What LLVM may do with operations on floats; `fuse` is the same for products and sums."""
+        """The fast-math flags of operations on floats; `fuse` are those of sums and products."""
         self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
         self.has_extremes = "afn" in flags and dialect.is_gpu
-        """Whether `min` and `max` of float32 are one instruction of a GPU, which takes a number rather than NaN, and any zero."""
+        """Whether `min` and `max` of float32 may be one GPU instruction, which ignores NaN and the sign of zero."""
         self.metadata = Metadata(
             options.debug or (options.lineinfo and dialect.is_gpu),
             dialect.module_flags(),
@@ -251,14 +249,14 @@ class ModuleWriter:
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
         counts = options.launch_facts and dialect.is_gpu
         self.aligned = points_to.references(dialect.module) if counts else []
-        """The parameters that point to multiples of 16 bytes: launches see to it."""
+        """The parameters that are aligned to 16 bytes, which launches check."""
         self.declared: set[str] = set()
         self.library: set[str] = set()
         self.conversions: set[tuple[model.Format, float8.Direction]] = set()
 
     @cached_property
     def has_both_halves(self) -> bool:
-        """Whether there are values of float16 and of bfloat16: see `floats`."""
+        """Whether there are values of both float16 and bfloat16."""
         missing = {*HALVES}
         for function in self.dialect.module.functions:
             for block in function.blocks:
@@ -271,7 +269,7 @@ class ModuleWriter:
 
     @cached_property
     def mixes_halves(self) -> bool:
-        """Whether one may have been stored where the other is loaded: there are both, and views of memory, or structs in it."""
+        """Whether float16 may be loaded where bfloat16 was stored, or the reverse, through views of memory or structs."""
         return self.has_both_halves and any(
             op.code is ops.BYTES and isinstance(op.result.type, model.Ref) and element(op.result.type.pointee) in HALVES
             for function in self.dialect.module.functions
@@ -300,7 +298,7 @@ class ModuleWriter:
         return "i8" if type == model.BOOL else self.type(type)
 
     def element_type(self, type: model.Type) -> str:
-        """A type that is as large as `type` in memory, for steps over elements."""
+        """A type of the size of `type` in memory, for `getelementptr`."""
         real = isinstance(type, model.Number) and not type.is_complex
         return self.memory_type(type) if real else f"[{size_of(type)} x i8]"
 
@@ -310,7 +308,7 @@ class ModuleWriter:
         return f"call {result} @{name}"
 
     def promise(self, value: Value) -> str:
-        """What a function's head says of a parameter: that a signed integer, such as a length, is never below zero."""
+        """The attributes of a parameter: its alignment, or that a signed integer is not negative."""
         if value in self.aligned:
             return f"align {WIDEST_ACCESS} "
         number = value.type
@@ -330,25 +328,23 @@ class FunctionWriter:
         self.ends: dict[Block, str] = {}
         self.lines: list[str] = []
         self.buffers: dict[int, str] = {}
-        """The memory from which each `print` prints."""
+        """The buffers of `print` operations."""
         self.variables: dict[tuple[object, model.Type | None], str] = {}
-        """The memory in which debuggers find variables, by name and type."""
+        """The memory of variables for debuggers, by name and type."""
         self.label = ""
         self.counter = 0
 
     @cached_property
     def used(self) -> set[Value]:
-        """The values that something reads."""
+        """The values that are used."""
         return used(self.function)
-
-    # What emitters use
 
     def line(self, text: str) -> None:
         """Writes an instruction."""
         self.lines.append(f"  {text}\n")
 
     def fresh(self) -> str:
-        """A register that nothing else has."""
+        """A new register."""
         self.counter += 1
         return f"%v{self.counter}"
 
@@ -359,33 +355,33 @@ class FunctionWriter:
         return self.names[value]
 
     def temporary(self, text: str) -> str:
-        """Writes an instruction whose result only the emitter needs."""
+        """Writes an instruction whose result is used by the emitter only."""
         name = self.fresh()
         self.line(f"{name} = {text}")
         return name
 
     def result(self, op: Op, text: str) -> None:
-        """Writes the instruction that makes an operation's result."""
+        """Writes the instruction that defines an operation's result."""
         self.line(f"{self.name(op.result)} = {text}")
 
     def typed(self, value: Value) -> str:
-        """A value with its type, as in a call."""
+        """A value with its type."""
         return f"{self.module.type(value.type)} {self.names[value]}"
 
     def operands(self, op: Op) -> str:
-        """The operands of an operation whose type they share: `float %v1, %v2`."""
+        """The operands of one type: `float %v1, %v2`."""
         return f"{self.module.type(op.operands[0].type)} {', '.join(self.names[value] for value in op.operands)}"
 
 
-# Constant memory: a global variable for each content, which nobody writes. A GPU has 64 KiB of constant memory for each module,
-# with a cache that is fast where all lanes of a warp read one address. What does not fit there lies in global memory.
+# Constant memory: a constant global variable for each content. A GPU has 64 KiB of constant memory for each module, with a cache
+# that is fast if all lanes of a warp read the same address. If the constants do not fit, they are in global memory.
 
 
 MAXIMUM_CONSTANT = 64 * 1024
 
 
 def constant_name(op: Op) -> str:
-    """The symbol of constant memory: the same for the same content."""
+    """The symbol of a constant, which depends on the content only."""
     content = f"{op.attributes['align']} {op.attributes['data']}"
     return f"constant_{sha256(content.encode()).hexdigest()[:16]}"
 
@@ -396,14 +392,14 @@ def _of(module: Module) -> dict[str, Op]:
 
 
 def constants_fit(module: Module) -> bool:
-    """Whether the constants of a module have room in a GPU's constant memory."""
+    """Whether the constants of a module fit in a GPU's constant memory."""
     return sum(
         len(str(op.attributes["data"])) // 2 + int(str(op.attributes["align"])) for op in _of(module).values()
     ) <= (MAXIMUM_CONSTANT)
 
 
 def constant_definitions(module: Module, space: str = "") -> list[str]:
-    """The global variables; `space` is `addrspace(n) ` or empty."""
+    """The definitions of the constants; `space` is `addrspace(n) ` or empty."""
     lines = []
     for name, op in _of(module).items():
         data = str(op.attributes["data"])
@@ -414,12 +410,12 @@ def constant_definitions(module: Module, space: str = "") -> list[str]:
     return lines
 
 
-# What LLVM 22 gets wrong for floats of 16 bits. Where it sees that the bits of a bfloat are taken for a half, or the reverse, and
-# that is compared with zero, it ends the process. And with AVX512-FP16, NaN becomes -32768 as an int16.
+# Workarounds for bugs of LLVM 22 with floats of 16 bits. If it sees that the bits of a bfloat are used as a half, or the reverse,
+# and the result is compared with zero, an assertion ends the process. With AVX512-FP16, it converts NaN to int16 as -32768.
 
 
 def taken(to: FunctionWriter, op: Op, text: str) -> None:
-    """Writes an instruction that takes bits, or what is in memory, for a number of the result's type."""
+    """Writes an instruction, a load or a bitcast, that interprets bits as the result's type."""
     type = op.result.type
     if element(type) in HALVES and (to.module.mixes_halves if op.code is ops.LOAD else to.module.has_both_halves):
         assert type is not None
@@ -429,7 +425,7 @@ def taken(to: FunctionWriter, op: Op, text: str) -> None:
 
 
 def _hidden(to: FunctionWriter, value: str, type: model.Type) -> str:
-    """The same value, of which LLVM does not know where it is from."""
+    """The same value, whose origin is hidden from LLVM."""
     if not isinstance(type, model.Vector):
         bits = to.temporary(f"bitcast {to.module.type(type)} {value} to i16")
         return to.temporary(
@@ -443,16 +439,16 @@ def _hidden(to: FunctionWriter, value: str, type: model.Type) -> str:
 
 
 def truncate(to: FunctionWriter, op: Op, source: model.Number, target: model.Number) -> None:
-    """Writes a float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
+    """Writes a saturating conversion from a float to an integer; NaN becomes 0."""
     value = to.typed(op.operands[0])
-    if source == model.FLOAT16 and not to.dialect.is_gpu:  # with AVX512-FP16, LLVM 22 makes -32768 of NaN as an int16
+    if source == model.FLOAT16 and not to.dialect.is_gpu:  # the bug with AVX512-FP16
         source, value = model.FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
     function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{float_suffix(source)}"
     call = to.module.call(function, to.module.type(target), [to.module.type(source)])
     to.result(op, f"{call}({value})")
 
 
-# How parameters and results of interoperable functions are written in LLVM IR, so that their PTX is what nvcc makes.
+# Parameters and results of interoperable functions, whose PTX is the same as nvcc's:
 #
 #     int8, from a function       i32                                      .param .b32
 #     int8, to a kernel           i8                                       .param .u8
@@ -460,8 +456,7 @@ def truncate(to: FunctionWriter, op: Op, source: model.Number, target: model.Num
 #     …, as a result              alignstack(4) [3 x float]                .param .align 4 .b8 x[12]
 #     an address                  ptr                                      .param .b64
 #
-# What the values are is decided in `lower`. Numbers of fewer than 32 bits cross in 32, extended; nobody relies
-# on the upper bits.
+# Numbers of fewer than 32 bits are passed in 32 bits, whose upper bits are ignored.
 
 
 def _is_narrow(type: model.Type | None) -> bool:
@@ -491,7 +486,7 @@ def _alignment(type: model.Type) -> str:
 
 
 def parameter(to: FunctionWriter, value: Value) -> str:
-    """A parameter of a function. A bool crosses a kernel's boundary as the byte that it is in memory."""
+    """The declaration of a parameter. A bool is passed to a kernel as a byte."""
     name, function = to.names[value], to.function
     assert value.type is not None
     if function.interop and isinstance(value.type, model.Ref) and _is_copy(value.type):
@@ -505,7 +500,7 @@ def parameter(to: FunctionWriter, value: Value) -> str:
 
 
 def unpack(to: FunctionWriter, value: Value) -> None:
-    """Makes the value of a parameter that came in more bits."""
+    """Truncates a parameter that is passed in more bits."""
     name, function = to.names[value], to.function
     narrow = function.interop and not function.kernel and _is_narrow(value.type)
     if value.type == model.BOOL and (function.kernel or narrow):
@@ -516,7 +511,7 @@ def unpack(to: FunctionWriter, value: Value) -> None:
 
 
 def result(to: FunctionWriter, type: model.Type) -> str:
-    """The type of what a function returns, with its alignment."""
+    """The type of an interoperable function's result, with its alignment."""
     if isinstance(type, model.NoneType):
         return "void"
     if _is_copy(type):
@@ -525,7 +520,7 @@ def result(to: FunctionWriter, type: model.Type) -> str:
 
 
 def returned(to: FunctionWriter, value: Value) -> str:
-    """Widens or loads what a function returns: the operand of `ret`, or an argument, with its type."""
+    """The operand of `ret`, or an argument, with its type: extended to 32 bits, or loaded from memory."""
     if isinstance(value.type, model.Ref) and _is_copy(value.type):
         form = words(value.type)
         return f"{form} {to.temporary(f'load {form}, {to.typed(value)}, align {align_of(value.type.pointee)}')}"
@@ -537,7 +532,7 @@ def returned(to: FunctionWriter, value: Value) -> str:
 
 
 def extern(to: FunctionWriter, op: Op) -> None:
-    """A call of a function that C++ defines."""
+    """A call of a C++ function."""
     into = op.operands[0] if op.attributes.get("into") else None
     operands = op.operands[1:] if into else op.operands
     types, arguments = [], []
@@ -568,7 +563,7 @@ def extern(to: FunctionWriter, op: Op) -> None:
 
 
 def _generic(to: FunctionWriter, op: Op) -> None:
-    """Where a machine has one space, it is the same address."""
+    """A cast to a generic address, or the same address if the machine has only one space."""
     (reference,) = op.operands
     source, target = to.module.type(reference.type), to.module.type(op.result.type)
     if source == target:

@@ -1,13 +1,13 @@
-"""The emitters: each writes one operation of the device level as text of LLVM IR.
+"""The emitters: each writes one operation of device IR as LLVM IR text.
 
     %5: float32 = add %3 %4        →        %v5 = fadd contract float %v3, %v4
     %2: bool = load %1             →        %v3 = load i8, ptr %v1, align 1
                                             %v2 = icmp ne i8 %v3, 0
 
-An emitter gets the writer of its function and the operation, and writes lines. It defines the operation's result with `result`,
-or declares it to be the same as another value (`names`). Emitters write text rather than use a builder, because a line is
-readable, costs a microsecond, and can use all features of LLVM's language (ranges, `nneg`, scopes of atomics). The dialects
-contain the differences between machines.
+An emitter takes the writer of a function and an operation, and writes lines. It defines the operation's result with `result`, or
+makes it another name of an existing value (`names`). Emitters write text rather than use a builder, because a line is readable,
+costs a microsecond, and can use all features of LLVM's language (ranges, `nneg`, scopes of atomics). The dialects contain the
+differences between machines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, FLOAT32, Number, NumberKind, Ref, Space, Vector
 
-# What a compare-and-swap that changes nothing may still do.
+# The orders of a compare-and-swap that fails.
 _FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
 
 
@@ -40,13 +40,13 @@ def _atomic_number(reference: Value) -> Number:
 
 
 def _how(to: FunctionWriter, op: Op) -> tuple[str, str]:
-    """The scope and the order of an operation in LLVM's words."""
+    """LLVM's scope and order of an operation."""
     order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
     return to.dialect.sync_scope(scope), LLVM_ORDERS[order]
 
 
 def _number_bits(to: FunctionWriter, value: Value) -> str:
-    """A value, with its type, as the integer that it is in memory."""
+    """A value, with its type, as an integer of the same size in memory."""
     number = value.type
     assert isinstance(number, Number)
     if number == BOOL:
@@ -57,7 +57,7 @@ def _number_bits(to: FunctionWriter, value: Value) -> str:
 
 
 def _from_bits(to: FunctionWriter, op: Op, bits: str) -> None:
-    """Makes an operation's result of the integer that came from memory."""
+    """Converts an integer from memory to an operation's result."""
     number = op.result.type
     assert isinstance(number, Number)
     if number == BOOL:
@@ -69,7 +69,7 @@ def _from_bits(to: FunctionWriter, op: Op, bits: str) -> None:
 
 
 def _wide(to: FunctionWriter, op: Op) -> bool:
-    """Writes an access to 16 bytes; False if it is none."""
+    """Writes an atomic access to 16 bytes; returns False for any other."""
     reference, *values = op.operands
     assert isinstance(reference.type, Ref)
     if not isinstance(getattr(reference.type.pointee, "dtype", None), Vector):
@@ -112,7 +112,7 @@ def _cas(to: FunctionWriter, op: Op) -> None:
 
 
 def _update(to: FunctionWriter, op: Op) -> None:
-    """Sums are of the number's own type, exchanges of its bits."""
+    """An exchange is one of the number's bits."""
     reference, value = op.operands
     assert isinstance(reference.type, Ref)
     number, operation = _atomic_number(reference), str(op.attributes["operation"])
@@ -133,12 +133,12 @@ def _fence(to: FunctionWriter, op: Op) -> None:
     to.line(f"fence{scope} {order}")
 
 
-# A conversion of an integer: C has to be told that it has 64 bits.
+# A conversion of an integer, which has 64 bits.
 _INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
 
 
-def emit(to: FunctionWriter, op: Op) -> None:
-    """Stores the values and calls what prints."""
+def _print(to: FunctionWriter, op: Op) -> None:
+    """Stores the values in the buffer, and calls the dialect's print function."""
     buffer = to.buffers.get(id(op), "null")
     choices = op.attributes["choices"]
     assert isinstance(choices, tuple)
@@ -155,7 +155,7 @@ def emit(to: FunctionWriter, op: Op) -> None:
 
 
 def texts(module: Module) -> dict[str, int]:
-    """The texts that a module prints, numbered."""
+    """The numbers of the texts that a module prints."""
     found: dict[str, int] = {}
     for function in module.functions:
         for op in function.ops():
@@ -168,14 +168,14 @@ def texts(module: Module) -> dict[str, int]:
 
 
 def c_format(op: Op) -> str:
-    """The format of a `print` as C has it."""
+    """The C format of a `print`."""
     return _INTEGER.sub(lambda match: match[1] or f"{match[2]}ll{match[3]}", str(op.attributes["format"]))
 
 
 REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
 
 
-Emitter = Callable[["FunctionWriter", Op], None]
+Emitter = Callable[[FunctionWriter, Op], None]
 
 
 def _number(value: Value) -> Number:
@@ -252,7 +252,7 @@ def _plain(instruction: str) -> Emitter:
 
 
 def _quotient(to: FunctionWriter, op: Op) -> None:
-    """No fault and no undefined behaviour: LLVM's division has both by zero, and for the least integer by -1."""
+    """A division without the undefined behaviour that LLVM's has by zero, and by -1 for the least integer."""
     a, b = op.operands
     number = _number(a)
     divisor, unsigned = _divisor(to, op)
@@ -268,7 +268,7 @@ def _quotient(to: FunctionWriter, op: Op) -> None:
 
 
 def _divisor(to: FunctionWriter, op: Op) -> tuple[str, bool]:
-    """A divisor that cannot fault (1 for 0 and -1), and whether the division may be an unsigned one."""
+    """A divisor that is 1 instead of 0 and -1, and whether the division may be unsigned."""
     a, b = op.operands
     type = to.module.type(b.type)
     unsigned = a.nonneg and b.nonneg
@@ -289,7 +289,7 @@ def _may_be_minus_one(to: FunctionWriter, value: Value) -> bool:
 
 def _bitwise(to: FunctionWriter, op: Op) -> None:
     type, function = to.module.type(op.result.type), str(op.attributes["function"])
-    zero = function in ("ctlz", "cttz")  # of which 0 has as many as it has bits
+    zero = function in ("ctlz", "cttz")  # which are defined for 0
     call = to.module.call(f"llvm.{function}.{type}", type, [type, "i1"] if zero else [type])
     to.result(op, f"{call}({to.typed(op.operands[0])}{', i1 false' if zero else ''})")
 
@@ -355,7 +355,7 @@ def _machine(to: FunctionWriter, op: Op) -> None:
 
 
 def _register_class(value: Value) -> str:
-    """The letter for the registers of PTX that hold a number, or an address."""
+    """The constraint for a PTX register that holds a number or an address."""
     if isinstance(value.type, Ref):
         return "l"
     number = _number(value)
@@ -388,7 +388,7 @@ def _convert(to: FunctionWriter, op: Op) -> None:
 
 
 def _instruction(operand: Value, source: Number, target: Number) -> str:
-    """The cast between two numbers, the first of which is no float unless both are; "" where the bits stay."""
+    """The cast between two numbers, except from a float to an integer; "" if the bits stay the same."""
     if source.is_float:
         return "fpext" if target.bits > source.bits else "fptrunc"
     signed = source.signed and not operand.nonneg
@@ -399,8 +399,8 @@ def _instruction(operand: Value, source: Number, target: Number) -> str:
         return ""
     if target.bits < source_bits:
         return "trunc"
-    # Signed sums and differences promise that they keep their sign: LLVM follows an address through them with each pass of a
-    # loop. Where it knows of a number that it is not negative, it says so itself.
+    # Not `zext nneg` for non-negative numbers: LLVM's scalar evolution follows addresses through `sext` of `nsw` sums, and LLVM
+    # finds `nneg` itself.
     return "sext" if source.signed else "zext"
 
 
@@ -457,7 +457,7 @@ def _variable(to: FunctionWriter, op: Op) -> None:
 
 
 def _meet(to: FunctionWriter, op: Op) -> None:
-    """Threads meet: the machine's dialect knows how."""
+    """A convergent operation, which the dialect writes."""
     kind = "now" if op.attributes.get("now") else str(op.attributes.get("kind", ""))
     place, label = int(str(op.attributes.get("place", 0))), to.fresh().removeprefix("%")
     result = f"{to.module.type(op.result.type)} {to.name(op.result)}" if op.results else ""
@@ -467,7 +467,7 @@ def _meet(to: FunctionWriter, op: Op) -> None:
 
 
 def _bits(to: FunctionWriter, op: Op) -> None:
-    """The same bits; integers of one size are one type."""
+    """A bitcast; integers of one size are the same type."""
     source, target = to.module.type(op.operands[0].type), to.module.type(op.result.type)
     if source == target:
         to.names[op.result] = to.names[op.operands[0]]
@@ -539,7 +539,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.STORE: _store,
     ops.SHARED: _shared,
     ops.DYNAMIC_SHARED: _shared,
-    ops.LOCAL: lambda to, op: None,  # its memory is there since the function's start
+    ops.LOCAL: lambda to, op: None,  # `_allocas` has allocated it
     ops.CONSTANT: lambda to, op: to.names.__setitem__(op.result, f"@{llvm_writer.constant_name(op)}"),
     ops.REGISTER: lambda to, op: to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result))),
     ops.GRID_WORD: lambda to, op: to.lines.append(
@@ -578,7 +578,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.PAUSE: lambda to, op: to.lines.append(to.dialect.pause(to.typed(op.operands[0]))),
     ops.ADDRESS: lambda to, op: to.result(op, f"ptrtoint {to.typed(op.operands[0])} to i64"),
     ops.ROOM: lambda to, op: to.lines.append(to.dialect.room(to.name(op.result))),
-    ops.PRINT: emit,
+    ops.PRINT: _print,
     ops.VARIABLE: _variable,
     **llvm_writer.EMITTERS,
 }
@@ -586,7 +586,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
 
 @dataclass(frozen=True, slots=True)
 class Llvm:
-    """LLVM IR, and what has to be linked to it. `parameters` are the types of the main function's parameters."""
+    """LLVM IR, the library functions that it calls, and the types of the main function's parameters."""
 
     text: str
     library: frozenset[str]
@@ -595,7 +595,7 @@ class Llvm:
 
 
 def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
-    """Writes a device module. The options say what arithmetic may do, and whether there is a table of lines."""
+    """Writes a device module. The options control floating-point arithmetic and debug information."""
     writer = ModuleWriter(dialect, options)
     functions = [_function(FunctionWriter(writer, function)) for function in module.functions]
     parameters = tuple(writer.memory_type(param.type) for param in module.main.params)
@@ -607,7 +607,7 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
 
 
 def _function(to: FunctionWriter) -> str:
-    """The whole definition."""
+    """The definition of a function."""
     function = to.function
     for block in function.blocks:
         for value in block.params:
@@ -641,10 +641,10 @@ def _function(to: FunctionWriter) -> str:
 
 
 def _locate(to: FunctionWriter, op: Op, start: int) -> None:
-    """Says of the lines that an operation has become where it stands in the program."""
+    """Adds the source location to the lines of an operation."""
     place = to.module.metadata.place(op.location)
     if place:
-        # What is not indented is a label.
+        # Lines without indentation are labels.
         to.lines[start:] = [
             f"{line}{place}\n" if line.startswith(" ") else f"{line}\n"
             for line in "".join(to.lines[start:]).splitlines()
@@ -652,7 +652,7 @@ def _locate(to: FunctionWriter, op: Op, start: int) -> None:
 
 
 def _allocas(to: FunctionWriter) -> str:
-    """The lines that make the function's own memory."""
+    """The lines that allocate buffers for `print`, and local arrays."""
     lines = []
     for op in to.function.ops():
         if op.code is ops.PRINT and op.operands:
@@ -667,7 +667,7 @@ def _allocas(to: FunctionWriter) -> str:
 
 
 def _variables(to: FunctionWriter) -> str:
-    """The lines that make memory for what debuggers look at."""
+    """The lines that allocate memory for variables that debuggers show."""
     lines, metadata = [], to.module.metadata
     for op in to.function.ops():
         key = op.attributes.get("name"), op.operands[0].type if op.code is ops.VARIABLE else None
@@ -682,7 +682,7 @@ def _variables(to: FunctionWriter) -> str:
 
 
 def _entries(to: FunctionWriter) -> dict[Block, list[tuple[str, Edge]]]:
-    """The edges into each block, each with the label of the LLVM block that it leaves."""
+    """The edges into each block, with the labels of the LLVM blocks that they leave."""
     entries: dict[Block, list[tuple[str, Edge]]] = {block: [] for block in to.function.blocks}
     for block in to.function.blocks:
         for edge in block.successors:
@@ -691,6 +691,6 @@ def _entries(to: FunctionWriter) -> dict[Block, list[tuple[str, Edge]]]:
 
 
 def _phi(to: FunctionWriter, index: int, param: Value, entries: list[tuple[str, Edge]]) -> str:
-    """A block's parameter."""
+    """The phi of a block parameter."""
     incoming = ", ".join(f"[ {to.names[edge.arguments[index]]}, %{label} ]" for label, edge in entries)
     return f"  {to.names[param]} = phi {to.module.type(param.type)} {incoming}\n"

@@ -1,6 +1,6 @@
-"""NVIDIA's assemblers, one table row each: how to find, run and identify them. `cubin.py` chooses one.
+"""NVIDIA's assemblers: a table of how to find, run and identify each of them. `cubin.py` chooses one.
 
-    ASSEMBLERS[1].run(Request(ptx, parse("sm_90"), AssemblerOptions()))  ->  (b"\\x7fELF...", "what ptxas printed")
+    ASSEMBLERS[1].run(Request(ptx, parse("sm_90")))  ->  b"\\x7fELF..."
 
 NVIDIA's packages are imported only when an assembler is needed.
 """
@@ -26,28 +26,28 @@ from cuda_device.types.architectures import Architecture, parse
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# What a program is linked to, which `linking` has read: PTX, cubins, LTO-IR, objects and libraries. nvJitLink looks into each to
-# see what it is. Where two define the same function it may end the process, so that is refused before.
+# The inputs that `linking` has read: PTX, cubins, LTO-IR, objects and libraries, whose kind nvJitLink detects. If two inputs
+# define the same function, nvJitLink may terminate the process, so this is checked first.
 
 _LTO_IR = b"\xedCN\x7f"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ELF = b"\x7fELF"
 _RELOCATABLE, _EM_CUDA = 1, 190
-# Where the flags of an ELF file are, and by the version of CUDA's conventions (its ninth byte) where the architecture is in them.
+# The offset of an ELF file's flags, and, by the version of CUDA's ABI (its ninth byte), the offset of the architecture in them.
 _FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
 _PTX_DEFINITION = rb"(?m)^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{"
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One thing to link, and what people call it."""
+    """An input of the linker, with its name in messages."""
 
     name: str
     data: bytes
 
     @property
     def is_lto(self) -> bool:
-        """Whether it is LTO-IR, which has yet to be compiled."""
+        """Whether it is LTO-IR."""
         return self.data.startswith(_LTO_IR)
 
     @property
@@ -62,24 +62,24 @@ class Input:
             try:
                 return elf.exported(self.data)
             except (struct.error, IndexError, ValueError):
-                return frozenset()  # nvJitLink will say what is wrong with it
+                return frozenset()  # nvJitLink reports what is wrong with it
         return frozenset(name.decode() for name in re.findall(_PTX_DEFINITION, self.data))
 
     @property
     def architecture(self) -> int | None:
-        """The number of the architecture that it is for (90 for sm_90a, too), if it is a cubin."""
+        """The number of a cubin's architecture (90 for sm_90a, too)."""
         if not _is_cubin(self.data) or self.data[_VERSION] not in _ARCHITECTURE:
             return None
         return self.data[_FLAGS + _ARCHITECTURE[self.data[_VERSION]]]
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is a cubin without functions that are left to link."""
+        """Whether it is a cubin that is linked already."""
         return _is_cubin(self.data) and int.from_bytes(self.data[16:18], "little") != _RELOCATABLE
 
     @property
     def digest(self) -> str:
-        """What tells it from others."""
+        """A hash of its contents."""
         return sha256(self.data).hexdigest()
 
 
@@ -88,9 +88,9 @@ def _is_cubin(data: bytes) -> bool:
 
 
 def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
-    """Raises `CompileError` if two of them define the same function, or if a cubin is for another architecture.
+    """Raises `CompileError` if two inputs define the same function, or if a cubin is for another architecture.
 
-    A cubin is for its architecture and the later ones of its generation: one for sm_80 for sm_86 and sm_89, too.
+    A cubin fits its architecture and the later ones of the same generation: one for sm_80 also fits sm_86 and sm_89.
     """
     owners: dict[str, str] = {}
     for item in (main, *inputs):
@@ -112,11 +112,9 @@ def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> N
 
 
 def find(in_packages: str, in_toolkit: str) -> str | None:
-    """The first file that matches: in a folder that packages are imported from, or in the toolkit of the environment.
+    """The first file that matches a glob pattern in the folders of Python's packages or in the toolkit of the environment.
 
-    The name of the file may have one `*` in it.
-
-    A conda environment has a place of its own that comes before the toolkit: there only packages are looked at.
+    In a conda environment, whose own toolkit comes first, only packages are searched.
     """
     from glob import glob
 
@@ -129,58 +127,51 @@ def find(in_packages: str, in_toolkit: str) -> str | None:
 
 @cache
 def library_file(name: str) -> str | None:
-    """The file of a library such as "nvJitLink", if it is easy to find."""
+    """The file of a library such as "nvJitLink", if it is in a usual place."""
     return find(f"nvidia/cu13/lib/lib{name}.so.*", f"lib64/lib{name}.so.*")
 
 
-def program(name: str, folders: Iterable[str]) -> str | None:
-    """The first program of a name in these folders."""
-    files = (os.path.join(folder, name) for folder in folders if folder)
-    return next((file for file in files if os.path.isfile(file) and os.access(file, os.X_OK)), None)
-
-
 def cuda_homes() -> list[str]:
-    """The folders that the environment names as the toolkit's."""
+    """The folders of the toolkit that the environment names."""
     return [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an assembler is given. `line_info` asks for line tables for profilers; a `relocatable` cubin is for a linker."""
+    """The input of an assembler. `line_info` adds line tables for profilers; a `relocatable` cubin is for a linker."""
 
     ptx: str
     architecture: Architecture
     inputs: tuple[Input, ...] = ()
-    """What is linked to it: nvJitLink alone can."""
+    """What is linked to it, which only nvJitLink can do."""
     line_info: bool = False
     relocatable: bool = False
     debug: bool = False
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the whole program, of which nothing is linked to anything else."""
+        """Whether the PTX is the whole program."""
         return not (self.inputs or self.relocatable)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """How ptxas and nvJitLink are told to optimise, or not."""
+        """The options of ptxas and nvJitLink for optimisation and debugging."""
         return ("-O0", "-g") if self.debug else ("-O3", *["-lineinfo"] * self.line_info)
 
 
 class Rejection(Exception):
-    """An assembler said no; the message is its log."""
+    """An assembler rejected its input; the message is its log."""
 
 
 class Unusable(Rejection):
-    """An assembler could not even be started; the message says why."""
+    """An assembler could not be started; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """A row of the table. `run` returns the code or raises `Rejection`, `identity` changes when the assembler does.
+    """An assembler. `run` returns the code or raises `Rejection`; `identity` is different for another version.
 
-    `version` is for people, and asks the assembler, which takes a while; call it if there is one.
-    `installed` tells quickly that there is one, without loading it; where it does not, `available` has the answer.
+    `installed` may find it quickly without loading it; if it does not, `available` decides. `version` is for people, and slow.
     """
 
     name: str
@@ -194,16 +185,16 @@ class Assembler:
     version: Callable[[], str] = lambda: ""
 
     def can(self, request: Request) -> bool:
-        """Whether it makes what is asked for at all."""
+        """Whether it supports what the request asks for."""
         return (self.links or not request.inputs) and (self.relocates or not request.relocatable)
 
 
-# ---- nvJitLink
+# nvJitLink
 
 
 @cache
 def _nvjitlink() -> Any:
-    """The bindings of nvJitLink, or None if they or the library are missing."""
+    """The bindings of nvJitLink, or None if it is missing."""
     try:
         from cuda.bindings import nvjitlink
 
@@ -214,12 +205,12 @@ def _nvjitlink() -> Any:
 
 
 _COPIES = "enable-func-clone-sc"
-"""Functions are copied to where they are called, which versions of nvJitLink before 13.1 or so cannot do."""
+"""Clones functions for their callers; versions of nvJitLink before about 13.1 do not know the option."""
 
 
 @cache
 def _knows(option: str) -> bool:
-    """Whether nvJitLink has an option of the assembler. It is asked with another one that none has: so nothing is assembled."""
+    """Whether nvJitLink knows an option of the assembler. An unknown option beside it keeps nvJitLink from assembling."""
     try:
         _link(Request(".version 8.0\n", parse("sm_90")), f"-Xptxas=-{option}=true", "-Xptxas=-none")
     except Rejection as rejection:
@@ -228,17 +219,17 @@ def _knows(option: str) -> bool:
 
 
 def _run_nvjitlink(request: Request) -> bytes:
-    """It takes every program for a part of one, and calls what divides as a function of another file, unless it copies that."""
+    """Runs nvJitLink, which treats each program as a part of a larger one, and calls division routines unless it clones them."""
     copies = request.is_whole and _knows(_COPIES)
     return _link(request, *[f"-Xptxas=-{_COPIES}=true"] * copies)
 
 
-# One thread at a time is in nvJitLink. Where it finds a cubin for another architecture, the thread that called it keeps a lock of
-# nvJitLink's for good (13.0 to 13.5). So what others have compiled is linked in a thread apart, and whatever comes after that.
+# One thread at a time uses nvJitLink. If it finds a cubin for another architecture, the calling thread never releases a lock of
+# nvJitLink's (13.0 to 13.5). Foreign code is therefore linked in a separate thread, and everything after it too.
 _lock = threading.RLock()
 _apart: Executor | None = None
 _is_lost = False
-"""Whether that thread did not survive a fork."""
+"""Whether the process was forked while that thread existed, which the child does not have."""
 
 
 def _link(request: Request, *more: str) -> bytes:
@@ -249,7 +240,7 @@ def _link(request: Request, *more: str) -> bytes:
         )
     with _lock:
         if request.inputs and _apart is None:
-            from concurrent.futures import ThreadPoolExecutor  # which takes a while to import
+            from concurrent.futures import ThreadPoolExecutor  # slow to import
 
             _apart = ThreadPoolExecutor(1, "cuda_device nvJitLink")
         return _apart.submit(_linked, request, *more).result() if _apart else _linked(request, *more)
@@ -294,9 +285,9 @@ _AS_PTX = "-ptx"
 
 
 def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: str) -> str:
-    """The PTX of LTO-IR, optimised as one program. Its functions are gone: each is part of the kernels that call it.
+    """Links LTO-IR, with its functions inlined into the kernels that call them, and returns PTX.
 
-    Raises `CompileError` without nvJitLink, and for what it refuses.
+    Raises `CompileError` if nvJitLink is missing or rejects the input.
     """
     if _nvjitlink() is None:
         raise CompileError("there is no nvJitLink on this machine", help="pip install 'cuda-device[cu13]'")
@@ -307,7 +298,7 @@ def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: s
 
 
 def _identify_nvjitlink() -> str:
-    """Size and time of the file, if it is easy to find, since to load it for its version takes 40 ms; else that."""
+    """The size and time of the file if it is in a usual place, else the version, for which loading the library takes 40 ms."""
     file = library_file("nvJitLink")
     return f"nvJitLink {stamp(file) if file else _nvjitlink_version()}"
 
@@ -316,12 +307,12 @@ def _nvjitlink_version() -> str:
     return ".".join(map(str, _nvjitlink().version()))
 
 
-# ---- ptxas
+# ptxas
 
 
 @cache
 def _ptxas() -> str | None:
-    """The program, or None if there is none."""
+    """The path of ptxas, or None if it is missing."""
     path = _ptxas_file()
     if path is None:
         try:
@@ -335,9 +326,10 @@ def _ptxas() -> str | None:
 
 @cache
 def _ptxas_file() -> str | None:
-    """The program, if it is easy to find: on the PATH, in the toolkit that CUDA_HOME or CUDA_PATH names, or in a wheel."""
-    homes = [os.path.join(home, "bin") for home in cuda_homes()]
-    path = program("ptxas", [*os.environ.get("PATH", os.defpath).split(os.pathsep), *homes])
+    """The path of ptxas if it is on the PATH, in the toolkit that CUDA_HOME or CUDA_PATH names, or in a wheel."""
+    homes = (os.path.join(home, "bin") for home in cuda_homes())
+    files = (os.path.join(folder, "ptxas") for folder in (*os.get_exec_path(), *homes) if folder)
+    path = next((file for file in files if os.path.isfile(file) and os.access(file, os.X_OK)), None)
     return path or find("nvidia/cu13/bin/ptxas*", "bin/ptxas*")
 
 
@@ -356,7 +348,7 @@ def _run_ptxas(request: Request) -> bytes:
         except OSError as error:
             raise Unusable(f"{command[0]}: {error}") from None
         if done.returncode != 0:
-            # The name of a temporary file says nothing to anybody.
+            # The log names the temporary file.
             log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx")
             raise Rejection(log or f"{command[0]} ended with status {done.returncode}")
         return target.read_bytes()
@@ -378,7 +370,7 @@ def _ptxas_version() -> str:
     return f"{found[1] if found else said}, {_ptxas()}"
 
 
-# ---- the driver
+# The driver
 
 
 @cache
@@ -391,8 +383,8 @@ def _driver() -> Any:
 
 
 def _driver_fits(architecture: Architecture) -> bool:
-    """Whether a context is current whose GPU is of exactly this architecture: the driver assembles for no other."""
-    # Without the driver's library in this process there is no context in it, and it need not be loaded.
+    """Whether the GPU of the current context has this architecture, the only one for which the driver assembles."""
+    # If the process has not loaded the driver's library, it has no context.
     driver = _driver() if _is_loaded("libcuda.so.1") else None
     if driver is None:
         return False
@@ -401,7 +393,7 @@ def _driver_fits(architecture: Architecture) -> bool:
 
 
 def _is_loaded(library: str) -> bool:
-    """Whether the process has loaded a library."""
+    """Whether this process has loaded a library."""
     try:
         ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
@@ -417,7 +409,7 @@ def _capability(driver: Any, device: Any) -> tuple[int, int]:
 
 
 def loads(code: bytes, architecture: Architecture) -> bool:
-    """Whether the GPU of the current context takes machine code for it; True where there is none of this architecture."""
+    """Whether the GPU of the current context can load machine code; True if there is no GPU of this architecture."""
     if not _driver_fits(architecture):
         return True
     status, library = _driver().cuLibraryLoadData(code, None, None, 0, None, None, 0)
@@ -443,7 +435,7 @@ def _run_driver(request: Request) -> bytes:
             raise Rejection(log.value.decode(errors="replace") or f"the driver's error {answer[0]}")
         return answer[1:]
 
-    # The driver reads numbers and addresses alike from pointers, when it is asked to link and when it has linked.
+    # The values, numbers as well as addresses, are passed as pointers.
     names = (ctypes.c_int * len(values))(*values)
     pointers = (ctypes.c_void_p * len(values))(*values.values())
     (state,) = check(driver.cuLinkCreate(len(values), ctypes.addressof(names), ctypes.addressof(pointers)))
@@ -458,7 +450,7 @@ def _run_driver(request: Request) -> bytes:
 
 @cache
 def _identify_driver() -> str:
-    """CUDA's version of the driver, and on Linux the driver's own."""
+    """The version of CUDA and that of the driver."""
     return f"driver {_driver().cuDriverGetVersion()[1]} {_kernel_module()}".rstrip()
 
 
@@ -472,28 +464,21 @@ def _driver_version() -> str:
 
 def _kernel_module() -> str:
     try:
-        return _text_of_file("/proc/driver/nvidia/version")
+        with open("/proc/driver/nvidia/version", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
     except OSError:
         return ""
 
 
-# ---- what they share
-
-
-def _text_of_file(file: str) -> str:
-    with open(file, encoding="utf-8", errors="replace") as opened:
-        return opened.read().strip()
-
-
 def stamp(file: str) -> str:
-    """A file's path, size and time: what differs between two versions of it."""
+    """A file's path, size and time, which identify its version."""
     status = os.stat(file)
     return f"{file} {status.st_size} {status.st_mtime_ns}"
 
 
-# In the order in which they are tried. With a GPU the driver is the quickest from the first kernel on: 9 ms on an H200, later
-# ones 5 to 10 ms. Without one, nvJitLink pays 140 to 220 ms once for its library and then 5 to 10 ms a kernel; a process of
-# ptxas costs 9 to 45 ms each time. NVIDIA's cache on disk, which the driver and nvJitLink ask, answers in 0.2 ms.
+# In the order in which they are tried. The driver is the fastest from the first kernel on (9 ms on an H200, then 5 to 10 ms), but
+# needs a GPU. nvJitLink takes 140 to 220 ms once to load its library and then 5 to 10 ms for each kernel; a process of ptxas
+# takes 9 to 45 ms. The driver and nvJitLink also use NVIDIA's cache on disk, which answers in 0.2 ms.
 ASSEMBLERS: tuple[Assembler, ...] = (
     Assembler(
         "driver",

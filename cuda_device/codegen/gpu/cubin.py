@@ -38,16 +38,16 @@ from cuda_device.types.architectures import Architecture
 
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
 
-# What follows are patterns as text: to compile them takes longer than to load a kernel that is known.
+# The patterns are text, because to compile them takes longer than to load a cached kernel.
 
-# An assembler that does not know our PTX or our architecture yet. The last is nvJitLink's. Each is asked but once.
+# Messages of an assembler that is too old for the PTX or the architecture (the last is nvJitLink's). It is not tried again.
 _TOO_OLD = r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
 _VERSION = r"(?m)^\.version (\S+)"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
-# What becomes a call of a function that the assembler adds, and calls.
+# Instructions that become calls of the assembler's own functions.
 _CALLS = r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b)"
-# What a kernel can want too much of: the user's business, not ours.
+# Resources of which a kernel can use too much.
 _TOO_MUCH = (
     r"Entry function '(?P<kernel>[^']+)' uses too much (?P<what>shared data|parameter space)"
     r" \(0x(?P<used>[0-9a-f]+) bytes, 0x(?P<most>[0-9a-f]+) max\)"
@@ -57,16 +57,16 @@ _TOO_MUCH_WORDS = {
     "parameter space": ("arguments", "pass large structs and tuples in an array"),
 }
 
-# What somebody has said of registers, or of the blocks that share them, and where a kernel's body begins.
+# Directives that bound the registers, and the beginning of a kernel's body.
 _BOUNDS = r"\.(?:maxnreg|minnctapersm|maxntid|reqntid)\b"
 _BODY = r"(?s)(\.entry\b.*?\)\s*)\{"
 _REGISTERS_OF_A_PART, _REGISTER_UNIT = 1 << 14, 8
-_SPILLS = 8  # bytes of stack that the assembler may need for that
+_SPILLS = 8  # the bytes of stack that it may cost to save a register
 
 _MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
 _INLINE = r"(?s)// begin inline asm\n.*?// end inline asm"
 _NO_CODE = r"unrecognized input|INVALID_INPUT|library processing|fatal +: Parsing error"
-"""What nvJitLink says of files that are none of those that it reads."""
+"""Messages of nvJitLink for files of an unknown format."""
 _TWICE = r"Linking globals named '([^']+)': symbol multiply|Multiple definition of '([^']+)'"
 _LINE = r"line (\d+); (?:error|fatal)"
 
@@ -80,10 +80,10 @@ def assemble(
     relocatable: bool = False,
     debug: bool = False,
 ) -> Cubin:
-    """Assembles PTX with the first assembler that is there and new enough, and links it to `inputs`; see `Request`.
+    """Assembles PTX with the first assembler that is available and new enough, and links it to `inputs`; see `Request`.
 
-    Raises `CompileError` if there is none, if a kernel wants more of something than a GPU has, or if what is linked does not
-    fit together; `CompilerBug` if the PTX is wrong.
+    Raises `CompileError` if there is none, if a kernel needs more of a resource than a GPU has, or if linking fails, and
+    `CompilerBug` if the PTX is wrong.
     """
     request = Request(ptx, architecture, inputs, line_info, relocatable, debug)
     if inputs:
@@ -105,7 +105,7 @@ def assemble(
 
 
 def _run(assembler: Assembler, request: Request) -> bytes:
-    """The code, assembled once more with a register less where more warps run for that."""
+    """Assembles, and again with a register or two less if more warps are resident then (Hartree-Fock on an H200: 1.08)."""
     code = assembler.run(request)
     if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
         raise Unusable("the driver of this GPU does not accept its code")
@@ -125,13 +125,13 @@ def _run(assembler: Assembler, request: Request) -> bytes:
 
 
 def fewer_registers(registers: int) -> int | None:
-    """A number of registers that is one or two less, and with which more warps of 32 threads are resident, if there is one."""
+    """The number of registers, one or two less, with which more warps are resident; None if there is none."""
     least = (registers - 1) // _REGISTER_UNIT * _REGISTER_UNIT
     return least if 0 < registers - least <= 2 and _resident_warps(registers) < _resident_warps(least) else None
 
 
 def _resident_warps(registers: int) -> int:
-    """How many warps can have so many registers a thread, in each of the four parts of a multiprocessor."""
+    """The number of warps with this many registers per thread on each of the four partitions of a multiprocessor."""
     return min(16, _REGISTERS_OF_A_PART // (32 * max(-(-registers // _REGISTER_UNIT) * _REGISTER_UNIT, 1)))
 
 
@@ -140,15 +140,12 @@ def _stack(code: bytes) -> int:
 
 
 def _has_calls(request: Request) -> bool:
-    """Whether it matters that the assembler takes a program for the whole of it."""
+    """Whether the code depends on whether the assembler treats the program as a whole."""
     return request.is_whole and re.search(_CALLS, request.ptx) is not None
 
 
 def identity(architecture: Architecture) -> str:
-    """The assemblers that `assemble` may try, and their versions, for cache keys. Loads none if it can.
-
-    Raises `CompileError` if there is none.
-    """
+    """The assemblers that `assemble` may use and their versions, for cache keys. Raises `CompileError` if there is none."""
     able = _candidates()
     found = [assembler for assembler in able if assembler.installed()]
     first = next((each for each in able if each in found or each.available(architecture)), None)
@@ -158,7 +155,7 @@ def identity(architecture: Architecture) -> str:
 
 
 def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
-    """All assemblers that can do what is asked for, or the one that the environment variable names, unless it cannot."""
+    """The assemblers that support the request, or only the one that the environment variable names if it does."""
     able = tuple(assembler for assembler in ASSEMBLERS if request is None or assembler.can(request))
     if request is not None and _has_calls(request):
         able = able[::-1]
@@ -173,7 +170,7 @@ def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
 
 
 def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
-    """The error for a rejected kernel: the user's if it wants too much, else ours, with the lines in question."""
+    """The error for a rejected program: a `CompileError` if the user can correct it, else a `CompilerBug` with the lines."""
     if found := re.search(_TOO_MUCH, log):
         what, help = _TOO_MUCH_WORDS[found["what"]]
         used, most = int(found["used"], 16), int(found["most"], 16)
@@ -212,7 +209,7 @@ def _none_left(architecture: Architecture, reasons: list[str], request: Request 
     reason = f"there is no assembler for {architecture} on this machine"
     if forced := os.environ.get(VARIABLE):
         reason += f" ({VARIABLE} allows only {forced})"
-    remedies = [assembler.remedy for assembler in reversed(_candidates(request))]  # what is easiest to get comes first
+    remedies = [assembler.remedy for assembler in reversed(_candidates(request))]  # the easiest first
     return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))
 
 
@@ -230,9 +227,7 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
 
 def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
     if cubin.assembler not in (each.partition(" ")[0] for each in key[0].split(", ")):
-        return (
-            None  # its version would not be known: it is not easy to find, and those that are turned out to be too old
-        )
+        return None  # the key does not have the version of this assembler, which was tried because others are too old
     return b"\0".join((cubin.assembler.encode(), cubin.code))
 
 

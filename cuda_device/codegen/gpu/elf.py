@@ -1,11 +1,11 @@
-"""Reads ELF files: sections, and the kernels of a cubin.
+"""Reads ELF files: sections, symbols, and the attributes of kernels in cubins.
 
     registers(cubin)["saxpy"]       16: the number of registers of a thread
     stacks(cubin)["saxpy"]          0: the stack of a thread in bytes
     sections(object_code)[1]        Section(name=".text", …)
 
-The section `.nv.info` of a cubin is a list of attributes: a byte for the form, one for the kind, two for the size, then the
-value, which may be the number of a function's symbol and a count.
+The section `.nv.info` of a cubin is a list of attributes: a byte for the form, a byte for the kind, two bytes for the size, and
+the value, which for registers and stacks is the index of a function's symbol and a count.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _FUNCTION, _GLOBAL = 2, 1
 
 UNBOUNDED = 2**32 - 1
-"""The stack of a kernel for which the linker found no bound."""
+"""The stack size of a kernel without a bound, such as one with recursion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code for one architecture, and who made it."""
+    """Machine code for one architecture, and the assembler that generated it."""
 
     code: bytes
     assembler: str
 
 
 class Section(NamedTuple):
-    """What a section's header says, but for its address."""
+    """A section's header without the address."""
 
     name: str
     kind: int
@@ -50,7 +50,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """What a symbol says: its name, kind, and place: the number of its section, 0 if it is defined elsewhere, and the offset."""
+    """A symbol; `section` is 0 if it is undefined, and `value` is the offset in the section."""
 
     name: str
     kind: int
@@ -60,32 +60,32 @@ class Symbol(NamedTuple):
 
 
 def registers(cubin: bytes) -> dict[str, int]:
-    """How many registers a thread of each kernel uses; none for what is no cubin, or one that does not say."""
+    """The registers per thread of each kernel; empty if the file is not a cubin."""
     return _counts(cubin).get(_REGISTERS, {})
 
 
 def stacks(cubin: bytes) -> dict[str, int]:
-    """How many bytes of stack a thread of each kernel needs, or `UNBOUNDED`; as `registers`.
+    """The bytes of stack per thread of each kernel, or `UNBOUNDED`.
 
-    The linker knows where there is no bound. Without it, the assembler counts functions that call themselves as nothing.
+    Only linked cubins have `UNBOUNDED`; the assembler does not count recursive functions.
     """
     return _counts(cubin).get(_LEAST_STACK, {})
 
 
 def functions(cubin: bytes) -> frozenset[str]:
-    """The functions that have code of their own, kernels too; none for what is no cubin."""
+    """The functions and kernels that are defined; empty if the file is not a cubin."""
     named = symbols(cubin) if _is_elf(cubin) else ()
     return frozenset(symbol.name for symbol in named if symbol.kind == _FUNCTION and symbol.section)
 
 
 def exported(file: bytes) -> frozenset[str]:
-    """The functions that an ELF file of 64 bits defines for others."""
+    """The global functions that an ELF file defines."""
     return frozenset(each.name for each in symbols(file) if each.kind == _FUNCTION and each.is_global and each.section)
 
 
-@functools.lru_cache(maxsize=1)  # whoever assembled it asks, and then who launches it
+@functools.lru_cache(maxsize=1)  # the assembler asks first, and then the launch
 def _counts(cubin: bytes) -> dict[int, dict[str, int]]:
-    """The counts of each kind, by the names of functions."""
+    """The counts of each kind of attribute by the names of functions."""
     found: dict[int, dict[str, int]] = {}
     if not _is_elf(cubin):
         return found
@@ -104,7 +104,7 @@ def _is_elf(file: bytes) -> bool:
 
 
 def symbols(file: bytes) -> Iterator[Symbol]:
-    """The symbols of an ELF file of 64 bits."""
+    """The symbols of an ELF file."""
     found = sections(file)
     for table in found:
         if table.kind == _SYMBOL_TABLE:
@@ -119,7 +119,7 @@ def content(file: bytes, section: Section) -> bytes:
 
 
 def sections(file: bytes) -> list[Section]:
-    """The sections of an ELF file of 64 bits."""
+    """The sections of an ELF file."""
     (start,) = struct.unpack_from("<Q", file, 40)
     size, count, names = struct.unpack_from("<HHH", file, 58)
     headers = [struct.unpack_from("<IIQQQQIIQ", file, start + size * i) for i in range(count)]
@@ -128,12 +128,12 @@ def sections(file: bytes) -> list[Section]:
 
 
 def text(file: bytes, start: int) -> str:
-    """The name at a place in a table of names."""
+    """The string at an offset of a string table."""
     return file[start : file.index(b"\0", start)].decode()
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The kind and the value of the attributes that have a size."""
+    """The kinds and values of the attributes that have a size."""
     at = 0
     while at + 4 <= len(data):
         form, kind, size = struct.unpack_from("<BBH", data, at)

@@ -28,7 +28,7 @@ from cuda_device.lazy_dataclasses import dataclass
 if TYPE_CHECKING:
     from cuda_device.codegen.llvm import LlvmModule
 
-# The answers that we give ourselves; a name that is missing here is LLVM's to answer.
+# The queries that are answered here; LLVM answers all others.
 REFLECTED: Mapping[str, int] = {"__CUDA_PREC_SQRT": 1}
 
 _REFLECT = "@__nvvm_reflect"
@@ -40,7 +40,7 @@ _LOOP_METADATA = re.compile(r", !llvm\.loop !\d+")
 _METADATA = re.compile(r", !(?!llvm\.loop !0\b)[\w.]+ !\d+")
 _REFLECT_CALL = re.compile(r"= call i32 @__nvvm_reflect\(ptr (@[\w.]+)\)(?: #\d+)?")
 
-# The only metadata of an extract: this loop stays a loop.
+# The only metadata of an extract: the loop is not unrolled.
 _KEEP_LOOP = ", !llvm.loop !0"
 _KEEP_LOOP_METADATA = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.unroll.disable"}\n'
 
@@ -54,9 +54,9 @@ class Extract:
 
 
 class LibdeviceIndex:
-    """The libdevice at `path`, of which symbols are printed on demand.
+    """The libdevice at `path`, whose symbols are printed on demand.
 
-    The cache on disk keeps printed symbols between processes. With all symbols in it the library is not even parsed.
+    The cache on disk keeps printed symbols. If it has all that a kernel needs, the library is not parsed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,13 +68,13 @@ class LibdeviceIndex:
         self._lock = threading.RLock()
 
     def extract(self, names: Iterable[str]) -> Extract:
-        """The functions called `names` and all that they need. Raises `CompilerBug` for a name that libdevice lacks."""
+        """The functions called `names` and all that they need. Raises `CompilerBug` for a name that does not exist."""
         with self._lock:
             found: dict[str, str] = {}
             wanted = [f"@{name}" for name in sorted(names)]
             while wanted:
                 symbol = wanted.pop()
-                if symbol in found or symbol.startswith("@llvm."):  # LLVM declares its intrinsics by itself
+                if symbol in found or symbol.startswith("@llvm."):  # LLVM declares its intrinsics itself
                     continue
                 found[symbol] = text = self._symbol(symbol)
                 wanted += set(_SYMBOL.findall(text))
@@ -90,7 +90,7 @@ class LibdeviceIndex:
             return self._hash
 
     def _symbol(self, symbol: str) -> str:
-        """The cleaned text of one symbol: from memory, from the store, from the library."""
+        """The cleaned text of one symbol, from memory, the cache, or the library."""
         text = self._symbols.get(symbol)
         if text is None:
             key = f"libdevice {self.content_hash()} {symbol}"
@@ -111,7 +111,7 @@ class LibdeviceIndex:
             raise CompilerBug(f"libdevice ({self.path}) has no {symbol}") from None
 
     def _other_symbols(self) -> dict[str, str]:
-        """The global variables and types, which are few. Parses the library."""
+        """The few global variables and types. Parses the library."""
         from cuda_device.codegen import llvm
 
         if self._globals is None:
@@ -121,13 +121,13 @@ class LibdeviceIndex:
         return self._globals
 
     def _clean(self, text: str) -> str:
-        """A printed function without references to attribute groups and metadata, which were not printed with it.
+        """Removes references to attribute groups and metadata, which were not printed with the function.
 
             define float @__nv_sinf(float %a) #0 {         ->  define linkonce_odr float @__nv_sinf(float %a) nounwind {
             %2 = call i32 @__nvvm_reflect(ptr @.str.2) #7  ->  %2 = add i32 0, 1
 
-        `linkonce_odr`, because a linker must see the function; it becomes internal once it is linked. `memory(none)` of
-        inline assembly is put back: what is not pure says `sideeffect`. A loop in a helper that is not inlined stays one.
+        `linkonce_odr` makes the function visible to the linker; it becomes internal after linking. Inline assembly without
+        `sideeffect` gets its `memory(none)` back. Loops in helpers that are not inlined are not unrolled.
         """
         attributes = _ATTRIBUTES.search(text)
         if not attributes or len(_DEFINITION.findall(text)) != 1:
@@ -141,7 +141,7 @@ class LibdeviceIndex:
         return "\n".join(_pure(line) for line in text.rstrip().splitlines())
 
     def _answer(self, call: re.Match[str]) -> str:
-        """The constant that takes the place of a question to `__nvvm_reflect`, or the question again."""
+        """The constant that replaces a call of `__nvvm_reflect`, or the call itself."""
         for name, value in REFLECTED.items():
             if f'c"{name}\\00"' in self._other_symbols()[call[1]]:
                 return f"= add i32 0, {value}"
@@ -149,13 +149,13 @@ class LibdeviceIndex:
 
 
 def _pure(line: str) -> str:
-    """Marks a line of inline assembly without side effects as one that touches no memory."""
+    """Marks a line of inline assembly without side effects as `memory(none)`."""
     return f"{line} nounwind memory(none)" if " asm " in line and " asm sideeffect " not in line else line
 
 
 @cache
 def library() -> LibdeviceIndex:
-    """The libdevice of this machine. Raises `CompileError` with the remedy where there is none."""
+    """The libdevice of this machine. Raises `CompileError` if it is missing."""
     return LibdeviceIndex(file())
 
 
@@ -165,7 +165,7 @@ def extract(names: Iterable[str]) -> Extract:
 
 
 def types_of(name: str) -> tuple[str, ...] | None:
-    """What LLVM calls the types of a function's result and parameters; None for what libdevice lacks."""
+    """LLVM's types of a function's result and parameters; None if libdevice does not have it."""
     try:
         text = extract((name,)).text
     except CompilerBug:
@@ -180,7 +180,7 @@ def content_hash() -> str:
 
 
 def file() -> Path:
-    """Where libdevice is. Raises `CompileError` if it is not on this machine."""
+    """The path of libdevice. Raises `CompileError` if it is missing."""
     found = assemblers.find("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc")
     if found:
         return Path(found)

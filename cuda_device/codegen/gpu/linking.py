@@ -7,7 +7,7 @@
 NVRTC compiles C++ to LTO-IR, or to a relocatable cubin if the linker is older than NVRTC. Its output is cached on disk. The key
 consists of the text, the options, the architecture, the version of NVRTC, the modification times of the folders of CUDA's own
 headers, and the contents of all other headers that the text may include. These are found without a preprocessor, so they include
-headers in branches that are not taken. A text with an `#include` of a macro is not cached.
+headers in branches that are not taken. The output for a text with an `#include` of a macro is not cached.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_
 from cuda_device.types.layout import placement
 from cuda_device.types.model import NONE, Number, Ref, Struct, Subarray, Tuple, Type
 
-_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h")  # of files of C++
+_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h")  # of C++ files
 
 _STANDARD = r"c\+\+(?:03|11|14|17|20|23)"
 _NAME = r"[A-Za-z_]\w*"
-# By the names of header folders that cuda-pathfinder knows, the packages that have them.
+# The packages of header folders, by cuda-pathfinder's names of the folders.
 _CUDA_HEADERS = {"cudart": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl"}
 _OUR_HEADERS = os.path.join(os.path.dirname(__file__), "..", "..", "interop", "include")
 _INCLUDE = r'(?:#\s*include\s*|__has_include\s*\(\s*)(?:<(?P<angle>[^>\n]+)>|"(?P<quoted>[^"\n]+)")'
@@ -46,15 +46,15 @@ _NO_HEADER = r'(?:cannot|could not) open source file "([^"]+)"'
 
 
 def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...]:
-    """The contents of what `link=` was given, each once, without the bitcode; C++ is compiled for an architecture.
+    """The contents of the sources of `link=`, each once, except bitcode; C++ is compiled for an architecture.
 
-    Raises `CompileError` for what cannot be read, compiled or linked.
+    Raises `CompileError` for a source that cannot be read, compiled or linked.
     """
     found: dict[str, Input] = {}
     texts: dict[CudaSource, dict[tuple[Any, ...], str]] = {}
     for number, given in enumerate(sources, 1):
         source = _source_of(given)
-        if isinstance(source, CudaSource):  # once, with all functions that are added to it
+        if isinstance(source, CudaSource):  # compiled once, with the additions for all stubs
             added = texts.setdefault(source, {})
             if isinstance(given, Instance):
                 function = given.function
@@ -76,7 +76,7 @@ def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...
 
 
 def bitcode(sources: Iterable[Any]) -> tuple[Input, ...]:
-    """The LLVM bitcode among what `link=` was given. Raises `CompileError` for a file that cannot be read."""
+    """The LLVM bitcode among the sources of `link=`. Raises `CompileError` for a file that cannot be read."""
     files = (
         _read(source, i) for i, source in enumerate(map(_source_of, sources), 1) if not isinstance(source, CudaSource)
     )
@@ -90,7 +90,7 @@ def _source_of(given: Any) -> Any:
 
 
 def _added(function: Extern, source: CudaSource) -> str:
-    """The C++ that stands behind a source for a stub: what it calls, or a check that the source agrees with it."""
+    """The C++ that is appended to a source for a stub: the function that it calls, or a check of its types."""
     if function.cpp is not None:
         return _instance(function)
     if function.header:
@@ -114,10 +114,10 @@ template <> struct cuda_device_kind<double> : cuda_device_kind<float> {};
 
 
 def _agreement(function: Extern) -> str:
-    """C++ that is refused where the `extern "C"` function of a stub's symbol has other types; each line is that of the stub.
+    """C++ that does not compile if the `extern "C"` function of a stub's symbol has other types. Its lines are the stub's.
 
-    Types need not be the same, since C++ has many names for one: it is what a caller can tell apart. A source that does not
-    declare the symbol has the one in `cuda_device_absent`.
+    The kinds, sizes and members of the types are compared, not their names. If the source does not declare the symbol, it means
+    the one in `cuda_device_absent`.
     """
     code, symbol = function.underlying.__code__, function.symbol
     types, cpp = (function.result, *function.parameters), ["R", *(f"A{i}" for i in range(len(function.parameters)))]
@@ -136,7 +136,7 @@ def _agreement(function: Extern) -> str:
 
 
 def _fits(what: str, cpp: str, type: Type) -> list[str]:
-    """The checks that a type of C++ is like one of ours: a number, a pointer, or a structure with these members."""
+    """The checks that a C++ type corresponds to one of ours: a number, a pointer, or a structure with these members."""
     ours = representation(type) if type != NONE else type
     is_scalar = isinstance(ours, Number) and not (ours.is_complex or (ours.is_float and ours.bits < 32))
     scalar = "f" if isinstance(ours, Number) and ours.is_float else "i"
@@ -158,7 +158,7 @@ def _fits(what: str, cpp: str, type: Type) -> list[str]:
 
 
 def _instance(function: Extern) -> str:
-    """The C++ of a function with the symbol of a stub, which calls what that names. Its lines are those of the stub."""
+    """A C++ function with the symbol of a stub, which calls the function that the stub names. Its lines are the stub's."""
     structs: dict[str, Struct] = {}
 
     def name_of(type: Struct | Tuple) -> str:
@@ -210,7 +210,7 @@ def _content(path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class CudaSource:
-    """A source of CUDA C++. `name` is what messages call it; where `text` is None, it is a file of that name."""
+    """CUDA C++ source. `name` is its name in messages; if `text` is None, it is the path of a file."""
 
     text: str | None
     name: str
@@ -219,9 +219,9 @@ class CudaSource:
     std: str = "c++17"
 
     def compiled(self, architecture: Architecture, more: str = "") -> bytes:
-        """LTO-IR, or a relocatable cubin; `more` stands behind the text.
+        """The text with `more` appended, as LTO-IR or a relocatable cubin.
 
-        Raises `CompileError` for what cannot be read, or what NVRTC refuses.
+        Raises `CompileError` if the file cannot be read or NVRTC rejects the text.
         """
         plain = self.read()
         text = plain + more
@@ -231,7 +231,7 @@ class CudaSource:
             f"-arch={architecture}",
             f"-std={self.std}",
             "-rdc=true",
-            "-default-device",  # NVRTC refuses what is for the host, such as the declarations of headers
+            "-default-device",  # NVRTC rejects host functions, such as headers declare
             *(f"-I{each}" for each in (*folders, *cuda)),
         ]
         options += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in self.define]
@@ -241,7 +241,7 @@ class CudaSource:
                 return self._compile(text, options, architecture)
             except CompileError:
                 if more:
-                    self._compile(plain, options, architecture)  # says what is wrong in the source itself
+                    self._compile(plain, options, architecture)  # reports errors of the source itself first
                 raise
 
         headers = _headers(text, folders)
@@ -261,8 +261,8 @@ class CudaSource:
             raise CompileError(f"{self.name} is not C++ in UTF-8: {error}", help="save the file as UTF-8") from None
 
     def _compile(self, text: str, options: list[str], architecture: Architecture) -> bytes:
-        """What NVRTC makes of a text. Its messages become a `CompileError` at the first error's line."""
-        # Through the bindings: cuda.core's `Program` asks the driver for its version, which a machine without a GPU has not.
+        """Compiles a text with NVRTC, whose messages become a `CompileError` at the line of the first error."""
+        # By the bindings, because cuda.core's `Program` needs the driver.
         nvrtc = _nvrtc()
         lto = _linker_takes_lto()
         given = [option.encode() for option in (*options, *["-dlto"] * lto)]
@@ -281,7 +281,7 @@ class CudaSource:
             nvrtc.nvrtcDestroyProgram(program)
 
     def _refused(self, text: str, log: str, architecture: Architecture) -> CompileError:
-        """The error for NVRTC's messages, which it has whole."""
+        """The error for NVRTC's messages."""
         log = log.replace("At end of source:", f"{self.name}({len(text.splitlines())}):")
         found = re.search(_ERROR, log)
         what = f"NVRTC cannot compile {self.name} for {architecture}"
@@ -296,7 +296,7 @@ class CudaSource:
         if missing := re.search(_NO_HEADER, log):
             packages = " ".join(_CUDA_HEADERS.values())
             help = f"name the folder of {missing[1]}: cuda_source(…, include=folder); CUDA's own headers: pip install {packages}"
-        if self.text is not None:  # so that the message shows the line
+        if self.text is not None:  # for the excerpt in the message
             linecache.cache[self.name] = len(text), None, text.splitlines(keepends=True), self.name
         whole = "\n".join(f"    {line}".rstrip() for line in log.splitlines())
         return CompileError(f"{what}: {found['reason']}\n{whole}", Location(found["file"], int(found["line"])), help)
@@ -340,7 +340,7 @@ def cuda_source(
 
 
 def folders_of(include: Any, who: str) -> tuple[str, ...]:
-    """The folders of headers that `include=` was given. Raises `TypeError` for what is none."""
+    """The folders of the argument `include`. Raises `TypeError` for anything else."""
     try:
         return tuple(map(os.fspath, (include,) if isinstance(include, (str, os.PathLike)) else include))
     except TypeError:
@@ -348,7 +348,7 @@ def folders_of(include: Any, who: str) -> tuple[str, ...]:
 
 
 def _headers(text: str, folders: Iterable[str]) -> list[str] | None:
-    """What tells the headers in these folders that a text may include from others; None where a macro names one."""
+    """Paths and hashes of the headers in these folders that a text may include; None if a macro names one."""
     found: dict[str, str] = {}
     todo = [(text, "")]
     while todo:
@@ -361,7 +361,7 @@ def _headers(text: str, folders: Iterable[str]) -> list[str] | None:
             for folder in (*places, *folders):
                 path = os.path.join(folder, name)
                 if path in found or not os.path.isfile(path):
-                    found.setdefault(path, "")  # where it may be next time
+                    found.setdefault(path, "")  # a file there would change the result
                     if found[path]:
                         break
                     continue
@@ -374,7 +374,7 @@ def _headers(text: str, folders: Iterable[str]) -> list[str] | None:
 
 
 def _cuda_headers() -> tuple[str, ...]:
-    """The folders of CUDA's headers and CCCL's, as far as they are installed."""
+    """The installed ones of the folders of CUDA's and CCCL's headers."""
     try:
         from cuda import pathfinder
     except ImportError:
@@ -384,7 +384,7 @@ def _cuda_headers() -> tuple[str, ...]:
 
 
 def _nvrtc() -> Any:
-    """NVRTC's bindings. Raises `CompileError` where there is no NVRTC."""
+    """NVRTC's bindings. Raises `CompileError` if NVRTC is missing."""
     try:
         from cuda.bindings import nvrtc
 
@@ -398,7 +398,7 @@ def _nvrtc() -> Any:
 
 
 def _linker_takes_lto() -> bool:
-    """Whether nvJitLink reads this NVRTC's LTO-IR: that of its own version, and older ones."""
+    """Whether nvJitLink is not older than NVRTC, and can therefore read its LTO-IR."""
     try:
         from cuda.bindings import nvjitlink
 
@@ -408,7 +408,7 @@ def _linker_takes_lto() -> bool:
 
 
 def _identity() -> str:
-    """The versions of NVRTC and of the linker, without loading them where their files are easy to find."""
+    """Identifies NVRTC and nvJitLink, without loading them if their files are in a usual place."""
     files = [library_file(name) for name in ("nvrtc", "nvJitLink")]
     return " ".join(map(stamp, filter(None, files))) if all(files) else f"{_nvrtc().nvrtcVersion()} {files}"
 

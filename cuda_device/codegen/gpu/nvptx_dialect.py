@@ -1,4 +1,4 @@
-"""The dialect of LLVM IR for GPUs: address spaces, intrinsics, attributes of kernels, and inline PTX."""
+"""The LLVM IR dialect for GPUs: address spaces, intrinsics, attributes of kernels, and inline PTX."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from cuda_device.types.architectures import (
 )
 from cuda_device.types.model import Number, Space
 
-# Read-modify-writes and accesses to 16 bytes are inline PTX: LLVM drops the order and the scope of the former, and has none of
-# the latter. C++'s orders become PTX's as NVIDIA maps them: a sequentially consistent one is a `fence.sc` and an acquire.
+# Read-modify-writes and atomic accesses to 16 bytes are inline PTX: LLVM drops the order and scope of the former, and lacks the
+# latter. The C++ orders are mapped as NVIDIA does: a sequentially consistent one is a `fence.sc` and an acquire.
 _PTX_SCOPES = {Scope.SYSTEM: "sys", Scope.DEVICE: "gpu", Scope.BLOCK: "cta"}
 _PTX_SPACES = {Space.GLOBAL: ".global", Space.SHARED: ".shared", Space.GENERIC: ""}
 _PTX_ORDERS = {Order.RELAXED: "relaxed", Order.RELEASE: "release", Order.ACQ_REL: "acq_rel"}  # any other: acquire
@@ -41,19 +41,19 @@ _BITWISE = ("and", "or", "xor", "exch")
 _WIDE_REGISTER = "{ .reg .b128 %wide;\\0A "
 
 _BARRIERS = {"count": "popc", "and": "and", "or": "or"}
-# The instruction's name, and its last operand: the lane at which the segment of 32 lanes ends.
+# The instruction's name and its last operand, the boundary of the segment of 32 lanes.
 _SHUFFLES = {"idx": ("idx", 31), "up": ("up", 0), "down": ("down", 31), "xor": ("bfly", 31)}
 
 
 def _call(result: str, name: str, *operands: str) -> str:
-    """A call of a convergent intrinsic; `result` and operands come with their types."""
+    """A call of a convergent intrinsic; `result` and the operands include their types."""
     type, _, assigned = result.partition(" ")
     called = f"call {type or 'void'} @llvm.nvvm.{name}({', '.join(operands)}) convergent\n"
     return f"  {assigned} = {called}" if assigned else f"  {called}"
 
 
 def _shuffle(m: Meeting) -> str:
-    """`shfl.sync`, for each half of a wide value."""
+    """`shfl.sync`, one for each half of a value of 64 bits."""
     mask, value, lane = m.operands
     instruction, end = _SHUFFLES[m.kind]
 
@@ -72,7 +72,7 @@ def _shuffle(m: Meeting) -> str:
 
 
 def _match(m: Meeting) -> str:
-    """`match.sync`; of all, only the mask, which is 0 where the predicate is false."""
+    """`match.sync`; `match.all` returns only the mask, which is 0 if the predicate is false."""
     type, (_, result) = m.operands[1].split()[0], m.result.split()
     if m.kind == "any":
         return _call(m.result, f"match.any.sync.{type}", *m.operands)
@@ -97,10 +97,10 @@ _WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
 }
 
 
-# The functions of float32 that libdevice has in an approximate form, too.
+# The functions of float32 of which libdevice also has an approximate form.
 _APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"))
 
-# Special registers of which nothing is promised, and what reads them.
+# What reads special registers whose range is unknown.
 _PLAIN_REGISTERS = {
     "dynamic_shared_bytes": "@llvm.nvvm.read.ptx.sreg.dynamic_smem_size",
     "hidden_zero": 'asm "mov.b32 $0, 0;", "=r"',
@@ -113,9 +113,8 @@ class Nvptx(Dialect):
     is_gpu = True
     dwarf = 2
     same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
-    # Where a call's argument is known on one edge to it, LLVM's call site splitting copies the call to each edge, and all
-    # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not
-    # convergent LLVM finds later by itself.
+    # LLVM's call site splitting copies a call, and the barriers and shuffles before it, to the incoming edges of its block, but
+    # does not touch convergent calls. LLVM later removes the mark if the callee is not convergent.
     called = " convergent"
     _REGISTERS: ClassVar = {
         "thread_idx": "tid",
@@ -125,7 +124,7 @@ class Nvptx(Dialect):
         "cluster_idx": "clusterid",
         "cluster_dim": "cluster.nctaid",
     }
-    # What the hardware promises of a register: the half-open range of its values along x, y and z.
+    # The half-open ranges of registers along x, y and z.
     _RANGES: ClassVar = {
         "thread_idx": ((0, 1024), (0, 1024), (0, 64)),
         "block_dim": ((1, 1025), (1, 1025), (1, 65)),
@@ -161,7 +160,7 @@ class Nvptx(Dialect):
         self.texts = to_llvm.texts(module)
 
     def preamble(self) -> str:
-        """Triple, data layout, shared arrays, and what reports."""
+        """Triple, data layout, shared arrays, constants, and the functions that report."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
         boundary = 128
         for number, op in sorted(shared_arrays(self.module).items()):
@@ -182,28 +181,28 @@ class Nvptx(Dialect):
         return "\n".join(lines) + "\n"
 
     def module_flags(self) -> tuple[str, ...]:
-        """What libdevice asks."""
+        """The flags that libdevice queries."""
         return (FLUSH_DENORMALS_FLAG,) if "ftz" in self.options.fastmath else ()
 
     def pointer(self, space: Space) -> str:
-        """Each space has its number; constants that are too many for their own memory lie in global memory."""
+        """The pointer of a space; constants that do not fit in constant memory are in global memory."""
         if space is Space.CONSTANT and not self.constants_fit:
             space = Space.GLOBAL
         return self._SPACES[space]
 
     def symbol(self, function: Function) -> str:
-        """The main function keeps its name; PTX has no dots in names."""
+        """The main function keeps its name; other names get a prefix."""
         return function.name if function is self.module.main else f"device_{function.name}"
 
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """Kernels are marked by their calling convention."""
+        """Marks kernels by their calling convention."""
         linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
         more = self.definition(function) + _attributes(self.options, function.kernel)
         return f"{head} nounwind{more} {{\nb0:\n{allocas}", "b0"
 
     def register(self, name: str, result: str) -> str:
-        """A call of the intrinsic, with the range that the hardware promises."""
+        """A call of the intrinsic, with the range of its values."""
         if name == "dynamic_shared_bytes" and self.moved:
             return f"  {result}.all = call i32 {_PLAIN_REGISTERS[name]}()\n  {result} = sub i32 {result}.all, {self.moved}\n"
         if name in _PLAIN_REGISTERS:
@@ -218,7 +217,7 @@ class Nvptx(Dialect):
         return f"  {result} = call range(i32 {low}, {high}) i32 @{intrinsic}()\n"
 
     def timer(self, name: str, result: str) -> str:
-        """A special register, which is read between the accesses to memory around it."""
+        """A special register, whose read is ordered with accesses to memory."""
         return f'  {result} = call i64 asm sideeffect "mov.u64 $0, %{name};", "=l,~{{memory}}"()\n'
 
     def meet(self, meeting: Meeting) -> tuple[str, str]:
@@ -228,7 +227,7 @@ class Nvptx(Dialect):
         return check + _WRITERS[meeting.code](meeting), ""
 
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
-        """A global variable of the shared space; one without a size begins where the static arrays end."""
+        """A global variable in shared memory; the dynamic one begins after the static arrays."""
         if self.moved:
             at = self.moved if number is None else self.offsets[number]
             return "", f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {at})"
@@ -240,20 +239,20 @@ class Nvptx(Dialect):
         return f"{own}  {result} = call ptr @llvm.nvvm.mapa(ptr {result}.own, {rank})\n"
 
     def grid_word(self, result: str, cluster: bool) -> str:
-        """Where cooperative groups of CUDA have it: behind the first word of what the driver gives to such a launch."""
+        """The word that CUDA's cooperative groups use: the second one of the workspace of a cooperative launch."""
         code = "{ .reg .b32 %low, %high; mov.b32 %high, %envreg1; mov.b32 %low, %envreg2; mov.b64 $0, {%low, %high}; }"
         address = f'  {result}.given = call i64 asm "{code}", "=l"()\n  {result}.at = add i64 {result}.given, 4\n'
         return address + f"  {result} = inttoptr i64 {result}.at to ptr addrspace(1)\n"
 
     def sync_scope(self, scope: Scope) -> str:
-        """LLVM's words for a scope on a GPU. A scope of one thread never comes here: LLVM has no fence for it."""
+        """LLVM's scopes. The scope of one thread does not occur, because LLVM has no fence for it."""
         return {Scope.SYSTEM: "", Scope.DEVICE: ' syncscope("device")', Scope.BLOCK: ' syncscope("block")'}[scope]
 
     def update(self, update: Update, result: str) -> str:
-        """An instruction of PTX, after a fence if it is sequentially consistent.
+        """Inline PTX, after a fence if it is sequentially consistent.
 
-        A thread does not wait for a number that nothing reads (`red`), unless the operation acquires: there is nothing to acquire
-        before the number is there. The assembler makes that of an `atom` without order and scope alone.
+        If nothing reads the result and the operation does not acquire, it is a `red`, for which the thread does not wait. The
+        assembler turns `atom` into `red` only if it has neither an order nor a scope.
         """
         number = update.number
         real = number.is_float and update.operation == "add"
@@ -272,7 +271,7 @@ class Nvptx(Dialect):
         return f"{fence}  {result} = call {type} asm sideeffect {code}{operands}\n"
 
     def wide(self, wide: Wide, result: str) -> str:
-        """Instructions of PTX."""
+        """Inline PTX."""
         order = "relaxed" if wide.order is Order.RELAXED else "release" if wide.value else "acquire"
         where = f"{order}.{_PTX_SCOPES[wide.scope]}{_PTX_SPACES[wide.space]}.b128"
         halves = [f"{result}.{half}" for half in ("low", "high")]
@@ -298,7 +297,7 @@ class Nvptx(Dialect):
         return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
 
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
-        """A call; a function that is compiled for others has nobody to report to."""
+        """A call in kernels, and a trap in functions that are compiled for other programs."""
         return report_text.report(status, place, values) if self.module.main.kernel else report_text.TRAP
 
     def exit(self, function: Function) -> str:
@@ -306,13 +305,13 @@ class Nvptx(Dialect):
         return report_text.leave()
 
     def library(self, stem: str, type: Number) -> str:
-        """libdevice's names: `__nv_sinf`, `__nv_sin`, and `__nv_fast_sinf` where it may be approximate."""
+        """libdevice's names: `__nv_sinf`, `__nv_sin`, and the approximate `__nv_fast_sinf`."""
         if type.bits == 32 and stem in _APPROXIMATE and "afn" in self.options.fastmath:
             return f"__nv_fast_{stem}f"
         return f"__nv_{stem}{'f' if type.bits == 32 else ''}"
 
     def print(self, op: Op, buffer: str, result: str) -> str:
-        """CUDA's own printf."""
+        """CUDA's `vprintf`."""
         return f"  {result} = call i32 @vprintf(ptr {self.text(to_llvm.c_format(op))}, ptr {buffer})\n"
 
     def text(self, text: str) -> str:
@@ -321,7 +320,7 @@ class Nvptx(Dialect):
 
 
 def _texts(texts: Mapping[str, int]) -> str:
-    """The texts of a module, as global constants, and the declaration of what prints them."""
+    """The texts of a module as global constants, and the declaration of `vprintf`."""
     if not texts:
         return ""
     sized = [(number, len(text.encode()) + 1, llvm_writer.quoted(text)) for text, number in texts.items()]
@@ -330,7 +329,7 @@ def _texts(texts: Mapping[str, int]) -> str:
 
 
 def _attributes(options: Options, kernel: bool) -> str:
-    """What the definition of a function says."""
+    """The attributes of a function's definition."""
     bounds: dict[str, object] = {
         "maxntid": options.max_threads,
         "minctasm": options.min_blocks,
@@ -343,7 +342,7 @@ def _attributes(options: Options, kernel: bool) -> str:
 
 
 def _checked_barriers(options: Options, module: Module) -> list[int]:
-    """In checked mode, the places of the barriers, which are checked."""
+    """The places of the barriers that checked mode checks."""
     if not options.checked:
         return []
     found = (op for f in module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))

@@ -1,9 +1,9 @@
 """The LLVM IR with which a GPU thread reports a failed `assert` or a `raise`.
 
-When the runtime loads a module, it writes three words into the module's record: the address of a claim in GPU memory, the address
-of a record in host memory, and the number of the module. The first thread that makes the claim fills in the record, with its
-status last. Every thread that reports exits, and the context survives. If another program loaded the module, the thread traps
-instead.
+When the runtime loads a module, it writes three words into a global variable of the module: the address of a claim in GPU memory,
+the address of a record in host memory, and the number of the module. The first thread that sets the claim fills in the record,
+the status last. Every thread that reports exits, and the context survives. If another program loaded the module, the thread
+traps.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from cuda_device.instrument.outline import Status
 
 WORDS = 3
-"""Of 64 bits each: claim, record, module."""
+"""The words of 64 bits: claim, record, module."""
 
 
 class ReportField(enum.IntEnum):
-    """The 32-bit words of the record; the two integers of a report take two words each."""
+    """The indices of the record's words of 32 bits. The two integers of a report take two words each."""
 
     STATUS = 0
     PLACE = 1
@@ -35,7 +35,7 @@ class ReportField(enum.IntEnum):
 
 RECORD_BYTES = 64
 TRAP = "  call void @llvm.trap()\n"
-"""Text that stops the whole grid with an error of the driver's."""
+"""Stops the grid with an error of the driver."""
 _POINTER = "ptr addrspace(1)"
 _REGISTERS = {
     ReportField.BLOCK_X: "ctaid.x",
@@ -48,26 +48,26 @@ _REGISTERS = {
 
 
 def record(symbol: str) -> str:
-    """The name of the words in the module of a kernel: modules that are linked to one have each their own."""
+    """The global variable of a kernel's module; modules that are linked together have one each."""
     return f"cuda_device_record_{symbol}"
 
 
 def report(status: int, place: int, values: Sequence[str] = ()) -> str:
-    """Text that reports from this thread, with two integers of 64 bits at most; the thread has to end after it."""
+    """A report from this thread with up to two integers of 64 bits. The thread must end after it."""
     first, second = (*values, "0", "0")[:2]
     return f"  call void @device_report(i32 {status}, i32 {place}, i64 {first}, i64 {second})\n"
 
 
 def meet(place: int) -> str:
-    """Text, before a barrier, that reports unless every thread of the block comes to this one."""
+    """A report, before a barrier, unless all threads of the block reach this barrier."""
     return f"  call void @device_meet(i32 {place}) convergent\n"
 
 
 def meeting(places: Sequence[int]) -> str:
     """The function that `meet` calls, for barriers at these places.
 
-    It counts the threads that are here by a barrier of its own, which the threads of a warp need not reach together. Then they
-    compare their places, a bit at a time.
+    It counts the threads by a barrier of its own, which the threads of a warp need not reach together. The threads then compare
+    their places bit by bit.
     """
     bits = range(max(places).bit_length()) if len(places) > 1 else range(0)
     compared = "".join(_compare_bit(bit) for bit in bits)
@@ -106,12 +106,12 @@ def _compare_bit(bit: int) -> str:
 
 
 def leave() -> str:
-    """Text that ends the thread and its block of the program."""
+    """Ends the thread."""
     return "call void @llvm.nvvm.exit()\n  unreachable"
 
 
 def definitions(symbol: str) -> str:
-    """The global words, and the function that `report` calls."""
+    """The global variable, and the function that `report` calls."""
     words = record(symbol)
     stores = "".join(_store(field, f"%{field.name.lower()}") for field in _REGISTERS)
     values = _store(ReportField.FIRST, "%first", "i64") + _store(ReportField.SECOND, "%second", "i64")
