@@ -85,7 +85,7 @@ def test_foreign_streams(gpu, obj, handle):
     stream = as_stream(obj)
     assert isinstance(stream, GpuStream)
     assert stream.handle == handle
-    assert stream.owner is (None if isinstance(obj, int) else obj)
+    assert stream.owner is obj
     assert stream.context == CONTEXT
 
 

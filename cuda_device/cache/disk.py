@@ -2,8 +2,8 @@
 
 LLVM IR contains everything that the program read: constants, globals, captured variables, callees in all modules, and layouts of
 structs. The key of machine code is therefore a hash of the LLVM IR and of everything that turns it into machine code: options,
-the sources of this package, LLVM, the assembler, libdevice, and the processor. The LLVM IR of a kernel is also cached
-(`cache/programs`); if it is not found there, the compiler generates it.
+the sources of this package, LLVM, the assembler, libdevice, and the processor. A summary of the LLVM IR of a kernel, with its
+hash, is also cached (`cache/programs`); if it is not found there, the compiler generates the LLVM IR.
 
     CUDA_DEVICE_CACHE=folder python program.py      another folder
     CUDA_DEVICE_CACHE=0      python program.py      no cache
@@ -31,7 +31,7 @@ from cuda_device.lazy_dataclasses import dataclass
 if TYPE_CHECKING:
     from hashlib import sha256 as sha256
     from pathlib import Path
-else:  # Python's own implementation: `hashlib` would load OpenSSL, which takes a twentieth of a cold start
+else:  # CPython's own implementation: `hashlib` loads OpenSSL, which takes a twentieth of a cold start
     try:
         from _sha2 import sha256  # since CPython 3.12
     except ImportError:
@@ -40,33 +40,30 @@ else:  # Python's own implementation: `hashlib` would load OpenSSL, which takes 
         except ImportError:
             from hashlib import sha256
 
-# Files that outlive the process: bytes by key, in a folder that nobody else can write.
+# Each entry is a file. It is written under another name and then renamed, so that other processes see all of it or nothing. It
+# begins with a checksum of the rest, which includes the key. A damaged file is removed. Nothing in a file is unpickled.
 #
-# Each entry is a file of its own, written under another name and then renamed: whoever reads, in whichever process, sees all of
-# it or nothing. It begins with a checksum of the rest, the key among it. A file that is not what was written, for whatever
-# reason, is as good as none, and is removed. Nothing in it is ever executed or unpickled.
-#
-# A folder or file of another user's, or one that others may write, is not used: machine code comes out of it. Nothing here raises
-# where a disk is full, or missing, or read-only: the answer is then None, and the caller does the work again.
+# A folder or file that belongs to another user, or that others can write to, is not used, because machine code is loaded from it.
+# No method raises if the disk is full, missing or read-only: the caller then does the work again.
 
 
 MOST_BYTES = 512 << 20
-"""How large a folder grows, in bytes, before what was not used for longest is removed."""
+"""The size in bytes above which the least recently used entries are removed."""
 
-# Raise the number when the form of a file changes: files of the old form are then removed as damaged ones are.
+# Increment the number when the format of the files changes; files of the old format are then removed as damaged.
 MAGIC = b"cuda_device\0\0\0\0\1"
 _DIGEST = 32
 _HEADER = len(MAGIC) + _DIGEST
 _ENTRY = re.compile(r"[0-9a-f]{64}\.bin")
 _UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.tmp")
-# An unfinished file this old, in seconds, was left by a process that is no more.
 _ABANDONED = 3600.0
-# What is left, of the most that is allowed, after old files were removed.
+"""The age in seconds of an unfinished file whose process has ended."""
 _REMAINS = 0.75
+"""The part of the allowed size that remains after old entries were removed."""
 
 
 class Store:
-    """Bytes in the files of `folder`, which is made when the first are put; `most_bytes` bounds their sum.
+    """Entries in the files of `folder`, which the first `put` creates, with at most `most_bytes` in total.
 
     store.put(key, b"machine code")         key: a SHA-256 digest of all that the bytes depend on
     store.get(key)                          b"machine code", or None
@@ -79,7 +76,7 @@ class Store:
         self._complaints: set[str] = set()
 
     def get(self, key: bytes) -> bytes | None:
-        """What was put under `key`, or None if it is not there, or no longer what it was."""
+        """The data of `key`, or None if it is missing or damaged."""
         try:
             with self._opened() as folder:
                 return None if folder is None else self._read(folder, key)
@@ -90,7 +87,7 @@ class Store:
             return None
 
     def put(self, key: bytes, data: bytes) -> bool:
-        """Keeps `data` under `key`, and tells whether that was possible."""
+        """Stores `data` for `key`. Returns whether that was possible."""
         body = key + data
         content = MAGIC + sha256(body).digest() + body
         if len(content) > self.most_bytes:
@@ -107,13 +104,13 @@ class Store:
             return False
 
     def remove(self, key: bytes) -> None:
-        """Forgets what was put under `key`."""
+        """Removes the entry of `key`."""
         with contextlib.suppress(OSError), self._opened() as folder:
             if folder is not None:
                 os.unlink(_name(key), dir_fd=folder)
 
     def usage(self) -> tuple[int, int]:
-        """How many entries there are, and their bytes."""
+        """The number of entries and their size in bytes."""
         with contextlib.suppress(OSError), self._opened() as folder:
             if folder is not None:
                 sizes = [size for _, size, _ in _entries(folder)]
@@ -121,7 +118,7 @@ class Store:
         return 0, 0
 
     def contents(self) -> Iterator[tuple[float, bytes]]:
-        """When each entry was last used, in seconds since 1970, and what it has; the newest come first."""
+        """The time of the last use, in seconds since 1970, and the data of each entry, the most recent first."""
         with contextlib.suppress(OSError), self._opened() as folder:
             if folder is not None:
                 for used, _, name in sorted(_entries(folder), reverse=True):
@@ -131,7 +128,7 @@ class Store:
                             yield used / 1e9, data
 
     def clear(self) -> int:
-        """Removes all entries, and tells how many there were."""
+        """Removes all entries. Returns their number."""
         with contextlib.suppress(OSError), self._opened() as folder:
             if folder is not None:
                 names = [name for *_, name in _entries(folder)]
@@ -143,8 +140,8 @@ class Store:
 
     @contextlib.contextmanager
     def _opened(self, make: bool = False) -> Iterator[int | None]:
-        """The folder's descriptor, or None if it is not ours alone to write."""
-        # All that follows goes by the descriptor: what was checked cannot be exchanged for something else.
+        """The folder's descriptor, or None if the folder is not private."""
+        # All other operations use the descriptor, so that the folder that was checked cannot be replaced by another one.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
             folder = os.open(self.folder, flags)
@@ -162,9 +159,9 @@ class Store:
             os.close(folder)
 
     def _read(self, folder: int, key: bytes, is_use: bool = True) -> bytes | None:
-        """The data of a file, or None if it is damaged, and is removed then."""
+        """The data of a file, or None if it is damaged; it is then removed."""
         name = _name(key)
-        # A pipe in the place of a file must not make us wait, nor a link lead us elsewhere.
+        # Neither wait for a pipe nor follow a link.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         with os.fdopen(file, "rb") as opened:
             status = os.fstat(file)
@@ -175,11 +172,11 @@ class Store:
                 if data is None:
                     os.unlink(name, dir_fd=folder)
                 elif is_use:
-                    os.utime(file)  # what was read last is removed last
+                    os.utime(file)  # the least recently used entries are removed first
         return data
 
     def _make_room(self, folder: int, written: int) -> None:
-        """Removes what was not read for longest, if there is too much; looks each time a part of the room was filled."""
+        """Removes the least recently used entries if the folder is too large, which is checked only now and then."""
         with self._lock:
             self._unseen += written
             if self._unseen < self.most_bytes / 16:
@@ -198,7 +195,7 @@ class Store:
             total -= size
 
     def _complain(self, level: int, what: str) -> None:
-        """Logs what is wrong with the folder, once."""
+        """Logs a problem of the folder once."""
         if what not in self._complaints:
             self._complaints.add(what)
             logs.say(level, "the cache %s %s: compiled kernels are not stored there", self.folder, what)
@@ -209,12 +206,12 @@ def _name(key: bytes) -> str:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, and no other user may write it."""
+    """Whether a file or folder belongs to this user, and no other user can write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _verified(content: bytes, key: bytes) -> bytes | None:
-    """The data in a file, if every byte of it is as it was written, and for this key."""
+    """The data in a file, or None if it is damaged or for another key."""
     if content[: len(MAGIC)] != MAGIC or content[_HEADER : _HEADER + len(key)] != key:
         return None
     if sha256(content[_HEADER:]).digest() != content[len(MAGIC) : _HEADER]:
@@ -223,7 +220,7 @@ def _verified(content: bytes, key: bytes) -> bytes | None:
 
 
 def _write(folder: int, name: str, content: bytes) -> None:
-    """Makes the file whole or not at all."""
+    """Creates a file atomically."""
     unfinished = f"{name.removesuffix('.bin')}.{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(unfinished, flags, 0o600, dir_fd=folder)
@@ -242,7 +239,7 @@ def _write(folder: int, name: str, content: bytes) -> None:
 
 
 def _entries(folder: int) -> Iterator[tuple[int, int, str]]:
-    """When each entry was last used, its size, its name. What is not ours is not seen."""
+    """The time of the last use, the size and the name of each entry. Other files are ignored."""
     for name, status in _files(folder, _ENTRY):
         yield status.st_mtime_ns, status.st_size, name
 
@@ -258,7 +255,7 @@ def _files(folder: int, pattern: re.Pattern[str]) -> Iterator[tuple[str, os.stat
     with os.scandir(folder) as found:
         for item in found:
             if pattern.fullmatch(item.name):
-                with contextlib.suppress(OSError):  # somebody else has removed it
+                with contextlib.suppress(OSError):  # another process has removed it
                     yield item.name, item.stat(follow_symlinks=False)
 
 
@@ -289,7 +286,7 @@ _counts_lock = threading.Lock()
 
 
 def count(**changes: int) -> None:
-    """Counts `hits`, `misses`, or `direct` hits of kernels that were looked for."""
+    """Counts `hits`, `misses` or `direct` hits of kernels."""
     with _counts_lock:
         _counts.update(changes)
 
@@ -299,7 +296,7 @@ def cache_info() -> CacheInfo:
 
     The environment variable `CUDA_DEVICE_CACHE` selects another folder for the cache, or turns the cache off if it is `0`.
     """
-    from pathlib import Path  # which takes a while to import
+    from pathlib import Path  # slow to import
 
     found = current()
     entries, nbytes = found.usage() if found else (0, 0)
@@ -309,19 +306,19 @@ def cache_info() -> CacheInfo:
 
 
 def current() -> Store | None:
-    """The store in the folder that the environment names now; None if it is turned off."""
+    """The store in the folder that the environment selects; None if the cache is off."""
     folder = _folder(*map(os.environ.get, (VARIABLE, "XDG_CACHE_HOME", "HOME")))
     return _store(os.path.abspath(folder)) if folder else None
 
 
 @functools.lru_cache(maxsize=16)
 def _folder(chosen: str | None, base: str | None, home: str | None) -> str | None:
-    """The folder that is chosen, or `cuda_device` in the one that the XDG Base Directory Specification says."""
+    """The selected folder, or `cuda_device` in the cache folder of the XDG Base Directory Specification."""
     if chosen in _OFF:
         return None
     default = base if base and os.path.isabs(base) else os.path.join("~", ".cache")
     folder = os.path.expanduser(chosen or os.path.join(default, "cuda_device"))
-    return None if folder.startswith("~") else folder  # there is no home
+    return None if folder.startswith("~") else folder  # there is no home folder
 
 
 @functools.lru_cache(maxsize=16)
@@ -330,33 +327,34 @@ def _store(folder: str) -> Store:
 
 
 def find(key: bytes) -> bytes | None:
-    """What was kept under a key, or None."""
+    """The data of a key, or None."""
     found = current()
     return found.get(key) if found else None
 
 
 def keep(key: bytes, data: bytes) -> None:
-    """Keeps it, if that is possible."""
+    """Stores data, if that is possible."""
     found = current()
     if found:
         found.put(key, data)
 
 
 def discard(key: bytes) -> None:
-    """Forgets what was found and cannot be used."""
+    """Removes an entry that cannot be used."""
     found = current()
     if found:
         found.remove(key)
 
 
 def loaded(name: str, make: Callable[[], bytes], load: Callable[[bytes], T]) -> T:
-    """What `load` makes of a piece that serves many kernels. One that is not there, or does not load, is made and kept.
+    """The result of `load` for cached data that many kernels use. If it is missing or does not load, `make` creates it.
 
-    The name says all that its bytes depend on, but for our own sources and LLVM. Pieces are not counted.
+    The name must contain everything that the data depends on, except the sources of this package and LLVM. The statistics do not
+    count it.
     """
     key = key_of("piece", name)
     if (data := find(key)) is not None:
-        with contextlib.suppress(Exception):  # whatever is wrong with what was kept, no launch fails for it
+        with contextlib.suppress(Exception):  # a damaged entry must not make a launch fail
             return load(data)
     data = make()
     keep(key, data)
@@ -367,7 +365,7 @@ def loaded(name: str, make: Callable[[], bytes], load: Callable[[bytes], T]) -> 
 
 
 def key_of(*parts: str | bytes) -> bytes:
-    """The key for something that depends on `parts`, on our own sources, and on LLVM."""
+    """The key of data that depends on `parts`, the sources of this package, and LLVM."""
     digest = sha256()
     for part in (package(), llvm(), *parts):
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -378,13 +376,13 @@ def key_of(*parts: str | bytes) -> bytes:
 
 @functools.cache
 def package() -> str:
-    """Which sources of ours there are: how many files, their size, and the newest change."""
+    """Identifies the sources of this package."""
     return _look(_sources(_PACKAGE))
 
 
 @functools.cache
 def llvm() -> str:
-    """Which LLVM there is: llvmlite's version, and how its libraries look."""
+    """Identifies LLVM: llvmlite's version, and its libraries."""
     spec = importlib.util.find_spec("llvmlite")
     folder = os.path.dirname(spec.origin) if spec and spec.origin else ""
     text, version, libraries = "", os.path.join(folder, "_version.py"), os.path.join(folder, "binding")
@@ -398,10 +396,9 @@ def llvm() -> str:
 
 
 def _look(files: Iterable[os.stat_result]) -> str:
-    """Tells files from changed ones without reading them.
+    """The number, size and newest change of files, which identify them without reading them.
 
-    What counts is the newest change of a file's entry: programs that unpack or copy files cannot set that, as they can set the
-    time of its contents.
+    The time is that of the inode, because programs that unpack or copy files set the time of the contents.
     """
     statuses = list(files)
     newest = max((status.st_ctime_ns for status in statuses), default=0)
@@ -409,7 +406,7 @@ def _look(files: Iterable[os.stat_result]) -> str:
 
 
 def _sources(folder: str) -> Iterator[os.stat_result]:
-    """Every module in a folder; a package that is installed without its sources has its bytecode there."""
+    """The modules in a folder, or their bytecode if a package is installed without sources."""
     with os.scandir(folder) as found:
         for item in found:
             if item.name.endswith((".py", ".pyc")):

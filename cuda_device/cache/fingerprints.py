@@ -1,16 +1,16 @@
-"""Fingerprints of host objects: bytes that are equal in another process if the compiler would see the same object.
+"""Fingerprints of host objects: bytes that are equal in another process if the compiler would see the same objects.
 
     fingerprint = Fingerprint()
-    fingerprint.add(function)                     its code, defaults and annotations; not what it has yet to read
+    fingerprint.add(function)                     its code, defaults and annotations, but not the globals that it reads
     fingerprint.add(3.5)
-    fingerprint.digest()                          another one, if anything differs
+    fingerprint.digest()
 
 Functions, classes and other objects with an identity are numbered in the order in which they appear. When an object appears
 again, only its number is added, so the fingerprint shows whether two names refer to the same object. Another process uses these
 numbers to find the functions whose globals were read.
 
 The objects that kernels usually read have fingerprints: numbers, strings, tuples, lists, dicts, arrays, functions, structs and
-plain classes, modules, and names that Python, NumPy, ml_dtypes or this package define. Anything else raises `Unfit`.
+plain classes, modules, and objects that Python, NumPy, ml_dtypes or this package define. Anything else raises `Unfit`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cuda_device.types.vector_classes import VectorValue
 
 
 class Unfit(Exception):
-    """An object that has no fingerprint, or a namespace that another process could not find."""
+    """An object has no fingerprint, or another process could not find a namespace."""
 
 
 _COMMON = {"builtin": vars(builtins), "module": sys.modules}
@@ -48,7 +48,7 @@ _COMMON = {"builtin": vars(builtins), "module": sys.modules}
 
 
 class Fingerprint:
-    """The objects that were added, in their order."""
+    """A fingerprint of the objects that were added, in their order."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -57,26 +57,26 @@ class Fingerprint:
         self._owners: dict[int, tuple[str, int]] = {id(namespace): (kind, 0) for kind, namespace in _COMMON.items()}
 
     def copy(self) -> Fingerprint:
-        """Another one with the same objects, to which others can be added."""
+        """A copy, to which other objects can be added."""
         made = Fingerprint()
         made._parts, made._objects = self._parts.copy(), self._objects.copy()
         made._numbers, made._owners = self._numbers.copy(), self._owners.copy()
         return made
 
     def digest(self) -> bytes:
-        """The SHA-256 hash of all that was added."""
+        """The SHA-256 hash of everything that was added."""
         return sha256(b"".join(self._parts)).digest()
 
     def add(self, value: object) -> None:
-        """Adds an object. Raises `Unfit` for one that has no fingerprint."""
+        """Adds an object. Raises `Unfit` if it has no fingerprint."""
         _FORMS.get(type(value), _other)(self, value)
 
     def tag(self, kind: str, *texts: object) -> None:
-        """Adds a word, and texts that belong to it."""
+        """Adds a word with texts."""
         self.data(kind, *[str(text).encode("utf-8", "surrogatepass") for text in texts])
 
     def data(self, kind: str, *data: bytes) -> None:
-        """Adds a word, and bytes that belong to it."""
+        """Adds a word with bytes."""
         sizes = len(data[0]) if len(data) == 1 else ",".join([str(len(each)) for each in data])
         self._parts += (f"{kind}({sizes})".encode(), *data)
 
@@ -88,7 +88,7 @@ class Fingerprint:
             self.add(value)
 
     def is_new(self, value: object) -> bool:
-        """Numbers an object; if it has a number already, adds that and returns False."""
+        """Numbers an object. If it has a number already, adds the number and returns False."""
         number = self._numbers.get(id(value))
         if number is not None:
             self.tag("again", number)
@@ -103,13 +103,13 @@ class Fingerprint:
         return True
 
     def place_of(self, owner: object) -> tuple[str, int]:
-        """How another process finds a namespace, a cell, or an object with attributes. Raises `Unfit` if it could not."""
+        """Describes how another process finds a namespace, a cell, or an object with attributes, or raises `Unfit`."""
         if id(owner) not in self._owners:
             raise Unfit("it cannot be reached from the function")
         return self._owners[id(owner)]
 
     def owner_at(self, kind: str, number: int) -> object:
-        """The object that `place_of` described. Raises `Unfit` if there is none here."""
+        """The object that `place_of` described. Raises `Unfit` if it does not exist."""
         if kind in _COMMON:
             return _COMMON[kind]
         found = self._objects[number] if 0 <= number < len(self._objects) else None
@@ -123,7 +123,7 @@ class Fingerprint:
         raise Unfit("there is no such object")
 
 
-# Names of libraries
+# Objects of libraries
 
 
 def _folder(module: ModuleType) -> str:
@@ -139,7 +139,7 @@ _PASSING = ("builtins:hash", "builtins:id")
 
 @functools.cache
 def _is_library(name: str) -> bool:
-    """Whether a module is Python's, NumPy's, ml_dtypes' or ours: its version says all of it. A user's may have the same name."""
+    """Whether a module is part of Python, NumPy, ml_dtypes or this package, whose versions determine its contents."""
     module = sys.modules.get(name)
     spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None) or ""
     if name.partition(".")[0] == _OWN or getattr(spec, "origin", None) in ("built-in", "frozen"):
@@ -149,7 +149,7 @@ def _is_library(name: str) -> bool:
 
 
 def name_of(value: object) -> str | None:
-    """The whole name of what a library defines, as in "math:floor"; None for anything else."""
+    """The full name of an object that a library defines, such as "math:floor"; None for other objects."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(value, np.ufunc):
         module, name = "numpy", value.__name__
@@ -162,7 +162,7 @@ def name_of(value: object) -> str | None:
 
 
 def _named(into: Fingerprint, value: object) -> bool:
-    """Adds what has a name in a library, and tells whether it has one."""
+    """Adds an object of a library by its name. Returns False for other objects."""
     name = name_of(value)
     if name is None:
         return False
@@ -189,13 +189,13 @@ _CODE = (
     "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags",
     "co_consts",
 )  # fmt: skip
-"""Lines are among it: what a kernel reports names them."""
+"""The attributes of code that are part of a fingerprint. Reports of kernels contain lines."""
 
 _WRAPPED = (
     "__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__type_params__", "__annotate__",
     "underlying", "options",
 )  # fmt: skip
-"""What a decorated function has of the function that it wraps, and its options, which are added by themselves."""
+"""Attributes of a decorated function that come from the function that it wraps, or are added separately."""
 
 
 def _func(into: Fingerprint, value: Func) -> None:
@@ -214,7 +214,7 @@ _OF_EACH_CLASS = frozenset(
         "__annotate__", "__annotate_func__", "__annotations_cache__", "__classdictcell__", "__signature__",
     )
 )  # fmt: skip
-"""What classes have beside what their text says; hints of structs are in their model."""
+"""Attributes of classes that are not part of a fingerprint. The annotations of structs are in their model."""
 
 
 def _class(into: Fingerprint, value: type) -> None:
@@ -269,7 +269,7 @@ def _pairs(value: dict[Any, Any]) -> list[object]:
 
 
 def _own_record(into: Fingerprint, value: Any) -> None:
-    """One of our frozen data classes: types, options, what is known of arguments."""
+    """A frozen data class of this package: types, options, knowledge of arguments."""
     cls = type(value)
     into.tag("record", cls.__module__, cls.__qualname__)
     for name in fields_of(cls):
@@ -277,16 +277,16 @@ def _own_record(into: Fingerprint, value: Any) -> None:
 
 
 def _own_member(into: Fingerprint, value: enum.Enum) -> None:
-    """A member of an enumeration of ours."""
+    """A member of an enumeration of this package."""
     cls = type(value)
     into.tag("own member", cls.__module__, cls.__qualname__, value.name)
 
 
 def _other(into: Fingerprint, value: Any) -> None:
-    """What is known by its base class."""
+    """Adds an object whose class is not in the table."""
     own = _own_form(type(value))
     if own is not None:
-        _FORMS[type(value)] = own  # not for classes of users, which would then live for ever
+        _FORMS[type(value)] = own  # not for classes of users, which would then live forever
         own(into, value)
         return
     match value:
@@ -308,7 +308,7 @@ def _other(into: Fingerprint, value: Any) -> None:
 
 
 def _own_form(cls: type) -> Callable[[Fingerprint, Any], None] | None:
-    """How objects of our records and enumerations are added; None for any other class."""
+    """How to add objects of this package's data classes and enumerations; None for other classes."""
     if not cls.__module__.startswith(f"{_OWN}.") or issubclass(cls, DeviceValue):
         return None
     if issubclass(cls, enum.Enum):
@@ -321,7 +321,7 @@ def _text(kind: str) -> Callable[[Fingerprint, Any], None]:
 
 
 def _once(kind: str, parts: Callable[[Any], Iterable[object]]) -> Callable[[Fingerprint, Any], None]:
-    """Adds the parts of an object that has an identity, the first time."""
+    """Adds the parts of an object with an identity when it appears first."""
 
     def add(into: Fingerprint, value: object) -> None:
         if into.is_new(value):
@@ -331,7 +331,7 @@ def _once(kind: str, parts: Callable[[Any], Iterable[object]]) -> Callable[[Fing
 
 
 def _module(into: Fingerprint, value: ModuleType) -> None:
-    """What it has is read name by name."""
+    """Adds the name of a module. Its attributes are added when they are read."""
     if into.is_new(value):
         into.tag("module", value.__name__)
 

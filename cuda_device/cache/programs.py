@@ -1,13 +1,13 @@
-"""Finds a kernel's LLVM IR in the cache without compiling the kernel, and stores it with what it depends on.
+"""Finds the summary of a kernel's LLVM IR in the cache without compiling the kernel, and stores it with its dependencies.
 
     asked = programs.ask(question)                       None for a question that has no fingerprint
     programs.keep(asked, dependencies, program)          after a kernel was compiled
     programs.find(asked)                                 in another process: (program, dependencies), or None
 
-The LLVM IR is the key to the machine code (`cache/disk`), and generating it takes longer than everything else that a cached
-kernel needs. It depends on the kernel's function, on the `question` about it (types of arguments, target, options), on the
-sources of this package, and on everything that the compiler read: globals, captured variables, attributes of modules and
-classes. Each read is a `Dependency`, which launches in the same process check as well.
+The hash of the LLVM IR is a part of the key of the machine code (`cache/disk`), and generating the LLVM IR takes longer than
+everything else that a cached kernel needs. It depends on the kernel's function, the `question` about it (types of arguments,
+target, options), the sources of this package, and everything that the compiler read: globals, captured variables, and attributes
+of modules and classes. Each read is a `Dependency`, which launches in the same process check as well.
 
 There are two kinds of entries. An entry of the first kind lists the names that were read for a function and a question; this
 module reads these names again. The key of the second kind also contains the values of the names (`cache/fingerprints`), and the
@@ -35,15 +35,15 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture
 
 _MOST_READINGS = 4
-"""A function may read other names where the first have other values; the newest of so many lists of names are kept."""
+"""The number of lists of names that are kept. A function may read other names if the first ones have other values."""
 _READINGS, _PROGRAM = "readings", "program"
 
 Reading = tuple[str, int, str]
-"""A name that is read: of which kind its owner is, the number of the object that has it, the name (see `Fingerprint`)."""
+"""A name that is read: the kind of its owner, the number of the object that has the owner, and the name (`Fingerprint`)."""
 
 
 def ask(question: tuple[object, ...]) -> Fingerprint | None:
-    """The fingerprint of a question, and of who is asked, if it has one."""
+    """The fingerprint of a question and of the versions of the packages; None if the question has none."""
     fingerprint = Fingerprint()
     try:
         fingerprint.tag("versions", sys.version, np.__version__, ml_dtypes.__version__, disk.package())
@@ -54,7 +54,7 @@ def ask(question: tuple[object, ...]) -> Fingerprint | None:
 
 
 def find(asked: Fingerprint) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
-    """The program that a question led to when all that it read was as it is now, and what it read."""
+    """The cached program of a question, if everything that it read has the same value now, and what it read."""
     for names in _readings(_key(_READINGS, asked)):
         with contextlib.suppress(Unfit):
             if found := _follow(asked.copy(), names):
@@ -63,12 +63,12 @@ def find(asked: Fingerprint) -> tuple[ProgramSummary, tuple[Dependency, ...]] | 
 
 
 def _readings(key: bytes) -> list[list[Reading]]:
-    """The lists of names that were kept under a key."""
+    """The lists of names of a key."""
     kept = disk.find(key)
     try:
         lists = ast.literal_eval(kept.decode()) if kept else []
         return [[(str(kind), int(number), str(name)) for kind, number, name in names] for names in lists]
-    except Exception:  # It is what was kept, and no text of ours.
+    except Exception:  # the entry is not valid
         return []
 
 
@@ -78,19 +78,19 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
         try:
             owner = fingerprint.owner_at(kind, number)
             value = read(owner, name)
-        except Exception:  # in a world that has changed, a name may be any code
+        except Exception:  # reading a name can run any code
             return None
         _add(fingerprint, value)
         dependencies.append(Dependency(owner, name, value))
     kept = disk.find(_key(_PROGRAM, fingerprint))
     try:
         return (unpacked(kept), tuple(dependencies)) if kept else None
-    except Exception:  # as above
+    except Exception:  # the entry is not valid
         return None
 
 
 def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: ProgramSummary) -> None:
-    """Keeps what a question led to, if all that it read has a fingerprint."""
+    """Stores the program of a question, if everything that it read has a fingerprint."""
     key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
     try:
         for dependency in dependencies:
@@ -114,7 +114,7 @@ def _add(fingerprint: Fingerprint, value: object) -> None:
 
 
 def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
-    """How another process finds an owner; None where there is no need, since a version says what it has."""
+    """Describes how another process finds an owner; None if the owner belongs to this package."""
     name = owner.get("__name__") if isinstance(owner, dict) else getattr(owner, "__name__", None)
     if isinstance(owner, (dict, ModuleType)) and isinstance(name, str) and name.startswith(_OURS):
         module = sys.modules.get(name)
@@ -123,7 +123,7 @@ def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None
     try:
         return fingerprint.place_of(owner)
     except Unfit:
-        if isinstance(owner, FunctionType) and name_of(owner) is not None:  # what the program calls in another guise
+        if isinstance(owner, FunctionType) and name_of(owner) is not None:
             return None
         raise
 
@@ -135,18 +135,16 @@ def _key(kind: str, fingerprint: Fingerprint) -> bytes:
     return sha256(kind.encode() + fingerprint.digest()).digest()
 
 
-# Artifacts in the cache on disk: what their key is made of, and their form as bytes.
-#
-# Each kind of artifact says where it is made how it is kept: a `Kept` stands in `codegen/gpu/cubin`, and one in
+# Artifacts in the cache: their keys, and their form as bytes. There is a `Kept` in `codegen/gpu/cubin` and one in
 # `codegen/cpu/machine_code`.
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How a kind of artifact is kept.
+    """How a kind of artifact is stored.
 
-    `key` names all that it depends on, given the program, the architecture, and the options as text. `pack` gives None for an
-    artifact that came about in another way than the key says. `unpack` may raise anything.
+    `key` takes the program, the architecture, and the options as text, and names everything that the artifact depends on. `pack`
+    returns None for an artifact that the key does not describe. `unpack` may raise any exception.
     """
 
     key: Callable[[ProgramSummary, Architecture, str], tuple[str, ...]]
@@ -156,7 +154,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """The place in the cache of one artifact."""
+    """The cache entry of one artifact."""
 
     kept: Kept
     parts: tuple[str, ...]
@@ -164,7 +162,7 @@ class CacheEntry:
 
     @staticmethod
     def of(kept: Kept, program: ProgramSummary, architecture: Architecture, options: str) -> CacheEntry:
-        """Where the artifact of a program belongs."""
+        """The entry of a program's artifact."""
         parts = kept.key(program, architecture, options)
         return CacheEntry(kept, parts, disk.key_of(*parts))
 
@@ -175,12 +173,12 @@ class CacheEntry:
             return None
         try:
             return self.kept.unpack(data)
-        except Exception:  # It is what was kept, and yet of no use here: it is made again.
+        except Exception:  # the artifact is generated again
             disk.discard(self.key)
             return None
 
     def fill(self, artifact: Any) -> None:
-        """Keeps the artifact."""
+        """Stores the artifact."""
         data = self.kept.pack(artifact, self.parts)
         if data is not None:
             disk.keep(self.key, data)

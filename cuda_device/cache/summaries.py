@@ -1,4 +1,4 @@
-"""What is known of a program beside its code, and its form as bytes: what launches and the cache on disk have to know.
+"""`ProgramSummary`: the properties of a program that launches and the cache need beside its code, and their form as bytes.
 
 packed(program)                      b"(('saxpy', (1,), (0, 1), False, …), (), '5f0c3a1b…', (), 0)"
 unpacked(packed(program)) == program
@@ -18,7 +18,7 @@ from cuda_device.lazy_dataclasses import dataclass, fields_of
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """What is known of a program: its outline, losses, a hash of its LLVM IR, what that needs of libdevice, its shared memory."""
+    """A program's outline, losses, hash of the LLVM IR, functions of libdevice, and bytes of shared memory."""
 
     outline: Outline
     losses: tuple[Loss, ...]
@@ -30,16 +30,13 @@ class ProgramSummary:
     def of(
         outline: Outline, losses: tuple[Loss, ...], text: str, library: frozenset[str], shared_bytes: int
     ) -> ProgramSummary:
-        """The program with the LLVM IR `text`."""
+        """The summary of a program with the LLVM IR `text`."""
         digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         return ProgramSummary(outline, losses, digest, library, shared_bytes)
 
 
-# On disk: a tuple as Python spells it. To read it runs nothing.
-
-
 def packed(program: ProgramSummary) -> bytes:
-    """A program as text that `ast.literal_eval` reads."""
+    """A summary as text for `ast.literal_eval`."""
     symbol, written, aligned, *rest = _plain(program.outline)
     plain = (
         (symbol, sorted(written), sorted(aligned), *rest),
@@ -52,7 +49,7 @@ def packed(program: ProgramSummary) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """The parts of an outline as a tuple, and so on."""
+    """Records as tuples of their fields."""
     match value:
         case Outline() | ReportPlace() | Print() | Location() | Loss():
             return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
@@ -63,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def unpacked(data: bytes) -> ProgramSummary:
-    """The program that `packed` wrote. Raises anything for what it did not write."""
+    """The summary that `packed` wrote. Raises any exception for other text."""
     outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
     symbol, written, aligned, may_run_long, recursive, positions, cooperative, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):

@@ -37,26 +37,25 @@ _CUDA_VERSION = 12000  # of the driver's functions that we call by their address
 _CAPTURE_IMPLICIT = 906
 WORD = 4  # bytes: what atomic operations on a single byte read and exchange
 
-# After these the driver answers every call in the process with the same error (CUDA driver API, CUresult).
+# Errors after which every call of the driver in this process fails with the same error (CUresult).
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
-# Primary contexts that we retained, by device: given back to the driver by the end of the process, not before.
 _primary: dict[int, int] = {}
-# Destructors may run at any point, and come here again.
-_primary_lock = threading.RLock()
+"""The primary contexts that are retained until the process ends, by device."""
+_primary_lock = threading.RLock()  # reentrant, because destructors may run at any point
 MOST_SPARE_EVENTS = 256
 _spare_events: dict[int, list[int]] = {}
-"""By context, events that have put streams in order, for the next time."""
+"""Events that can be reused, by context."""
 _reason = ""
 
 
 def bindings() -> Any:
-    """The functions of the driver's library. Raises `OSError` where there is none."""
+    """The functions of the driver's library. Raises `OSError` if there is none."""
     return libcuda.load()
 
 
 @functools.cache
 def available() -> bool:
-    """Whether this process can use a GPU. Never raises; `unavailable_reason()` then says why not."""
+    """Whether this process can use a GPU. Never raises; `unavailable_reason()` returns the reason."""
     global _reason
     try:
         check(bindings().cuInit(0), "starting the driver")
@@ -67,7 +66,7 @@ def available() -> bool:
 
 
 def device_count() -> int:
-    """How many GPUs this process sees."""
+    """The number of GPUs that this process sees."""
     return int(check(bindings().cuDeviceGetCount(), "counting the GPUs"))
 
 
@@ -87,10 +86,10 @@ class OutOfMemory(LaunchError):
 
 
 def check(result: Any, doing: str = "") -> Any:
-    """What a call of the bindings returned, without its status: None, a value, or a tuple of values.
+    """The outputs of a call of the driver: None, a value, or a tuple of values.
 
-    Raises `KernelError` for errors of a kernel that leave the GPU unusable for this process, else `LaunchError`; the message
-    has the driver's name of the error, its description, and what we were `doing`.
+    If the call failed, raises `KernelError` for errors that make the GPU unusable for this process, else `LaunchError`. The
+    message has the driver's name and description of the error, and what was being done (`doing`).
     """
     status, *values = result
     if status != SUCCESS:
@@ -101,11 +100,10 @@ def check(result: Any, doing: str = "") -> Any:
 
 
 def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
-    """Our error for the driver's error number `status`."""
+    """The exception for the driver's error number `status`."""
     name, description = _describe(status)
     message = f"{name} ({status}): {description}" + (f", while {doing}" if doing else "")
     if status in STICKY:
-        # The driver answers so to every later call: each of them names the suspects.
         suspects = launch_log.describe()
         return KernelError(
             f"{message}\n  A kernel that ran earlier caused this, and the GPU is lost to this process until it is started anew."
@@ -114,7 +112,7 @@ def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
         )
     if status == _OUT_OF_MEMORY:
         return OutOfMemory(message, "delete arrays, or let frameworks release the memory that they cache")
-    return LaunchError(message, "")  # we know no more than the driver says
+    return LaunchError(message, "")
 
 
 def _describe(status: int) -> tuple[str, str]:
@@ -142,7 +140,7 @@ def current_context() -> int:
 
 
 def ensure_context() -> int:
-    """This thread's current context; where it has none, device 0's primary context becomes current. Returns the handle."""
+    """Makes device 0's primary context current if this thread has no current context. Returns the current context's handle."""
     context = current_context()
     if not context:
         make_current(0)
@@ -151,7 +149,7 @@ def ensure_context() -> int:
 
 
 def primary_context(ordinal: int) -> int:
-    """The handle of the primary context of device `ordinal`, the one that CUDA's runtime and every framework use."""
+    """The handle of the primary context of device `ordinal`, which the CUDA runtime and all frameworks use."""
     require()
     with _primary_lock:
         if ordinal not in _primary:
@@ -162,7 +160,7 @@ def primary_context(ordinal: int) -> int:
 class Using:
     """Makes a context current in this thread for the duration of a `with` block."""
 
-    # No generator, because every launch passes here, and a generator takes three times as long.
+    # Not a generator, which takes three times as long: every launch uses this.
     __slots__ = ("_context", "_pushed")
 
     def __init__(self, context: int) -> None:
@@ -179,9 +177,7 @@ class Using:
             check(bindings().cuCtxPopCurrent(), "switching back from another context")
 
 
-def using(context: int) -> Using:
-    """For `with using(context):`, a block in which `context` is current."""
-    return Using(context)
+using = Using
 
 
 def make_current(ordinal: int) -> None:
@@ -190,22 +186,19 @@ def make_current(ordinal: int) -> None:
 
 
 def current_ordinal() -> int:
-    """The number of the current context's device; device 0 becomes current where none is."""
+    """The number of the current context's device; device 0 becomes current if there is no context."""
     ensure_context()
     return int(check(bindings().cuCtxGetDevice(), "asking for the current device"))
 
 
 def context_of(ordinal: int) -> int:
-    """A context on device `ordinal`: the current one if it is there, else the device's primary context."""
+    """A context on device `ordinal`: the current one if it is on that device, else the device's primary context."""
     return ensure_context() if current_ordinal() == ordinal else primary_context(ordinal)
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a device can do; sizes in bytes.
-
-    A multiprocessor holds `resident_threads` at once.
-    """
+    """The properties of a device. Sizes are in bytes; `resident_threads` is the maximum of a multiprocessor."""
 
     ordinal: int
     name: str
@@ -250,14 +243,14 @@ def can_access_peer(here: int, there: int) -> bool:
 
 
 def enable_peer_access(context: int) -> None:
-    """Gives kernels of the current context access to the memory of another context, but what is of pools. Twice is as once."""
+    """Gives kernels of the current context access to the memory of another context, except that of pools."""
     (status,) = bindings().cuCtxEnablePeerAccess(context, 0)
     if status != _ALREADY_ENABLED:
         check((status,), "giving a GPU access to the memory of another one")
 
 
 def open_pool(ordinal: int, to: int) -> None:
-    """Gives device `to` access to what `allocate` takes from the pool of device `ordinal`."""
+    """Gives device `to` access to the memory pool of device `ordinal`."""
     if has_pool(ordinal):
         api = bindings()
         pool = check(api.cuDeviceGetDefaultMemPool(ordinal), "asking for a pool of memory")
@@ -267,7 +260,7 @@ def open_pool(ordinal: int, to: int) -> None:
 
 
 class BesideCaptures:
-    """What is done in such a `with` block does not spoil the capture of a stream that this thread is making."""
+    """A `with` block whose calls do not invalidate a stream capture of this thread."""
 
     __slots__ = ("_mode",)
 
@@ -283,15 +276,15 @@ class BesideCaptures:
 # Memory, in the current context
 
 MOST_KEPT = 64 << 20
-"""So many bytes of freed memory stay with the process, for its next arrays."""
+"""The bytes of freed memory that the process keeps for its next arrays."""
 
 
 @functools.cache
 def has_pool(ordinal: int) -> bool:
-    """Whether a device has a pool of memory, from which streams take and to which they give.
+    """Whether a device has a memory pool, whose release threshold is then set.
 
-    By itself it gives all that is free back to the system whenever somebody waits for the GPU: the next array would take a
-    hundred microseconds. If nobody has wanted that otherwise, some stays.
+    By default the pool returns all free memory to the system at each synchronisation, and the next allocation takes a hundred
+    microseconds. A threshold that the program has set is kept.
     """
     if not properties(ordinal).memory_pools:
         return False
@@ -304,9 +297,9 @@ def has_pool(ordinal: int) -> bool:
 
 
 def allocate(nbytes: int, stream: int, ordinal: int) -> int:
-    """The address of `nbytes` new bytes of the current device's memory, to be used from `stream` on; 0 for no bytes.
+    """Allocates `nbytes` of the current device's memory in the order of `stream`; returns the address, 0 for no bytes.
 
-    They are whole words: what fills the last one is zero.
+    The size is rounded up to whole words; the bytes that are added are zero.
     """
     if nbytes == 0:
         return 0
@@ -319,7 +312,7 @@ def allocate(nbytes: int, stream: int, ordinal: int) -> int:
 
 
 def free(address: int, stream: int, ordinal: int) -> None:
-    """Frees what `allocate` gave, after the work that `stream` has so far."""
+    """Frees memory of `allocate` in the order of `stream`."""
     if address == 0:
         return
     api = bindings()
@@ -329,13 +322,13 @@ def free(address: int, stream: int, ordinal: int) -> None:
 
 
 def copy(target: int, source: int, nbytes: int, stream: int) -> None:
-    """Copies `nbytes` between any two addresses, host or GPU, in the order of `stream`; it may return before the copy is made."""
+    """Copies `nbytes` between addresses of the host or of GPUs in the order of `stream`, possibly asynchronously."""
     if nbytes:
         check(bindings().cuMemcpyAsync(target, source, nbytes, stream), f"copying {nbytes} bytes")
 
 
 def allocate_mapped(nbytes: int) -> tuple[int, int]:
-    """Host memory that every GPU sees: its address for the host, and for the current context's device. It is never freed."""
+    """Allocates host memory that all GPUs can access and that is never freed; returns its addresses on the host and the GPU."""
     api = bindings()
     flags = api.CU_MEMHOSTALLOC_PORTABLE | api.CU_MEMHOSTALLOC_DEVICEMAP
     host = int(check(api.cuMemHostAlloc(nbytes, flags), f"allocating {nbytes} bytes of mapped memory"))
@@ -343,7 +336,7 @@ def allocate_mapped(nbytes: int) -> tuple[int, int]:
 
 
 def allocate_shared(nbytes: int, managed: bool) -> int:
-    """The address of `nbytes` that the host and the current device reach: managed memory, or pinned memory of the host."""
+    """Allocates managed memory, or pinned host memory; returns the address."""
     api = bindings()
     if managed:
         result = api.cuMemAllocManaged(nbytes, api.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL)
@@ -353,14 +346,14 @@ def allocate_shared(nbytes: int, managed: bool) -> int:
 
 
 def free_shared(address: int, managed: bool) -> None:
-    """Frees what `allocate_shared` gave, when the device has done its work."""
+    """Frees memory of `allocate_shared` when the device has finished its work."""
     api = bindings()
     with BesideCaptures():
         check(api.cuMemFree(address) if managed else api.cuMemFreeHost(address), "freeing memory")
 
 
 def allocate_for_good(nbytes: int) -> int:
-    """The address of GPU memory, zeroed, that is never freed."""
+    """Allocates zeroed GPU memory that is never freed; returns the address."""
     address = int(check(bindings().cuMemAlloc(nbytes), f"allocating {nbytes} bytes of GPU memory"))
     check(bindings().cuMemsetD8(address, 0, nbytes), f"clearing {nbytes} bytes")
     return address
@@ -373,7 +366,7 @@ def fill_zero(address: int, nbytes: int, stream: int) -> None:
 
 
 def ordinal_of(address: int) -> int | None:
-    """The device whose memory `address` is in; None if the driver does not know the address."""
+    """The device whose memory contains `address`; None if the driver does not know the address."""
     ensure_context()
     api = bindings()
     status, value = api.cuPointerGetAttribute(api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
@@ -384,7 +377,7 @@ def ordinal_of(address: int) -> int | None:
 
 
 def synchronize_stream(stream: int) -> None:
-    """Waits until all work of `stream` is done. Raises `KernelError` if a kernel broke the context."""
+    """Waits until all work of `stream` is done. Raises `KernelError` if a kernel corrupted the context."""
     check(bindings().cuStreamSynchronize(stream), "waiting for a stream")
     launch_log.ended(current_context(), stream)
 
@@ -396,14 +389,14 @@ def synchronize_context() -> None:
 
 
 def is_capturing(stream: int) -> bool:
-    """Whether launches on `stream` are being recorded into a graph instead of run, or would spoil such a recording."""
+    """Whether launches on `stream` are captured into a graph, or would invalidate a capture."""
     status, state = bindings().cuStreamIsCapturing(stream)
-    # The legacy stream answers so while a stream that waits for it captures: work on it would spoil that capture.
+    # The status of the legacy stream while a blocking stream captures, which work on the legacy stream would invalidate.
     return bool(status == _CAPTURE_IMPLICIT or (status == SUCCESS and int(state) != 0))
 
 
 def takes_part_in_capture(stream: int) -> bool:
-    """Whether launches on `stream` are being recorded into a graph."""
+    """Whether launches on `stream` are captured into a graph."""
     status, state = bindings().cuStreamIsCapturing(stream)
     return bool(status == SUCCESS and int(state) != 0)
 
@@ -420,12 +413,9 @@ def stream_context(stream: int) -> int:
 
 
 def begin_capture(stream: int) -> int:
-    """Lets the work that is put into a stream from now on become a graph. Returns the stream: for the legacy stream, a new one.
-
-    Meanwhile anything may be done elsewhere.
-    """
+    """Begins to capture a stream in relaxed mode. Returns the stream; for the legacy stream, a new one."""
     api = bindings()
-    if stream == LEGACY_STREAM:  # which cannot be captured
+    if stream == LEGACY_STREAM:  # it cannot be captured
         stream = int(check(api.cuStreamCreate(api.CUstream_flags.CU_STREAM_NON_BLOCKING), "making a stream"))
     relaxed = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     check(api.cuStreamBeginCapture(stream, relaxed), "beginning to build a graph")
@@ -433,13 +423,13 @@ def begin_capture(stream: int) -> int:
 
 
 def newest_node(stream: int) -> int:
-    """The node of a graph for what was put into `stream` last, which is being captured."""
+    """The newest graph node of `stream`, which is being captured."""
     *_, nodes, _, count = check(bindings().cuStreamGetCaptureInfo(stream), "asking for the newest node of a graph")
     return int(ctypes.c_uint64.from_address(nodes + 8 * (count - 1)).value) if count else 0
 
 
 def end_capture(captured: int, stream: int) -> int:
-    """The graph of the work that was put into the stream that `begin_capture(stream)` returned."""
+    """Ends the capture of the stream that `begin_capture(stream)` returned; returns the graph."""
     api = bindings()
     result = api.cuStreamEndCapture(captured)
     launch_log.ended(current_context(), captured)
@@ -449,14 +439,14 @@ def end_capture(captured: int, stream: int) -> int:
 
 
 def instantiate(graph: int) -> int:
-    """An executable graph."""
+    """Instantiates an executable graph."""
     settings = (ctypes.c_uint64 * 4)()  # CUDA_GRAPH_INSTANTIATE_PARAMS, all defaults
     asked = bindings().cuGraphInstantiateWithParams(graph, ctypes.addressof(settings))
     return int(check(asked, "making a graph executable"))
 
 
 def update_graph(executable: int, graph: int) -> tuple[str, int] | None:
-    """Gives an executable graph the parameters of another graph. None, or why it cannot be, and the other one's node."""
+    """Updates an executable graph with the parameters of a graph. Returns None, or the reason for failure and the node."""
     api = bindings()
     told = (ctypes.c_uint64 * 3)()  # CUgraphExecUpdateResultInfo: an enumeration, and two nodes
     (status,) = api.cuGraphExecUpdate(executable, graph, ctypes.addressof(told))
@@ -468,12 +458,12 @@ def update_graph(executable: int, graph: int) -> tuple[str, int] | None:
 
 
 def launch_graph(executable: int, stream: int) -> None:
-    """Puts the work of an executable graph into `stream`."""
+    """Launches an executable graph on `stream`."""
     check(bindings().cuGraphLaunch(executable, stream), "launching a graph")
 
 
 def destroy_graph(graph: int, executable: int = 0) -> None:
-    """Gives a graph back, or an executable one, when it is done."""
+    """Destroys a graph, or an executable graph after its work."""
     api = bindings()
     check(api.cuGraphExecDestroy(executable) if executable else api.cuGraphDestroy(graph), "destroying a graph")
 
@@ -482,24 +472,24 @@ def destroy_graph(graph: int, executable: int = 0) -> None:
 
 
 def create_event(timing: bool = False) -> int:
-    """A new event in the current context; the driver notes when it happens if `timing`."""
+    """Creates an event in the current context, with or without `timing`."""
     flags = bindings().CUevent_flags
     flag = flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING
     return int(check(bindings().cuEventCreate(flag), "creating an event"))
 
 
 def seconds_between(first: int, second: int) -> float:
-    """The seconds from one event with timing to another, both of which have happened."""
+    """The seconds between two events with timing that have completed."""
     return float(check(bindings().cuEventElapsedTime(first, second), "reading the time between two events")) * 1e-3
 
 
 def record_event(event: int, stream: int) -> None:
-    """Makes `event` happen when the work that `stream` has so far is done."""
+    """Records `event` on `stream`."""
     check(bindings().cuEventRecord(event, stream), "recording an event")
 
 
 def event_done(event: int) -> bool:
-    """Whether `event` has happened."""
+    """Whether `event` has completed."""
     (status,) = bindings().cuEventQuery(event)
     if status == _NOT_READY:
         return False
@@ -508,27 +498,27 @@ def event_done(event: int) -> bool:
 
 
 def synchronize_event(event: int) -> None:
-    """Waits until `event` has happened."""
+    """Waits until `event` has completed."""
     check(bindings().cuEventSynchronize(event), "waiting for an event")
 
 
 def destroy_event(event: int) -> None:
-    """Gives `event` back to the driver; if it has yet to happen, when it has."""
+    """Destroys `event` when it has completed."""
     check(bindings().cuEventDestroy(event), "destroying an event")
 
 
 def wait_event(stream: int, event: int) -> None:
-    """Lets later work of `stream` start after `event` only."""
+    """Makes later work of `stream` wait for `event`."""
     check(bindings().cuStreamWaitEvent(stream, event, 0), "ordering two streams")
 
 
 def spare_events(context: int) -> list[int]:
-    """The events of a context that may be used again. Machine code takes some from the list, and puts them back."""
+    """The reusable events of a context. Launchers in machine code also take events from the list, and put them back."""
     return _spare_events.setdefault(context, [])
 
 
 def take_event(context: int) -> int:
-    """A spare event of the current context, or a new one."""
+    """A reusable event of the current context, or a new one."""
     try:
         return spare_events(context).pop()
     except IndexError:
@@ -536,7 +526,7 @@ def take_event(context: int) -> int:
 
 
 def give_event(event: int, context: int) -> None:
-    """Gives back an event that nobody looks at any more."""
+    """Makes an event reusable."""
     spare = spare_events(context)
     if len(spare) < MOST_SPARE_EVENTS:
         spare.append(event)
@@ -545,15 +535,11 @@ def give_event(event: int, context: int) -> None:
 
 
 def order(first: Collection[int], second: Collection[int]) -> None:
-    """Lets later work of the streams `second` start after the present work of the streams `first`; all in the current context.
-
-    Each of the first is recorded once, and waited for by each of the second.
-    """
+    """Makes later work of the streams `second` wait for the current work of the streams `first`, all in the current context."""
     if not first or not second:
         return
     context = current_context()
-    # A stream that waits does so for what the event was when it was told to wait: the event can be used again at once. One that
-    # was recorded into a graph belongs to that.
+    # `wait_event` refers to the most recent `record_event`, so the event can be reused at once, unless it is part of a capture.
     captured = any(map(is_capturing, first))
     event = create_event() if captured else take_event(context)
     try:
@@ -570,13 +556,11 @@ def order(first: Collection[int], second: Collection[int]) -> None:
         give_event(event, context)
 
 
-# Code on a GPU, as the driver knows it: libraries of kernels, what a kernel takes, launches.
-#
-# Handles are plain integers, and every failure is one of our errors, as in `driver`.
+# Libraries, kernels and launches
 
 
 def load_library(code: bytes) -> int:
-    """Loads a cubin, fatbin or PTX (ending in a zero byte, added if missing) for all contexts; returns the library's handle."""
+    """Loads a cubin, fatbin or PTX for all contexts; returns the library's handle."""
     ensure_context()
     if not code.startswith(b"\x7fELF") and not code.endswith(b"\0"):
         code += b"\0"
@@ -587,7 +571,7 @@ def load_library(code: bytes) -> int:
 
 
 def _begin_nvshmem(library: int) -> None:
-    """Tells NVSHMEM of a program that has a copy of its state, and again when the process ends."""
+    """Registers a program with NVSHMEM, whose state it contains, until the process ends."""
     try:
         from nvshmem import core
     except ImportError as error:
@@ -595,39 +579,39 @@ def _begin_nvshmem(library: int) -> None:
     program = core.NvshmemKernelObject.from_handle(library)
     try:
         core.library_init(program)
-    except Exception as error:  # its own class, or that of its bindings
+    except Exception as error:  # NVSHMEM's exceptions or those of its bindings
         raise LaunchError(
             f"NVSHMEM does not accept the kernel: {error}", "start it before the first launch: nvshmem.core.init(…)"
         ) from None
 
     def end() -> None:
-        with suppress(Exception):  # it may have ended before
+        with suppress(Exception):  # NVSHMEM may be finalised already
             core.library_finalize(program)
 
     atexit.register(end)
 
 
 def get_kernel(library: int, symbol: str) -> int:
-    """The handle of the kernel `symbol`. `launch` takes it in every context."""
+    """The handle of the kernel `symbol`, for all contexts."""
     return int(check(bindings().cuLibraryGetKernel(library, symbol.encode()), f"looking for the kernel {symbol!r}"))
 
 
 def most_threads(kernel: int, ordinal: int) -> int:
-    """The number of threads that a block of `kernel` can have on device `ordinal`."""
+    """The maximum number of threads per block of `kernel` on device `ordinal`."""
     api = bindings()
     which = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
     return int(check(api.cuKernelGetAttribute(which, kernel, ordinal), "asking a kernel for its largest block"))
 
 
 def set_max_dynamic_shared(kernel: int, nbytes: int, ordinal: int) -> None:
-    """Allows `kernel` to be launched with up to `nbytes` of dynamic shared memory on device `ordinal` (beyond 48 KiB)."""
+    """Allows launches of `kernel` with up to `nbytes` of dynamic shared memory on device `ordinal` (beyond 48 KiB)."""
     api = bindings()
     which = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     check(api.cuKernelSetAttribute(which, nbytes, kernel, ordinal), f"asking for {nbytes} bytes of shared memory")
 
 
 def best_block(kernel: int, dynamic_shared: int, most: int) -> int:
-    """The number of threads of a block, `most` or fewer, of which the current device's multiprocessors run the most at once."""
+    """The block size, at most `most`, with the highest occupancy on the current device."""
     api = bindings()
     _, threads = check(
         api.cuOccupancyMaxPotentialBlockSize(kernel, None, dynamic_shared, most), "asking for the best size of a block"
@@ -636,9 +620,9 @@ def best_block(kernel: int, dynamic_shared: int, most: int) -> int:
 
 
 def raise_stack_limit(nbytes: int) -> None:
-    """Gives the threads of all later launches in the current context `nbytes` of stack each; more stays more.
+    """Raises the stack size of threads in the current context to at least `nbytes`.
 
-    Raises `LaunchError` if that is more than the GPU has, or than a thread can have.
+    Raises `LaunchError` if the GPU does not have enough memory, or a thread cannot have so much.
     """
     api = bindings()
     which = api.CUlimit.CU_LIMIT_STACK_SIZE
@@ -648,7 +632,7 @@ def raise_stack_limit(nbytes: int) -> None:
 
 
 def write_global(library: int, symbol: str, source: int, nbytes: int) -> None:
-    """Copies `nbytes` from the host address `source` into a variable of a library, in the current context."""
+    """Copies `nbytes` from the host address `source` to a global variable of a library in the current context."""
     api = bindings()
     address, size = check(api.cuLibraryGetGlobal(library, symbol.encode()), f"looking for the variable {symbol!r}")
     assert size == nbytes, (symbol, size, nbytes)
@@ -656,7 +640,7 @@ def write_global(library: int, symbol: str, source: int, nbytes: int) -> None:
 
 
 def resident_blocks(kernel: int, threads: int, dynamic_shared: int) -> int:
-    """The number of blocks of so many threads that a multiprocessor of the current device runs at once."""
+    """The number of blocks of `threads` that are resident on a multiprocessor of the current device."""
     api = bindings()
     asked = api.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, dynamic_shared)
     return int(check(asked, "asking for the number of blocks that run at once"))
@@ -672,7 +656,7 @@ def launch(
     cooperative: bool = False,
     cluster: tuple[int, int, int] = (1, 1, 1),
 ) -> None:
-    """Starts `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
+    """Launches `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
     api = bindings()
     if cluster != (1, 1, 1):
         ids = api.CUlaunchAttributeID
@@ -692,5 +676,5 @@ def launch(
 
 
 def launch_host_function(stream: int, function: int, data: int) -> None:
-    """Lets a thread of the driver call the C function at an address with `data`, when `stream` comes to it."""
+    """Makes a thread of the driver call the C function at an address with `data` in the order of `stream`."""
     check(bindings().cuLaunchHostFunc(stream, function, data), "putting a host function into a stream")

@@ -22,7 +22,7 @@ MOST_IN_BLOCK = 1024
 MOST_IN_CLUSTER = 8  # on every GPU that has clusters
 _MOST_COVERED = tuple(map(operator.mul, MOST_BLOCKS, MOST_THREADS))
 MOST_POSITIONS = 1 << 31
-"""A kernel that counts threads along an axis in int32 (`tid`, `grid_size`) is launched with fewer than this."""
+"""The limit of threads along an axis that a kernel counts in int32 (`tid`, `grid_size`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Shape:
 
 
 AUTO = "auto"
-"""The size of a block that is chosen for the kernel."""
+"""The block size that is chosen for each kernel."""
 _MORE_BLOCKS = "launch more blocks of fewer threads"
 
 
 def shape_of(grid: Any, block: Any, shared: Any, most_threads: int = 0) -> Shape:
-    """The size of a launch, as users give it. Raises `LaunchError` for one that CUDA does not have.
+    """The size of a launch. Raises `LaunchError` if CUDA does not allow it.
 
-    `most_threads`: the kernel is compiled for blocks of so many threads at most; 0 says nothing.
+    `most_threads` is the maximum number of threads per block for which the kernel is compiled, or 0.
     """
     if type(grid) is int and type(block) is int and type(shared) is int:
         return _plain_shape(grid, block, shared, most_threads)
@@ -64,7 +64,7 @@ def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
 
 
 def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
-    """A size with that of its clusters; None is the one that the kernel was compiled for, if any. Raises `LaunchError`."""
+    """Adds the cluster size to a shape; None means the size that the kernel is compiled for, if any."""
     sizes = compiled if cluster is None else _dimensions(cluster, "cluster", (MOST_IN_CLUSTER,) * 3, "blocks")
     if sizes is None:
         return shape
@@ -85,7 +85,7 @@ def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
 
 
 def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:
-    """Grid, block, bytes of shared memory and cluster of a `LaunchConfig` of cuda.core, whose grid counts clusters."""
+    """Grid, block, bytes of shared memory and cluster of cuda.core's `LaunchConfig`, whose grid counts clusters."""
     try:
         grid, block, cluster, shared = config.grid, config.block, config.cluster, config.shmem_size
     except AttributeError:
@@ -100,7 +100,7 @@ def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def covering(threads: Any, block: Any, auto: Callable[[], int], shared: Any, most_threads: int = 0) -> Shape:
-    """The smallest grid with at least so many threads along each axis; `auto` gives the size of a block that is "auto"."""
+    """The smallest grid with at least `threads` along each axis; `auto` returns the block size for "auto"."""
     counts = _dimensions(threads, "threads", _MOST_COVERED, "threads")
     if block is None or block == AUTO:
         size = auto()
@@ -109,7 +109,7 @@ def covering(threads: Any, block: Any, auto: Callable[[], int], shared: Any, mos
     return shape_of(tuple(-(-n // size) for n, size in zip(counts, sizes, strict=True)), block, shared, most_threads)
 
 
-# Programs launch few sizes, many times. Only of ints: what is equal to one (1.0, True) may be none.
+# Cached for ints only, because 1.0 and True are equal to 1.
 _plain_shape = functools.lru_cache(maxsize=1024)(_shape)
 
 
@@ -152,7 +152,7 @@ def _shared_bytes(shared: Any) -> int:
 
 
 def _integer(value: Any) -> int:
-    """An int of any integer that is meant as a number: not of a bool."""
+    """The int of an integer other than a bool."""
     if isinstance(value, bool):
         raise TypeError("a bool is not a size")
     return operator.index(value)

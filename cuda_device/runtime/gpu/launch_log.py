@@ -18,25 +18,24 @@ from collections.abc import Iterator
 
 Index = tuple[int, int, int]
 Queue = tuple[int, int, int]
-"""Context, stream, and the thread, where each has a stream of its own."""
+"""Context, stream, and the thread for the per-thread stream."""
 
 MOST = 256
 _MOST_SHOWN = 8
 _PER_THREAD_STREAM = 2
 
 RECORD = struct.Struct("=QQQQ6I")
-"""A launch: the number of the kernel's name, context, stream, thread, and the sizes of the grid and of a block."""
+"""A launch: the number of the kernel's name, context, stream, thread, grid and block."""
 
 RING = (ctypes.c_uint64 * (1 + MOST * RECORD.size // 8))()
-"""How many launches there were, and the newest of them: number `n` is record `n % 256`."""
+"""The number of launches, and the newest ones: launch `n` is record `n % 256`."""
 
 _records = memoryview(RING).cast("B")[8:]
 _names: list[str] = []
 _numbers: dict[str, int] = {}
-# How many launches there had been when a queue, or all of a context's (no stream), were waited for.
+# The number of launches when a queue, or all queues of a context (no stream), were synchronised.
 _ended: dict[tuple[int, int | None, int], int] = {}
-# Destructors may run at any point, wait for the GPU, and come here again.
-_lock = threading.RLock()
+_lock = threading.RLock()  # reentrant, because destructors may run at any point
 
 
 def _queue(context: int, stream: int) -> Queue:
@@ -44,7 +43,7 @@ def _queue(context: int, stream: int) -> Queue:
 
 
 def number_of(kernel: str) -> int:
-    """The number that stands for a kernel's name."""
+    """The number of a kernel's name."""
     with _lock:
         number = _numbers.setdefault(kernel, len(_names))
         if number == len(_names):
@@ -53,7 +52,7 @@ def number_of(kernel: str) -> int:
 
 
 def launched(kernel: str, grid: Index, block: Index, context: int, stream: int) -> None:
-    """Notes a launch."""
+    """Records a launch."""
     number = _numbers.get(kernel)
     if number is None:
         number = number_of(kernel)
@@ -64,7 +63,7 @@ def launched(kernel: str, grid: Index, block: Index, context: int, stream: int) 
 
 
 def ended(context: int, stream: int | None = None) -> None:
-    """Notes that the launches of a stream, or of all streams of a context, have ended."""
+    """Records that the launches of a stream, or of all streams of a context, have ended."""
     with _lock:
         if len(_ended) >= MOST:
             oldest = RING[0] - MOST
@@ -74,7 +73,7 @@ def ended(context: int, stream: int | None = None) -> None:
 
 
 def _under_way() -> Iterator[tuple[str, Index, Index]]:
-    """The kernel, grid and block of the launches that nobody has waited for, the newest first."""
+    """The kernel, grid and block of the launches that have not been waited for, the newest first."""
     count = RING[0]
     for number in range(count - 1, max(count - MOST, 0) - 1, -1):
         name, *words = RECORD.unpack_from(_records, number % MOST * RECORD.size)
@@ -85,7 +84,7 @@ def _under_way() -> Iterator[tuple[str, Index, Index]]:
 
 
 def describe() -> str:
-    """The launches that may be running, the newest first, equal ones counted; empty if there are none."""
+    """Describes the launches that may be running, the newest first; empty if there are none."""
     with _lock:
         counts = Counter(_under_way())
     shown = [

@@ -30,7 +30,7 @@ ALL_AT_BARRIER = "all threads of a block must reach the same syncthreads(), incl
 
 
 def barrier_place(location: Location) -> ReportPlace:
-    """The place of a barrier that some threads do not reach."""
+    """The report of a barrier that some threads do not reach."""
     return ReportPlace(
         location, "divergent barrier: some threads of the block have returned, or wait at another", ALL_AT_BARRIER
     )
@@ -38,50 +38,50 @@ def barrier_place(location: Location) -> ReportPlace:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The threads, as numbers within their block, that wait at one place; None is where returned threads are."""
+    """The threads, as numbers within their block, that wait at a place; None is the place of threads that have returned."""
 
     place: int | None
     threads: tuple[int, ...]
 
 
 class ReportedNumber(int):
-    """A report's number, 64 bits. A message says what they mean if they are no integer: `{0.float32:.3f}`."""
+    """The 64 bits of a reported value. Messages use the properties for values that are not int64: `{0.float32:.3f}`."""
 
     @property
     def float64(self) -> float:
-        """The bits of a float64."""
+        """The value of a float64."""
         return float(struct.unpack("<d", struct.pack("<q", self))[0])
 
     @property
     def float32(self) -> np.float32:
-        """A float32, which is shown with fewer digits; it travels as a float64."""
+        """The value of a float32, which is reported as a float64."""
         return np.float32(self.float64)
 
     @property
     def float16(self) -> np.float16:
-        """A float16, likewise."""
+        """The value of a float16, which is reported as a float64."""
         return np.float16(self.float64)
 
     @property
     def uint64(self) -> int:
-        """An integer without a sign."""
+        """The value of an unsigned integer."""
         return self & (1 << 64) - 1
 
     @property
     def bool(self) -> bool:
-        """True or False."""
+        """The value of a bool."""
         return self != 0
 
 
 def thread_report(place: ReportPlace, block: Index, thread: Index, values: tuple[int, int]) -> KernelError:
-    """The error for a report that one thread made: an assertion, an exception, a check."""
+    """The error for the report of a thread: an assertion, an exception, or a check."""
     return failure(place, values, block, thread)
 
 
 def failure(
     place: ReportPlace, values: tuple[int, int], block: Index | None = None, thread: Index | None = None
 ) -> KernelError:
-    """The error for a report; a function of the host has no thread."""
+    """The error for a report; functions on the host have no thread."""
     message = place.message or "the kernel failed"
     if place.has_values:
         message = message.format(*map(ReportedNumber, values))
@@ -94,7 +94,7 @@ def failure(
 def waiting_report(
     what: str, help: str, block: Index, size: Index, waiting: Iterable[Waiting], places: Mapping[int, ReportPlace]
 ) -> KernelError:
-    """The error for a block whose threads wait for each other."""
+    """The error for a block whose threads wait at different places."""
     groups: list[str] = []
     returned = ""
     for group in waiting:
@@ -109,9 +109,9 @@ def waiting_report(
 
 
 def ranges(threads: Iterable[int], size: Index) -> str:
-    """The boxes that the threads with these numbers make in a block of `size`: `(0..15, 0, 0)`, at most four of them.
+    """Describes the threads with these numbers in a block of `size` as up to four boxes: `(0..15, 0, 0)`.
 
-    Runs along x first, then equal runs of neighbouring rows, then equal pieces of neighbouring planes.
+    Joins threads along x first, then equal runs of neighbouring rows, and then equal parts of neighbouring planes.
     """
     boxes = [
         ((n % size[0],) * 2, (n // size[0] % size[1],) * 2, (n // (size[0] * size[1]),) * 2) for n in sorted(threads)
@@ -143,13 +143,13 @@ def _merge(boxes: list[_Box], axis: int) -> list[_Box]:
     return merged
 
 
-# What kernels on GPUs reported: a mailbox for each context, and who may write into it.
+# The mailboxes for reports of kernels, one for each context
 #
 #     attach(library, symbol, places)       when a module that may report is loaded
-#     check(context)                raises the `KernelError` of the first report since, in the current context
+#     check(context)                        raises the `KernelError` of the first report, if there is one
 #
-# A mailbox is a record in the host's memory that the GPU writes, and a claim in the GPU's memory, so that one thread only
-# writes (see `codegen/gpu/report_text`). To look into it costs one read of the host's memory.
+# A mailbox is a record in host memory, which the GPU writes, and a claim in GPU memory, so that only one thread writes (see
+# `codegen/gpu/report_text`). A check costs one read of host memory.
 
 
 _CLAIM_BYTES = 16
@@ -157,7 +157,7 @@ _CLAIM_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class _Mailbox:
-    """Addresses: of the claim, and of the record for the GPU. `words` is the record itself."""
+    """The addresses of the claim and of the record for the GPU, and the words of the record."""
 
     claim: int
     record: int
@@ -168,14 +168,14 @@ _lock = threading.RLock()
 _mailboxes: dict[int, _Mailbox] = {}
 _numbers = itertools.count(1)
 _NOTHING = ctypes.c_uint32(0)
-# By context: the address of the word that says whether there is a report; machine code looks there before each launch.
+# The addresses of status words by context; launchers in machine code read the word before each launch.
 _status: dict[int, ctypes.c_uint64] = {}
-# By the number of their module: kept as long as the process, as the modules are.
+# By the number of the module. Modules are never unloaded.
 _places: dict[int, Mapping[int, ReportPlace]] = {}
 
 
 def attach(library: int, symbol: str, places: Mapping[int, ReportPlace]) -> None:
-    """Tells the kernel `symbol` that was loaded in the current context where to report; `places` are those in its text."""
+    """Connects the kernel `symbol` of a library with the current context's mailbox; `places` are its reports."""
     with _lock:
         mailbox = _mailbox(driver.current_context())
         number = next(_numbers)
@@ -197,20 +197,20 @@ def _mailbox(context: int) -> _Mailbox:
 
 
 def status_of(context: int) -> ctypes.c_uint64:
-    """Holds, for good, the address of a word that is 0 while nothing was reported in `context`."""
+    """Contains the address of a word that is 0 as long as there is no report in `context`. It lives forever."""
     with _lock:
         return _status.setdefault(context, ctypes.c_uint64(ctypes.addressof(_NOTHING)))
 
 
 def check(context: int) -> None:
-    """Raises what a kernel reported in `context`, which is current, once. The context is as good as before."""
+    """Raises the error that a kernel reported in `context`, which is current, and clears the report."""
     mailbox = _mailboxes.get(context) if _mailboxes else None
     if mailbox is None or not mailbox.words[ReportField.STATUS]:
         return
     with _lock:
         if not mailbox.words[ReportField.STATUS]:
             return
-        # Other threads of the launch may still report: only when all have ended is the mailbox free again.
+        # Other threads of the launch may still report, so wait for all of them before clearing the mailbox.
         driver.synchronize_context()
         words = list(mailbox.words)
         ctypes.memset(ctypes.addressof(mailbox.words), 0, RECORD_BYTES)

@@ -5,7 +5,7 @@ launches alive until the GPU has finished with them, because Python may delete a
 
     stream = as_stream(torch.cuda.current_stream())     # or cpu_stream(), a cuda.core.Stream, a CuPy stream, a handle, None
     ...launch...
-    stream.retain((x, y))                               # freed some time after the kernel has ended
+    stream.retain(x, y)                                 # released some time after the kernel has ended
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.gpu import driver, report_message
 
-# The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
 MOST_RETAINED = 1024
+"""The length of the driver's own queue: waiting for the oldest of more launches costs nothing."""
 _WORDS = struct.Struct("=QQQ")
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 
@@ -44,7 +44,7 @@ class Stream:
 
     @property
     def consumer(self) -> int | None:
-        """The stream that is passed to producers of arrays as the one that will use them."""
+        """The stream that is passed to producers of arrays as their consumer."""
         return None
 
     @property
@@ -94,24 +94,24 @@ class CpuStream(Stream):
 
 @dataclass(slots=True)
 class Retained:
-    """What the launches of one stream still use. It outlives the `GpuStream` objects that stand for the stream."""
+    """The objects that launches on a stream use. It outlives the `GpuStream` objects of the stream."""
 
     # Pairs of an event, recorded after a launch, and the arguments of that launch; oldest first.
     pending: deque[tuple[int, tuple[object, ...]]] = field(default_factory=deque)
     releasing: bool = False
-    # Letting go of an argument can run any code, that of this module too: the lock is one that its holder may take again.
+    # Reentrant, because destructors of arguments can run any code.
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 captured: list[tuple[object, ...]] = []
-"""What launches use that were captured into graphs, which may run again at any time: it is never let go."""
+"""The arguments of launches that were captured into graphs. They are never released, because graphs may run at any time."""
 
-# By context and handle. A per-thread stream has one entry for all threads: events are right in any of them.
+# By context and handle. The per-thread stream has one entry for all threads, for each of which the events are right.
 _retained: dict[tuple[int, int], Retained] = {}
 _retained_lock = threading.RLock()
 
 
-# The legacy default stream of each context that was current when `default_stream` was called.
+# The legacy default streams, by context.
 _defaults: dict[int, GpuStream] = {}
 
 
@@ -132,7 +132,7 @@ class GpuStream(Stream):
         self.owner = owner
         self.context = driver.context_of(ordinal) if context is None else context
         self._words = _WORDS.pack(self._handle, self.context, ordered)
-        """What machine code reads: handle, context, and whether launches are put in order with other streams."""
+        """For launchers in machine code: handle, context, and whether launches are ordered with other streams."""
         with _retained_lock:
             self._retained = _retained.setdefault((self.context, self._handle), Retained())
 
@@ -147,7 +147,7 @@ class GpuStream(Stream):
 
     @property
     def consumer(self) -> int:
-        """The stream that is passed to producers of arrays: the handle, or -1 if they need not wait."""
+        """The stream that is passed to producers of arrays: the handle, or -1 for no ordering."""
         return self._handle if self.ordered else -1
 
     @property
@@ -189,19 +189,15 @@ class GpuStream(Stream):
                 event = driver.take_event(self.context)
                 driver.record_event(event, self._handle)
             except Exception:
-                # The launch may be running all the same: never let go of what it uses.
+                # The launch may be running: never release its arguments.
                 captured.append(kept)
                 raise
             self._retained.pending.append((event, kept))
             self.release_finished()
-            self._bound()
-
-    def _bound(self) -> None:
-        """Waits for the oldest launch while too many are kept."""
-        while len(self._retained.pending) > MOST_RETAINED:
-            with self._retained.lock, contextlib.suppress(IndexError):  # Another thread may have emptied the queue.
-                driver.synchronize_event(self._retained.pending[0][0])
-            self.release_finished()
+            while len(self._retained.pending) > MOST_RETAINED:
+                with self._retained.lock, contextlib.suppress(IndexError):  # another thread may have emptied the queue
+                    driver.synchronize_event(self._retained.pending[0][0])
+                self.release_finished()
 
     def release_finished(self) -> None:
         """Releases the objects used by launches that have finished."""
@@ -229,17 +225,17 @@ class GpuStream(Stream):
 
 
 def _release(retained: Retained, context: int) -> None:
-    """Lets go of what ended launches used; the context of their stream is current."""
+    """Releases the arguments of launches that have ended; the context of their stream is current."""
     finished: list[tuple[object, ...]] = []
     pending = retained.pending
     with retained.lock:
-        # A destructor may run at any point, and come here again. What others append meanwhile is behind what is looked at here.
+        # A destructor may run at any point and call this. Other threads only append.
         if retained.releasing:
             return
         retained.releasing = True
         try:
             count = len(pending)
-            all_done = count > 1 and driver.event_done(pending[count - 1][0])  # the others happened before the newest
+            all_done = count > 1 and driver.event_done(pending[count - 1][0])  # then the older ones are, too
             for _ in range(count):
                 event, objects = pending[0]
                 if not (all_done or driver.event_done(event)):
@@ -249,12 +245,11 @@ def _release(retained: Retained, context: int) -> None:
                 driver.give_event(event, context)
         finally:
             retained.releasing = False
-    # Outside the lock, because this runs the destructors of the arguments.
-    finished.clear()
+    finished.clear()  # outside the lock, because it runs destructors
 
 
 def join(streams: Iterable[Stream]) -> None:
-    """Makes later work of each stream wait for the present work of all of them. Does not block; CPU streams have no such work."""
+    """Makes later work of each GPU stream wait for the current work of all of them. Does not block."""
     on_gpu = list(dict.fromkeys(stream for stream in streams if isinstance(stream, GpuStream)))
     if len(on_gpu) < 2:
         return
@@ -270,12 +265,12 @@ def join(streams: Iterable[Stream]) -> None:
                     if other is not stream:
                         driver.wait_event(stream.handle, event)
     finally:
-        for stream, event in events:  # who waits does so for what the event was
+        for stream, event in events:
             driver.give_event(event, stream.context)
 
 
 def release_finished_everywhere(context: int) -> None:
-    """Lets go of what ended launches used on any stream of `context`, which is current."""
+    """Releases the arguments of launches that have ended on any stream of `context`, which is current."""
     for (owner, _), retained in list(_retained.items()):
         if owner == context:
             _release(retained, context)
@@ -333,11 +328,11 @@ def _log_once(message: str) -> None:
 
 
 def as_stream(obj: Any) -> Stream:
-    """The stream that `obj` stands for.
+    """Converts an object to a stream.
 
-    Accepted are our own streams, None (`default_stream()`), objects with `__cuda_stream__` (cuda.core's protocol: torch, CuPy,
-    cuda.core), torch's streams by their `cuda_stream`, CuPy's by their `ptr`, and integer handles (0 and 1: the legacy default
-    stream, 2: the per-thread one). Raises `LaunchError` for anything else, and for any GPU stream where no GPU is usable.
+    Accepts streams of this package, None (`default_stream()`), objects with `__cuda_stream__` (cuda.core's protocol: torch, CuPy,
+    cuda.core), torch's streams (`cuda_stream`), CuPy's (`ptr`), and integer handles (0 and 1: the legacy default stream, 2: the
+    per-thread one). Raises `LaunchError` for any other object, and for a GPU stream if no GPU is usable.
     """
     if isinstance(obj, Stream):
         return obj
@@ -354,10 +349,10 @@ def as_stream(obj: Any) -> Stream:
     handle = handle or driver.LEGACY_STREAM
     ordinal = _ordinal_hint(obj)
     if handle in (driver.LEGACY_STREAM, driver.PER_THREAD_STREAM):
-        return GpuStream(handle, driver.current_ordinal() if ordinal is None else ordinal, _owner_of(obj))
+        return GpuStream(handle, driver.current_ordinal() if ordinal is None else ordinal, obj)
     context = driver.stream_context(handle)
     with driver.using(context):
-        return GpuStream(handle, driver.current_ordinal(), _owner_of(obj), context=context)
+        return GpuStream(handle, driver.current_ordinal(), obj, context=context)
 
 
 def _handle_of(obj: Any) -> int | None:
@@ -373,14 +368,14 @@ def _handle_of(obj: Any) -> int | None:
         handle = getattr(obj, name, None)
         if isinstance(handle, int) and not isinstance(handle, bool):
             return _checked(handle, obj)
-    # CUstream and cudaStream_t of cuda.bindings are numbers with a type.
+    # CUstream and cudaStream_t of cuda.bindings convert to int.
     if type(obj).__name__ in ("CUstream", "cudaStream_t"):
         return _checked(int(obj), obj)
     return None
 
 
 def _by_protocol(obj: Any, answer: Any) -> int:
-    """The handle in `answer`, the pair (version, handle) of `__cuda_stream__`; versions after 0 may mean something else."""
+    """The handle in `answer`, the pair (version, handle) of `__cuda_stream__`."""
     try:
         version, handle = answer
         version, handle = int(version), int(handle)
@@ -407,16 +402,12 @@ def _checked(handle: int, obj: Any) -> int:
 
 
 def _ordinal_hint(obj: Any) -> int | None:
-    """The device that a foreign stream says it is on: torch's `device_index`, CuPy's `device_id` (negative: the current one)."""
+    """The device of a foreign stream: torch's `device_index`, or CuPy's `device_id`, of which -1 is the current device."""
     for name in ("device_index", "device_id"):
         ordinal = getattr(obj, name, None)
         if isinstance(ordinal, int) and not isinstance(ordinal, bool) and ordinal >= 0:
             return ordinal
     return None
-
-
-def _owner_of(obj: Any) -> object:
-    return None if isinstance(obj, int) else obj
 
 
 def _describe(obj: Any) -> str:
