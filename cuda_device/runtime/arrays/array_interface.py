@@ -36,12 +36,11 @@ _DESCRIPTION = "correct the description, or pass the array by __dlpack__"
 def read(obj: Any) -> ArrayView | None:
     """A view of the GPU array `obj`, or None if it does not have the interface.
 
-    The view's `stream` is the producer's, for the caller to wait for; None if there is nothing to wait for. Raises `LaunchError`
-    for a description that breaks the interface's rules, has a mask, or names memory that no GPU reaches, and `TypeError` for an
-    element type that we do not have.
+    The view's `stream` is the producer's, for which the caller must wait, or None. Raises `LaunchError` for a description that
+    violates the interface, has a mask, or names memory that no GPU can access, and `TypeError` for an unknown element type.
     """
     try:
-        # Made anew at every access: read once, so that all of it is about the same moment.
+        # Read once, because each access creates a new description.
         description = getattr(obj, ATTRIBUTE, None)
     except RuntimeError as error:
         raise LaunchError(f"{_describe(obj)} refuses to share its memory: {error}", _COPY) from error
@@ -54,7 +53,7 @@ def read(obj: Any) -> ArrayView | None:
 
 
 class _BadDescription(Exception):
-    """A rule of the interface that is broken; the text follows the name of the object."""
+    """A violation of the interface; the text follows the name of the object."""
 
 
 def _view_of(obj: Any, description: Any) -> ArrayView:
@@ -93,7 +92,7 @@ def _view_of(obj: Any, description: Any) -> ArrayView:
 
 
 def _element_of(typestr: Any, descr: Any) -> Type:
-    """What `typestr` says, or `descr` where `typestr` tells no more than the size of a structure."""
+    """The element type of `typestr`, or of `descr` if `typestr` has only the size of a structure."""
     if not (isinstance(typestr, str) and typestr[1:2] == "V" and isinstance(descr, list) and _has_names(descr)):
         return element_of_typestr(typestr)
     try:
@@ -135,7 +134,7 @@ def _stream_of(stream: Any) -> int | None:
 
 
 def _ordinal_of(address: int) -> int:
-    """The device that holds `address`. Checked, because a kernel that follows a wrong address takes the whole process down."""
+    """The device that holds `address`, which is checked, because an access to a wrong address corrupts the context."""
     if not driver.available():
         return 0
     ordinal = driver.ordinal_of(address) if address else None
@@ -157,10 +156,7 @@ def _is_int(value: Any) -> bool:
 
 
 def produce(view: ArrayView) -> dict[str, Any]:
-    """The dictionary, version 3, that describes `view`; `stream` is the view's, `strides` is None for C order.
-
-    Vectors and structs have a `descr`.
-    """
+    """The interface of `view`, version 3. `strides` is None for C order; vectors and structs have a `descr`."""
     dtype = dtype_of_type(view.element)
     return {
         "shape": view.shape,
@@ -176,31 +172,28 @@ def _describe(obj: Any) -> str:
     return f"the {type(obj).__module__}.{type(obj).__qualname__}"
 
 
-# `view_of`: from any array to an `ArrayView`, by the first protocol that it has.
-#
-# In order: our own arrays, NumPy arrays, DLPack (by C functions where a type has them), the CUDA Array Interface. Which one a
-# type
-# has is found out once.
+# `view_of` reads an array by the first protocol that its type has: this package's own arrays, NumPy arrays, DLPack (by its C
+# exchange API if the type has one), the CUDA Array Interface.
 
 
 __all__ = ["ArrayView", "Device", "c_strides", "layout_of", "view_of"]
 
 Reader = Callable[[Any, int | None], ArrayView | None]
 
-# The method by which our own arrays give their view. (DeviceArray lies above this module, and is not imported.)
 OWN_VIEW = "_cuda_device_view_"
+"""The method of this package's arrays that returns their view."""
 
 
 def view_of(obj: Any, stream: int | None = None) -> ArrayView | None:
     """A view of the array `obj`, or None if it is not an array. No data is copied.
 
-    `stream` is the handle of the stream on which GPU memory will be used (never 0); None if it will be used on the CPU, -1 if
-    nothing is to be waited for. Where the view has a `stream` of its own, the caller has to wait for that one. Raises
-    `LaunchError` with the producer's own message if it refuses (torch: a tensor that requires a gradient), and `TypeError` for
-    element types that device code does not have.
+    `stream` is the handle of the stream on which GPU memory will be used (never 0), None for use on the CPU, or -1 for no
+    ordering. If the view has a `stream`, the caller must wait for that one. Raises `LaunchError` with the producer's message if
+    it refuses (torch: a tensor that requires a gradient), and `TypeError` for element types that device code does not have.
     """
-    reader = _readers.get(type(obj), _UNKNOWN)
-    if reader is _UNKNOWN:
+    try:
+        reader = _readers[type(obj)]
+    except KeyError:
         reader = _readers[type(obj)] = _reader_for(type(obj))
     return None if reader is None else reader(obj, stream)
 
@@ -226,10 +219,6 @@ def _by_exchange(table: Exchange, obj: Any, stream: int | None) -> ArrayView | N
     return table.read(obj) or dlpack.read(obj, stream)
 
 
-def _by_interface(obj: Any, stream: int | None) -> ArrayView | None:
-    return read(obj)
-
-
 def _masked(obj: Any, stream: int | None) -> ArrayView | None:
     raise LaunchError(
         "kernels do not support masked elements", "pass the data and the mask of a masked array as two arrays"
@@ -237,27 +226,21 @@ def _masked(obj: Any, stream: int | None) -> ArrayView | None:
 
 
 def _reader_for(kind: type[Any]) -> Reader | None:
-    """The way to read objects of type `kind`; None if they are no arrays."""
+    """The function that reads objects of type `kind`; None if they are not arrays."""
     if hasattr(kind, OWN_VIEW):
         return _own
     if issubclass(kind, np.ndarray):
-        masked = sys.modules.get("numpy.ma")  # it takes 5 ms to import: whoever has a masked array has done so
+        masked = sys.modules.get("numpy.ma")  # which takes 5 ms to import
         return _masked if masked and issubclass(kind, masked.MaskedArray) else view_of_numpy
     if issubclass(kind, (type, np.generic)):
         return None
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         table = exchange_of(kind)
         return dlpack.read if table is None else functools.partial(_by_exchange, table)
-    # An instance may have the interface where its class does not, or refuse it: no verdict on the whole type.
-    return _by_interface
+    return lambda obj, _: read(obj)  # each instance may have the interface or not
 
 
-def _unknown(obj: Any, stream: int | None) -> ArrayView | None:
-    raise AssertionError("a mark, never called")
-
-
-_UNKNOWN: Reader = _unknown
-# Weak, so that classes made in a function are not kept for ever.
+# Weak, so that classes are not kept alive.
 _readers: WeakKeyDictionary[type[Any], Reader | None] = WeakKeyDictionary(
     {int: None, float: None, bool: None, tuple: None}
 )

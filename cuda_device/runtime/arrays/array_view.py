@@ -3,7 +3,7 @@
 A view consists of an address, a shape, byte strides, an element type, and the object that keeps the memory alive. It also has the
 device of the memory and the stream that may still be writing to it. Creating a view never copies data.
 
-    view = view_of(np.zeros((2, 3), np.float32))        # in views.py
+    view = view_of(np.zeros((2, 3), np.float32))        # in array_interface.py
     view.shape, view.strides, view.layout               # (2, 3), (12, 4), Layout.C
 """
 
@@ -23,12 +23,12 @@ from cuda_device.types.host import dtype_of_type
 from cuda_device.types.layout import WIDEST_ACCESS, size_of, usual_alignment
 from cuda_device.types.model import Array, Layout, Type
 
-# No access is wider, and cudaMalloc promises no more: an alignment beyond it is of no use.
 MOST_ALIGNMENT = 256
+"""The alignment that cudaMalloc guarantees."""
 
 
 class Device(enum.Enum):
-    """The memory that an array lies in, and with it which processors reach it."""
+    """The kind of memory of an array."""
 
     HOST = "host memory"
     CUDA = "GPU memory"
@@ -37,22 +37,22 @@ class Device(enum.Enum):
 
     @property
     def on_host(self) -> bool:
-        """Whether this machine's CPU may read and write the memory."""
+        """Whether the CPU can access the memory."""
         return self is not Device.CUDA
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a kernel on the GPU may read and write the memory."""
+        """Whether a GPU can access the memory."""
         return self is not Device.HOST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayView:
-    """An array in somebody's memory.
+    """An array in memory that `keep_alive` owns.
 
     `data` is the address of the element [0, 0, …] (0 if the array has no elements), `strides` are in bytes, and `ordinal` is
     the GPU's number (0 in host memory). `stream` is the handle of the stream whose work must end before the data may be used,
-    or None if nothing has to be waited for. The memory lives as long as `keep_alive`.
+    or None.
     """
 
     data: int
@@ -65,24 +65,24 @@ class ArrayView:
     keep_alive: object = None
     stream: int | None = None
     passed: tuple[int | None, Any, Any] | None = field(default=None, init=False)
-    """What it was as an argument before: on which GPU (None: the host), what was known, the leaves. Our arrays keep a view."""
+    """The results of binding it as an argument: the GPU (None: the host), its known properties, the leaves."""
 
     span: tuple[int, int] | None = field(default=None, init=False)
-    """The first byte that an element may use, and the one behind the last, once they were asked for."""
+    """The addresses of the first byte of the elements and of the byte after the last one, once `find_span` was called."""
 
     def find_span(self) -> tuple[int, int]:
-        """`span`, which is kept."""
+        """Computes and keeps `span`."""
         return self.remember_span(
             self.extent if self.layout is Layout.STRIDED else (self.data, self.data + self.nbytes)
         )
 
     def remember_span(self, span: tuple[int, int]) -> tuple[int, int]:
-        """Keeps what `find_span` returns."""
+        """Sets `span`."""
         object.__setattr__(self, "span", span)
         return span
 
     def remember(self, ordinal: int | None, known: Any, leaves: Any) -> None:
-        """Keeps what the next launch needs; nothing that refers to the view, which must die when its last user does."""
+        """Sets `passed`, which must not refer to the view: a cycle would keep the memory alive."""
         object.__setattr__(self, "passed", (ordinal, known, leaves))
 
     @property
@@ -97,17 +97,17 @@ class ArrayView:
 
     @property
     def itemsize(self) -> int:
-        """The bytes of one element."""
+        """The size of an element in bytes."""
         return size_of(self.element)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements, gaps between them not counted."""
+        """The size of all elements in bytes, without gaps between them."""
         return self.size * self.itemsize
 
     @property
     def layout(self) -> Layout:
-        """How the elements follow each other; an array that is both C and F contiguous counts as C."""
+        """The layout; an array that is both C and F contiguous counts as C."""
         return layout_of(self.shape, self.strides, self.itemsize)
 
     @property
@@ -117,7 +117,7 @@ class ArrayView:
 
     @property
     def shortfall(self) -> int:
-        """What the elements are aligned to, if that is less than accesses to their type may be; else 0."""
+        """The alignment of the elements if it is less than the usual alignment of their type, else 0."""
         align = min(usual_alignment(self.element), WIDEST_ACCESS)
         if not (self.data % align or any(stride % align for stride in self.strides)) or not self.size:
             return 0
@@ -131,7 +131,7 @@ class ArrayView:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """The lowest address that an element uses, and the first one past the highest; equal for an empty array."""
+        """The addresses of the first byte of the elements and of the byte after the last one; equal for an empty array."""
         if self.size == 0:
             return self.data, self.data
         reach = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
@@ -140,7 +140,7 @@ class ArrayView:
 
 
 def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """The byte strides of a C-contiguous array, an axis of length 0 counts as 1."""
+    """The strides of a C-contiguous array in bytes; an axis of length 0 counts as 1."""
     strides, step = [], itemsize
     for length in reversed(shape):
         strides.append(step)
@@ -149,7 +149,7 @@ def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def layout_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Layout:
-    """The layout by NumPy's rules: strides of axes of length 1 do not matter, nor any strides of an array without elements."""
+    """The layout by NumPy's rules: strides of axes of length 1 and of empty arrays do not matter."""
     if 0 in shape or _is_dense(reversed(tuple(zip(shape, strides, strict=True))), itemsize):
         return Layout.C
     return Layout.F if _is_dense(zip(shape, strides, strict=True), itemsize) else Layout.STRIDED
@@ -167,14 +167,14 @@ def _is_dense(axes: Iterable[tuple[int, int]], itemsize: int) -> bool:
 
 
 def numpy_over(view: ArrayView) -> np.ndarray[Any, Any]:
-    """A NumPy array at the address of `view`, which it keeps alive. The address is not looked at: it may be a GPU's."""
+    """A NumPy array at the address of `view`, which it keeps alive. The memory is not accessed, so it may be a GPU's."""
     plain = np.asarray(_Interface(view))
     dtype = dtype_of_type(view.element)
     return plain if plain.dtype == dtype else plain.view(dtype)
 
 
 class _Interface:
-    """NumPy's array interface of a view: the way from a NumPy array, whose base it is, to the owner of the memory."""
+    """NumPy's array interface of a view. As the base of a NumPy array it keeps the memory alive."""
 
     __slots__ = ("__array_interface__", "_view")
 
@@ -183,10 +183,10 @@ class _Interface:
         dtype = dtype_of_type(view.element)
         self.__array_interface__ = {
             "version": 3,
-            # NumPy before 2.4 refuses address 0, which empty arrays may have; nobody reads there.
+            # NumPy before 2.4 rejects address 0, which empty arrays have.
             "data": (view.data or 64, view.readonly),
             "shape": view.shape,
             "strides": view.strides,
-            # Of what is not NumPy's own the text can say no more than the size.
+            # The text of other types than NumPy's own has only the size.
             "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",
         }

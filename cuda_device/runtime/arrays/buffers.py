@@ -24,14 +24,13 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, release_finished_everywhere
 from cuda_device.types.host import dtype_of_type
 
-# A cache line, and the widest vector register.
-HOST_ALIGNMENT = 64
+HOST_ALIGNMENT = 64  # a cache line, and the widest vector register
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class HostMemory:
-    """`nbytes` bytes of the host, aligned to 64 bytes; `address` is 0 where there are none."""
+    """`nbytes` bytes of host memory, aligned to 64 bytes; `address` is 0 for no bytes."""
 
     __slots__ = ("_buffer", "address", "nbytes")
 
@@ -44,10 +43,10 @@ class HostMemory:
 
 
 class GpuMemory:
-    """`nbytes` bytes of a GPU; `address` is 0 where there are none.
+    """`nbytes` bytes of GPU memory; `address` is 0 for no bytes.
 
-    `used_elsewhere` is set when another library may use the memory on streams that we do not know: it is then freed after all
-    work of the device, instead of that of one stream.
+    `used_elsewhere` is set when another library may use the memory on unknown streams. It is then freed after all work of the
+    device, instead of the work of one stream.
     """
 
     __slots__ = ("__weakref__", "_stream", "address", "nbytes", "used_elsewhere")
@@ -63,7 +62,7 @@ class GpuMemory:
                 driver.fill_zero(self.address, nbytes, stream.handle)
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # When the process ends, the driver frees everything, and may be gone already; this module's own names are by then.
+        # When the interpreter exits, the driver frees everything, and the driver and the names of this module may be gone.
         if self.address and not is_ending():
             _release(self.address, self._stream, self.used_elsewhere)
 
@@ -72,17 +71,17 @@ class GpuMemory:
 
 
 def is_freed_behind(owner: object, stream: GpuStream) -> bool:
-    """Whether memory is ours and is freed in the order of `stream`: behind all work that the stream has when its owner dies."""
-    # The per-thread stream is another one in the thread where the owner dies.
+    """Whether `owner` is memory that is freed in the order of `stream`."""
+    # The per-thread stream is a different one in the thread in which the owner is deleted.
     return type(owner) is GpuMemory and owner._stream == stream and stream.handle != driver.PER_THREAD_STREAM
 
 
-# What could not be freed when its owner died.
+# The memory that could not be freed when its owner was deleted.
 _unfreed: deque[tuple[int, GpuStream, bool]] = deque()
 
 
 def allocate(nbytes: int, stream: Stream, *, zero: bool) -> HostMemory | GpuMemory:
-    """New memory on `stream`'s device; unspecified bytes, or zeros."""
+    """Allocates memory on `stream`'s device, with unspecified contents or zeros."""
     if isinstance(stream, GpuStream):
         return GpuMemory(nbytes, stream, zero=zero)
     try:
@@ -98,7 +97,7 @@ def _allocate(nbytes: int, stream: GpuStream) -> int:
     try:
         return driver.allocate(nbytes, stream.handle, stream.ordinal)
     except driver.OutOfMemory:
-        # Arrays that launches still hold, or that wait to be freed, may be all that is in the way.
+        # Launches may hold arrays, and frees may be pending.
         driver.synchronize_context()
         release_finished_everywhere(stream.context)
         driver.synchronize_context()
@@ -106,9 +105,9 @@ def _allocate(nbytes: int, stream: GpuStream) -> int:
 
 
 def _release(address: int, stream: GpuStream, used_elsewhere: bool) -> None:
-    """Frees memory if it can be done now, and remembers it otherwise. Never raises."""
+    """Frees memory now if possible, else with a later allocation. Never raises."""
     with contextlib.suppress(Exception), stream.using():
-        # A capture would record the freeing, or be spoilt by it.
+        # A capture would record the free, or be invalidated by it.
         if not driver.is_capturing(stream.handle):
             if used_elsewhere:
                 driver.synchronize_context()
@@ -119,14 +118,14 @@ def _release(address: int, stream: GpuStream, used_elsewhere: bool) -> None:
 
 def _free_the_unfreed() -> None:
     for _ in range(len(_unfreed)):
-        with contextlib.suppress(IndexError):  # Another thread was faster.
+        with contextlib.suppress(IndexError):  # another thread may have emptied the queue
             _release(*_unfreed.popleft())
 
 
 def download(view: ArrayView, stream: int) -> np.ndarray[Any, Any]:
-    """A copy of a GPU array in host memory, after the work of `stream`; the array's context has to be current.
+    """Copies a GPU array to host memory after the work of `stream`. The array's context must be current.
 
-    A strided array comes with the gaps between its elements, and has the same strides here.
+    The gaps of a strided array are copied too, and the result has the same strides.
     """
     dtype = dtype_of_type(view.element)
     if view.size == 0:

@@ -38,9 +38,9 @@ from cuda_device.types.vector_classes import VectorValue
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
 _EDGE = 3
-"""How many elements at each end of an axis `repr` shows of a large array, as NumPy does."""
+"""The number of elements that `repr` shows at each end of an axis of a large array, as in NumPy."""
 _BLOCK = 1 << 16
-"""How many elements come from the host where one is to be repeated."""
+"""The number of elements that are copied from the host to fill an array."""
 
 
 class DeviceArray:
@@ -57,7 +57,7 @@ class DeviceArray:
         self, memory: HostMemory | GpuMemory, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Stream
     ) -> None:
         self._memory: Any = memory
-        """What keeps the memory alive: ours, or an array of another library (see `as_array`)."""
+        """The owner of the memory, which may be an array of another library (see `as_array`)."""
         self._dtype, self._stream = dtype, stream
         self._show(
             ArrayView(
@@ -84,7 +84,7 @@ class DeviceArray:
     def _show(self, view: ArrayView) -> None:
         self._view = view
         self._words = b""
-        """What machine code reads of a C-contiguous array on a GPU: address, stream, context, element type, lengths."""
+        """For launchers in machine code, of a C-contiguous array on a GPU: address, stream, context, element type, lengths."""
         plain = view.layout is Layout.C and not view.shortfall and not view.readonly
         if isinstance(self._stream, GpuStream) and plain:
             head = view.data, view.stream, self._stream.context, id(view.element)
@@ -150,9 +150,9 @@ class DeviceArray:
         self[...] = value
 
     def __getitem__(self, key: Any) -> DeviceArray:
-        """The part that `key` selects, as NumPy's basic indexing does (ints, slices, `...`, None); it shares the memory.
+        """Returns the part that `key` selects by NumPy's basic indexing (ints, slices, `...`, None). It shares the memory.
 
-        One element is an array of no dimensions: `x[3].item()`. Raises `IndexError` for any other key, or one out of bounds.
+        A single element is a 0-d array: `x[3].item()`. Raises `IndexError` for other keys and for an index out of bounds.
         """
         part = self._host()[_basic(key)]
         address = part.__array_interface__["data"][0] if part.size else 0
@@ -162,8 +162,8 @@ class DeviceArray:
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
 
-        In the order of the stream; the source may change right after. Raises what `array(value, self.dtype)` raises,
-        `ValueError` for a shape that does not fit or a read-only array, and `IndexError` as reading does.
+        Copies in stream order; the source may change immediately after the call. Raises what `array(value, self.dtype)` raises,
+        `ValueError` for a shape that does not fit or a read-only array, and `IndexError` as for reading.
         """
         part = self[key]
         if part._view.readonly:
@@ -179,7 +179,7 @@ class DeviceArray:
         return self._view
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's device: (1, 0) for host memory, (2, ordinal) for a GPU's."""
+        """DLPack's device: (1, 0) for host memory, (2, ordinal) for GPU memory."""
         return dlpack.DEVICE_CODES[self._view.device], self._view.ordinal
 
     def __dlpack__(
@@ -190,11 +190,11 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule (Python Array API, `__dlpack__`).
+        """Returns a DLPack capsule (Python Array API, `__dlpack__`).
 
-        `stream` is the consumer's, and is made to wait for this array's: None or 1 is the legacy default stream, 2 the
-        per-thread one, -1 asks for no waiting. `dl_device` may ask for the host, which copies. Raises `BufferError` for another
-        device, or where `copy=False` cannot be kept, `ValueError` for a stream that cannot be.
+        `stream` is the consumer's, which waits for this array's: None or 1 is the legacy default stream, 2 the per-thread one,
+        and -1 does not wait. `dl_device` may request a copy on the host. Raises `BufferError` for another device, or if
+        `copy=False` is impossible, and `ValueError` for an invalid stream.
         """
         here = self.__dlpack_device__()
         there = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
@@ -211,7 +211,7 @@ class DeviceArray:
         return dlpack.export(array(self, stream=cpu_stream())._view, max_version, copied=True)
 
     def _order_consumer(self, stream: int | None) -> None:
-        """Lets the consumer's stream wait for ours."""
+        """Makes the consumer's stream wait for the array's."""
         if not isinstance(self._stream, GpuStream):
             if stream is not None:
                 raise ValueError(f"stream={stream!r} for an array in host memory: pass None")
@@ -228,15 +228,15 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA Array Interface, version 3; an `AttributeError` where the array is in host memory."""
+        """The CUDA Array Interface, version 3. Raises `AttributeError` for an array in host memory."""
         if isinstance(self._stream, GpuStream):
             return array_interface.produce(self._view)
         raise AttributeError("an array in host memory has no __cuda_array_interface__: use np.asarray or DLPack")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """For `np.asarray`: the memory itself on the CPU, where `copy` is not true, and a copy from the GPU.
+        """Returns a NumPy array: the memory itself on the CPU, unless `copy` is true, and a copy from a GPU.
 
-        Raises `ValueError` where `copy=False` cannot be kept.
+        Raises `ValueError` if `copy=False` is impossible.
         """
         wanted = self._dtype if dtype is None else np.dtype(dtype)
         if isinstance(self._stream, GpuStream):
@@ -254,9 +254,9 @@ class DeviceArray:
         return self._view.shape[0]
 
     def __repr__(self) -> str:
-        """The elements as NumPy shows them; of a large array only those that are shown are copied. Waits for the stream.
+        """Shows the elements as NumPy does; only those that are shown are copied. Waits for the stream.
 
-        While the stream is captured, and after an error that leaves the memory unreadable, only the shape is shown.
+        While the stream is captured, and if the memory cannot be read after an error, only the shape is shown.
         """
         text, trouble = self._shown("DeviceArray(")
         if trouble:
@@ -265,7 +265,7 @@ class DeviceArray:
         return f"DeviceArray({text}{shape}, dtype={self._dtype}, device='{self._device}')"
 
     def _repr_html_(self) -> str:
-        """For notebooks: shape, dtype and device above the elements that `repr` shows."""
+        """Shows shape, dtype, device and elements in notebooks."""
         from cuda_device import notebook_html
 
         facts = [("shape", self.shape), ("dtype", self._dtype), ("device", self._device)]
@@ -277,11 +277,11 @@ class DeviceArray:
 
     @property
     def _is_long(self) -> bool:
-        """Whether not all elements are shown."""
+        """Whether `repr` does not show all elements."""
         return self.size > np.get_printoptions()["threshold"]
 
     def _shown(self, prefix: str) -> tuple[str, str]:
-        """The elements as text behind a prefix, and why they cannot be read; one of both is empty."""
+        """The elements as text after a prefix, and the reason why they cannot be read; one of them is empty."""
         if isinstance(self._stream, GpuStream) and driver.is_capturing(self._stream.handle):
             return "", "whose stream is being captured"
         try:
@@ -292,7 +292,7 @@ class DeviceArray:
         return np.array2string(elements, separator=", ", prefix=prefix, threshold=most, edgeitems=_EDGE), ""
 
     def _corners(self) -> np.ndarray[Any, Any]:
-        """The elements at both ends of each axis: one more than is shown, so that NumPy writes `...` for those between."""
+        """The elements at both ends of each axis, one more than is shown, so that NumPy writes `...`."""
         parts = [(slice(_EDGE), slice(-_EDGE - 1, None)) if n > 2 * _EDGE else (slice(None),) for n in self.shape]
         corners = np.empty([min(n, 2 * _EDGE + 1) for n in self.shape], self._dtype)
         for place in itertools.product(*parts):
@@ -300,7 +300,7 @@ class DeviceArray:
         return corners
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles (and copies) the elements; on a GPU again where it was on one."""
+        """Pickles and copies the elements. The copy of an array on a GPU is on the default stream's device."""
         return _rebuild, (self.numpy(), isinstance(self._stream, CpuStream))
 
 
@@ -309,7 +309,7 @@ def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
 
 
 def _basic(key: Any) -> tuple[Any, ...]:
-    """A key of NumPy's basic indexing, such that what it selects is an array."""
+    """The tuple of a key of basic indexing, with `...`, so that NumPy returns an array."""
     parts = key if isinstance(key, tuple) else (key,)
     for part in parts:
         if isinstance(part, (bool, np.bool_, np.ndarray)) or not (
@@ -320,7 +320,7 @@ def _basic(key: Any) -> tuple[Any, ...]:
 
 
 def _is_copied_at_once(source: object, target: DeviceArray) -> bool:
-    """Whether the driver can copy the bytes of `source` as they are: no conversion, no overlap, memory that outlives the copy."""
+    """Whether the driver can copy `source` directly: no conversion, no overlap, and memory that outlives the copy."""
     if not isinstance(source, DeviceArray) or type(source._memory) is not GpuMemory or source.shape != target.shape:
         return False
     (low, high), (start, end) = source._view.extent, target._view.extent
@@ -334,7 +334,7 @@ def _is_copied_at_once(source: object, target: DeviceArray) -> bool:
 
 
 def _copy(source: DeviceArray, target: DeviceArray) -> None:
-    """Copies the elements of one array to all of another of the same type, broadcast to its shape."""
+    """Copies an array to another one of the same type, whose shape it is broadcast to."""
     if np.broadcast_shapes(source.shape, target.shape) != target.shape:
         raise ValueError(f"the shape {source.shape} does not fit the shape {target.shape}")
     stream = target.stream
@@ -348,11 +348,11 @@ def _copy(source: DeviceArray, target: DeviceArray) -> None:
         join([source.stream, stream])
         with stream.using():
             driver.copy(target._view.data, source._view.data, target.nbytes, stream.handle)
-        join([source.stream, stream])  # the source is changed and freed in the order of its own stream
+        join([source.stream, stream])  # before the source is changed or freed in the order of its own stream
         return
     with stream.using():
         elements = source.numpy()
-        if target._view.layout is not Layout.C:  # with the gaps between the elements as they are
+        if target._view.layout is not Layout.C:  # the gaps between the elements keep their contents
             whole = download(target._view, stream.handle)
             whole[...] = elements
             low, high = target._view.extent
@@ -362,7 +362,7 @@ def _copy(source: DeviceArray, target: DeviceArray) -> None:
         if repeated is not None:
             _upload(repeated.ctypes.data, target._view.data, target.nbytes, stream)
             return
-        # One element many times: a block of them from the host, and then ever larger copies on the GPU.
+        # Fill with one element: copy a block from the host, and then double it on the GPU.
         block = np.full(min(target.size, _BLOCK), elements)
         done = block.nbytes
         _upload(block.ctypes.data, target._view.data, done, stream)
@@ -373,7 +373,7 @@ def _copy(source: DeviceArray, target: DeviceArray) -> None:
 
 
 def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
-    """Copies from the host; made when this returns."""
+    """Copies from the host synchronously."""
     driver.copy(target, source, nbytes, stream.handle)
     driver.synchronize_stream(stream.handle)
 
@@ -440,7 +440,7 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
     """
     target = as_stream(stream)
     wanted = None if dtype is None else dtype_of(dtype)
-    # Asked for on the legacy stream, because the array may be on another device than the target.
+    # On the legacy stream, because the array may be on another device than the target.
     view = view_of(obj, driver.LEGACY_STREAM)
     if view is None:
         return _from_host(_from_python(obj, wanted), target)
@@ -460,7 +460,7 @@ def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, *, zero: bool) -> D
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:
-    """The lengths of the axes. Raises `TypeError` and `ValueError` for what is no shape."""
+    """The lengths of the axes. Raises `TypeError` or `ValueError` for an invalid shape."""
     try:
         lengths = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(operator.index(n) for n in shape)
     except TypeError as error:
@@ -471,12 +471,12 @@ def shape_of(shape: Shape) -> tuple[int, ...]:
 
 
 def _copies_plainly(view: ArrayView, wanted: np.dtype[Any] | None) -> bool:
-    """Whether the bytes of `view` are those of the new array."""
+    """Whether the new array has the same bytes as `view`."""
     return view.layout is Layout.C and (wanted is None or element_of_dtype(wanted) == view.element)
 
 
 def _from_gpu(view: ArrayView, target: GpuStream) -> DeviceArray:
-    """A copy of `view` from GPU to GPU, made when this returns."""
+    """Copies `view` from GPU to GPU synchronously."""
     result = _new(view.shape, dtype_of_type(view.element), target, zero=False)
     _await_producer(view)
     if view.ordinal != target.ordinal and driver.can_access_peer(target.ordinal, view.ordinal):
@@ -488,13 +488,13 @@ def _from_gpu(view: ArrayView, target: GpuStream) -> DeviceArray:
 
 
 def _await_producer(view: ArrayView) -> None:
-    """Waits for the stream that may still be writing the array: the view's own, or the one that it was asked for on."""
+    """Waits for the stream that may still write to the array."""
     with driver.using(driver.context_of(view.ordinal)):
         driver.synchronize_stream(view.stream or driver.LEGACY_STREAM)
 
 
 def _to_host(view: ArrayView, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
-    """The elements of `view` in host memory, possibly its own."""
+    """The elements of `view` in host memory, possibly without a copy."""
     if view.device.on_host:
         if view.stream is not None or view.device is Device.MANAGED:
             _await_producer(view)
@@ -506,7 +506,7 @@ def _to_host(view: ArrayView, wanted: np.dtype[Any] | None) -> np.ndarray[Any, A
 
 
 def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The elements as another type; complex numbers do not become real ones."""
+    """Converts elements to another type, except complex numbers to real ones."""
     if elements.dtype.kind == "c" and wanted.kind != "c":
         raise TypeError(
             f"the elements are {elements.dtype}, and would lose their imaginary parts as {wanted}: take its .real"
@@ -515,7 +515,7 @@ def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[A
 
 
 def _from_host(elements: np.ndarray[Any, Any], target: Stream) -> DeviceArray:
-    """A copy of `elements`, made when this returns: the source may change, or be freed, right after."""
+    """Copies `elements` synchronously."""
     result = _new(elements.shape, elements.dtype, target, zero=False)
     if not isinstance(target, GpuStream):
         result._host()[...] = elements
@@ -548,7 +548,7 @@ def _is_composite(kind: type[Any]) -> bool:
 
 
 def _from_composites(obj: Any, kinds: set[type[Any]], wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
-    """Nested lists of structs or vectors, which NumPy writes as tuples."""
+    """Nested lists of structs or vectors as a NumPy array."""
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"an array has elements of one type, not of {names}")
@@ -563,7 +563,7 @@ def _as_lists(obj: Any) -> Any:
 
 
 def _as_record(value: Any) -> Any:
-    """What NumPy stores as one element: a struct's or vector's members as a tuple."""
+    """The members of a struct or vector as a tuple, which NumPy stores as one element."""
     if value is None:
         return 0  # a null pointer
     if is_struct(type(value)):
@@ -572,12 +572,12 @@ def _as_record(value: Any) -> Any:
 
 
 def _kinds_of(obj: Any) -> set[type[Any]]:
-    """The types of the numbers in nested lists. NumPy's are other types than Python's: they have a width of their own."""
+    """The types of the numbers in nested lists."""
     return set().union(*map(_kinds_of, obj)) if isinstance(obj, (list, tuple)) else {type(obj)}
 
 
 def _as_builtin(obj: Any, kinds: set[type[Any]]) -> np.ndarray[Any, Any]:
-    """Python's numbers in the types that they have in device code."""
+    """Python numbers in the types that they have in device code."""
     if complex in kinds:
         return np.array(obj, np.complex64)
     if float in kinds or not kinds:
@@ -648,7 +648,7 @@ def as_array(
 
 
 def _read(x: Any, where: Stream | None, name: str) -> ArrayView:
-    """The view of an array, whose producer is told of the stream where it will be used."""
+    """The view of an array, ordered with the stream where it will be used."""
     try:
         view = view_of(x, driver.LEGACY_STREAM if where is None else where.consumer)
     except LaunchError as error:
@@ -662,7 +662,7 @@ def _read(x: Any, where: Stream | None, name: str) -> ArrayView:
 
 
 def _text(view: ArrayView, name: str) -> str:
-    """An array, as messages call it."""
+    """Describes an array in messages."""
     where = f"on GPU {view.ordinal}" if view.device is Device.CUDA else f"in {view.device.value}"
     return f"the array {name!r} of shape {view.shape} and dtype {dtype_of_type(view.element)} {where}"
 
@@ -673,7 +673,7 @@ def _check_element(view: ArrayView, dtype: Any, name: str) -> None:
 
 
 def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
-    """The view with axes of length 1 before its own, or behind them."""
+    """The view with axes of length 1 before or after its own."""
     more = ndim - view.ndim
     if more < 0:
         raise LaunchError(

@@ -29,7 +29,7 @@ DEVICE_CODES = {device: code for code, device in DEVICES.items()}
 
 
 class DLTensor(ctypes.Structure):
-    """The tensor itself: `strides` are in elements, or NULL for C order; `byte_offset` is to be added to `data`."""
+    """A tensor. `strides` are in elements, or NULL for C order; `byte_offset` is added to `data`."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -46,7 +46,7 @@ class DLTensor(ctypes.Structure):
 
 
 class DLManagedTensor(ctypes.Structure):
-    """The frame that a capsule named "dltensor" points to."""
+    """The structure of a capsule named "dltensor"."""
 
     _fields_ = (
         ("dl_tensor", DLTensor),
@@ -56,7 +56,7 @@ class DLManagedTensor(ctypes.Structure):
 
 
 class DLManagedTensorVersioned(ctypes.Structure):
-    """The frame that a capsule named "dltensor_versioned" points to. Of another major version only the deleter is known."""
+    """The structure of a capsule named "dltensor_versioned". Other major versions only have the same deleter."""
 
     _fields_ = (
         ("major", ctypes.c_uint32),
@@ -77,11 +77,11 @@ _CAPSULE_NAMES: dict[bytes, type[Managed]] = {
     b"dltensor": DLManagedTensor,
 }
 _USED_NAMES = {name: b"used_" + name for name in _CAPSULE_NAMES}
-# A capsule keeps the bare address of its name and may outlive this module: these names are never freed.
+# A capsule contains the address of its name and may outlive this module, so the names are never freed.
 for _name in _USED_NAMES.values():
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_name))
 
-# Deleters may take the GIL or wait for the GPU: they are called without the GIL.
+# Deleters are called without the GIL, because they may acquire it or wait for the GPU.
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -95,7 +95,7 @@ _set_name = _python_api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, cty
 
 
 class Owned:
-    """A tensor that we took over from its producer; its deleter is called by `release`, or when this object dies."""
+    """A tensor whose ownership was taken from the producer. `release`, or the destructor, calls its deleter."""
 
     __slots__ = ("__weakref__", "_address", "_deleter")
 
@@ -107,7 +107,7 @@ class Owned:
         self.release()
 
     def release(self) -> None:
-        """Gives the tensor back, once."""
+        """Calls the deleter once."""
         deleter, self._deleter = self._deleter, None
         if deleter is not None:
             deleter(self._address)
@@ -117,10 +117,10 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
     """A view of the array `obj`, or None if it has no `__dlpack__`.
 
     `stream` is the handle of the stream on which GPU memory will be used: None or 1 for the legacy default stream, 2 for the
-    per-thread one, -1 to leave all waiting to the caller; 0 is ambiguous and refused. The producer lets that stream wait for its
-    own. Raises `LaunchError` with the producer's message if it refuses, `TypeError` for an element type that we do not have.
+    per-thread one, -1 for no ordering; 0 is ambiguous and rejected. The producer makes that stream wait for its own. Raises
+    `LaunchError` with the producer's message if it refuses, and `TypeError` for an unknown element type.
     """
-    # Looked up on the type: a class is not an array because its instances are.
+    # Looked up on the type, because a class with this method is not an array.
     if getattr(type(obj), "__dlpack__", None) is None:
         return None
     if stream == 0:
@@ -131,8 +131,8 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
     if device not in (Device.CUDA, Device.MANAGED):
         return take(_request(obj, {}))
     if stream == driver.PER_THREAD_STREAM or (stream is None and device is Device.MANAGED):
-        # Not every producer knows the per-thread stream (torch does not), and a consumer on the CPU has no stream at all: what
-        # the producer has put before the legacy stream, the caller waits for.
+        # Some producers do not know the per-thread stream (torch), and a consumer on the CPU has none. The producer orders the
+        # legacy stream, for which the caller waits.
         view = take(_request(obj, {"stream": driver.LEGACY_STREAM}))
         return replace(view, stream=driver.LEGACY_STREAM)
     view = take(_request(obj, {"stream": stream}))
@@ -140,17 +140,16 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
 
 
 def _is_writable(obj: Any) -> bool:
-    """Whether the CUDA Array Interface of `obj` says that it may be written, which DLPack before 1.0 cannot tell."""
+    """Whether `obj` is writable by its CUDA Array Interface; DLPack before 1.0 has no flag for that."""
     description = getattr(obj, "__cuda_array_interface__", None)
     return isinstance(description, dict) and description.get("data", (0, True))[1] is False
 
 
-# What to do about an array that does not share its memory as DLPack has it.
 _CONVERT = "copy it to a NumPy, CuPy or torch array, or by device.array(…), and pass that"
 
 
 def take(capsule: Any) -> ArrayView:
-    """A view of the tensor in `capsule`, which is used up by this."""
+    """A view of the tensor in `capsule`, which is consumed."""
     for name, frame in _CAPSULE_NAMES.items():
         if _is_valid(capsule, name):
             managed = frame.from_address(_get_pointer(capsule, name))
@@ -162,7 +161,7 @@ def take(capsule: Any) -> ArrayView:
 
 
 def _device_of(obj: Any) -> tuple[Device, int]:
-    """The memory and the device number that `obj` says it is in."""
+    """The memory kind and device number of `obj`."""
     code, ordinal = _ask(obj, obj.__dlpack_device__)
     device = DEVICES.get(int(code))
     if device is None:
@@ -177,7 +176,7 @@ def _request(obj: Any, arguments: dict[str, Any]) -> Any:
     try:
         return _ask(obj, obj.__dlpack__, max_version=VERSION, **arguments)
     except TypeError:
-        # Producers from before DLPack 1.0 do not know max_version. A TypeError of another kind comes again.
+        # Producers before DLPack 1.0 do not know max_version. Any other TypeError is raised again.
         return _ask(obj, obj.__dlpack__, **arguments)
 
 
@@ -189,13 +188,13 @@ def _ask(obj: Any, function: Callable[..., Any], **arguments: Any) -> Any:
 
 
 def refusal(obj: Any, error: Exception) -> LaunchError:
-    """Our error for a producer's; without the C++ stack that torch appends to what it says."""
+    """The error for a producer's exception, without the C++ stack that torch appends."""
     words = str(error).partition("\nException raised from")[0]
     return LaunchError(f"{describe(obj)} refuses to share its memory: {words}", _CONVERT)
 
 
 def view_of_managed(managed: Managed) -> ArrayView:
-    """A view of a tensor that is ours from now on; one that we cannot use goes back at once."""
+    """A view of a tensor, whose ownership is taken. A tensor that cannot be used is released at once."""
     owned = Owned(managed)
     try:
         return _view(managed, owned)
@@ -205,7 +204,7 @@ def view_of_managed(managed: Managed) -> ArrayView:
 
 
 def _view(managed: Managed, owned: Owned) -> ArrayView:
-    readonly = True  # a frame without flags cannot tell, and immutable arrays come in such frames, too: NumPy's rule
+    readonly = True  # without flags, as in NumPy, because the array may be immutable
     if isinstance(managed, DLManagedTensorVersioned):
         if managed.major != VERSION[0]:
             raise LaunchError(
@@ -225,7 +224,7 @@ def _view(managed: Managed, owned: Owned) -> ArrayView:
     if any(length < 0 for length in shape) or not (tensor.data or 0 in shape):
         raise LaunchError(f"the array claims to have the shape {shape} at the address {tensor.data or 0}", _CONVERT)
     if tensor.ndim and tensor.strides:
-        # In 64 bits: CuPy divides negative strides as if they had no sign, and only so the bytes come out right.
+        # In 64 bits, because CuPy divides negative strides as unsigned numbers.
         strides = tuple(ctypes.c_int64(stride * itemsize).value for stride in tensor.strides[: tensor.ndim])
     else:
         strides = c_strides(shape, itemsize)
@@ -242,27 +241,26 @@ def _view(managed: Managed, owned: Owned) -> ArrayView:
 
 
 def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copied: bool = False) -> Any:
-    """A DLPack capsule of `view`, whose `keep_alive` lives until the consumer's, or an unused capsule's, deleter has run.
+    """A DLPack capsule of `view`, whose `keep_alive` lives until the deleter of the consumer, or of an unused capsule, has run.
 
-    `max_version` is what the consumer understands: None is DLPack before 1.0. `copied` says that the memory was made for the
-    consumer. Raises `BufferError` if the consumer could not know that the array is read-only, or if the strides cannot be
-    told in elements.
+    `max_version` is the newest version that the consumer supports; None is DLPack before 1.0. `copied` is the flag of memory that
+    was allocated for the consumer. Raises `BufferError` if the format cannot express that the array is read-only, or its strides.
     """
-    # NumPy makes the capsule, over an address that it never looks at, and we correct the device in it. Its deleter and its
-    # destructor are machine code: they run in any thread, while an exception is on its way, and after the interpreter has
-    # ended. A callback of ctypes survives neither of the latter two.
+    # NumPy creates the capsule for an address that it does not access; the device is corrected afterwards. NumPy's deleter and
+    # destructor are machine code, which can run in any thread, during an exception, and after the interpreter has ended. A ctypes
+    # callback cannot do the latter two.
     versioned = max_version is not None and max_version[0] >= 1
     try:
         code, bits = dlpack_of_element(view.element)
     except TypeError as error:
         raise BufferError(f"DLPack has no arrays of {view.element}") from error
-    # NumPy exports its own types only; what it says of the type is corrected, too.
+    # NumPy only exports its own types; other types are corrected afterwards, too.
     plain = replace(view, element=Number(NumberKind.UINT, bits)) if code not in _NUMPYS else view
     capsule = numpy_over(plain).__dlpack__(max_version=max_version if versioned else None)
     name = b"dltensor_versioned" if versioned else b"dltensor"
     managed = _CAPSULE_NAMES[name].from_address(_get_pointer(capsule, name))
     tensor = managed.dl_tensor
-    # NumPy gives an array without elements an address of its own; DLPack wants NULL.
+    # DLPack requires NULL for empty arrays, to which NumPy gives an address.
     tensor.data = view.data or None
     tensor.device_type, tensor.device_id = DEVICE_CODES[view.device], view.ordinal
     tensor.code, tensor.bits = code, bits
@@ -272,14 +270,14 @@ def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copie
 
 
 def describe(obj: Any) -> str:
-    """An object, for messages: by its type."""
+    """The type of an object, for messages."""
     return f"the {type(obj).__module__}.{type(obj).__qualname__}"
 
 
-# DLPack's C exchange API: arrays of frameworks that publish a table of C functions on their type, without a Python call.
+# DLPack's C exchange API: a table of C functions that a framework publishes on its array type
 #
-# The table gives a tensor as `__dlpack__` does, with its flags, and keeps its memory alive; but it waits for nothing. Instead it
-# tells the stream that the framework works on: where ours is another one, the launch is put in order with it, before and after.
+# The functions return tensors as `__dlpack__` does, but do not order streams. Instead they return the framework's current stream,
+# with which a launch on another stream is ordered before and after.
 
 
 ATTRIBUTE = "__dlpack_c_exchange_api__"
@@ -302,32 +300,25 @@ class Table(ctypes.Structure):
     )
 
 
-# These hold the interpreter's lock, and raise the Python exception that the function has set.
+# They hold the GIL, and raise the Python exception that the function has set.
 _MANAGED_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
 _CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
-_exchange_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_is_exchange = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-
 
 class Exchange:
-    """The table of one framework. It lives as long as the process, as DLPack demands."""
+    """The table of a framework, which lives as long as the process."""
 
     def __init__(self, table: Table) -> None:
         self.address = ctypes.addressof(table)
         self.lend: int = table.tensor_from_object or 0
-        """The address of the function that lends a tensor without an owner, for machine code; 0 if there is none."""
+        """The address of the function that returns a borrowed tensor, for launchers in machine code; 0 if there is none."""
         self.tell: int = table.current_stream
-        """The address of the function that tells the current stream."""
+        """The address of the function that returns the current stream."""
         self._managed = _MANAGED_FROM_OBJECT(table.managed_from_object)
         self._current = _CURRENT_STREAM(table.current_stream)
 
     def read(self, obj: Any) -> ArrayView | None:
-        """A view of `obj`, whose type has this table; None if its own `__dlpack__` has to be asked."""
+        """A view of `obj`, whose type has this table; None if its `__dlpack__` must be called."""
         if _has_reservations(obj):
             return None
         if _holds(obj, "is_neg"):
@@ -348,7 +339,7 @@ class Exchange:
         return replace(view, stream=self.current_stream(view.device, view.ordinal))
 
     def current_stream(self, device: Device, ordinal: int) -> int:
-        """The handle of the stream that the framework works on now, on this GPU."""
+        """The handle of the framework's current stream on a GPU."""
         found = ctypes.c_void_p()
         if self._current(DEVICE_CODES[device], ordinal, ctypes.byref(found)):
             raise LaunchError(
@@ -358,7 +349,7 @@ class Exchange:
 
 
 def _has_reservations(obj: Any) -> bool:
-    """Whether a torch tensor is one that torch does not give away, for reasons that it states in `__dlpack__` only."""
+    """Whether `__dlpack__` of a torch tensor refuses with a reason, which the table does not check."""
     return getattr(obj, "requires_grad", False) or _holds(obj, "is_conj")
 
 
@@ -368,11 +359,11 @@ def _holds(obj: Any, name: str) -> bool:
 
 
 def exchange_of(kind: type[Any]) -> Exchange | None:
-    """The table that a type publishes, if it is one that we understand."""
+    """The table that a type publishes, if its version is known."""
     capsule = getattr(kind, ATTRIBUTE, None)
-    if capsule is None or not _is_exchange(capsule, _CAPSULE):
+    if capsule is None or not _is_valid(capsule, _CAPSULE):
         return None
-    address = _exchange_pointer(capsule, _CAPSULE)
+    address = _get_pointer(capsule, _CAPSULE)
     while address:
         table = Table.from_address(address)
         if table.major == _MAJOR:

@@ -26,7 +26,7 @@ from cuda_device.types.host import element_of_dtype
 
 
 class _SharedMemory:
-    """Memory that the host and a stream's GPU reach."""
+    """Pinned or managed memory."""
 
     def __init__(self, nbytes: int, stream: GpuStream, device: Device) -> None:
         self.address, self.nbytes, self.stream, self.device = 0, nbytes, stream, device
@@ -45,7 +45,7 @@ class HostArray(np.ndarray[Any, Any]):
     _memory: _SharedMemory | None = None
 
     def __array_finalize__(self, obj: Any) -> None:
-        """NumPy calls it for views, and for results, which are in memory of their own."""
+        """Called by NumPy for views, and also for results in other memory."""
         self._memory = getattr(obj, "_memory", None)
 
     def _cuda_device_view_(self) -> ArrayView:
