@@ -10,6 +10,7 @@ define lifetimes, so a view keeps the whole producer alive.
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -57,43 +58,46 @@ class _BadDescription(Exception):
 
 
 def _view_of(obj: Any, description: Any) -> ArrayView:
-    if not isinstance(description, dict):
-        raise _BadDescription(f"is a {type(description).__name__}, not a dict")
-    for key in ("shape", "typestr", "data", "version"):
-        if key not in description:
-            raise _BadDescription(f"has no {key!r}")
-    if description.get("mask") is not None:
+    unfit = _BadDescription(f"is {description!r}, which does not follow its specification")
+    try:
+        version, shape = operator.index(description["version"]), tuple(map(operator.index, description["shape"]))
+        typestr, (address, readonly) = description["typestr"], description["data"]
+        address, mask, strides = operator.index(address), description.get("mask"), description.get("strides")
+        strides = None if strides is None else tuple(map(operator.index, strides))
+        stream = description.get("stream") if version >= 3 else None
+        stream = None if stream is None else operator.index(stream)
+    except (KeyError, TypeError, ValueError):
+        raise unfit from None
+    if mask is not None:
         raise _BadDescription(
             "has a mask, and kernels do not support masked elements: pass the data and the mask as two arrays"
         )
-    version = description["version"]
-    if not _is_int(version) or version < 2:
-        raise _BadDescription(f"has version {version!r}: 2 and 3 are supported")
-    shape = _ints(description["shape"], "shape")
-    if any(length < 0 for length in shape):
-        raise _BadDescription(f"has the shape {shape}")
-    element = _element_of(description["typestr"], description.get("descr"))
-    address, readonly = _data_of(description["data"])
-    if 0 in shape:
-        address = 0
-    elif address == 0:
-        raise _BadDescription(f"has the address 0 for the shape {shape}")
+    if stream == 0:
+        raise _BadDescription("has stream=0, which is ambiguous: 1 is the legacy default stream, 2 the per-thread one")
+    is_address = 0 < address < 1 << 64 or 0 in shape
+    if version < 2 or min(shape, default=0) < 0 or not is_address or (stream or 1) < 0:
+        raise unfit
+    if strides is not None and len(strides) != len(shape):
+        raise unfit
+    element = _element_of(typestr, description.get("descr"))
+    address *= 0 not in shape
     return ArrayView(
         data=address,
         shape=shape,
-        strides=_strides_of(description.get("strides"), shape, size_of(element)),
+        strides=c_strides(shape, size_of(element)) if strides is None else strides,
         element=element,
-        readonly=readonly,
+        readonly=bool(readonly),
         device=Device.CUDA,
         ordinal=_ordinal_of(address),
         keep_alive=obj,
-        stream=_stream_of(description.get("stream")) if version >= 3 else None,
+        stream=stream,
     )
 
 
 def _element_of(typestr: Any, descr: Any) -> Type:
     """The element type of `typestr`, or of `descr` if `typestr` has only the size of a structure."""
-    if not (isinstance(typestr, str) and typestr[1:2] == "V" and isinstance(descr, list) and _has_names(descr)):
+    is_structure = isinstance(typestr, str) and typestr[1:2] == "V" and isinstance(descr, list)
+    if not is_structure or not any(isinstance(field, tuple) and field and field[0] for field in descr):
         return element_of_typestr(typestr)
     try:
         dtype = np.lib.format.descr_to_dtype(descr)
@@ -102,35 +106,6 @@ def _element_of(typestr: Any, descr: Any) -> Type:
     if typestr[2:] != str(dtype.itemsize):
         raise _BadDescription(f"has the typestr {typestr!r}, but its descr has {dtype.itemsize} bytes")
     return element_of_dtype(dtype)
-
-
-def _has_names(descr: list[Any]) -> bool:
-    return any(isinstance(field, tuple) and field and field[0] for field in descr)
-
-
-def _data_of(data: Any) -> tuple[int, bool]:
-    if not isinstance(data, tuple) or len(data) != 2 or not _is_int(data[0]) or not 0 <= data[0] < 1 << 64:
-        raise _BadDescription(f"has data={data!r} instead of (address, readonly)")
-    return int(data[0]), bool(data[1])
-
-
-def _strides_of(strides: Any, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    if strides is None:
-        return c_strides(shape, itemsize)
-    result = _ints(strides, "strides")
-    if len(result) != len(shape):
-        raise _BadDescription(f"has {len(result)} strides for {len(shape)} axes")
-    return result
-
-
-def _stream_of(stream: Any) -> int | None:
-    if stream is None:
-        return None
-    if not _is_int(stream) or stream < 0:
-        raise _BadDescription(f"has stream={stream!r}: None or a handle is allowed")
-    if stream == 0:
-        raise _BadDescription("has stream=0, which is ambiguous: 1 is the legacy default stream, 2 the per-thread one")
-    return int(stream)
 
 
 def _ordinal_of(address: int) -> int:
@@ -143,16 +118,6 @@ def _ordinal_of(address: int) -> int:
         if address and not driver.properties(ordinal).pageable_access:
             raise _BadDescription(f"has the address {address:#x}, which is not memory that the GPU can access")
     return ordinal
-
-
-def _ints(values: Any, name: str) -> tuple[int, ...]:
-    if not isinstance(values, (tuple, list)) or not all(_is_int(value) for value in values):
-        raise _BadDescription(f"has {name}={values!r} instead of a tuple of integers")
-    return tuple(int(value) for value in values)
-
-
-def _is_int(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def produce(view: ArrayView) -> dict[str, Any]:
