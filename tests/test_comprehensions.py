@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -168,15 +167,6 @@ def pairs(i, x, b):
     )
 
 
-def reduces(i, x, b):
-    def horner(so_far, c):
-        return so_far * b + c
-
-    return functools.reduce(horner, (x[k] * 0.1 for k in range(i)), 1.0) + functools.reduce(
-        max, (x[k] for k in range(i + 1))
-    )
-
-
 def firsts(i, x, b):
     place = next((k for k in range(len(x)) if x[k] > i), -1)
     even = next(v for v in range(i, i + 5) if v % 2 == 0)
@@ -244,7 +234,6 @@ def generators_read_what_changes(i, x, b):
         float_sums,
         ranked,
         pairs,
-        reduces,
         firsts,
         filters,
         gives_a_generator,
@@ -272,7 +261,6 @@ def test_an_array_without_elements(stream):
     [
         (lambda i, x: next(v for v in x if v > i), "StopIteration: the iterator has no next item"),
         (lambda i, x: max((v for v in x if v > i), key=abs), "ValueError: max"),
-        (lambda i, x: functools.reduce(max, (v for v in x if v > i)), "TypeError: reduce"),
     ],
 )
 def test_what_no_values_make_is_an_error(stream, function, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import subprocess
 import sys
@@ -39,7 +38,6 @@ class Pair(NamedTuple):
 
 NAMES = {
     "np": np,
-    "functools": functools,
     "Pair": Pair,
     **{t.__name__: t for t in (int8, int16, int32, uint8, float32, float64)},
 }
@@ -79,8 +77,6 @@ def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMess
         ("w[i] = sum([u[0], u[1]])", "uint8"),
         ("w[i] = math.prod((u[0], u[1], u[2]))", "uint8"),
         ("acc = 0\nfor v in (u[0], u[1]):\n    acc += v\nw[i] = acc", "uint8"),
-        ("w[i] = functools.reduce(lambda a, b: a + b, (u[0], u[1]), 0)", "uint8"),
-        ("w[i] = functools.reduce(lambda a, b: a + b, u, 0)", "uint8"),
     ],
 )
 def test_an_int_of_python_takes_a_narrow_type(statement, type):
@@ -106,7 +102,6 @@ def test_an_int_of_python_takes_a_narrow_type(statement, type):
         "w[i] = sum(u, int32(0))",
         "w[i] = sum(w)",
         "acc = u[0]\nfor v in (u[1], u[2]):\n    acc += 1\nw[i] = acc",
-        "w[i] = functools.reduce(lambda a, b: a + b, (u[0], u[1], u[2]))",
         "w[i] = sum((u[0], u[1]), int32(0))",
         "w[i] = 1 + u[0] + u[1]",
         "w[i] = u[i] + (n & 15)",

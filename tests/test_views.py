@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from against_python import refused
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import float32, float32x4
@@ -319,3 +321,19 @@ def test_arrays_join_though_one_is_read_only_or_less_aligned():
             device.launch(writes_either, x, y, out, grid=1, block=1, stream=device.cpu_stream())
     with pytest.raises(device.CompileError, match="array<float64, 1, C> on one path here"):
         device.launch(either, x, x.astype(np.float64), x, grid=1, block=1, stream=device.cpu_stream())
+
+
+@pytest.mark.parametrize(
+    ("expression", "remedy"),
+    [
+        ("x.sum()", "sum(x)"),
+        ("x.max(0)", "a loop over the rows"),
+        ("x.copy()", "local_array"),
+        ("x.flatten()", "x.reshape(-1)"),
+        ("x.sort()", "an algorithm of your own"),
+        ("x.std()", "reshape"),
+    ],
+)
+def test_methods_that_arrays_have_not_are_refused(expression, remedy):
+    function = define(f"def f(x):\n    return {expression}", "f")
+    assert remedy in refused(function, device.ArrayType(device.float32, 1), match="arrays have no attribute").help

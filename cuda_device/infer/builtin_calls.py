@@ -119,14 +119,10 @@ _OF_NUMPY: dict[object, Callable[..., Any]] = {
     np.round: complex_functions.rounded,
     np.around: complex_functions.rounded,
     np.isclose: numbers.are_close,
-    np.amax: standard.largest,
-    np.amin: standard.smallest,
-    **{getattr(np, name): function for name, function in standard.METHODS.items()},
 }
 """By a function of NumPy: what computes it in device code."""
 OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
     **complex_functions.OF_MATH,
-    **complex_functions.ORDERED,
     numbers.sign: complex_functions.sign,
 }
 """By what computes a universal function of real numbers: what computes it of complex ones, if that is something else."""
@@ -213,11 +209,6 @@ def _next(frame: Frame, iterator: Cell, default: Cell | None = None, /) -> Cell:
 def _filter(frame: Frame, function: Cell, iterable: Cell, /) -> Cell:
     chosen = frame.literal(bool) if function.known.value is None else function
     return frame.run(standard.chosen, chosen, frame.iterate(iterable))
-
-
-def _reduce(frame: Frame, function: Cell, iterable: Cell, /, *initial: Cell) -> Cell:
-    target = standard.reduce_from if initial else standard.reduce_all
-    return frame.run(target, function, frame.as_iterable(iterable), *initial)
 
 
 def _map(frame: Frame, function: Cell, iterable: Cell, /, *iterables: Cell) -> Cell:
@@ -505,7 +496,6 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     functools.partial: lambda frame, function, /, *arguments, **keywords: frame.bundle(
         Partial(tuple(keywords)), [function, *arguments, *keywords.values()]
     ),
-    functools.reduce: _reduce,
     getattr: _getattr,
     hasattr: lambda frame, owner, name, /: Cell(constant(isinstance(_attribute(frame, owner, name), Cell))),
     inline_ptx.ptx: _ptx,

@@ -58,6 +58,7 @@ _CALLS: dict[object, str] = {
     **dict.fromkeys(
         (functools.cache, functools.lru_cache), "leave it out: a call in device code computes its result each time"
     ),
+    functools.reduce: "write the loop: for x in xs: result = f(result, x)",
     functools.singledispatch: "use isinstance, which is decided at compile time",
     **dict.fromkeys(
         (operator.itemgetter, operator.attrgetter, operator.methodcaller), "write a lambda: lambda x: x[0]"
@@ -76,6 +77,7 @@ _RANDOM = "compute random numbers from a seed and the thread's position, or pass
 _MODULES = {
     "cuda_device.runtime.arrays.device_array": "use local_array or shared_array, which have a constant shape",
     "cuda_device": "call it on the host, and pass the result to the kernel",
+    "_operator": "write the operator itself: a in b, a is b, f(x)",
     "itertools": "write the loops, one inside the other or one after the other",
     "random": _RANDOM,
     "numpy.random": _RANDOM,

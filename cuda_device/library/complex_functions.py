@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import cmath
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cuda_device.device import entities
-from cuda_device.library import numbers, prelude
+from cuda_device.library import numbers
 
 # What Python itself can express of complex arithmetic: quotients, powers, magnitudes. Compiled like a user's functions.
 #
@@ -459,32 +458,6 @@ def sign(z: Any) -> Any:
     """`np.sign(z)`: z / abs(z), or 0."""
     return z / abs(z) if z != 0 else z
 
-
-# The order of complex numbers in NumPy: that of the real parts, and where those are equal, of the imaginary ones.
-
-
-def less(a: Any, b: Any) -> Any:
-    """`np.less(a, b)`."""
-    decided = a.real < b.real and a.imag == a.imag and b.imag == b.imag
-    return decided or (a.real == b.real and a.imag < b.imag)
-
-
-def less_equal(a: Any, b: Any) -> Any:
-    """`np.less_equal(a, b)`."""
-    return less(a, b) or a == b
-
-
-ORDERED: dict[Callable[..., Any], Callable[..., Any]] = {
-    operator.lt: less,
-    operator.le: less_equal,
-    operator.gt: lambda a, b: less(b, a),
-    operator.ge: lambda a, b: less_equal(b, a),
-    prelude.minimum: lambda a, b: a if a != a or less_equal(a, b) else b,
-    prelude.maximum: lambda a, b: a if a != a or less_equal(b, a) else b,
-    numbers.minimum_number: lambda a, b: a if b != b or less_equal(a, b) else b,
-    numbers.maximum_number: lambda a, b: a if b != b or less_equal(b, a) else b,
-}
-"""What computes NumPy's comparisons of complex numbers, by what does so for real ones."""
 
 _ROOTS = (sqrt, exp, log10, sinh, cosh, tanh, asinh, acosh, atanh, sin, cos, tan, asin, acos, atan)
 

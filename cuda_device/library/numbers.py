@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -314,7 +313,7 @@ def reciprocal(x: Any) -> Any:
 
 
 def truth(a: Any) -> Any:
-    """`operator.truth(a)`."""
+    """`bool(a)`."""
     return bool(a)
 
 
@@ -333,7 +332,7 @@ def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
     if modulus is None:
         return base**exponent
     if exponent < 0:
-        base, exponent = inverse_modulo(base, modulus), -exponent
+        raise ValueError("pow() with a modulus takes an exponent of 0 or more", _NONNEGATIVE)
     result = 1 % modulus
     base = base % modulus
     while exponent > 0:
@@ -342,21 +341,6 @@ def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
         base = base * base % modulus
         exponent >>= 1
     return result
-
-
-def inverse_modulo(base: Any, modulus: Any) -> Any:
-    """The number whose product with `base` is 1 modulo `modulus`; an error that the thread reports where there is none."""
-    rest, divisor = base % modulus, modulus
-    before, after = base * 0 + 1, base * 0
-    while divisor != 0:
-        quotient = rest // divisor
-        rest, divisor = divisor, rest - quotient * divisor
-        before, after = after, before - quotient * after
-    if rest != 1 and rest != -1:
-        raise ValueError(
-            "base is not invertible for the given modulus", "use a base and a modulus with no common divisor"
-        )
-    return before * rest
 
 
 def round_integer(x: Any, digits: Any) -> Any:
@@ -396,7 +380,6 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
     math.frexp: mantissa_and_exponent,
     math.ldexp: times_power,
     math.ulp: last_place,
-    operator.truth: truth,
 }
 """By a function of Python, the one that device code runs instead."""
 METHODS: dict[str, Callable[..., Any]] = {

@@ -23,7 +23,7 @@ from cuda_device.infer.meanings import is_member, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library import copying, prelude, standard
+from cuda_device.library import copying, prelude
 from cuda_device.types import model
 from cuda_device.types.host import members_of
 from cuda_device.types.known import Known, constant, known_as, of_type
@@ -178,17 +178,6 @@ def transpose(frame: Frame, owner: Cell, array: model.Array) -> Cell:
 def _array_of(owner: Cell) -> model.Array:
     assert isinstance(owner.known.type, model.Array)
     return owner.known.type
-
-
-def _of_all(name: str) -> Callable[..., Cell]:
-    """A method that the library has: `x.sum()`."""
-
-    def method(frame: Frame, owner: Cell, /, *given: Cell, **named: Cell) -> Cell:
-        if given or any(key not in standard.KEYWORDS.get(name, ()) for key in named):
-            raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
-        return frame.program.call(frame, standard.METHODS[name], [owner], named)
-
-    return method
 
 
 def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
@@ -506,6 +495,10 @@ _INSTEAD = {
     "fill": "write x[:] = value",
     "flatten": "write x.reshape(-1), which is a view",
     "ravel": "write x.reshape(-1), which is a view",
+    **dict.fromkeys(
+        ("all", "any", "max", "mean", "min", "prod", "sum"),
+        "write sum(x), max(x), any(x), … of an array of one axis, and a loop over the rows of others",
+    ),
     "sort": "sort it with an algorithm of your own",
     "tolist": "loop over the array",
     "transpose": "write x.T",
@@ -515,7 +508,6 @@ _INSTEAD = {
 
 METHODS: dict[str, Callable[..., Cell]] = {
     "pointer": _pointer, "view": _view, "reshape": _reshape, "astype": _astype,
-    **{name: _of_all(name) for name in standard.METHODS},
 }  # fmt: skip
 
 
