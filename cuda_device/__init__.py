@@ -29,17 +29,16 @@ _MODULES = {
     "codegen.gpu.linking": "cuda_source",
     "device.atomic_types": "Atomic AtomicInterface",
     "device.atomics": "atomic_ref threadfence",
-    "device.functions": "Extern Func Kernel extern func kernel",
-    "device.expressions": "ConstExpr",
+    "device.functions": "ConstExpr Extern Func Kernel extern func kernel",
     "device.inline_ptx": "MachineInstruction intrinsic ptx",
     "device.machine_functions": (
         "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"
     ),
-    "device.cache_hints": "cache_load cache_store",
-    "device.clusters": "block_rank cluster_dim cluster_idx cluster_shared",
-    "device.memory": "dynamic_shared_array local_array shared_array",
+    "device.memory": "cache_load cache_store dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc rsqrt",
-    "device.positioning": "block_dim block_idx grid_dim grid_size thread_idx tid",
+    "device.positioning": (
+        "block_dim block_idx block_rank cluster_dim cluster_idx cluster_shared grid_dim grid_size thread_idx tid"
+    ),
     "device.target": (
         "SMSelector TargetDescription any_target is_device is_exactly is_host no_target provides sm50 sm52 "
         "sm53 sm60 sm61 sm62 sm70 sm72 sm75 sm80 sm86 sm87 sm88 sm89 sm90 sm90a sm100 sm100a sm100f sm101 "
@@ -60,8 +59,7 @@ _MODULES = {
     "interop.framework_operators": "jax_op torch_op tvm_ffi_function",
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",
-    "library.grid_barrier": "cluster_sync grid_sync",
-    "library.groups": "group_barrier signal wait_until",
+    "library.barriers": "cluster_sync grid_sync group_barrier signal wait_until",
     "runtime.launch.compiled": "Compiled LoadedKernel NativeFunction Parameter load",
     "runtime.launch.compiling": "compile",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",

@@ -21,6 +21,7 @@ import builtins
 import functools
 import importlib
 import math
+import operator
 import os
 from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy import int64
 
-from cuda_device.device import cache_hints, machine_functions, numeric, positioning, sync
+from cuda_device.device import machine_functions, memory, numeric, positioning, sync
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.atomics import threadfence as fence
 from cuda_device.device.functions import RESERVED, extern, func
@@ -37,7 +38,7 @@ from cuda_device.device.functions import kernel as make_kernel
 from cuda_device.device.memory import sized_local_array, sized_shared_array
 from cuda_device.errors import CompileError, KernelError
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library.grid_barrier import grid_sync
+from cuda_device.library.barriers import grid_sync
 from cuda_device.numba_arrays import *  # noqa: F403
 from cuda_device.numba_arrays import DeviceNDArray, device_array, stream_of, to_device
 from cuda_device.numba_signatures import NAMES, Signature, SignatureParameter, choose, parse, result_of
@@ -120,15 +121,16 @@ def selp(a: Any, b: Any, c: Any) -> Any:
     return b if a else c
 
 
-ldca = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "ca"))
-ldcg = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "cg"))
-ldcs = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "cs"))
-ldlu = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "lu"))
-ldcv = func(lambda ary, idx: cache_hints.cache_load(ary, idx, "cv"))
-stcg = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "cg"))
-stcs = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "cs"))
-stwb = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "wb"))
-stwt = func(lambda ary, idx, val: cache_hints.cache_store(ary, idx, val, "wt"))
+def _cached(cache: str) -> Any:
+    return func(lambda ary, idx: memory.cache_load(ary, idx, cache))
+
+
+def _storing(cache: str) -> Any:
+    return func(lambda ary, idx, val: memory.cache_store(ary, idx, val, cache))
+
+
+ldca, ldcg, ldcs, ldlu, ldcv = map(_cached, ("ca", "cg", "cs", "lu", "cv"))
+stcg, stcs, stwb, stwt = map(_storing, ("cg", "cs", "wb", "wt"))
 
 
 @func
@@ -149,37 +151,18 @@ local = _module("local", array=sized_local_array)
 const = _module("const", array_like=_array_like)
 
 
-@func
-def _add(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).add(val, "relaxed", "device")
-
-
-@func
-def _sub(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).sub(val, "relaxed", "device")
-
-
-@func
-def _and(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).and_(val, "relaxed", "device")
-
-
-@func
-def _or(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).or_(val, "relaxed", "device")
-
-
-@func
-def _xor(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).xor(val, "relaxed", "device")
+def _relaxed(method: str) -> Any:
+    """The function of an array, an index and operands that is this method of an atomic, relaxed."""
+    if method == "cas":
+        return func(lambda ary, idx, old, val: atomic_ref(ary, idx).cas(old, val, "relaxed", "device"))
+    return func(lambda ary, idx, val: getattr(atomic_ref(ary, idx), method)(val, "relaxed", "device"))
 
 
 @func
 def _max(ary: Any, idx: Any, val: Any) -> Any:
     place = atomic_ref(ary, idx)
-    return (
-        place.max(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
-    )  # a NaN changes nothing
+    # A NaN changes nothing.
+    return place.max(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
 
 
 @func
@@ -189,28 +172,8 @@ def _min(ary: Any, idx: Any, val: Any) -> Any:
 
 
 @func
-def _nanmax(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).nanmax(val, "relaxed", "device")
-
-
-@func
-def _nanmin(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).nanmin(val, "relaxed", "device")
-
-
-@func
-def _exch(ary: Any, idx: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).exch(val, "relaxed", "device")
-
-
-@func
-def _cas(ary: Any, idx: Any, old: Any, val: Any) -> Any:
-    return atomic_ref(ary, idx).cas(old, val, "relaxed", "device")
-
-
-@func
 def _compare_and_swap(ary: Any, old: Any, val: Any) -> Any:
-    return _cas(ary, 0, old, val)
+    return atomic_ref(ary, 0).cas(old, val, "relaxed", "device")
 
 
 @func
@@ -237,58 +200,44 @@ def _dec(ary: Any, idx: Any, val: Any) -> Any:
         old = seen
 
 
+_SAME = ("add", "sub", "and_", "or_", "xor", "nanmax", "nanmin", "exch", "cas")
 atomic = _module(
-    "atomic", add=_add, sub=_sub, and_=_and, or_=_or, xor=_xor, max=_max, min=_min, nanmax=_nanmax, nanmin=_nanmin, exch=_exch,
-    cas=_cas, compare_and_swap=_compare_and_swap, inc=_inc, dec=_dec,
-)  # fmt: skip
-
-fp16 = _module(
-    "fp16",
-    hadd=func(lambda a, b: np.float16(a) + np.float16(b)),
-    hsub=func(lambda a, b: np.float16(a) - np.float16(b)),
-    hmul=func(lambda a, b: np.float16(a) * np.float16(b)),
-    hdiv=func(lambda a, b: np.float16(a) / np.float16(b)),
-    hfma=func(lambda a, b, c: numeric.fma(np.float16(a), np.float16(b), np.float16(c))),
-    hneg=func(lambda a: -np.float16(a)),
-    habs=func(lambda a: abs(np.float16(a))),
-    hmax=func(lambda a, b: max(np.float16(a), np.float16(b))),
-    hmin=func(lambda a, b: min(np.float16(a), np.float16(b))),
-    heq=func(lambda a, b: np.float16(a) == np.float16(b)),
-    hne=func(lambda a, b: np.float16(a) != np.float16(b)),
-    hge=func(lambda a, b: np.float16(a) >= np.float16(b)),
-    hgt=func(lambda a, b: np.float16(a) > np.float16(b)),
-    hle=func(lambda a, b: np.float16(a) <= np.float16(b)),
-    hlt=func(lambda a, b: np.float16(a) < np.float16(b)),
-    hsin=func(lambda a: math.sin(np.float16(a))),
-    hcos=func(lambda a: math.cos(np.float16(a))),
-    hlog=func(lambda a: math.log(np.float16(a))),
-    hlog2=func(lambda a: math.log2(np.float16(a))),
-    hlog10=func(lambda a: math.log10(np.float16(a))),
-    hexp=func(lambda a: math.exp(np.float16(a))),
-    hexp2=func(lambda a: math.exp2(np.float16(a))),
-    hexp10=func(lambda a: np.float16(10.0 ** np.float32(a))),
-    hsqrt=func(lambda a: math.sqrt(np.float16(a))),
-    hrsqrt=func(lambda a: np.float16(numeric.rsqrt(np.float32(a)))),
-    hceil=func(lambda a: np.ceil(np.float16(a))),
-    hfloor=func(lambda a: np.floor(np.float16(a))),
-    htrunc=func(lambda a: np.trunc(np.float16(a))),
-    hrint=func(lambda a: np.rint(np.float16(a))),
-    hrcp=func(lambda a: np.float16(1.0) / np.float16(a)),
+    "atomic",
+    **{name: _relaxed(name) for name in _SAME},
+    max=_max,
+    min=_min,
+    compare_and_swap=_compare_and_swap,
+    inc=_inc,
+    dec=_dec,
 )
+
+
+def _of(number: Any, function: Any) -> Any:
+    """The function of arguments that are converted to a type first."""
+    return func(lambda *args: function(*[number(arg) for arg in args]))
+
+
+_HALF = {
+    "hadd": operator.add,
+    "hsub": operator.sub,
+    "hmul": operator.mul,
+    "hdiv": operator.truediv,
+    "hmax": max,
+    "hmin": min,
+    **{f"h{name}": getattr(operator, name) for name in ("eq", "ne", "ge", "gt", "le", "lt", "neg")},
+    **{f"h{name}": getattr(math, name) for name in ("sin", "cos", "log", "log2", "log10", "exp", "exp2", "sqrt")},
+    "habs": abs,
+    "hceil": np.ceil,
+    "hfloor": np.floor,
+    "htrunc": np.trunc,
+    "hrint": np.rint,
+    "hfma": fma,
+    "hrcp": func(lambda a: np.float16(1.0) / a),
+    "hexp10": func(lambda a: np.float16(10.0 ** np.float32(a))),
+    "hrsqrt": func(lambda a: np.float16(numeric.rsqrt(np.float32(a)))),
+}
+fp16 = _module("fp16", **{name: _of(np.float16, function) for name, function in _HALF.items()})
 """Functions of float16."""
-
-_ONE = """acos acosh asin asinh atan atanh cos cosh erf erfc exp exp2 expm1 fabs frexp lgamma log log10 log1p log2 modf
-    sin sinh sqrt tan tanh"""
-_TWO = "atan2 copysign fmod hypot nextafter pow remainder"
-
-
-def _of_floats(function: Any, arity: int, real: Any) -> Any:
-    """Returns a function that converts its arguments to the types of libdevice's parameters."""
-    if arity == 1:
-        return func(lambda x: function(real(x)))
-    if arity == 2:
-        return func(lambda x, y: function(real(x), real(y)))
-    return func(lambda x, y, z: function(real(x), real(y), real(z)))
 
 
 @func
@@ -296,28 +245,25 @@ def _sincos(x: Any) -> Any:
     return math.sin(x), math.cos(x)
 
 
-_REAL = [(name, getattr(math, name), arity) for names, arity in ((_ONE, 1), (_TWO, 2)) for name in names.split()]
-_REAL += [
-    ("tgamma", math.gamma, 1),
-    ("cbrt", cbrt, 1),
-    ("rsqrt", numeric.rsqrt, 1),
-    ("sincos", _sincos, 1),
-    ("fma", fma, 3),
-]
-_REAL += [("ceil", np.ceil, 1), ("floor", np.floor, 1), ("trunc", np.trunc, 1), ("rint", np.rint, 1)]
+_OF_MATH = """acos acosh asin asinh atan atan2 atanh copysign cos cosh erf erfc exp exp2 expm1 fabs fmod frexp hypot lgamma log
+    log10 log1p log2 modf nextafter pow remainder sin sinh sqrt tan tanh""".split()  # noqa: SIM905
+_REAL = {
+    **{name: getattr(math, name) for name in _OF_MATH},
+    **{name: getattr(np, name) for name in ("ceil", "floor", "trunc", "rint")},
+    "tgamma": math.gamma,
+    "cbrt": cbrt,
+    "rsqrt": numeric.rsqrt,
+    "sincos": _sincos,
+    "fma": fma,
+}
+_BITS = {"popc": popc, "clz": clz, "brev": brev, "ffs": ffs}
 libdevice = _module(
     "libdevice",
-    **{name: _of_floats(function, arity, np.float64) for name, function, arity in _REAL},
-    **{f"{name}f": _of_floats(function, arity, np.float32) for name, function, arity in _REAL},
-    sad=func(lambda x, y, z: abs(np.int32(x) - np.int32(y)) + np.int32(z)),
-    popc=func(lambda x: popc(np.int32(x))),
-    popcll=func(lambda x: popc(int64(x))),
-    clz=func(lambda x: clz(np.int32(x))),
-    clzll=func(lambda x: clz(int64(x))),
-    brev=func(lambda x: brev(np.int32(x))),
-    brevll=func(lambda x: brev(int64(x))),
-    ffs=func(lambda x: ffs(np.int32(x))),
-    ffsll=func(lambda x: ffs(int64(x))),
+    **{name: _of(np.float64, function) for name, function in _REAL.items()},
+    **{f"{name}f": _of(np.float32, function) for name, function in _REAL.items()},
+    **{name: _of(np.int32, function) for name, function in _BITS.items()},
+    **{f"{name}ll": _of(int64, function) for name, function in _BITS.items()},
+    sad=_of(np.int32, func(lambda x, y, z: abs(x - y) + z)),
 )
 """The functions of libdevice that `math` has, and those of bits: `libdevice.sinf(x)` of a float32, `sin` of a float64.
 

@@ -16,7 +16,7 @@ import pytest
 import cuda_device
 from cuda_device import lower
 from cuda_device.codegen.emit import to_llvm
-from cuda_device.device import atomic_types, clusters, memory, numeric, packing, positioning
+from cuda_device.device import atomic_types, memory, numeric, packing, positioning
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops
@@ -365,7 +365,7 @@ def test_each_device_entity_is_public_and_documented(row):
     internal = [*vars(atomic_types).values(), *vars(packing).values(), *vars(complex_functions).values()]
     internal += [
         *positioning.SIGNED,
-        clusters.cluster_word,
+        positioning.cluster_word,
         memory.array_at,
         memory.constant_array,
         memory.displaced,

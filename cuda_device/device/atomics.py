@@ -20,7 +20,7 @@ from cuda_device.device import atomic_types as loops
 from cuda_device.device.atomic_types import WIDEST, Atomic, AtomicInterface, check
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, flatten, grow
 from cuda_device.device.packing import gather, scatter
-from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.device.rows import Intrinsic, Typed, constant_of, index_type
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -292,22 +292,6 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     result = model.Ref(type.space, model.AtomicCell(content))
     operands = ((0, type), (1, index_type(type, index, "atomic_ref")))
     return Typed(of_type(result), operands, (type.layout.value, type.small))
-
-
-def index_type(array: model.Array, index: Known, name: str) -> model.Type:
-    """The type of the index of an element, which must be an integer for each axis. Raises `CompileError`."""
-    indices = [item.type for item in index.items] if isinstance(index.type, model.Tuple) else [index.type]
-    for each in indices:
-        if not model.is_index(each):
-            raise CompileError(
-                f"an index must be an integer or a tuple of integers, not {index}",
-                help=f"write {name}(x, i), or {name}(x, (i, j))",
-            )
-    if len(indices) != array.ndim:
-        raise CompileError(
-            f"{array} has {array.ndim} axes, but there are {len(indices)} indices", help="give each axis one index"
-        )
-    return model.Tuple((model.INDEX,) * len(indices)) if isinstance(index.type, model.Tuple) else model.INDEX
 
 
 def _ref_behind(p: Any, index: Any) -> Any:

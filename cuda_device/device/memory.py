@@ -1,8 +1,11 @@
-"""Shared, local and constant arrays in device code ('Local, Shared, and Const Memory' in the specification).
+"""Shared, local and constant arrays, and accesses with cache hints ('Local, Shared, and Const Memory' in the specification).
 
 tile = device.shared_array((16, 18), device.float32)     one for each block
 few = device.local_array(8, device.int32)                one for each thread
 bytes = device.dynamic_shared_array()                    its size is that of `launch(…, shared=…)`
+
+value = device.cache_load(x, i, "cs")                    x[i], which is read once: __ldcs in CUDA C++
+device.cache_store(y, i, value, "cs")                    y[i] = value, which no thread reads soon: __stcs
 """
 
 from __future__ import annotations
@@ -13,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree
-from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of
+from cuda_device.device.packing import fits, pack, unpack
+from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of, index_type
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Value
+from cuda_device.ir.nodes import Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import alignment_of_hint, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import size_of, usual_alignment
-from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
+from cuda_device.types.layout import leaves, size_of, usual_alignment
+from cuda_device.types.model import INT32, INT64, UINT8, UINT32, UINT64, Array, Layout, Number, Ref, Space, Type, Vector
 
 
 def shared_array(shape: int | tuple[int, ...], dtype: Any, order: str = "C", align: int = 0) -> Any:
@@ -239,6 +243,87 @@ def _lower_displaced(build: Lowering, operands: Sequence[Tree], typed: Typed) ->
     return ArrayTree(data, array.extents, array.strides)
 
 
+# Loads and stores with cache hints
+
+_LOADS = ("ca", "cg", "cs", "lu", "cv")
+_STORES = ("wb", "cg", "cs", "wt")
+
+
+def cache_load(array: Any, index: Any, cache: str) -> Any:
+    """Loads `array[index]` with a hint for the caches: CUDA's `__ldca`, `__ldcg`, `__ldcs`, `__ldlu` and `__ldcv`.
+
+    `cache` is a constant: "ca" (all caches), "cg" (not L1), "cs" (streaming: probably read once), "lu" (last use) or "cv" (no
+    cached copy). The array must be in global memory, and its elements must be numbers or vectors of 1, 2, 4, 8 or 16 bytes.
+    `index` is an integer or a tuple of integers. On the CPU stream the hint has no effect. Device code only. Raises
+    `CompileError` for other arguments.
+    """
+    raise DeviceOnlyError.of("cache_load")
+
+
+def cache_store(array: Any, index: Any, value: Any, cache: str) -> None:
+    """Stores `value` to `array[index]` with a hint for the caches: CUDA's `__stwb`, `__stcg`, `__stcs` and `__stwt`.
+
+    `cache` is a constant: "wb" (write back), "cg" (not L1), "cs" (streaming: probably not used soon) or "wt" (write through).
+    Otherwise like `cache_load`.
+    """
+    raise DeviceOnlyError.of("cache_store")
+
+
+def _infer_cached(name: str, array: Known, index: Known, cache: Known, hints: Sequence[str]) -> Typed:
+    hint, type = constant_of(cache, "cache"), array.type
+    if hint not in hints:
+        raise CompileError(
+            f"cache must be one of {', '.join(hints)}, not {hint!r}", help="write 'cs' for streaming, for example"
+        )
+    if not isinstance(type, Array) or type.space is not Space.GLOBAL:
+        raise CompileError(f"{name} takes an array in global memory, not {array}", help="index it: x[i]")
+    size = size_of(type.dtype) if isinstance(type.dtype, (Number, Vector)) else 0
+    if size not in (1, 2, 4, 8, 16) or type.align or not fits(leaves(type.dtype)):
+        raise CompileError(
+            f"{name} takes aligned numbers and vectors of 1, 2, 4, 8 or 16 bytes, not {array}", help="index it: x[i]"
+        )
+    return Typed(of_type(type.dtype), ((0, type), (1, index_type(type, index, name))), (hint, size, type))
+
+
+def _infer_load(arguments: Sequence[Known]) -> Typed:
+    array, index, cache = arguments
+    return _infer_cached("cache_load", array, index, cache, _LOADS)
+
+
+def _infer_store(arguments: Sequence[Known]) -> Typed:
+    array, index, _, cache = arguments
+    if isinstance(array.type, Array) and array.type.readonly:
+        raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
+    typed = _infer_cached("cache_store", array, index, cache, _STORES)
+    return Typed(constant(None), (*typed.operands, (2, typed.result.type)), typed.settings)
+
+
+def _lower_cached(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    hint, size, type = typed.settings
+    tree, index, *rest = operands
+    assert isinstance(tree, ArrayTree) and isinstance(type, Array) and isinstance(size, int)
+    indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
+    place, words = address_of(build, tree, type, indices), pack(build, rest[0]) if rest else []
+    results = [Value(UINT32 if size <= 4 else UINT64) for _ in range(0 if rest else max(1, size // 8))]
+    kind = "v2.b64" if size == 16 else f"b{8 * size}"
+    both = "{$1, $2}" if rest else "{$0, $1}"
+    value = both if size == 16 else "$1" if rest else "$0"
+    instruction = (
+        f"st.global.{hint}.{kind} [$0], {value};" if rest else f"ld.global.{hint}.{kind} {value}, [${len(results)}];"
+    )
+    build.append(Op(ops.PTX, [place, *words], results, {"instruction": instruction}, [], build.location))
+    build.sums.opaque.update(results)
+    return () if rest else unpack(build, results, type.dtype)
+
+
+def _load(array: Any, index: Any, _: Any) -> Any:
+    return array[index]
+
+
+def _store(array: Any, index: Any, value: Any, _: Any) -> None:
+    array[index] = value
+
+
 CONSTANT_ARRAY = Intrinsic(constant_array, "constant_array", _infer_constant, _lower_constant)
 
 ROWS = (
@@ -251,4 +336,6 @@ ROWS = (
     Intrinsic(sized_local_array, "sized_local_array", _infer_sized(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),
+    Intrinsic(cache_load, "cache_load", _infer_load, _lower_cached, effects=ops.PTX.effects, on_cpu=_load),
+    Intrinsic(cache_store, "cache_store", _infer_store, _lower_cached, effects=ops.PTX.effects, on_cpu=_store),
 )

@@ -1,26 +1,32 @@
-"""Thread positions: `tid`, `thread_idx`, `block_idx` and others ('Thread Positioning' in the specification).
+"""Positions of threads, blocks and clusters ('Thread Positioning' in the specification), and the shared memory of clusters.
 
 i = device.tid(1)                      the thread's place in a 1-D grid
 x, y = device.tid(2)
 step = device.grid_size(1)
+
+tile = device.shared_array(256, device.float32)
+device.cluster_sync()
+other = device.cluster_shared(tile, device.block_rank ^ 1)        the tile of the other block of a cluster of two
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from cuda_device.device.entities import device_value
-from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.device.target import require, sm90
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import Known, between, of_type
-from cuda_device.types.model import INT32, INT64, UINT32, Number, Tuple, Vector
+from cuda_device.types.model import INT32, INT64, UINT32, Array, Number, Ref, Space, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
 
 AXES = "xyz"
@@ -127,9 +133,101 @@ def _row(entity: object, name: str, least: int, one: Callable[[Lowering, str], V
     return Intrinsic(entity, name, partial(_infer_axes, least), lower)
 
 
+# Clusters, for sm_90 and later
+
+
+_MOST_IN_CLUSTER = 16
+"""A GPU can be asked for clusters of more blocks than 8."""
+
+cluster_idx: Dim3 = device_value(
+    "cluster_idx", "The indices of the block's cluster in the grid of clusters: `Dim3` of uint32. For sm_90 and later."
+)
+cluster_dim: Dim3 = device_value(
+    "cluster_dim", "The number of blocks in a cluster along each axis: `Dim3` of uint32. For sm_90 and later."
+)
+block_rank: np.int32 = device_value(
+    "block_rank",
+    "The block's number in its cluster, counted along x first: int32; 0 without clusters. For sm_90 and later.",
+)
+
+
+def cluster_shared(array: Any, rank: Any) -> Any:
+    """Returns the shared array of another block of the cluster that corresponds to `array`: PTX's `mapa`.
+
+    `rank` is the `block_rank` of that block, an integer. Call `cluster_sync` before the first access, so that the other block
+    has started, and after the last one, so that it has not yet ended. All atomics on such an array need the scope "device",
+    including those of the block that owns it. The race detector treats the two arrays as different memory. Device code only,
+    for sm_90 and later. Raises `CompileError` if `array` is not a shared array. Checked mode reports a rank that no block has.
+    """
+    raise DeviceOnlyError.of("cluster_shared")
+
+
+def _infer_shared(arguments: Sequence[Known]) -> Typed:
+    known, rank = arguments
+    array = known.type
+    if not isinstance(array, Array) or array.space is not Space.SHARED:
+        raise CompileError(f"cluster_shared takes a shared array, not {known}", help="pass what shared_array returned")
+    if not isinstance(rank.type, Number) or not rank.type.is_integer:
+        raise CompileError(
+            f"rank must be the number of a block, an integer, not {rank}", help="pass 0, or block_rank ^ 1, for example"
+        )
+    return Typed(of_type(replace(array, space=Space.GENERIC)), ((0, array), (1, INT32)))
+
+
+def _lower_shared(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    array, rank = operands
+    assert isinstance(array, ArrayTree) and isinstance(rank, Value) and isinstance(array.data.type, Ref)
+    if build.checked:
+        count = build.number(UINT32, 1)
+        for axis in "xyz":
+            size = build.op(ops.REGISTER, UINT32, nonneg=True, name=f"cluster_dim.{axis}")
+            count = build.binary(ops.MUL, count, size)
+        unsigned = build.convert(rank, UINT32)
+        build.check(
+            build.compare("<", unsigned, count),
+            "the cluster has no block {0}: it has {1}",
+            rank,
+            count,
+            help="take the rank modulo the number of blocks of a cluster",
+        )
+    data = build.op(ops.IN_CLUSTER, replace(array.data.type, space=Space.GENERIC), array.data, rank)
+    return ArrayTree(data, array.extents, array.strides)
+
+
+def cluster_word() -> Any:
+    """An array of one uint32 that all threads of a cluster share, on the CPU; it begins as 0, but for the highest bit."""
+    raise DeviceOnlyError.of("cluster_word")
+
+
+def _lower_word(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+    return ArrayTree(build.op(ops.GRID_WORD, Ref(Space.GLOBAL, UINT32), cluster=True), (build.const(INT64, 1),))
+
+
+def _of_clusters(row: Intrinsic) -> Intrinsic:
+    """The row, refused on targets that have no clusters."""
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        *given, machine = arguments
+        require(row.name, machine, sm90, "synchronise the blocks through global memory on other targets")
+        return row.infer(given)
+
+    return replace(row, infer=infer, asks_target=True)
+
+
+def _lower_rank(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+    return build.op(ops.REGISTER, INT32, nonneg=True, name="block_rank")
+
+
 ROWS = (
     *map(vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
     *(vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
     _row(tid, "tid", 0, _position),
     _row(grid_size, "grid_size", 1, _extent),
+    _of_clusters(vector_row(cluster_idx, "cluster_idx", INT32.high - 1)),
+    _of_clusters(vector_row(cluster_dim, "cluster_dim", _MOST_IN_CLUSTER)),
+    _of_clusters(
+        Intrinsic(block_rank, "block_rank", lambda _: Typed(of_type(INT32, nonneg=True)), _lower_rank, is_value=True)
+    ),
+    _of_clusters(Intrinsic(cluster_shared, "cluster_shared", _infer_shared, _lower_shared)),
+    Intrinsic(cluster_word, "cluster_word", lambda _: Typed(Known(Array(UINT32, 1))), _lower_word),
 )

@@ -20,7 +20,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Known
-from cuda_device.types.model import Array, Bundle, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +144,19 @@ def constant_of(known: Known, what: str, otherwise: str = "") -> object:
             f"{what} must be a constant expression", help=f"{remedy}; {otherwise}" if otherwise else remedy
         )
     return known.python
+
+
+def index_type(array: Array, index: Known, name: str) -> Type:
+    """The type of the index of an element, which must be an integer for each axis. Raises `CompileError`."""
+    indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
+    for each in indices:
+        if not is_index(each):
+            raise CompileError(
+                f"an index must be an integer or a tuple of integers, not {index}",
+                help=f"write {name}(x, i), or {name}(x, (i, j))",
+            )
+    if len(indices) != array.ndim:
+        raise CompileError(
+            f"{array} has {array.ndim} axes, but there are {len(indices)} indices", help="give each axis one index"
+        )
+    return Tuple((INDEX,) * len(indices)) if isinstance(index.type, Tuple) else INDEX

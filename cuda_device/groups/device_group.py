@@ -18,7 +18,7 @@ import numpy as np
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.groups.workers import Workers
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library.groups import array_group
+from cuda_device.library.barriers import array_group
 from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
 from cuda_device.runtime.gpu import driver

@@ -10,8 +10,6 @@ import numpy as np
 
 from cuda_device.device import (
     atomics,
-    cache_hints,
-    clusters,
     inline_ptx,
     machine_functions,
     memory,
@@ -22,14 +20,12 @@ from cuda_device.device import (
     target,
 )
 from cuda_device.device.rows import Intrinsic
-from cuda_device.library import builtins, complex_functions, copying, grid_barrier, groups, numbers, prelude, standard
+from cuda_device.library import barriers, builtins, complex_functions, copying, numbers, prelude, standard
 
 T = TypeVar("T")
 ALL: tuple[Intrinsic, ...] = (
     *target.ROWS,
     *positioning.ROWS,
-    *cache_hints.ROWS,
-    *clusters.ROWS,
     *memory.ROWS,
     *sync.ROWS,
     *atomics.ROWS,
@@ -66,7 +62,7 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
 # What of device code is written in Python: modules whose functions are compiled like a user's, and what they stand for.
 
 
-_MODULES = (complex_functions, copying, grid_barrier, groups, numbers, prelude, standard)
+_MODULES = (barriers, complex_functions, copying, numbers, prelude, standard)
 NAMES = frozenset(module.__name__ for module in _MODULES) | {"cuda_device.numba_compat", "cuda_device.numba_random"}
 """The names of these modules: in their functions, messages tell where the user called them."""
 REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS

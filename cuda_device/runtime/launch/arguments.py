@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.device.expressions import const_parameters, constant_as
+from cuda_device.device.functions import const_parameters, constant_as
 from cuda_device.device.parameters import annotations_of, defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.infer.meanings import Named

@@ -1,4 +1,8 @@
-"""Arrays of a device group in kernels, and the barriers and signals between devices.
+"""Barriers of a grid, of a cluster and of a group of devices, and the arrays of such a group.
+
+    x[i] = …
+    grid_sync()
+    y[i] = x[j]                 # any thread of the grid may have written it
 
     g[rank][i]                  an element of the part of any device, which may be read and written
     g[g.rank], g.own            the device's own part
@@ -8,7 +12,11 @@
     signal(flags, rank)         signals to a device that it may continue
     wait_until(flags, rank)     waits for the signal of a device
 
-`groups/device_group` creates these arrays. All parts are contiguous and have the same shape. The part of a rank begins
+A launch of a kernel with `grid_sync` is cooperative: all of its blocks run at the same time. Each launch has its own counter
+(`grid_word`). Each block adds 1 to it, except that the first block adds the number that flips the highest bit once all blocks
+have arrived.
+
+`groups/device_group` creates the arrays of a group. All parts are contiguous and have the same shape. The part of a rank begins
 `offsets[rank]` bytes after the device's own part.
 """
 
@@ -17,17 +25,64 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from numpy import int32, uint64
+from numpy import int32, uint32, uint64
 
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.functions import func
+from cuda_device.device.inline_ptx import ptx
 from cuda_device.device.machine_functions import globaltimer, nanosleep
-from cuda_device.device.memory import displaced, shared_array
-from cuda_device.device.positioning import block_idx, grid_dim, thread_idx
+from cuda_device.device.memory import displaced, grid_word, shared_array
+from cuda_device.device.positioning import block_idx, block_rank, cluster_dim, cluster_word, grid_dim, thread_idx
 from cuda_device.device.sync import syncthreads
 from cuda_device.types.dtypes import ArrayType
 from cuda_device.types.model import INT32, INT64, Array, Type
 from cuda_device.types.struct_classes import REACHES_OTHERS, struct
+
+_HIGHEST = 0x8000_0000
+
+
+def grid_sync() -> None:
+    """Waits until all threads of the grid have called it. Their earlier writes are then visible to all of them.
+
+    Every thread of every block must call it. A kernel that calls it is launched cooperatively, as for CUDA's
+    `cooperative_groups::this_grid().sync()`. If the grid has more blocks than the device can run at once, the launch raises a
+    `LaunchError` that names the limit. The CPU stream runs up to 256 blocks at once. Device code only.
+    """
+    blocks = grid_dim.x * grid_dim.y * grid_dim.z
+    _meet(grid_word(), blocks, block_idx.x == 0 and block_idx.y == 0 and block_idx.z == 0)
+
+
+def _meet(number: Any, blocks: Any, is_first: Any) -> None:
+    """Waits for the threads of so many blocks, one of which is the first."""
+    syncthreads()
+    if thread_idx.x == 0 and thread_idx.y == 0 and thread_idx.z == 0:
+        word = atomic_ref(number, 0)
+        # The others add blocks - 1 in all.
+        before = word.add(uint32(_HIGHEST - (blocks - 1)) if is_first else uint32(1), "release", "device")
+        while ((word.load("acquire", "device") ^ before) & uint32(_HIGHEST)) == 0:
+            pass
+    syncthreads()
+
+
+def cluster_sync() -> None:
+    """Waits until all threads of the cluster have called it. Their earlier writes are then visible to all of them.
+
+    Every thread of the cluster that has not returned must call it, as for CUDA's `cooperative_groups::this_cluster().sync()`;
+    on the CPU stream, every thread of the block must call it. Without clusters, it is the same as `syncthreads`. Device code
+    only, for sm_90 and later.
+    """
+    blocks = cluster_dim.x * cluster_dim.y * cluster_dim.z
+    ptx("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;", blocks, host=_meet_cluster)
+
+
+def _meet_cluster(blocks: Any) -> None:
+    if blocks > 1:
+        _meet(cluster_word(), blocks, block_rank == 0)
+    else:
+        syncthreads()
+
+
+# Groups of devices
 
 
 @func
