@@ -12,7 +12,7 @@
 
 Numbers are numba's (`infer/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
 record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. The
-host's part is in `numba_arrays`; random numbers, `cuda.random`, are in `numba_random`.
+host's part is in `numba_host`; random numbers, `cuda.random`, are in `numba_random`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,19 @@ from cuda_device.device.memory import sized_local_array, sized_shared_array
 from cuda_device.errors import CompileError, KernelError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.barriers import grid_sync
-from cuda_device.numba_arrays import *  # noqa: F403
-from cuda_device.numba_arrays import DeviceNDArray, device_array, stream_of, to_device
-from cuda_device.numba_signatures import NAMES, Signature, SignatureParameter, choose, parse, result_of
+from cuda_device.numba_host import *  # noqa: F403
+from cuda_device.numba_host import (
+    NAMES,
+    DeviceNDArray,
+    Signature,
+    SignatureParameter,
+    choose,
+    device_array,
+    parse,
+    result_of,
+    stream_of,
+    to_device,
+)
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays.host_arrays import HostArray
 from cuda_device.runtime.gpu.streams import CpuStream, Stream
@@ -306,7 +316,7 @@ _OPTIONS = frozenset(
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`numba_signatures`).
+    """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`numba_host.parse`).
 
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
     ignored. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.

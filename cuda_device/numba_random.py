@@ -19,7 +19,7 @@ import numpy as np
 from numpy import float32, float64, uint64
 
 from cuda_device.device.functions import func, kernel
-from cuda_device.numba_arrays import DeviceNDArray, to_device
+from cuda_device.numba_host import DeviceNDArray, to_device
 from cuda_device.runtime.gpu.streams import cpu_stream
 from cuda_device.runtime.launch.launcher import launch
 

@@ -1,26 +1,28 @@
-"""What `numba_compat` has on the host: arrays, streams, events and devices, as numba.cuda names them.
+"""The host part of `numba_compat`: arrays, streams, events, devices and the signatures of `jit`.
 
-d = to_device([0.1, 0.2])                       a DeviceNDArray of float64, over our DeviceArray
-with stream().auto_synchronize() as s: ...      there is one stream, the default one
+d = to_device([0.1, 0.2])                       a DeviceNDArray of float64 that wraps our DeviceArray
+with stream().auto_synchronize() as s: ...      every stream is the default stream
+parse("void(float32[:], int32)")                [(SignatureParameter(float32, 1), SignatureParameter(int32))]
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from cuda_device.lazy_dataclasses import replace
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays import host_arrays
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
-from cuda_device.types.host import element_of_dtype
+from cuda_device.types.host import element_of_dtype, number_of_numba
 
 __all__ = [
     "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array", "close",
@@ -32,7 +34,7 @@ __all__ = [
 
 
 class DeviceNDArray:
-    """An array on the device: `array` is ours. Its shape, dtype and protocols are those of that."""
+    """An array on the device. It forwards unknown attributes to `array`, a `DeviceArray`."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -44,16 +46,16 @@ class DeviceNDArray:
         return int(self.array.shape[0])
 
     def __getitem__(self, key: Any) -> Any:
-        """A part, which shares the memory; one element as a number."""
+        """Returns a view, or for a single element a number."""
         part = self.array[key]
         return DeviceNDArray(part) if part.shape or key == () else part.numpy()[()]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Copies an array or a number to a part."""
+        """Copies an array or a number to a part of this array."""
         self.array[key] = value.array if isinstance(value, DeviceNDArray) else value
 
     def _through(self, change: Callable[[Any], Any]) -> DeviceNDArray:
-        """The same memory as NumPy makes it of a stand-in. Raises `ValueError` where only a copy would do."""
+        """Returns the view that `change` makes of a NumPy array of this layout. Raises `ValueError` if it makes a copy."""
         view, dtype = self.array._cuda_device_view_(), self.array.dtype
         first = np.empty(1, dtype)
         before = np.lib.stride_tricks.as_strided(first, self.array.shape, self.array.strides)
@@ -65,60 +67,60 @@ class DeviceNDArray:
 
     @property
     def T(self) -> DeviceNDArray:  # noqa: N802
-        """The same memory with the axes in the other order; a copy where the elements are not contiguous, as numba makes one."""
+        """A view with the axes reversed, or, as in numba, a copy if the elements are not contiguous."""
         return self.transpose()
 
     def transpose(self, axes: Any = None) -> DeviceNDArray:
-        """The same memory with the axes in another order; a copy where the elements are not contiguous."""
+        """Returns a view with permuted axes, or a copy if the elements are not contiguous."""
         if not (self.is_c_contiguous() or self.is_f_contiguous()):
             return to_device(np.ascontiguousarray(self.array.numpy().transpose(axes)), self.array.stream)
         return self._through(lambda x: x.transpose(axes))
 
     def reshape(self, *shape: Any, order: str = "C") -> DeviceNDArray:
-        """The same memory with another shape. Raises `ValueError` where the elements would have to move."""
+        """Returns a view of another shape. Raises `ValueError` if that needs a copy."""
         lengths = shape[0] if len(shape) == 1 else shape
         return self._through(lambda x: x.reshape(lengths, order=order, copy=False))
 
     def ravel(self, order: str = "C", stream: Any = 0) -> DeviceNDArray:
-        """All elements along one axis: the same memory where they lie in that order, or else a copy."""
+        """Returns the elements along one axis: a view if possible, otherwise a copy."""
         try:
             return self.reshape(-1, order=order)
         except ValueError:
             return to_device(self.array.numpy().ravel(order), self.array.stream)
 
     def squeeze(self, axis: Any = None, stream: Any = 0) -> DeviceNDArray:
-        """The same memory without axes of length 1."""
+        """Returns a view without axes of length 1."""
         return self._through(lambda x: x.squeeze(axis))
 
     def view(self, dtype: Any) -> DeviceNDArray:
-        """The same memory as elements of another type."""
+        """Returns a view with another dtype."""
         return self._through(lambda x: x.view(dtype))
 
     def split(self, section: int, stream: Any = 0) -> Iterator[DeviceNDArray]:
-        """Parts of at most `section` elements."""
+        """Yields views of at most `section` elements."""
         return (self[i : i + section] for i in range(0, len(self), section))
 
     @property
     def flags(self) -> Any:
-        """What NumPy says of such an array: `flags["C_CONTIGUOUS"]`."""
+        """NumPy's flags for an array of this layout: `flags["C_CONTIGUOUS"]`."""
         return np.lib.stride_tricks.as_strided(
             np.empty(0, self.array.dtype), self.array.shape, self.array.strides
         ).flags
 
     def is_c_contiguous(self) -> bool:
-        """Whether the elements lie in the order of C, without gaps."""
+        """Returns whether the array is C-contiguous."""
         return bool(self.flags["C_CONTIGUOUS"])
 
     def is_f_contiguous(self) -> bool:
-        """Whether the elements lie in the order of Fortran, without gaps."""
+        """Returns whether the array is Fortran-contiguous."""
         return bool(self.flags["F_CONTIGUOUS"])
 
     def bind(self, stream: Any = 0) -> DeviceNDArray:
-        """The array itself: there is one stream."""
+        """Returns the array itself, because every stream is the default stream."""
         return self
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
-        """A copy of the elements, in `ary` if it is given. Raises `ValueError` or `TypeError` if it is not alike."""
+        """Copies the array to `ary`, or to a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ."""
         found = self.array.numpy().copy()
         if ary is None:
             return found
@@ -130,7 +132,7 @@ class DeviceNDArray:
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Takes the elements of another array. Raises `ValueError` for one of another shape."""
+        """Copies the elements of another array to this one. Raises `ValueError` if the shapes differ."""
         elements = ary.copy_to_host() if isinstance(ary, DeviceNDArray) else np.asarray(ary)
         if elements.shape != self.array.shape:
             raise ValueError(f"an array of shape {elements.shape} does not fit one of shape {self.array.shape}")
@@ -138,7 +140,7 @@ class DeviceNDArray:
 
 
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
-    """A copy of an array on the device, in `to` if it is given; of what is no array, as NumPy makes one."""
+    """Copies an array, or anything that NumPy converts to one, to `to` or to a new array on the device."""
     if to is not None:
         to.copy_to_device(obj)
         return to  # type: ignore[no-any-return]
@@ -150,9 +152,9 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
 def device_array(
     shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0
 ) -> DeviceNDArray:
-    """A new array on the device whose elements are unspecified: in the order of C or "F", or with strides in bytes.
+    """Returns an uninitialised array on the device, in the order "C" or "F", or with strides in bytes.
 
-    Raises `ValueError` for another order, and for strides below zero.
+    Raises `ValueError` for another order, and for negative strides.
     """
     lengths, where, kind = _lengths(shape, order), stream_of(stream), np.dtype(dtype)
     if strides is None:
@@ -174,7 +176,7 @@ def _lengths(shape: Any, order: str) -> tuple[int, ...]:
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
-    """A new array of the shape, dtype and order of another."""
+    """Returns an uninitialised array with the shape, dtype and order of another."""
     return device_array(ary.shape, ary.dtype, order=_order_of(ary), stream=stream)
 
 
@@ -190,12 +192,12 @@ def _host_array(make: Any, shape: Any, dtype: Any, strides: Any, order: str) -> 
 
 
 def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> Any:
-    """A host array in memory that a GPU reaches, too (`cuda_device.pinned`): launches do not copy it, and wait for their end."""
+    """Returns a host array that a GPU can access (`cuda_device.pinned`). Launches do not copy it, but wait for the kernel."""
     return _host_array(host_arrays.pinned, shape, dtype, strides, order)
 
 
 def pinned_array_like(ary: Any) -> Any:
-    """A host array of the shape, dtype and order of another, as `pinned_array`."""
+    """Like `pinned_array`, with the shape, dtype and order of another array."""
     return pinned_array(ary.shape, ary.dtype, order=_order_of(ary))
 
 
@@ -208,12 +210,12 @@ def mapped_array(
     portable: bool = False,
     wc: bool = False,
 ) -> Any:
-    """A host array, as `pinned_array`."""
+    """Like `pinned_array`."""
     return pinned_array(shape, dtype, strides, order)
 
 
 def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> Any:
-    """A host array of the shape, dtype and order of another, as `pinned_array`."""
+    """Like `pinned_array`, with the shape, dtype and order of another array."""
     return pinned_array_like(ary)
 
 
@@ -225,19 +227,19 @@ def managed_array(
     stream: Any = 0,
     attach_global: bool = True,
 ) -> Any:
-    """A host array in memory that moves to where it is used (`cuda_device.managed`), otherwise as `pinned_array`."""
+    """Like `pinned_array`, in memory that migrates between host and device (`cuda_device.managed`)."""
     return _host_array(host_arrays.managed, shape, dtype, strides, order)
 
 
 @contextlib.contextmanager
 def pinned(*arrays: Any, stream: Any = 0) -> Iterator[None]:
-    """Does nothing: memory that is there already is not pinned afterwards."""
+    """Does nothing: existing memory cannot be pinned."""
     yield
 
 
 @contextlib.contextmanager
 def mapped(*host: Any, stream: Any = 0) -> Iterator[Any]:
-    """Host arrays as device arrays; what kernels wrote is in the host arrays at the end."""
+    """Returns host arrays as device arrays. At the end of the block, the host arrays have what kernels wrote."""
     where = stream_of(stream)
     views = [_viewed(each, where) for each in host]
     yield views[0] if len(views) == 1 else views
@@ -254,39 +256,39 @@ def _viewed(ary: Any, where: Stream) -> DeviceNDArray:
 
 
 def is_cuda_array(obj: Any) -> bool:
-    """Whether an object is an array on the device."""
+    """Returns whether an object is an array on the device."""
     return isinstance(obj, DeviceNDArray) or hasattr(obj, "__cuda_array_interface__")
 
 
 def as_cuda_array(obj: Any) -> Any:
-    """An array of another library, which launches take as it is."""
+    """Returns an array of another library unchanged, because launches accept it."""
     return obj
 
 
 class DefaultStream:
-    """The default stream, or one of another library."""
+    """The default stream, or a stream of another library."""
 
     def __init__(self, ours: Stream) -> None:
         self.ours = ours
 
     def synchronize(self) -> None:
-        """Waits for all that was launched."""
+        """Waits for all work on the stream."""
         self.ours.synchronize()
 
     @contextlib.contextmanager
     def auto_synchronize(self) -> Iterator[DefaultStream]:
-        """Waits at its end."""
+        """Waits for the stream at the end of the block."""
         yield self
         self.synchronize()
 
     def add_callback(self, callback: Callable[[Any, int, Any], object], arg: Any = None) -> None:
-        """Waits for all that was launched, and calls `callback(stream, 0, arg)`."""
+        """Waits for all work on the stream, then calls `callback(stream, 0, arg)`."""
         self.synchronize()
         callback(self, 0, arg)
 
 
 def stream() -> DefaultStream:
-    """The default stream."""
+    """Returns the default stream."""
     return DefaultStream(as_stream(None))
 
 
@@ -294,26 +296,26 @@ default_stream = legacy_default_stream = per_thread_default_stream = stream
 
 
 def external_stream(ptr: int) -> DefaultStream:
-    """The stream with a handle of the driver's; without a GPU, the default stream."""
+    """Returns the stream with this driver handle, or, without a GPU, the default stream."""
     return DefaultStream(as_stream(ptr if driver.available() else None))
 
 
 def stream_of(stream: Any) -> Stream:
-    """Our stream for what numba.cuda calls one: 0 is the default one."""
+    """Returns our stream for a stream of numba; 0 is the default stream."""
     if isinstance(stream, DefaultStream):
         return stream.ours
     return as_stream(None if stream is None or (type(stream) is int and stream == 0) else stream)
 
 
 class StreamEvent:
-    """A point in a stream: the end of what was launched before `record`. Made by `event()`."""
+    """A point in a stream, created by `event()`: the end of the work that precedes `record`."""
 
     def __init__(self, timing: bool = True) -> None:
         self._timing, self._seconds = timing, 0.0
         self._event = self._context = 0
 
     def record(self, stream: Any = 0) -> None:
-        """Stands for the end of what the stream has so far; on the CPU that is now."""
+        """Records the event after the work that is now on the stream; on the CPU this work has already ended."""
         where = stream_of(stream)
         self._seconds = time.perf_counter()
         if isinstance(where, GpuStream):
@@ -323,22 +325,22 @@ class StreamEvent:
                 driver.record_event(self._event, where.handle)
 
     def query(self) -> bool:
-        """Whether it has happened."""
+        """Returns whether the event has occurred."""
         return not self._event or driver.event_done(self._event)
 
     def synchronize(self) -> None:
-        """Waits until it has happened."""
+        """Waits until the event has occurred."""
         if self._event:
             driver.synchronize_event(self._event)
 
     def wait(self, stream: Any = 0) -> None:
-        """Lets later work of the stream start after it."""
+        """Makes later work on the stream wait for the event."""
         where = stream_of(stream)
         if self._event and isinstance(where, GpuStream):
             driver.wait_event(where.handle, self._event)
 
     def elapsed_time(self, evtend: StreamEvent) -> float:
-        """The milliseconds from this event to another."""
+        """Returns the milliseconds from this event to another."""
         if self._event and evtend._event:
             evtend.synchronize()
             return driver.seconds_between(self._event, evtend._event) * 1e3
@@ -351,22 +353,22 @@ class StreamEvent:
 
 
 def event(timing: bool = True) -> StreamEvent:
-    """A new event."""
+    """Returns a new event."""
     return StreamEvent(timing)
 
 
 def event_elapsed_time(evtstart: StreamEvent, evtend: StreamEvent) -> float:
-    """The milliseconds between two events."""
+    """Returns the milliseconds between two events."""
     return evtstart.elapsed_time(evtend)
 
 
 def synchronize() -> None:
-    """Waits for all that was launched."""
+    """Waits for all work on the stream."""
     as_stream(None).synchronize()
 
 
 class GpuDevice:
-    """A GPU, or the CPU in its place."""
+    """A GPU, or, without one, the CPU."""
 
     def __init__(self, id: int = 0) -> None:
         self.id = id
@@ -374,7 +376,7 @@ class GpuDevice:
 
     @property
     def compute_capability(self) -> tuple[int, int]:
-        """The compute capability; on the CPU that of the architecture that the CPU stream stands for."""
+        """The compute capability; on the CPU, that of the architecture that the CPU stream emulates."""
         if driver.available():
             return driver.properties(self.id).capability
         return divmod(int(re.sub(r"\D", "", cpu_stream().target)), 10)
@@ -385,10 +387,10 @@ class GpuDevice:
         return driver.properties(self.id).name if driver.available() else "CPU"
 
     def reset(self) -> None:
-        """Nothing is kept that could be given back."""
+        """Does nothing."""
 
     def __enter__(self) -> Self:
-        """The device is the current one in a `with` statement, and the one before it again at its end."""
+        """Makes this the current device until the end of the block."""
         self._before.append(get_current_device())
         select_device(self.id)
         return self
@@ -398,31 +400,31 @@ class GpuDevice:
 
 
 def get_current_device() -> GpuDevice:
-    """The device of the current context."""
+    """Returns the current device."""
     return GpuDevice(driver.current_ordinal() if driver.available() else 0)
 
 
 def select_device(device_id: int) -> GpuDevice:
-    """Makes a GPU the current one."""
+    """Makes a GPU the current device, and returns it."""
     if driver.available():
         driver.make_current(device_id)
     return GpuDevice(device_id)
 
 
 def list_devices() -> list[GpuDevice]:
-    """All devices; without a GPU there is one, the CPU."""
+    """Returns all devices, or, without a GPU, only the CPU."""
     return [GpuDevice(i) for i in range(driver.device_count() if driver.available() else 1)]
 
 
 def detect() -> bool:
-    """Prints the devices. There always is one: without a GPU, the CPU."""
+    """Prints the devices, and returns True, because there is always the CPU."""
     for each in list_devices():
         sys.stdout.write(f"id {each.id}    {each.name}, compute capability {each.compute_capability}\n")
     return True
 
 
 class Devices:
-    """All devices by their numbers: `with cuda.gpus[1]:`."""
+    """The devices by their numbers: `with cuda.gpus[1]:`."""
 
     def __getitem__(self, device_id: int) -> GpuDevice:
         return list_devices()[device_id]
@@ -442,18 +444,145 @@ class GpuContext:
 
     def __init__(self) -> None:
         self.deallocations: list[Any] = []
-        """Nothing waits to be freed: memory goes back to its pool at once."""
+        """Always empty, because freed memory returns to its pool immediately."""
 
 
 def current_context(devnum: int | None = None) -> GpuContext:
-    """The context of the current device."""
+    """Returns the context of the current device."""
     return GpuContext()
 
 
 def close() -> None:
-    """Does nothing: frameworks use the same context."""
+    """Does nothing, because other libraries use the same context."""
 
 
 def is_available() -> bool:
-    """Whether there is a GPU; without one, kernels run on the CPU."""
+    """Returns whether there is a GPU. Without one, kernels run on the CPU."""
     return driver.available()
+
+
+# The signatures of `jit`
+
+_HELP = 'write "void(float32[:, :], int32)", the same in a tuple, a list of such texts, or numba\'s types'
+NAMES = {
+    **{f"{kind}{bits // 8}": f"{name}{bits}" for kind, name in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
+    "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128", "b1": "bool_",
+    "boolean": "bool_", "byte": "uint8", "intp": "int64", "uintp": "uint64", "size_t": "uint64", "ssize_t": "int64",
+    "intc": "int32", "uintc": "uint32", "int_": "int64", "double": "float64", "char": "int8", "uchar": "uint8",
+    "short": "int16", "ushort": "uint16", "long_": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64",
+}  # fmt: skip
+"""Numba's names for number types that NumPy does not have, or has for other types."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureParameter:
+    """A parameter: a number of `type`, an array of `ndim` axes of it, or anything if `type` is None."""
+
+    type: Any = None
+    ndim: int | None = None
+
+    def __str__(self) -> str:
+        axes = "" if self.ndim is None else f"[{', '.join(':' * self.ndim)}]"
+        return "…" if self.type is None else np.dtype(self.type).name + axes
+
+    def fits(self, value: Any) -> bool:
+        """Returns whether an argument matches: any number, or an array of this dtype. As in numba, signedness is ignored."""
+        if self.type is None:
+            return True
+        shape, dtype = getattr(value, "shape", ()), getattr(value, "dtype", None)
+        if self.ndim is None:
+            return shape == () and not isinstance(value, (tuple, list))
+        wanted = np.dtype(self.type)
+        same = dtype == wanted or (
+            dtype is not None and dtype.kind in "iu" and wanted.kind in "iu" and dtype.itemsize == wanted.itemsize
+        )
+        return len(shape) == self.ndim and same
+
+
+Signature = tuple[SignatureParameter, ...]
+
+
+def parse(given: Any) -> list[Signature]:
+    """Returns the signatures in text or in objects of numba, or in a list of these. Raises `TypeError` for anything else.
+
+    A parameter that is neither a number nor an array, such as a tuple, accepts anything.
+    """
+    if given is None:
+        return []
+    each = given if isinstance(given, list) else [given]
+    return [_signature(one) for one in each]
+
+
+def choose(signatures: Sequence[Signature], arguments: Sequence[Any], name: str) -> Signature:
+    """Returns the first signature that the arguments match. Raises `TypeError` if there is none."""
+    for signature in signatures:
+        if len(signature) == len(arguments) and all(p.fits(a) for p, a in zip(signature, arguments, strict=True)):
+            return signature
+    if not signatures:
+        return ()
+    kinds = ", ".join(_shown(argument) for argument in arguments)
+    wanted = " or ".join(f"({', '.join(map(str, signature))})" for signature in signatures)
+    raise TypeError(
+        f"No matching definition for argument type(s) {kinds}: the signature of {name} is {wanted}\n"
+        "  help: convert the arrays with astype, or leave the signature out"
+    )
+
+
+def result_of(given: Any) -> Any:
+    """Returns the result type, a NumPy scalar type, of a signature."""
+    if not isinstance(given, str):
+        return number_of_numba(getattr(given, "return_type", given))
+    return _number(given.partition("(")[0].strip(), given)
+
+
+def _shown(value: Any) -> str:
+    dtype, ndim = getattr(value, "dtype", None), len(getattr(value, "shape", ()))
+    return type(value).__name__ if dtype is None else str(SignatureParameter(dtype, ndim or None))
+
+
+def _signature(given: Any) -> Signature:
+    if isinstance(given, str):
+        try:
+            tree = ast.parse(given.strip(), mode="eval").body
+        except SyntaxError:
+            raise _bad(given) from None
+        parts = tree.args if isinstance(tree, ast.Call) else tree.elts if isinstance(tree, ast.Tuple) else [tree]
+        return tuple(_parameter(part, given) for part in parts)
+    parts = getattr(given, "args", given)  # of a signature object
+    if not isinstance(parts, tuple):
+        raise _bad(given)
+    return tuple(_of_object(part) for part in parts)
+
+
+def _parameter(part: ast.expr, text: str) -> SignatureParameter:
+    match part:
+        case ast.Name(name):
+            return SignatureParameter(_number(name, text))
+        case ast.Subscript(ast.Name(name), index):
+            axes = index.elts if isinstance(index, ast.Tuple) else [index]
+            if all(isinstance(axis, ast.Slice) for axis in axes):
+                return SignatureParameter(_number(name, text), len(axes))
+        case ast.Call():  # UniTuple(int64, 2)
+            return SignatureParameter()
+    raise _bad(text)
+
+
+def _of_object(part: Any) -> SignatureParameter:
+    if isinstance(part, str):
+        (parameter,) = _signature(part)
+        return parameter
+    if isinstance(part, type) and issubclass(part, np.generic):
+        return SignatureParameter(part)
+    number = number_of_numba(getattr(part, "dtype", part))
+    return SignatureParameter(number, getattr(part, "ndim", None)) if number is not None else SignatureParameter()
+
+
+def _number(name: str, text: str) -> Any:
+    try:
+        return np.dtype(NAMES.get(name, name)).type
+    except TypeError:
+        raise _bad(text, f": there is no number type {name!r}") from None
+
+
+def _bad(given: Any, why: str = "") -> TypeError:
+    return TypeError(f"{given!r} is not a signature of a kernel{why}\n  help: {_HELP}")
