@@ -120,7 +120,7 @@ class DeviceNDArray:
         return self
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
-        """Copies the array to `ary`, or to a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ."""
+        """Copies the array to `ary` or a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ."""
         found = self.array.numpy().copy()
         if ary is None:
             return found
