@@ -80,9 +80,7 @@ globals().update({each: np.dtype(each).type for each in NAMES.values()})
 # Vector types by the names of ours and of CUDA C++: float32x4 and float4.
 _VECTORS = vector_classes.families()
 globals().update(_VECTORS)
-globals().update(
-    {f"{c}{n}": _VECTORS[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)}
-)
+globals().update({f"{c}{n}": _VECTORS[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)})
 
 
 @func

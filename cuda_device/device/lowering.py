@@ -98,6 +98,12 @@ def flatten(tree: Tree) -> Iterator[Value]:
             yield from flatten(item)
 
 
+def value_of(tree: Tree) -> Value:
+    """The value of a tree that is a number or a reference."""
+    assert isinstance(tree, Value)
+    return tree
+
+
 def grow(type: model.Type, values: Iterator[Value]) -> Tree:
     """The tree of a value of `type` from its leaves: the inverse of `flatten`."""
     match type:

@@ -26,9 +26,8 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import host_type_of
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.model import INT, INT32, INT64, UINT32, UINT64, Number, Type, Vector
+from cuda_device.types.model import INT, INT32, INT64, UINT32, UINT64, Number
 from cuda_device.types.promote import promote
-from cuda_device.types.vector_classes import Dim3, families
 
 T = TypeVar("T")
 
@@ -238,41 +237,6 @@ def _row(function: Callable[..., Any]) -> Intrinsic:
 
 
 ROWS = tuple(map(_row, dict.fromkeys(row.function for row in FUNCTIONS)))
-
-
-# The vector types as constructors in device code: the specification's 'Vectors'.
-
-
-def _handed_over(known: Known, target: Number, what: str) -> Number:
-    """The type in which an argument goes to a constructor, which converts it to `target`: a constant loses nothing on the way."""
-    number = number_of(known, what)
-    if not known.constant:
-        return number
-    if target.is_float or (number == INT and isinstance(known.value, int)):
-        return target
-    return number
-
-
-def _vector_row(cls: Any, name: str) -> Intrinsic:
-    model: Vector = cls.model
-
-    def infer(arguments: Sequence[Known]) -> Typed:
-        operands: list[tuple[int, Type]] = [
-            (i, _handed_over(argument, model.dtype, name)) for i, argument in enumerate(arguments)
-        ]
-        return Typed(of_type(model), tuple(operands))
-
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        parts = []
-        for operand in operands:
-            assert isinstance(operand, Value)
-            parts.append(build.convert(operand, model.dtype))
-        return tuple(parts)
-
-    return Intrinsic(cls, name, infer, lower, (model.size, model.size))
-
-
-VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*families().items(), ("Dim3", Dim3)))
 
 
 # Time in device code: counters, and pauses.

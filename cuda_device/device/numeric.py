@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.device.entities import Integer, Real, float_floor, float_round, float_trunc
-from cuda_device.device.lowering import Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Lower, Typed, number_of
+from cuda_device.device.lowering import Lowering, Tree, value_of
+from cuda_device.device.rows import Intrinsic, Lower, Typed, common_type, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -91,36 +91,47 @@ def call(build: Lowering, name: str, *operands: Value) -> Value:
     return build.op(ops.MATH, type, *operands, function=name)
 
 
-def _float_type(arguments: Sequence[Known], name: str) -> Number:
-    type = to_float(number_of(arguments[0], name))
-    for argument in arguments[1:]:
-        type = promote(type, to_float(number_of(argument, name))) or type
-    return type
+Write = Callable[..., Value]
+"""Writes the operations of a function: gets the builder and the operands."""
 
 
-def _row(function: MathFunction) -> Intrinsic:
-    entity = function.entity
-    name = entity.__name__ if isinstance(entity, FunctionType) else f"math.{function.name}"
+def _row(
+    entity: Callable[..., object],
+    name: str,
+    write: Write,
+    arity: tuple[int, int] = (1, 1),
+    result: Number | None = None,
+) -> Intrinsic:
+    """A function of floats in the type to which they promote, where integers count as floats; `result` is another type."""
 
     def infer(arguments: Sequence[Known]) -> Typed:
-        type = _float_type(arguments, name)
-        if type.bits < 32 and function.entity is math.nextafter:
+        type = to_float(number_of(arguments[0], name))
+        for argument in arguments[1:]:
+            type = promote(type, to_float(number_of(argument, name))) or type
+        if type.bits < 32 and entity is math.nextafter:
             raise CompileError(f"math.nextafter of {type} is not supported", help="write math.nextafter(float32(x), y)")
-        return Typed(of_type(type), tuple((i, type) for i in range(function.arity)))
+        return Typed(of_type(result or type), tuple((i, type) for i in range(len(arguments))))
 
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        return call(build, function.name, *map(_value, operands))
-
-    return Intrinsic(function.entity, name, infer, lower, (function.arity, function.arity), folds=True)
+    return Intrinsic(entity, name, infer, _written(write), arity, folds=True)
 
 
-def _value(tree: Tree) -> Value:
-    assert isinstance(tree, Value)
-    return tree
+def _written(write: Write) -> Lower:
+    return lambda build, operands, _: write(build, *map(value_of, operands))
+
+
+def _math_row(function: MathFunction) -> Intrinsic:
+    entity = function.entity
+    assert callable(entity)
+    name = entity.__name__ if isinstance(entity, FunctionType) else f"math.{function.name}"
+
+    def write(build: Lowering, *operands: Value) -> Value:
+        return call(build, function.name, *operands)
+
+    return _row(entity, name, write, (function.arity, function.arity))
 
 
 def _to_integer(entity: Callable[..., object], function: str) -> Intrinsic:
-    """`math.floor` and its like: an int, as in Python; integers pass through."""
+    """`math.floor` and the like: an int, as in Python; integers are unchanged."""
     name = f"math.{entity.__name__}"
 
     def infer(arguments: Sequence[Known]) -> Typed:
@@ -130,60 +141,34 @@ def _to_integer(entity: Callable[..., object], function: str) -> Intrinsic:
         return Typed(of_type(INT), ((0, type),))
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-        value = _value(operands[0])
+        value = value_of(operands[0])
         assert isinstance(value.type, Number) and isinstance(typed.result.type, Number)
         return build.convert(call(build, function, value), typed.result.type) if value.type.is_float else value
 
     return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
 
 
-def _test(entity: Callable[..., object], test: Callable[[Lowering, Value], Value]) -> Intrinsic:
-    """`math.isnan` and its like."""
-    name = f"math.{entity.__name__}"
-
-    def infer(arguments: Sequence[Known]) -> Typed:
-        return Typed(of_type(BOOL), ((0, _float_type(arguments, name)),))
-
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        return test(build, _value(operands[0]))
-
-    return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
-
-
-def _against_infinity(op: str) -> Callable[[Lowering, Value], Value]:
-    def test(build: Lowering, value: Value) -> Value:
+def _against_infinity(op: str) -> Write:
+    def write(build: Lowering, value: Value) -> Value:
         assert isinstance(value.type, Number)
         if value.type.is_float8:  # which may have no infinity
             value = build.convert(value, FLOAT32)
         assert value.type is not None
         return build.compare(op, call(build, "fabs", value), build.number(value.type, math.inf))
 
-    return test
+    return write
 
 
-def _scaled(entity: Callable[..., object], factor: float) -> Intrinsic:
-    """`math.degrees` and `math.radians`."""
-    name = f"math.{entity.__name__}"
-
-    def infer(arguments: Sequence[Known]) -> Typed:
-        type = _float_type(arguments, name)
-        return Typed(of_type(type), ((0, type),))
-
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        value = _value(operands[0])
+def _times(factor: float) -> Write:
+    def write(build: Lowering, value: Value) -> Value:
         assert value.type is not None
         return build.sum(ops.MUL, value, build.number(value.type, factor))
 
-    return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
+    return write
 
 
-def _infer_log(arguments: Sequence[Known]) -> Typed:
-    type = _float_type(arguments, "math.log")
-    return Typed(of_type(type), tuple((i, type) for i in range(len(arguments))))
-
-
-def _lower_log(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    logarithm, *base = [call(build, "log", _value(operand)) for operand in operands]
+def _log(build: Lowering, *operands: Value) -> Value:
+    logarithm, *base = [call(build, "log", operand) for operand in operands]
     return build.binary(ops.DIV, logarithm, base[0]) if base else logarithm
 
 
@@ -313,32 +298,24 @@ def _fma(a: float, b: float, c: float, format: Any) -> float:
 # In device code
 
 
-def _integer(known: Known, name: str) -> Number:
-    type = number_of(known, name)
-    if not type.is_integer:
-        raise CompileError(f"{name} takes an integer, not {known}", help="convert it: int(…)")
-    return type
+def _bit_row(entity: Callable[[Any], Any], write: Write, counts: bool = True) -> Intrinsic:
+    """A function of the bits of an integer. Its result is an int32 if it `counts`, else it has the operand's type.
 
-
-Bits = Callable[[Lowering, Value, int], Value]
-
-
-def _bit_row(entity: Callable[[Any], Any], of_bits: Bits, counts: bool = True) -> Intrinsic:
-    """A function of one integer. Its result is an int32 if it `counts`, else of the operand's type.
-
-    `of_bits` gets the bits as a uint32 or uint64, because machines have instructions for no other, and how many they are.
+    `write` gets the bits as a uint32 or uint64, for which machines have instructions, and their number.
     """
     name = entity.__name__
 
     def infer(arguments: Sequence[Known]) -> Typed:
-        type = _integer(arguments[0], name)
+        type = number_of(arguments[0], name)
+        if not type.is_integer:
+            raise CompileError(f"{name} takes an integer, not {arguments[0]}", help="convert it: int(…)")
         return Typed(of_type(INT32, True) if counts else of_type(type), ((0, type),))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        (operand,) = operands
-        assert isinstance(operand, Value) and isinstance(operand.type, Number)
+        operand = value_of(operands[0])
+        assert isinstance(operand.type, Number)
         bits = build.convert(operand, Number(NumberKind.UINT, operand.type.bits))
-        result = of_bits(build, build.convert(bits, UINT64 if operand.type.bits == 64 else UINT32), operand.type.bits)
+        result = write(build, build.convert(bits, UINT64 if operand.type.bits == 64 else UINT32), operand.type.bits)
         return build.convert(result, INT32 if counts else operand.type)
 
     return Intrinsic(entity, name, infer, lower, folds=True)
@@ -359,22 +336,20 @@ def _reverse(build: Lowering, x: Value, bits: int) -> Value:
 
 
 def _leading_zeros(build: Lowering, x: Value, bits: int) -> Value:
-    """Less those that a narrow number does not have."""
+    """Does not count the zeros with which a narrow number was extended."""
     assert isinstance(x.type, Number)
     return build.sum(ops.SUB, _bitwise(build, "ctlz", x), build.number(x.type, x.type.bits - bits), exact=True)
 
 
 def _first_set(build: Lowering, x: Value, _: int) -> Value:
-    """One more than the zeros that trail; 0 has no bit."""
+    """The number of trailing zeros plus 1, or 0 if no bit is set."""
     assert isinstance(x.type, Number)
     position = build.sum(ops.ADD, _bitwise(build, "cttz", x), build.number(x.type, 1), exact=True)
     return build.select(build.truth(x), position, build.number(x.type, 0))
 
 
-def _float_row(
-    entity: Callable[..., Any], arity: int, lower: Lower, on_cpu: Callable[..., Any] | None = None
-) -> Intrinsic:
-    """A function of floats, in the type that they promote to."""
+def _float_row(entity: Callable[..., Any], write: Write, on_cpu: Callable[..., Any] | None = None) -> Intrinsic:
+    """A function that takes only floats, in the type to which they promote."""
     name = entity.__name__
 
     def infer(arguments: Sequence[Known]) -> Typed:
@@ -382,29 +357,18 @@ def _float_row(
         for type, argument in zip(types, arguments, strict=True):
             if not type.is_float:
                 raise CompileError(f"{name} takes floating point numbers, not {argument}", help="convert it: float(…)")
-        result: Number | None = types[0]
-        for type in types[1:]:
-            result = result and promote(result, type)
-        if result is None:
-            raise CompileError(
-                f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them"
-            )
-        return Typed(of_type(result), tuple((i, result) for i in range(arity)))
+        result = common_type(types, name)
+        return Typed(of_type(result), tuple((i, result) for i in range(len(types))))
 
-    return Intrinsic(entity, name, infer, lower, folds=True, on_cpu=on_cpu)
+    return Intrinsic(entity, name, infer, _written(write), folds=True, on_cpu=on_cpu)
 
 
-def _values(operands: Sequence[Tree]) -> list[Value]:
-    return [operand for operand in operands if isinstance(operand, Value)]
+def _cbrt(build: Lowering, value: Value) -> Value:
+    return call(build, "cbrt", value)
 
 
-def _lower_cbrt(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    return call(build, "cbrt", *_values(operands))
-
-
-def _lower_rsqrt(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    """Approximated in float32, with an error of one unit; of a float64 the quotient."""
-    (value,) = _values(operands)
+def _rsqrt(build: Lowering, value: Value) -> Value:
+    """An approximation with an error of 1 unit in the last place in float32; for float64, a quotient."""
     assert isinstance(value.type, Number)
     if value.type == FLOAT64:
         return build.binary(ops.DIV, build.number(FLOAT64, 1.0), call(build, "sqrt", value))
@@ -412,34 +376,33 @@ def _lower_rsqrt(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
     return build.convert(root, value.type)
 
 
-def _rsqrt(a: Any) -> Any:
+def _rsqrt_on_cpu(a: Any) -> Any:
     return 1 / math.sqrt(a)
 
 
-def _lower_fma(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    """Of 16 bits, too: in float32 the result would be rounded twice."""
-    values = _values(operands)
+def _fma_of_values(build: Lowering, *values: Value) -> Value:
+    """Machines also have it for 16 bits; in float32 the result would be rounded twice."""
     if isinstance(values[0].type, Number) and values[0].type.is_float8:
         return call(build, "fma", *values)
     return build.op(ops.MATH, values[0].type, *values, function="fma")
 
 
 ROWS = (
-    *(_row(function) for function in FUNCTIONS if function.entity is not None),
-    Intrinsic(math.log, "math.log", _infer_log, _lower_log, (1, 2), folds=True),
+    *(_math_row(function) for function in FUNCTIONS if function.entity is not None),
+    _row(math.log, "math.log", _log, (1, 2)),
     _to_integer(math.floor, "floor"),
     _to_integer(math.ceil, "ceil"),
     _to_integer(math.trunc, "trunc"),
-    _test(math.isnan, lambda build, x: build.compare("!=", x, x)),
-    _test(math.isinf, _against_infinity("==")),
-    _test(math.isfinite, _against_infinity("<")),
-    _scaled(math.degrees, 180 / math.pi),
-    _scaled(math.radians, math.pi / 180),
+    _row(math.isnan, "math.isnan", lambda build, x: build.compare("!=", x, x), result=BOOL),
+    _row(math.isinf, "math.isinf", _against_infinity("=="), result=BOOL),
+    _row(math.isfinite, "math.isfinite", _against_infinity("<"), result=BOOL),
+    _row(math.degrees, "math.degrees", _times(180 / math.pi)),
+    _row(math.radians, "math.radians", _times(math.pi / 180)),
     _bit_row(popc, _count),
     _bit_row(brev, _reverse, counts=False),
     _bit_row(clz, _leading_zeros),
     _bit_row(ffs, _first_set),
-    _float_row(cbrt, 1, _lower_cbrt),
-    _float_row(fma, 3, _lower_fma),
-    _float_row(rsqrt, 1, _lower_rsqrt, _rsqrt),
+    _float_row(cbrt, _cbrt),
+    _float_row(fma, _fma_of_values),
+    _float_row(rsqrt, _rsqrt, _rsqrt_on_cpu),
 )

@@ -21,6 +21,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Known
 from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
+from cuda_device.types.promote import promote
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,16 @@ def any_number_of(known: Known, what: str) -> Number:
     if not isinstance(known.type, Number):
         raise CompileError(f"{what} takes a number, not {known}", help=_remedy(known))
     return known.type
+
+
+def common_type(types: Sequence[Number], what: str) -> Number:
+    """The type to which the types of arguments promote. Raises `CompileError` if there is none."""
+    common: Number | None = types[0]
+    for type in types[1:]:
+        common = common and promote(common, type)
+    if common is None:
+        raise CompileError(f"{what} has no common type for {', '.join(map(str, types))}", help="convert one of them")
+    return common
 
 
 def _remedy(known: Known) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from cuda_device.device.entities import Integer, device_value
-from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device.lowering import Lowering, Tree, value_of
 from cuda_device.device.packing import fits, pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.device.target import require, sm80
@@ -253,16 +253,11 @@ def _check_value(known: Known) -> None:
 # Rows
 
 
-def _lower_mask(build: Lowering, mask: Tree) -> Value:
-    assert isinstance(mask, Value)
+def _lower_mask(build: Lowering, tree: Tree) -> Value:
+    mask = value_of(tree)
     if build.constant_of(mask) in (-1, 0xFFFFFFFF):
         return build.number(INT32, -1)
     return build.convert(mask, INT32)
-
-
-def _value(tree: Tree) -> Value:
-    assert isinstance(tree, Value)
-    return tree
 
 
 # Checked mode
@@ -356,7 +351,7 @@ def _vote(entity: object, name: str, kind: str) -> Intrinsic:
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
         mask, flag = operands
         machine = INT32 if kind == "ballot" else BOOL
-        return build.op(ops.WARP_VOTE, machine, _lower_own_mask(build, mask), _value(flag), kind=kind)
+        return build.op(ops.WARP_VOTE, machine, _lower_own_mask(build, mask), value_of(flag), kind=kind)
 
     return Intrinsic(entity, name, infer, lower, effects=ops.WARP_VOTE.effects, predicates=("pred",))
 
@@ -368,7 +363,7 @@ def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
         return Typed(value.forget(), ((0, _mask(mask)), (1, value.type), (2, _lane(lane, lane_name))))
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-        mask, lane = _lower_own_mask(build, operands[0]), _value(operands[2])
+        mask, lane = _lower_own_mask(build, operands[0]), value_of(operands[2])
         if build.checked:
             _check_shuffle(build, mask, lane, kind, lane_name)
         words = pack(build, operands[1])
@@ -423,7 +418,7 @@ def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         unsigned = "u" if typed.result.type == UINT32 and kind in ("min", "max") else ""
-        mask, value = _lower_own_mask(build, operands[0]), _value(operands[1])
+        mask, value = _lower_own_mask(build, operands[0]), value_of(operands[1])
         return build.op(ops.WARP_REDUCE, value.type, mask, value, kind=unsigned + kind)
 
     return Intrinsic(entity, name, infer, lower, effects=ops.WARP_REDUCE.effects, asks_target=True)
@@ -512,9 +507,7 @@ def _reduction(entity: object, name: str, kind: str) -> Intrinsic:
         return Typed(of_type(result, nonneg=True), ((0, BOOL),))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        (flag,) = operands
-        assert isinstance(flag, Value)
-        return build.op(ops.BARRIER_REDUCE, result, flag, nonneg=True, kind=kind)
+        return build.op(ops.BARRIER_REDUCE, result, value_of(operands[0]), nonneg=True, kind=kind)
 
     return Intrinsic(entity, name, infer, lower, effects=ops.BARRIER_REDUCE.effects, predicates=("pred",))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from cuda_device.device import numeric
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten
-from cuda_device.device.rows import Intrinsic, Typed, any_number_of, number_of
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, value_of
+from cuda_device.device.rows import Intrinsic, Typed, any_number_of, common_type, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -19,11 +20,7 @@ from cuda_device.types import model
 from cuda_device.types.host import ROWS as HOST_ROWS
 from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.promote import promote, to_complex
-
-
-def _value(tree: Tree) -> Value:
-    assert isinstance(tree, Value)
-    return tree
+from cuda_device.types.vector_classes import Dim3, families
 
 
 def _result_number(typed: Typed) -> model.Number:
@@ -45,7 +42,7 @@ def _constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
         return Typed(known_as(argument, result), ((0, operand),))
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-        return build.convert(_value(operands[0]), _result_number(typed))
+        return build.convert(value_of(operands[0]), _result_number(typed))
 
     return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
 
@@ -73,7 +70,7 @@ def _infer_abs(arguments: Sequence[Known]) -> Typed:
 
 
 def _lower_abs(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    value, type = _value(operands[0]), _result_number(typed)
+    value, type = value_of(operands[0]), _result_number(typed)
     if type.is_float:
         return numeric.call(build, "fabs", value)
     if not type.signed:
@@ -89,15 +86,7 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
         if len(arguments) == 1:
             raise CompileError(f"{name} of one argument is not supported in device code", help=f"write {name}(a, b, …)")
         types = [number_of(argument, name) for argument in arguments]
-        type: model.Number | None = types[0]
-        for other in types[1:]:
-            type = type and promote(type, other)
-        if type is None:
-            raise CompileError(
-                f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them"
-            )
-        if all(each == model.BOOL for each in types):
-            type = model.BOOL
+        type = model.BOOL if all(each == model.BOOL for each in types) else common_type(types, name)
         known = [known_as(argument, type) for argument in arguments]
         extreme = max if op == ">" else min
         if type.is_integer:
@@ -110,7 +99,7 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
         def better(best: Value, other: Value) -> Value:
             return build.select(build.compare(op, other, best), other, best, name)
 
-        return reduce(better, map(_value, operands))
+        return reduce(better, map(value_of, operands))
 
     return Intrinsic(entity, name, infer, lower, (1, 255), folds=True)
 
@@ -122,7 +111,7 @@ def _infer_round(arguments: Sequence[Known]) -> Typed:
 
 
 def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    value = _value(operands[0])
+    value = value_of(operands[0])
     assert isinstance(value.type, model.Number)
     rounded = numeric.call(build, "rint", value) if value.type.is_float else value
     return build.convert(rounded, _result_number(typed))
@@ -144,14 +133,10 @@ def _infer_len(arguments: Sequence[Known]) -> Typed:
             return Typed(constant(size))
         case model.Subarray(_, shape):
             return Typed(constant(shape[0]))
-        case model.Static() if isinstance(argument.value, str):
-            return Typed(constant(len(argument.value)))
     raise CompileError(f"{argument} has no length", help="len takes arrays, tuples, ranges and vectors")
 
 
 def _lower_len(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    if typed.result.constant:
-        return build.number(typed.result.type, typed.result.value)
     array = operands[0]
     assert isinstance(array, ArrayTree)
     return build.convert(array.extents[0], model.INDEX)
@@ -199,7 +184,7 @@ def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
         case (start, stop):
             return start, stop, build.number(item, 1)
         case (start, stop, step):
-            return _with_step(build, item, (_value(start), stop, _value(step)), typed.settings)
+            return _with_step(build, item, (value_of(start), stop, value_of(step)), typed.settings)
     raise AssertionError(operands)
 
 
@@ -293,3 +278,32 @@ COMPLEX_ROWS = (
     _complex_constructor(np.complex128, "complex128", model.COMPLEX128),
     Intrinsic(complex_of, "complex_of", _infer_complex_of, _lower_complex_of),
 )
+
+
+# The vector types as constructors in device code: the specification's 'Vectors'.
+
+
+def _taken_as(known: Known, target: model.Number, what: str) -> model.Number:
+    """The type in which an argument goes to a constructor, which converts it to `target`: a constant loses nothing on the way."""
+    number = number_of(known, what)
+    if not known.constant:
+        return number
+    if target.is_float or (number == model.INT and isinstance(known.value, int)):
+        return target
+    return number
+
+
+def _vector_row(cls: Any, name: str) -> Intrinsic:
+    vector: model.Vector = cls.model
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        types = (_taken_as(argument, vector.dtype, name) for argument in arguments)
+        return Typed(of_type(vector), tuple(enumerate(types)))
+
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        return tuple(build.convert(value_of(operand), vector.dtype) for operand in operands)
+
+    return Intrinsic(cls, name, infer, lower, (vector.size, vector.size))
+
+
+VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*families().items(), ("Dim3", Dim3)))

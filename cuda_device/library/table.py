@@ -36,7 +36,7 @@ ALL: tuple[Intrinsic, ...] = (
     inline_ptx.ROW,
     *builtins.ROWS,
     *builtins.COMPLEX_ROWS,
-    *machine_functions.VECTOR_ROWS,
+    *builtins.VECTOR_ROWS,
     *packing.ROWS,
     *copying.ROWS,
 )
