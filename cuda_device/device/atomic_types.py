@@ -161,41 +161,6 @@ def same_bits(a: Any, b: Any) -> bool:
     raise DeviceOnlyError.of("same_bits")
 
 
-def replace(atomic: Any, val: Any, choose: Callable[[Any, Any], Any], memory: str, scope: str) -> Any:
-    """Replaces the content by `choose(content, val)` and returns what it was before."""
-    old = atomic.load("relaxed", scope)
-    while True:
-        seen = atomic.cas(old, choose(old, val), memory, scope)
-        if same_bits(seen, old):
-            return old
-        old = seen
-
-
-def exchange(atomic: Any, val: Any, memory: str, scope: str) -> Any:
-    """`exch` of what machines exchange in no instruction."""
-    return replace(atomic, val, _second, memory, scope)
-
-
-def float_max(atomic: Any, val: Any, memory: str, scope: str) -> Any:
-    """`max` of floats."""
-    return replace(atomic, val, _larger, memory, scope)
-
-
-def float_min(atomic: Any, val: Any, memory: str, scope: str) -> Any:
-    """`min` of floats."""
-    return replace(atomic, val, _smaller, memory, scope)
-
-
-def float_nanmax(atomic: Any, val: Any, memory: str, scope: str) -> Any:
-    """`nanmax` of floats."""
-    return replace(atomic, val, _larger_number, memory, scope)
-
-
-def float_nanmin(atomic: Any, val: Any, memory: str, scope: str) -> Any:
-    """`nanmin` of floats."""
-    return replace(atomic, val, _smaller_number, memory, scope)
-
-
 def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
     """`wait`: looks less and less often, up to about once in a microsecond."""
     nanoseconds = 16
@@ -203,10 +168,6 @@ def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
         nanosleep(nanoseconds)
         if nanoseconds < 1024:
             nanoseconds *= 2
-
-
-def _second(_: Any, b: Any) -> Any:
-    return b
 
 
 def _larger(a: Any, b: Any) -> Any:
@@ -239,3 +200,28 @@ def _smaller_number(a: Any, b: Any) -> Any:
     if a != a or b != b:
         return b if a != a else a
     return _smaller(a, b)
+
+
+def _by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A method that replaces the content by `choose(content, val)` and returns the previous one, by compare-and-swap."""
+
+    def method(atomic: Any, val: Any, memory: str, scope: str) -> Any:
+        old = atomic.load("relaxed", scope)
+        while True:
+            seen = atomic.cas(old, choose(old, val), memory, scope)
+            if same_bits(seen, old):
+                return old
+            old = seen
+
+    return method
+
+
+EXCHANGE = _by_cas(lambda _, val: val)
+"""`exch` of values that are too narrow for an instruction."""
+OF_FLOATS = {
+    "max": _by_cas(_larger),
+    "min": _by_cas(_smaller),
+    "nanmax": _by_cas(_larger_number),
+    "nanmin": _by_cas(_smaller_number),
+}
+"""Methods of floats, for which there is no instruction."""

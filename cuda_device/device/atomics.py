@@ -404,17 +404,17 @@ class _Method:
 _METHODS = (
     _Method("load", load, 0, most=WIDEST, orders=OF_LOADS, effects=_LOOK),
     _Method("store", store, most=WIDEST, orders=OF_STORES, returns=False),
-    _Method("exch", exchange, narrow=loops.exchange),
+    _Method("exch", exchange, narrow=loops.EXCHANGE),
     _Method("cas", cas, 2),
     _Method("add", add, types=NUMBERS),
     _Method("sub", subtract, types=NUMBERS),
     _Method("and_", update("and", binary(ops.AND)), types=INTEGERS),
     _Method("or_", update("or", binary(ops.OR)), types=INTEGERS),
     _Method("xor", update("xor", binary(ops.XOR)), types=INTEGERS),
-    _Method("max", update("max", extreme(">")), types=NUMBERS, floats=loops.float_max),
-    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, floats=loops.float_nanmax),
-    _Method("min", update("min", extreme("<")), types=NUMBERS, floats=loops.float_min),
-    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, floats=loops.float_nanmin),
+    _Method("max", update("max", extreme(">")), types=NUMBERS, floats=loops.OF_FLOATS["max"]),
+    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, floats=loops.OF_FLOATS["nanmax"]),
+    _Method("min", update("min", extreme("<")), types=NUMBERS, floats=loops.OF_FLOATS["min"]),
+    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, floats=loops.OF_FLOATS["nanmin"]),
     _Method("wait", by_loop, most=WIDEST, orders=OF_LOADS, effects=_LOOK, returns=False, loop=loops.wait),
 )
 

@@ -215,28 +215,6 @@ def parts(x: Any, /) -> Any:
     return math.copysign(x - whole, x), whole
 
 
-def float_ceil(x: Any) -> Any:
-    """The least whole number that is not below a float, as a float."""
-    return -entities.float_floor(-x)
-
-
-def sign_bit(x: Any) -> Any:
-    """`np.signbit`."""
-    return math.copysign(1.0, x) < 0
-
-
-def logical_xor(a: Any, b: Any) -> Any:
-    """`np.logical_xor`."""
-    return bool(a) != bool(b)
-
-
-def heaviside(x: Any, at_zero: Any) -> Any:
-    """`np.heaviside`."""
-    if x != x:
-        return x
-    return at_zero if x == 0 else 0.0 if x < 0 else 1.0
-
-
 def add_exponentials(a: Any, b: Any) -> Any:
     """`np.logaddexp`: log(exp(a) + exp(b))."""
     if a == b:
@@ -277,54 +255,14 @@ def are_close(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
     return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= atol + rtol * abs(b)
 
 
-def minimum_number(a: Any, b: Any) -> Any:
-    """`np.fmin`: a number wins over NaN."""
-    return prelude.as_both(b if b < a or a != a else a, a, b)
-
-
-def maximum_number(a: Any, b: Any) -> Any:
-    """`np.fmax`: a number wins over NaN."""
-    return prelude.as_both(b if b > a or a != a else a, a, b)
-
-
 def sign(x: Any) -> Any:
     """`np.sign`: -1, 0 or 1 of x's type; NaN stays."""
     return x if x != x else type(x)(x > 0) - type(x)(x < 0)
 
 
-def float_power(a: Any, b: Any) -> Any:
-    """`np.float_power`: in float64 at least."""
-    return math.pow(np.float64(a), np.float64(b))
-
-
-def inverted(x: Any) -> Any:
-    """`np.invert`: of a bool it is the other one."""
-    return not x if isinstance(x, (bool, np.bool_)) else ~x
-
-
-def square(x: Any) -> Any:
-    """`np.square`."""
-    return x * x
-
-
-def reciprocal(x: Any) -> Any:
-    """`np.reciprocal`."""
-    return 1 / x
-
-
 def truth(a: Any) -> Any:
     """`bool(a)`."""
     return bool(a)
-
-
-def logical_and(a: Any, b: Any) -> Any:
-    """`np.logical_and`."""
-    return bool(a) and bool(b)
-
-
-def logical_or(a: Any, b: Any) -> Any:
-    """`np.logical_or`."""
-    return bool(a) or bool(b)
 
 
 def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
@@ -388,3 +326,22 @@ METHODS: dict[str, Callable[..., Any]] = {
     "is_integer": is_integer,
 }
 """Methods of numbers, each a function of the number."""
+OF_NUMPY: dict[str, Callable[..., Any]] = {
+    "ceil": lambda x: -entities.float_floor(-x),
+    "float_power": lambda a, b: math.pow(np.float64(a), np.float64(b)),
+    "fmax": lambda a, b: prelude.as_both(b if b > a or a != a else a, a, b),
+    "fmin": lambda a, b: prelude.as_both(b if b < a or a != a else a, a, b),
+    "heaviside": lambda x, at_zero: x if x != x else at_zero if x == 0 else 0.0 if x < 0 else 1.0,
+    "invert": lambda x: not x if isinstance(x, (bool, np.bool_)) else ~x,
+    "logaddexp": add_exponentials,
+    "logaddexp2": add_powers,
+    "logical_and": lambda a, b: bool(a) and bool(b),
+    "logical_or": lambda a, b: bool(a) or bool(b),
+    "logical_xor": lambda a, b: bool(a) != bool(b),
+    "reciprocal": lambda x: 1 / x,
+    "sign": sign,
+    "signbit": lambda x: math.copysign(1.0, x) < 0,
+    "spacing": spacing,
+    "square": lambda x: x * x,
+}
+"""Universal functions of NumPy, by their names."""
