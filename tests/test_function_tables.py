@@ -250,6 +250,10 @@ def test_operator(stream, name):
     assert stream.numpy(out)[0] == (np.float32(right) if isinstance(right, float) else right)
 
 
+def test_errors_name_the_function_of_numpy():
+    assert "its parameters are x" in refused(lambda n: np.square(n, 3), int, match="^square takes 1 argument").help
+
+
 @pytest.mark.parametrize(
     ("expression", "remedy"),
     [
