@@ -1,13 +1,17 @@
-"""Kernels with barriers on the CPU stream: in regions, with lanes one by one, and beside numba's parallel loops.
+"""Kernels with barriers on the CPU stream, compared with PoCL, numba and Warp in one run.
 
-    python benchmarks/regions.py          milliseconds, and what the others take over the time of regions, in one run
+    python benchmarks/regions.py          milliseconds, and our time relative to that of each other system
 
-numba (pip install numba) does the tasks as its users write them for a CPU, in parallel loops without blocks; it is left out where
-it is not installed. Kernels are unchecked.
+PoCL (pip install pyopencl pocl-binary-distribution) runs the same kernels in OpenCL C with the same block sizes. numba and Warp
+(pip install numba warp-lang) do the same tasks as their users write them for a CPU: in parallel loops without blocks, and as
+kernels without barriers, which Warp runs on one thread. A system that is not installed is left out. Kernels are unchecked. The
+systems take turns, and each figure is the least of many times. Set the numbers of threads with CUDA_DEVICE_CPU_THREADS,
+POCL_MAX_PTHREAD_COUNT and NUMBA_NUM_THREADS.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -16,7 +20,6 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
-from cuda_device.codegen.cpu import regions
 
 TILE, COUNT = 16, 1 << 20
 
@@ -182,38 +185,185 @@ def numba() -> Runs:  # noqa: C901
     }
 
 
-def least(run: Callable[[], object], seconds: float = 0.5) -> float:
-    """The least of several times, in seconds."""
-    run()
-    best, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
+OPENCL = """
+#define TILE 16
+kernel void product(global const float *a, global const float *b, global float *c, int n) {
+    local float x[TILE][TILE], y[TILE][TILE];
+    int i = get_global_id(0), j = get_global_id(1), tx = get_local_id(0), ty = get_local_id(1);
+    float total = 0;
+    for (int k = 0; k < n; k += TILE) {
+        x[ty][tx] = a[j * n + k + tx];
+        y[ty][tx] = b[(k + ty) * n + i];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int m = 0; m < TILE; m++) total += x[ty][m] * y[m][tx];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    c[j * n + i] = total;
+}
+kernel void tree(global const float *x, global float *out) {
+    local float s[256];
+    int i = get_local_id(0);
+    s[i] = x[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = 128; k > 0; k /= 2) {
+        if (i < k) s[i] += s[i + k];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (i == 0) out[get_group_id(0)] = s[0];
+}
+kernel void shuffles(global const float *x, global float *out) {
+    local float s[256 + 16];
+    int i = get_local_id(0);
+    float v = x[get_global_id(0)];
+    for (int k = 16; k > 0; k /= 2) {
+        s[i] = v;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        v += s[i + k];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (i % 32 == 0) out[get_global_id(0) / 32] = v;
+}
+kernel void histogram(global const uchar *x, global int *counts, int n) {
+    local int s[256];
+    int i = get_local_id(0);
+    s[i] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = get_global_id(0); k < n; k += get_global_size(0)) atomic_inc(s + x[k]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    atomic_add(counts + i, s[i]);
+}
+kernel void transpose(global const float *a, global float *b, int n) {
+    local float t[32][33];
+    int tx = get_local_id(0), ty = get_local_id(1), i = get_group_id(0) * 32, j = get_group_id(1) * 32;
+    for (int k = 0; k < 32; k += 8) t[ty + k][tx] = a[(j + ty + k) * n + i + tx];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = 0; k < 32; k += 8) b[(i + ty + k) * n + j + tx] = t[tx][ty + k];
+}
+"""
+"""The same kernels. PoCL has no shuffles: they go through local memory."""
+
+
+def pocl() -> Runs:
+    """On PoCL's device for the CPU."""
+    import pyopencl as cl  # type: ignore[import-not-found, unused-ignore]
+
+    platform = next(each for each in cl.get_platforms() if "Portable" in each.name)
+    context = cl.Context(platform.get_devices())
+    queue, program = cl.CommandQueue(context), cl.Program(context, OPENCL).build()
+    used = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+
+    def task(name: str, size: Any, group: Any, arrays: Any, *rest: Any) -> tuple[Callable[[], object], Any]:
+        kernel, buffers = cl.Kernel(program, name), [cl.Buffer(context, used, hostbuf=array) for array in arrays]
+        kernel.set_args(*buffers, *map(np.int32, rest))
+
+        def run() -> None:
+            if name == "histogram":
+                cl.enqueue_fill_buffer(queue, buffers[-1], np.int32(0), 0, arrays[-1].nbytes)
+            cl.enqueue_nd_range_kernel(queue, kernel, size, group)
+            queue.finish()
+
+        def result() -> np.ndarray:
+            cl.enqueue_copy(queue, arrays[-1], buffers[-1])
+            return np.asarray(arrays[-1])
+
+        return run, result
+
+    sums, warps = np.zeros(COUNT // 256, np.float32), np.zeros(COUNT // 32, np.float32)
+    counts, turned = np.zeros(256, np.int32), np.zeros_like(LARGE)
+    return {
+        "product": task("product", A.shape, (TILE, TILE), (A, B, np.zeros_like(A)), len(A)),
+        "tree": task("tree", (COUNT,), (256,), (X, sums)),
+        "shuffles": task("shuffles", (COUNT,), (256,), (X, warps)),
+        "histogram": task("histogram", (64 * 256,), (256,), (Y, counts), COUNT),
+        "transpose": task("transpose", (2048, 512), (32, 8), (LARGE, turned), len(LARGE)),
+    }
+
+
+def warp() -> Runs:
+    """As kernels without barriers, with a thread for each result (for each slice of the bytes, in the histogram)."""
+    import warp as wp  # type: ignore[import-not-found, unused-ignore]
+
+    wp.config.quiet = True
+
+    def multiply(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
+        j, i = wp.tid()
+        total = float(0.0)
+        for k in range(a.shape[1]):
+            total += a[j, k] * b[k, i]
+        c[j, i] = total
+
+    def add(x: wp.array1d[float], out: wp.array1d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
+        i = wp.tid()
+        size = x.shape[0] // out.shape[0]
+        total = float(0.0)
+        for k in range(size):
+            total += x[i * size + k]
+        out[i] = total
+
+    def count(x: wp.array1d[wp.uint8], counts: wp.array1d[int]) -> None:  # type: ignore[name-defined, unused-ignore]
+        wp.atomic_add(counts, int(x[wp.tid()]), 1)
+
+    def turn(a: wp.array2d[float], b: wp.array2d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
+        j, i = wp.tid()
+        b[i, j] = a[j, i]
+
+    kernels = [wp.Kernel(each, module=wp.get_module(each.__name__)) for each in (multiply, add, count, turn)]
+    c, sums, warps = np.zeros_like(A), np.zeros(COUNT // 256, np.float32), np.zeros(COUNT // 32, np.float32)
+    counts, turned = np.zeros(256, np.int32), np.zeros_like(LARGE)
+
+    def task(kernel: Any, shape: Any, *arrays: np.ndarray) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
+        inputs = [wp.array(array, device="cpu", copy=False) for array in arrays]
+
+        def run() -> None:
+            if arrays[-1] is counts:
+                counts[:] = 0
+            wp.launch(kernel, dim=shape, inputs=inputs, device="cpu")
+
+        return run, lambda: arrays[-1]
+
+    return {
+        "product": task(kernels[0], A.shape, A, B, c),
+        "tree": task(kernels[1], len(sums), X, sums),
+        "shuffles": task(kernels[1], len(warps), X, warps),
+        "histogram": task(kernels[2], len(Y), Y, counts),
+        "transpose": task(kernels[3], LARGE.shape, LARGE, turned),
+    }
+
+
+def least(runs: list[Callable[[], object]], seconds: float = 3.0) -> list[float]:
+    """The least times of several functions, which take turns, in seconds."""
+    for run in runs:
         run()
-        best = min(best, time.perf_counter() - start)
+    best, end = [math.inf] * len(runs), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for k, run in enumerate(runs):
+            start = time.perf_counter()
+            run()
+            best[k] = min(best[k], time.perf_counter() - start)
     return best
 
 
 def main() -> None:
     """The command."""
     os.environ["CUDA_DEVICE_CACHE"] = ""
-    largest = regions.LARGEST
-    columns: dict[str, dict[str, float]] = {}
-    for name, make in (("regions", ours), ("one by one", ours), ("numba", numba)):
-        vars(regions)["LARGEST"] = largest if name == "regions" else 0
+    systems: dict[str, Runs] = {}
+    for make in (ours, pocl, numba, warp):
         try:
-            runs = make()
+            systems[make.__name__] = make()
         except ImportError:
             continue
-        columns[name] = {}
-        for task, (run, result) in runs.items():
-            columns[name][task] = least(run)
-            assert np.allclose(result(), EXPECTED[task], rtol=1e-3), (name, task)
-    print(f"{'':12}" + "".join(f"{name:>22}" for name in columns))
-    for task in EXPECTED:
-        base = columns["regions"][task]
-        cells = (columns[name].get(task) for name in columns)
-        shown = ("" if cell is None else f"{cell * 1e3:10.2f} ms {cell / base:7.2f}" for cell in cells)
-        print(f"{task:12}" + "".join(f"{cell:>22}" for cell in shown))
+    ratios: dict[str, list[float]] = {name: [] for name in systems}
+    print(f"{'milliseconds':12}" + "".join(f"{name:>9}{'' if name == 'ours' else '  ratio'}" for name in systems))
+    for task, expected in EXPECTED.items():
+        times = least([runs[task][0] for runs in systems.values()])
+        cells = ""
+        for (name, runs), seconds in zip(systems.items(), times, strict=True):
+            assert np.allclose(runs[task][1](), expected, rtol=1e-3), (name, task)
+            ratios[name].append(times[0] / seconds)
+            cells += f"{seconds * 1e3:9.2f}" + ("" if name == "ours" else f"{times[0] / seconds:7.2f}")
+        print(f"{task:12}{cells}", flush=True)
+    means = {name: math.exp(sum(map(math.log, found)) / len(found)) for name, found in ratios.items() if name != "ours"}
+    print("geometric means of the ratios: " + ", ".join(f"{name} {mean:.2f}" for name, mean in means.items()))
 
 
 if __name__ == "__main__":
