@@ -125,7 +125,7 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.emit import to_llvm
 
     options, limit = work.job.options, None
-    module, found = regions.split(work["inlined"], options.debug)
+    module, found = regions.split(work["inlined"], options)
     if found is None and not options.debug:
         module, limit = guards.split(module)
     return to_llvm.run(module, Cpu(module, options, _most_shared(work), found, limit), options)

@@ -164,7 +164,7 @@ def test_no_memory_for_frames_is_reported(monkeypatch):
         device.syncthreads()
         x[0] = before
 
-    monkeypatch.setattr(regions.Regions, "warp_bytes", 1 << 52)
+    monkeypatch.setattr(regions.Regions, "block_bytes", 1 << 52)
     with pytest.raises(KernelError, match="no memory"):
         device.launch(kernel, np.zeros(64, np.float32), grid=4, block=64, stream=CPU)
 

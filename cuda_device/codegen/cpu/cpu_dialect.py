@@ -31,7 +31,8 @@ from cuda_device.codegen.cpu.records import (
     Record,
     Suspension,
 )
-from cuda_device.codegen.cpu.regions import Regions
+from cuda_device.codegen.cpu.regions import PARALLEL, Regions
+from cuda_device.codegen.cpu.uniform import CUT
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
 from cuda_device.device.functions import DEFAULTS, Options
@@ -44,6 +45,8 @@ from cuda_device.types.model import Number, Space
 
 _RETURNED = "returned"
 """The label of the block that ends a thread of a kernel in regions."""
+_FAILED = -1
+"""Where a thread goes on that has reported a failure: unsigned, the greatest of all places."""
 
 # What the hardware guarantees about a register: the half-open range of its values.
 _RANGES = {"thread_idx": "0, i32 1024", "block_dim": "1, i32 1025", "block_idx": "0, i32 -2147483648"}
@@ -224,19 +227,31 @@ class Cpu(Dialect):
         """One space."""
         return "ptr"
 
+    def access(self, space: Space) -> str:
+        """The threads of a block are independent between barriers: their loads and stores have no order."""
+        return PARALLEL if space in (Space.GLOBAL, Space.SHARED) else ""
+
+    @property
+    def together(self) -> bool:
+        """Whether the kernel waits, and all threads of a block come to the same waits."""
+        return self.regions is not None and self.regions.together
+
     def symbol(self, function: Function) -> str:
         """Never the name of a function of the C library."""
         return f"device.{function.name}"
 
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """Every function takes the thread first; a kernel in regions also where it goes on, its warp's frame, and its lane.
+        """Every function takes the thread first; a kernel in regions also where it goes on, the frame, its lane, and the memory of
+        uniform values. Threads that are together return where they go on next.
 
         Debuggers find a kernel as a function of its own; else a plain one becomes a part of the runner.
         """
         if function.kernel and self.regions:
             hidden = ("i32 %place", "ptr noalias %frame", "i64 %lane")
+            if self.together:
+                hidden += ("ptr noalias %in", "ptr noalias %out")
             listed = ", ".join((self.thread, *hidden, *parameters))
-            head = f"define internal void @{self.symbol(function)}({listed}) nounwind {{\n"
+            head = f"define internal {'i32' if self.together else 'void'} @{self.symbol(function)}({listed}) nounwind {{\n"
             return head + self.regions.prologue(allocas), "start"
         how = " noinline" if self.options.debug else " alwaysinline"
         listed = ", ".join((self.thread, *parameters))
@@ -259,6 +274,8 @@ class Cpu(Dialect):
         """The end of a thread of a kernel in regions, and the beginnings of the regions."""
         if not (function.kernel and self.regions):
             return "}\n"
+        if self.together:
+            return f"{_RETURNED}:\n  ret i32 0\n{self.regions.epilogue()}}}\n"
         state = THREAD.load("%state", "%thread", "state")
         return f"{_RETURNED}:\n{state}  store i32 0, ptr %state\n  ret void\n{self.regions.epilogue()}}}\n"
 
@@ -301,6 +318,9 @@ class Cpu(Dialect):
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """The end of a region. The operation goes on at its label: `yield`s only once in `FUEL` times, or `now`."""
         code, kind, label = meeting.code, meeting.kind, meeting.label
+        if kind == CUT:
+            assert self.regions is not None
+            return f"{self.regions.leave(label)}{label}:\n", label
         if code is ops.YIELD and kind == "now":
             return self._wait(Suspension.YIELD, meeting.place, label), label
         if code is ops.YIELD:
@@ -313,7 +333,7 @@ class Cpu(Dialect):
             return f"{fuel}{wait}  br label %{label}\n{label}:\n", label
         waits_for = Suspension[_PREFIXES.get(code, "") + _OTHERWISE.get(kind, kind.upper())]
         mask, value, lane = (*([""] * (code is ops.BARRIER_REDUCE)), *meeting.operands, "", "", "")[:3]
-        wait = self._wait(waits_for, meeting.place, label, _brought(label, mask, value, lane))
+        wait = self._wait(waits_for, meeting.place, label, _brought(label, "" if self.together else mask, value, lane))
         return wait + _taken(meeting.result), label
 
     def _wait(self, kind: Suspension, place: int, label: str, before: str = "") -> str:
@@ -321,6 +341,10 @@ class Cpu(Dialect):
         assert self.regions is not None
         if not 0 <= place <= PLACE_MASK:
             raise ValueError(f"a place is a number from 0 to {PLACE_MASK}, not {place}")
+        if self.together and kind in (Suspension.BARRIER, Suspension.SYNC):
+            return f"{self.regions.leave(label)}{label}:\n"
+        if self.together:
+            self.regions.meetings[len(self.regions.labels) + 1] = kind
         state = THREAD.load(f"%{label}.state", "%thread", "state")
         word = f"  store i32 {kind << KIND_SHIFT | place}, ptr %{label}.state\n"
         return f"{state}{before}{word}{self.regions.leave(label)}{label}:\n"
@@ -393,7 +417,7 @@ class Cpu(Dialect):
     def exit(self, function: Function) -> str:
         """The kernel's end: other functions have told their callers (see `instrument/cpu_passes`)."""
         assert function.kernel, function.name
-        return self.leave(function)
+        return f"ret i32 {_FAILED}" if self.together else self.leave(function)
 
     def library(self, stem: str, type: Number) -> str:
         """The C library's names: `sinf`, `sin`."""
@@ -412,21 +436,23 @@ class Cpu(Dialect):
         """What runs the kernel's threads."""
         symbol, found = self.symbol(self.module.main), self.regions
         limit = self.symbol(self.limit) if self.limit else ""
-        frame = f", i64 {found.warp_bytes}" if found else ""
-        worker, function = (CREW, "resume") if found else ("cuda_device.blocks", "block")
+        crew = found is not None and not found.together
+        frame = 0 if found is None else found.warp_bytes if crew else found.block_bytes
+        worker, function = (CREW, "resume") if crew else ("cuda_device.blocks", "block")
         kept = ", ".join(f"ptr @{name}" for name in self.forms)
         used = f"@llvm.compiler.used = appending global [{len(self.forms)} x ptr] [{kept}]\n" if self.forms else ""
         return f"""\
 {used}define void @{RUN}(ptr %control) nounwind {{
-  call void @{worker}(ptr %control, ptr @cuda_device.{function}, i64 {self.shared_bytes}{frame})
+  call void @{worker}(ptr %control, ptr @cuda_device.{function}, i64 {self.shared_bytes}, i64 {frame})
   ret void
 }}
 
-declare void @{worker}(ptr, ptr, i64{", i64" * bool(found)})
+declare void @{worker}(ptr, ptr, i64, i64)
 
-{_regions(symbol, parameters, found) if found else _plain(symbol, parameters, limit)}
+{_regions(symbol, parameters, found) if found and crew else _blocks(symbol, parameters, limit, found)}
 {_report()}
-{_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}}}
+{_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}, !{{!"llvm.loop.parallel_accesses", {_ACCESSES}}}}}
+{_ACCESSES} = distinct !{{}}
 """
 
     def print(self, op: Op, buffer: str, result: str) -> str:
@@ -451,9 +477,11 @@ declare void @{worker}(ptr, ptr, i64{", i64" * bool(found)})
 # What surrounds one kernel: the threads of one block, and the exported `@cuda_device.run`.
 #
 #     void @cuda_device.run(ptr control)      each worker calls it once for a launch; `scheduler` takes blocks, and calls
-#     void @cuda_device.block(ptr block)      of a plain kernel: for z, y, x: kernel(thread), inlined, x vectorised by LLVM
+#     void @cuda_device.block(ptr block, i64 many)
+#                                             of a kernel that does not wait, or whose threads wait together: for the blocks of a
+#                                             row and each region: for z, y, x: kernel(thread), inlined, x vectorised by LLVM
 #     void @cuda_device.resume(ptr block, i64 warp, i32 lanes)
-#                                             of a kernel in regions: lets lanes go on to where they wait next
+#                                             of another kernel in regions: lets lanes go on to where they wait next
 #
 # Only this is compiled anew for each kernel, and so it is small: what is the same for all kernels is in `scheduler`.
 
@@ -463,6 +491,7 @@ _AXES = "xyz"
 # The loops over threads are vectorised, not unrolled, which would only cost time to compile. Nobody else takes this
 # number.
 _LOOP = "!900000000"
+_ACCESSES = PARALLEL.split()[-1]
 
 
 def _load_arguments(leaves: Sequence[str]) -> str:
@@ -475,60 +504,162 @@ def _arguments(leaves: Sequence[str]) -> str:
     return "".join(f", {type} %argument.{i}" for i, type in enumerate(leaves))
 
 
-def _plain(symbol: str, leaves: Sequence[str], limit: str) -> str:
-    """A block of a kernel that never waits: its threads one after the other, x fastest; of a row those below the limit.
+def _blocks(symbol: str, leaves: Sequence[str], limit: str, regions: Regions | None) -> str:
+    """The blocks of a row, one after the other; of each the regions, of which a kernel that does not wait has one.
 
     The records are copied to where nothing else can write: so they dissolve into registers, and the optimiser sees that
-    stores through the kernel's arrays do not change them.
+    stores through the kernel's arrays do not change them. So does the memory for uniform values: each region reads what the last
+    one has written, as all its threads read the same.
     """
     sizes = "".join(BLOCK.load(f"%{name}", "%shared.block", name, ", !range !{i32 1, i32 1025}") for name in _SIZE)
+    stops = _nest(symbol, leaves, limit, 0, "")
+    memory = ""
+    if regions:
+        common = max(regions.common_bytes, 1)
+        memory = f"  %in = alloca [{common} x i8], align 16\n  %out = alloca [{common} x i8], align 16\n  %next = alloca i32\n"
+        memory += BLOCK.loads("%block", "frames", "warps")
+        stops = "".join(_nest(symbol, leaves, "", number, _onwards(number, regions)) for number in range(regions.count))
+        stops += "".join(_exchange(number, kind) for number, kind in regions.meetings.items())
     return f"""\
-define internal void @cuda_device.block(ptr %shared.block) nounwind {{
+declare void @cuda_device.reduce(ptr)
+declare void @cuda_device.exchange(ptr, i32, i32, i32)
+
+define internal void @cuda_device.block(ptr %shared.block, i64 %many) nounwind {{
 entry:
-{_copied(leaves)}{sizes}
-  br label %plane
-plane:
-  %z = phi i32 [0, %entry], [%z.next, %plane.end]
-  %z.rows = mul nuw nsw i32 %z, %size.y
-{THREAD.store("%z", "%thread", "z")}
-  br label %row
-row:
-  %y = phi i32 [0, %plane], [%y.next, %row.end]
-  %y.row = add nuw nsw i32 %z.rows, %y
-  %y.first = mul nuw nsw i32 %y.row, %size.x
-{THREAD.store("%y", "%thread", "y")}{_end_of_row(limit, leaves) if limit else "  br label %each"}
-each:
-  %x = phi i32 [0, %row], [%x.next, %each]
-  %linear = add nuw nsw i32 %y.first, %x
-{THREAD.store("%x", "%thread", "x")}{THREAD.store("%linear", "%thread", "linear")}
-  call void @{symbol}(ptr %thread{_arguments(leaves)})
-  %x.next = add nuw nsw i32 %x, 1
-  %x.more = icmp ult i32 %x.next, {"%end" if limit else "%size.x"}
-  br i1 %x.more, label %each, label %row.end, !llvm.loop {_LOOP}
-row.end:
-  %y.next = add nuw nsw i32 %y, 1
-  %y.more = icmp ult i32 %y.next, %size.y
-  br i1 %y.more, label %row, label %plane.end
-plane.end:
-  %z.next = add nuw nsw i32 %z, 1
-  %z.more = icmp ult i32 %z.next, %size.z
-  br i1 %z.more, label %plane, label %finished
+{_copied(leaves)}{sizes}{memory}{BLOCK.loads("%block", "control", "index.x", "cluster_idx.x")}\
+{CONTROL.address("%stop.at", "%control", "stop")}  br label %block.next
+block.next:
+  %number = phi i64 [0, %entry], [%number.next, %block.end]
+  %number.short = trunc i64 %number to i32
+  %block.x = add i32 %index.x, %number.short
+{BLOCK.store("%block.x", "%block", "index.x")}\
+  %cluster.x = add i32 %cluster_idx.x, %number.short
+{BLOCK.store("%cluster.x", "%block", "cluster_idx.x")}\
+  br label %region.0
+{stops}block.end:
+  %number.next = add i64 %number, 1
+  %stop = load atomic i32, ptr %stop.at monotonic, align 4
+  %goes.on = icmp eq i32 %stop, 0
+  %more = icmp ult i64 %number.next, %many
+  %another = and i1 %more, %goes.on
+  br i1 %another, label %block.next, label %finished
 finished:
   ret void
 }}
 """
 
 
+def _onwards(number: int, regions: Regions) -> str:
+    """Text that goes on behind a region where its threads said, unless the launch is to stop."""
+    cases = " ".join(
+        f"i32 {n}, label %{'exchange' if n in regions.meetings else 'region'}.{n}" for n in range(1, regions.count)
+    )
+    common, n = max(regions.common_bytes, 1), f".{number}"
+    return f"""\
+  call void @llvm.memcpy.p0.p0.i64(ptr %in, ptr %out, i64 {common}, i1 false)
+  %next{n} = load i32, ptr %next
+  %stop{n} = load atomic i32, ptr %stop.at monotonic, align 4
+  %goes.on{n} = icmp eq i32 %stop{n}, 0
+  br i1 %goes.on{n}, label %choose{n}, label %finished
+choose{n}:
+  switch i32 %next{n}, label %block.end [{cases}]
+"""
+
+
+def _exchange(number: int, kind: Suspension) -> str:
+    """The threads of a block, or of each of its warps, exchange what they have brought."""
+    n = f".{number}"
+    if kind < Suspension.YIELD:
+        return f"exchange{n}:\n  call void @cuda_device.reduce(ptr %shared.block)\n  br label %region{n}\n"
+    return f"""\
+exchange{n}:
+  %exchange.rows{n} = mul nuw nsw i32 %size.z, %size.y
+  %count{n} = mul nuw nsw i32 %exchange.rows{n}, %size.x
+  br label %warp{n}
+warp{n}:
+  %first{n} = phi i32 [0, %exchange{n}], [%first.next{n}, %warp{n}]
+  %offset{n} = mul nuw nsw i32 %first{n}, {WARP.dtype.itemsize // WARP_SIZE}
+  %record{n} = getelementptr inbounds i8, ptr %warps, i32 %offset{n}
+  %rest{n} = sub i32 %count{n}, %first{n}
+  %here{n} = call i32 @llvm.umin.i32(i32 %rest{n}, i32 {WARP_SIZE})
+  %missing{n} = sub i32 {WARP_SIZE}, %here{n}
+  %group{n} = lshr i32 -1, %missing{n}
+  call void @cuda_device.exchange(ptr %record{n}, i32 %group{n}, i32 0, i32 {kind:d})
+  %first.next{n} = add nuw nsw i32 %first{n}, {WARP_SIZE}
+  %more{n} = icmp ult i32 %first.next{n}, %count{n}
+  br i1 %more{n}, label %warp{n}, label %region{n}
+"""
+
+
+def _nest(symbol: str, leaves: Sequence[str], limit: str, number: int, onwards: str) -> str:
+    """The threads of a block one after the other, x fastest; of a row those below the limit. `onwards` is what a region ends with."""
+    n = f".{number}"
+    call, state = f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n", ""
+    if onwards:
+        call = f"""\
+  %lane{n} = zext nneg i32 %linear{n} to i64
+{_state(n)}\
+  %place{n} = call i32 @{symbol}(ptr %thread, i32 {number}, ptr %frames, i64 %lane{n}, ptr %in, ptr %out{_arguments(leaves)}) alwaysinline
+  %before{n} = load i32, ptr %next
+  %after{n} = call i32 @llvm.umax.i32(i32 %before{n}, i32 %place{n})
+  store i32 %after{n}, ptr %next
+"""
+        state = "  store i32 0, ptr %next\n"
+    return f"""\
+region{n}:
+{state}  br label %plane{n}
+plane{n}:
+  %z{n} = phi i32 [0, %region{n}], [%z.next{n}, %plane.end{n}]
+  %z.rows{n} = mul nuw nsw i32 %z{n}, %size.y
+{THREAD.store(f"%z{n}", "%thread", "z", f"%to.z{n}")}
+  br label %row{n}
+row{n}:
+  %y{n} = phi i32 [0, %plane{n}], [%y.next{n}, %row.end{n}]
+  %y.row{n} = add nuw nsw i32 %z.rows{n}, %y{n}
+  %y.first{n} = mul nuw nsw i32 %y.row{n}, %size.x
+{THREAD.store(f"%y{n}", "%thread", "y", f"%to.y{n}")}{_end_of_row(limit, leaves) if limit else f"  br label %each{n}"}
+each{n}:
+  %x{n} = phi i32 [0, %row{n}], [%x.next{n}, %each{n}]
+  %linear{n} = add nuw nsw i32 %y.first{n}, %x{n}
+{THREAD.store(f"%x{n}", "%thread", "x", f"%to.x{n}")}{THREAD.store(f"%linear{n}", "%thread", "linear", f"%to.linear{n}")}\
+{call}\
+  %x.next{n} = add nuw nsw i32 %x{n}, 1
+  %x.more{n} = icmp ult i32 %x.next{n}, {"%end" if limit else "%size.x"}
+  br i1 %x.more{n}, label %each{n}, label %row.end{n}, !llvm.loop {_LOOP}
+row.end{n}:
+  %y.next{n} = add nuw nsw i32 %y{n}, 1
+  %y.more{n} = icmp ult i32 %y.next{n}, %size.y
+  br i1 %y.more{n}, label %row{n}, label %plane.end{n}
+plane.end{n}:
+  %z.next{n} = add nuw nsw i32 %z{n}, 1
+  %z.more{n} = icmp ult i32 %z.next{n}, %size.z
+  br i1 %z.more{n}, label %plane{n}, label %region.end{n}
+region.end{n}:
+{onwards or "  br label %block.end"}
+"""
+
+
+def _state(n: str) -> str:
+    """Text that tells the thread where its entries in its warp's record are."""
+    return f"""\
+  %in.warp{n} = and i32 %linear{n}, {WARP_SIZE - 1}
+  %warp.first{n} = sub nuw nsw i32 %linear{n}, %in.warp{n}
+  %warp.offset{n} = mul nuw nsw i32 %warp.first{n}, {WARP.dtype.itemsize // WARP_SIZE}
+  %warp.at{n} = getelementptr inbounds i8, ptr %warps, i32 %warp.offset{n}
+  %state{n} = getelementptr inbounds i32, ptr %warp.at{n}, i32 %in.warp{n}
+{THREAD.store(f"%state{n}", "%thread", "state", f"%to.state{n}")}"""
+
+
 def _end_of_row(limit: str, leaves: Sequence[str]) -> str:
     """Finds out how many threads of a row have something to do, before the first one, of the x of 0."""
     return f"""\
-{THREAD.store("0", "%thread", "x", "%to.first.x")}{THREAD.store("%y.first", "%thread", "linear", "%to.first.linear")}\
+{THREAD.store("0", "%thread", "x", "%to.first.x")}{THREAD.store("%y.first.0", "%thread", "linear", "%to.first.linear")}\
   %limit = call i64 @{limit}(ptr %thread{_arguments(leaves)})
   %size.wide = zext i32 %size.x to i64
   %least = call i64 @llvm.smin.i64(i64 %limit, i64 %size.wide)
   %end = trunc i64 %least to i32
   %has_some = icmp sgt i64 %limit, 0
-  br i1 %has_some, label %each, label %row.end"""
+  br i1 %has_some, label %each.0, label %row.end.0"""
 
 
 def _copied(leaves: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ from cuda_device.ir.dominance import back_edges, drop_unused
 from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Effect
 from cuda_device.types.known import of_type
-from cuda_device.types.model import FLOAT16, FLOAT32, FLOAT64, Type
+from cuda_device.types.model import FLOAT16, FLOAT32, FLOAT64, Space, Type
 
 PRELUDE = """\
 define internal ptr @host_at(i64 %address) alwaysinline nounwind {
@@ -46,6 +46,12 @@ define internal void @host_resume(i64 %function, i64 %block, i64 %warp, i32 %lan
 define internal void @host_call(i64 %function, i64 %argument) alwaysinline nounwind {
   %pointer = inttoptr i64 %function to ptr
   call void %pointer(i64 %argument)
+  ret void
+}
+
+define internal void @host_row(i64 %function, i64 %block, i64 %count) alwaysinline nounwind {
+  %pointer = inttoptr i64 %function to ptr
+  call void %pointer(i64 %block, i64 %count)
   ret void
 }
 
@@ -82,6 +88,12 @@ def resume(function: int64, block: int64, warp: int64, lanes: uint32) -> None:
 def call(function: int64, argument: int64) -> None:
     """Calls the function at an address."""
     raise DeviceOnlyError.of("call")
+
+
+@extern(symbol="host_row")
+def call_row(function: int64, block: int64, count: int64) -> None:
+    """Runs so many blocks, of which the first is given, by the kernel's function for this."""
+    raise DeviceOnlyError.of("call_row")
 
 
 @extern(symbol="host_lanes")
@@ -131,6 +143,10 @@ class _Host(Cpu):
 
     def preamble(self) -> str:
         """Nothing: what device code cannot say is written where it is known what is called."""
+        return ""
+
+    def access(self, space: Space) -> str:
+        """Nothing: there are no threads."""
         return ""
 
     def symbol(self, function: Function) -> str:

@@ -261,7 +261,7 @@ INTERLEAVED = 256
 # The names of functions: what surrounds each kernel, and what is the same for all.
 
 RUN = "cuda_device.run"
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace"))
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "reduce", "exchange"))
 """What `scheduler` defines for kernels."""
 CREW, TRACE = "cuda_device.crew", "cuda_device.trace"
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")

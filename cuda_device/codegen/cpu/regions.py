@@ -15,7 +15,10 @@ by a separate call of the kernel.
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu.records import WARP_SIZE
+from cuda_device.codegen.cpu import uniform
+from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE
+from cuda_device.codegen.cpu.uniform import waits_at
+from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
@@ -28,6 +31,10 @@ LARGEST = 6000
 _DEAREST = 24
 _POINTS = 4 * WARP_SIZE
 _ALIGN = 64
+PARALLEL = ", !llvm.access.group !900000001"
+"""What loads and stores say whose order among the lanes does not matter."""
+_MARGIN = 8 * WARP_SIZE
+"""Shuffles may read so many bytes before and behind what lanes keep, to drop what they find there."""
 _CHEAP = frozenset(
     {
         *(ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.COMPARE),
@@ -38,11 +45,15 @@ _CHEAP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LaneSlot:
-    """An array in a warp's frame, with an element of so many bytes for each lane: where it begins, and LLVM's type."""
+    """An array in a frame, with an element of so many bytes for each lane: where it begins, and LLVM's type.
+
+    A slot that is `common` has one element, in memory for the block's uniform values.
+    """
 
     offset: int
     size: int
     type: str
+    common: bool = False
 
 
 @dataclass(slots=True)
@@ -50,7 +61,8 @@ class Regions:
     """Where a kernel waits, the `slots` of values that are `live` there, and the threads' own memory that is `kept` in the frame.
 
     `places` are the numbers of the slots, by the addresses of the memory that has the values within a region. With `in_loops`,
-    each region is a loop over the lanes.
+    each region is a loop over the lanes. If the kernel is `together`, these are all lanes of a block, whose frame it is; otherwise
+    those of a warp.
     """
 
     slots: list[LaneSlot]
@@ -59,15 +71,29 @@ class Regions:
     places: dict[Value, int]
     bytes: int
     in_loops: bool
+    together: bool = False
+    common_bytes: int = 0
     names: dict[int, str] = field(default_factory=dict)
     """What the memory of a slot is called within a region."""
     labels: list[str] = field(default_factory=list)
     """Where the regions after the first begin."""
+    meetings: dict[int, int] = field(default_factory=dict)
+    """What the lanes of a block have to exchange before such a region, if they are together: a `Suspension`."""
 
     @property
     def count(self) -> int:
         """How many regions there are."""
         return len(self.live) + 1
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes a frame has room for."""
+        return MAXIMUM_THREADS if self.together else WARP_SIZE
+
+    @property
+    def block_bytes(self) -> int:
+        """The size of a block's frame."""
+        return self.bytes + _MARGIN
 
     @property
     def warp_bytes(self) -> int:
@@ -78,7 +104,7 @@ class Regions:
         """Text that makes `name` the address of new memory for each lane in the frame."""
         is_wide = align > _ALIGN  # more than frames are aligned to: the boundary is found within more memory
         slot = LaneSlot(self.bytes, size + align if is_wide else -(-size // align) * align, "")
-        self.bytes = _aligned(self.bytes + slot.size * WARP_SIZE)
+        self.bytes = _aligned(self.bytes + slot.size * self.lanes)
         if not is_wide:
             return self._element(name, slot)
         return f"""\
@@ -104,27 +130,33 @@ class Regions:
         """The end of a region; the next one begins at a label."""
         self.labels.append(label)
         number = len(self.labels)
-        text = self._moves(number, f"%{label}.out", "%frame")
+        text = self._moves(number, f"%{label}.out", "%out")
+        if self.together:
+            return f"{text}  ret i32 {number}\n"
         text += f"  %{label}.point = getelementptr i32, ptr %frame, i64 %lane\n"
         return f"{text}  store i32 {number}, ptr %{label}.point\n  ret void\n"
 
     def epilogue(self) -> str:
         """The beginnings of the regions."""
         return "".join(
-            f"region.{number}:\n{self._moves(number, f'%{label}.in', '')}  br label %{label}\n"
+            f"region.{number}:\n{self._moves(number, f'%{label}.in', '%in')}  br label %{label}\n"
             for number, label in enumerate(self.labels, 1)
         )
 
-    def _moves(self, number: int, prefix: str, out: str) -> str:
-        """Copies what lives at a wait to the slots, or back."""
+    def _moves(self, number: int, prefix: str, common: str) -> str:
+        """Copies what lives at a wait to the slots, or back; uniform values to the memory `%out`, or from `%in`."""
         lines = []
         for index in self.live[number - 1]:
             slot, at = self.slots[index], f"{prefix}.{index}"
-            source, target = (self.names[index], f"{at}.at") if out else (f"{at}.at", self.names[index])
-            lines.append(self._element(f"{at}.at", slot))
+            source, target = (self.names[index], f"{at}.at") if common == "%out" else (f"{at}.at", self.names[index])
+            if slot.common:
+                lines.append(f"  {at}.at = getelementptr inbounds i8, ptr {common}, i64 {slot.offset}\n")
+            else:
+                lines.append(self._element(f"{at}.at", slot))
             align = slot.size & -slot.size
-            lines.append(f"  {at} = load {slot.type}, ptr {source}, align {align}\n")
-            lines.append(f"  store {slot.type} {at}, ptr {target}, align {align}\n")
+            marks = ["" if slot.common or each != f"{at}.at" else PARALLEL for each in (source, target)]
+            lines.append(f"  {at} = load {slot.type}, ptr {source}, align {align}{marks[0]}\n")
+            lines.append(f"  store {slot.type} {at}, ptr {target}, align {align}{marks[1]}\n")
         return "".join(lines)
 
     def _element(self, result: str, slot: LaneSlot) -> str:
@@ -134,36 +166,47 @@ class Regions:
         )
 
 
-def split(module: Module, debug: bool = False) -> tuple[Module, Regions | None]:
+def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions | None]:
     """A kernel in regions, in a module of its own; or the same module, whose kernel does not wait."""
-    waits = sum(_waits(op) for op in module.main.ops()) if module.main.kernel else 0
+    waits = sum(waits_at(op) for op in module.main.ops()) if module.main.kernel else 0
     if not waits:
         return module, None
     function = copied(module.main)
+    together = None
+    if not (options.debug or options.races or options.permuted):
+        together = uniform.find(function)
+    if together:
+        waits = uniform.count_of_regions(function, together)
+    in_loops = not options.debug and (waits + 1) * len(module.main.ops()) <= LARGEST
+    if together and in_loops:
+        uniform.cut(function, together)
+    else:
+        together = None
     live = _live(function)
     crossing = set[Value]().union(*live.values())
     cheap = _cheap(function)
     own = {op.result for op in function.ops() if op.code is ops.LOCAL}
     made = (v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results)))
     spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
-    slots, end = list[LaneSlot](), _POINTS
+    lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), 0
+    end = _aligned(_MARGIN) if together else _POINTS
     for value in spilled:
         size = size_of(value.type or BOOL)
-        slots.append(LaneSlot(end, size, _memory(value.type)))
-        end = _aligned(end + size * WARP_SIZE)
+        if together and value not in together.varying:
+            slots.append(LaneSlot(common, size, _memory(value.type), True))
+            common += -(-size // 16) * 16
+        else:
+            slots.append(LaneSlot(end, size, _memory(value.type)))
+            end = _aligned(end + size * lanes)
     escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
     places = {value: index for index, value in enumerate(spilled)}
-    order = [sorted(places[v] for v in live[op] if v in places) for op in function.ops() if _waits(op)]
+    order = [sorted(places[v] for v in live[op] if v in places) for op in function.ops() if waits_at(op)]
     spilling = _Spilling(function, crossing, cheap, places)
     spilling.run()
     memory = {value: index for index, value in enumerate(spilling.memory)}
-    in_loops = not debug and (waits + 1) * len(module.main.ops()) <= LARGEST
-    found = Regions(slots, order, own if escapes else own & crossing, memory, end, in_loops)
+    kept = own if escapes else own & crossing
+    found = Regions(slots, order, kept, memory, end, in_loops, bool(together), common)
     return Module([function, *module.functions[1:]], module.links, module.losses), found
-
-
-def _waits(op: Op) -> bool:
-    return Effect.SUSPENDS in op.code.effects
 
 
 def _aligned(size: int) -> int:
@@ -201,7 +244,7 @@ def _live(function: Function) -> dict[Op, set[Value]]:
             live = set[Value]().union(*(before[edge.block] for edge in block.successors))
             for op in reversed(block.ops):
                 live.difference_update(op.results)
-                if _waits(op):
+                if waits_at(op):
                     found[op] = live - given
                 live.update(op.operands)
                 for edge in op.successors:
@@ -253,7 +296,7 @@ class _Spilling:
                 op.operands = [self.use(value) for value in op.operands]
                 for edge in op.successors:
                     edge.arguments = [self.use(value) for value in edge.arguments]
-                if _waits(op):
+                if waits_at(op):
                     self.here = {}
                 self.out.append(op)
                 self.define(op.results)

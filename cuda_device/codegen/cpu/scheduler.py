@@ -1,9 +1,9 @@
 """The block scheduler of the CPU, written in Python and compiled by this compiler (`host_code`).
 
-    blocks(control, function, static)       runs a worker's share of a launch whose threads never wait: calls `function` for each
-                                            block
-    crew(control, resume, static, frame)    the same for threads that wait and take turns: `resume` resumes lanes of a warp, and
-                                            `frame` is the number of bytes that each warp needs
+    blocks(control, function, static, frame)    runs a worker's share of a launch whose threads take no turns: calls `function` for
+                                                rows of blocks; each block needs `frame` bytes
+    crew(control, resume, static, frame)        the same for threads that wait and take turns: `resume` resumes lanes of a warp,
+                                                and `frame` is the number of bytes that each warp needs
 
 These functions are device code that does not belong to any thread. Workers take chunks of blocks from a counter in the control
 record. If all threads of a block wait for other blocks, the block is put aside, and the next one starts in its own memory. Up to
@@ -27,7 +27,7 @@ from typing import Any
 from numpy import int64, uint32, uint64
 
 from cuda_device.codegen.cpu import host_code, meetings, shadow_memory
-from cuda_device.codegen.cpu.host_code import ALIGNMENT, allocate, call, frame_address, free, lanes_between, sched_yield
+from cuda_device.codegen.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
 from cuda_device.codegen.cpu.meetings import (
     ALL,
     LOWS,
@@ -73,17 +73,21 @@ class Verdict(enum.IntEnum):
 # Taking blocks
 
 
-def blocks(control: Any, function: Any, static: Any) -> None:
-    """Runs blocks until none are left or the launch is to stop."""
-    block = opened(control, static)
-    left, x, y, z = int64(0), uint32(0), uint32(0), uint32(0)
+def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
+    """Runs blocks until none are left or the launch is to stop: as many in a call as stand in a row."""
+    at, block = array_at(Control, control), opened(control, static)
+    if frame != 0:
+        with_warps(block, frame)
+    alone = at[0].log != 0 or at[0].clusters != 0
+    left, run, x, y, z = int64(0), int64(1), uint32(0), uint32(0), uint32(0)
     while not stopped(control):
-        left, x, y, z = advance(control, left, x, y, z)
+        left, x, y, z = advance(control, left, run, x, y, z)
         if left <= 0:
             break
+        run = int64(1) if alone else min(left, int64(at[0].grid_x) - x)
         begin(block, x, y, z)
-        call(function, block)
-    close(block)
+        call_row(function, block, run)
+    dismiss(block)
 
 
 def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
@@ -95,7 +99,7 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
     while not stopped(control):
         visits = many == INTERLEAVED
         if not visits:
-            left, x, y, z = advance(control, left, x, y, z)
+            left, x, y, z = advance(control, left, 1, x, y, z)
             if left > 0:
                 begin(block, x, y, z)
                 start(block, frame)
@@ -128,18 +132,18 @@ def visit(aside: Any, many: Any) -> Any:
     return here
 
 
-def advance(control: Any, left: Any, x: Any, y: Any, z: Any) -> Any:
-    """How many blocks are left of a worker's chunk, and the index of the first, after the one at x, y, z; none: 0 or less."""
+def advance(control: Any, left: Any, run: Any, x: Any, y: Any, z: Any) -> Any:
+    """How many blocks are left of a worker's chunk, and the index of the first, after a `run` at x, y, z; none: 0 or less."""
     at = array_at(Control, control)
-    if left > 1:
-        x += 1
+    if left > run:
+        x += uint32(run)
         if x == at[0].grid_x:
             x = uint32(0)
             y += 1
             if y == at[0].grid_y:
                 y = uint32(0)
                 z += 1
-        return left - 1, x, y, z
+        return left - run, x, y, z
     first = atomic_ref(at["next"], 0).add(at[0].chunk, "relaxed")
     if at[0].clusters != 0 and first < at[0].blocks:
         x, y, z = in_cluster(control, first)
@@ -191,6 +195,7 @@ def opened(control: Any, static: Any) -> Any:
         of[0].cluster_dim_z,
     )
     to[0].block_rank, to[0].cluster = uint32(0), int64(0)
+    to[0].warps, to[0].threads, to[0].frames = int64(0), int64(0), int64(0)
     to[0].control, to[0].log = control, of[0].log
     to[0].count = of[0].size_x * of[0].size_y * of[0].size_z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
@@ -202,17 +207,24 @@ def opened(control: Any, static: Any) -> Any:
     return block
 
 
-def with_threads(block: Any, resume: Any, frame: Any) -> Any:
-    """A block with the records of its threads and warps, and for each warp a frame of so many bytes; the launch stops without."""
+def with_warps(block: Any, bytes: Any) -> None:
+    """Gives a block the records of its warps, and so many bytes for what its threads keep; without them the launch stops."""
     to = array_at(Block, block)
-    count = to[0].count
-    warps = allocate(WARP_BYTES * warps_of(block))
-    words = array_at(uint32, warps)
+    to[0].warps, to[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
+    if to[0].frames == 0:
+        deadlock(block, Status.OUT_OF_MEMORY)
+    words = array_at(uint32, to[0].warps)
     for i in range(WARP_BYTES // 4 * warps_of(block)):
         words[i] = uint32(0)
+
+
+def with_threads(block: Any, resume: Any, frame: Any) -> Any:
+    """A block with the records of its threads and warps, and for each warp a frame of so many bytes."""
+    to = array_at(Block, block)
+    with_warps(block, frame * warps_of(block))
+    count, warps = to[0].count, to[0].warps
     first = allocate(Thread.itemsize * int64(count))
-    to[0].warps, to[0].threads, to[0].frames = warps, first, allocate(frame * warps_of(block))
-    to[0].resume = resume
+    to[0].threads, to[0].resume = first, resume
     threads = array_at(Thread, first)
     for linear in range(count):
         line = linear // to[0].size_x
@@ -223,8 +235,6 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
         threads[linear].block = block
         threads[linear].state = warps + WARP_BYTES * int64(linear // WARP_SIZE) + 4 * int64(linear % WARP_SIZE)
         threads[linear].fuel = uint32(FUEL)
-    if to[0].frames == 0:
-        deadlock(block, Status.OUT_OF_MEMORY)
     return block
 
 
@@ -256,20 +266,15 @@ def start(block: Any, frame: Any) -> None:
         resume_lanes(block, w, uint32(ALL) >> (WARP_SIZE - min(WARP_SIZE, int(at[0].count) - WARP_SIZE * int(w))))
 
 
-def close(block: Any) -> None:
-    """Gives the memory of a block back."""
-    free(array_at(Block, block)[0].shared)
-    free(array_at(Block, block)[0].words)
-    free(block)
-
-
 def dismiss(block: Any) -> None:
-    """As `close`, of a block with threads."""
+    """Gives the memory of a block back."""
     of = array_at(Block, block)
     free(of[0].warps)
     free(of[0].threads)
     free(of[0].frames)
-    close(block)
+    free(of[0].shared)
+    free(of[0].words)
+    free(block)
 
 
 # Turns
@@ -423,10 +428,11 @@ def deadlock(block: Any, status: Any) -> None:
 
 # Compiled
 
-_WORKER = (INT64, INT64, INT64)
 _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
-    "blocks": (blocks, _WORKER),
-    "crew": (crew, (*_WORKER, INT64)),
+    "blocks": (blocks, (INT64,) * 4),
+    "crew": (crew, (INT64,) * 4),
+    "reduce": (reduce, (INT64,)),
+    "exchange": (meetings.exchange, (INT64, UINT32, UINT32, UINT32)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }

@@ -129,6 +129,10 @@ class Dialect(ABC):
         """Attributes of calls of a library function, and other functions that they need declared."""
         return self.called, []
 
+    def access(self, space: Space) -> str:
+        """What loads and stores of a space are marked with."""
+        return ""
+
     def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
         self.module, self.options = module, options
         self.offsets, self.shared_bytes = shared_offsets(module, most_shared)

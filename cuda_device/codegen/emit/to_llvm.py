@@ -420,7 +420,8 @@ def _load(to: FunctionWriter, op: Op) -> None:
     assert isinstance(reference.type, Ref)
     pointee = reference.type.pointee
     align = op.attributes.get("align", align_of(pointee))
-    says = to.module.aliasing.load(reference) if to.module.aliasing else ""
+    says = to.dialect.access(reference.type.space)
+    says += to.module.aliasing.load(reference) if to.module.aliasing else ""
     load = f"load {to.module.memory_type(pointee)}, {to.typed(reference)}, align {align}{says}"
     if pointee == BOOL:
         to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
@@ -435,7 +436,8 @@ def _store(to: FunctionWriter, op: Op) -> None:
     if value.type == BOOL:
         stored = f"i8 {to.temporary(f'zext i1 {to.names[value]} to i8')}"
     align = op.attributes.get("align", align_of(reference.type.pointee))
-    says = to.module.aliasing.store(reference) if to.module.aliasing else ""
+    says = to.dialect.access(reference.type.space)
+    says += to.module.aliasing.store(reference) if to.module.aliasing else ""
     to.line(f"store {stored}, {to.typed(reference)}, align {align}{says}")
 
 

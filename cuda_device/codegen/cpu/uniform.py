@@ -1,0 +1,228 @@
+"""Finds kernels whose threads all come to the same barriers, and rewrites them so that a block runs as loops over its threads.
+
+    for k in range(n):                 start:        for each thread:  …; continue with the cut in front of the body, or behind it
+        t[i] = x[k, i]          →      body:         for each thread:  t[i] = x[k, i]; continue behind the barrier
+        syncthreads()                  barrier:      for each thread:  …; k += 1; continue with the cut …
+
+A value is uniform if all threads of a block compute the same; a branch on it takes all of them the same way. If every wait is
+reached by uniform branches only, all threads of a block are at the same wait at any time, and nothing has to find out where each
+of them is. A uniform branch that decides whether threads wait becomes a cut, where a region ends as at a wait (`regions`), so
+regions contain only branches that do not concern waits. Threads that fail, after which a launch stops, do not count.
+"""
+
+from __future__ import annotations
+
+from cuda_device.ir import ops
+from cuda_device.ir.dominance import Definitions, dominators
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.types.layout import align_of
+from cuda_device.types.model import BOOL, INT32, Ref, Space
+
+CUT = "cut"
+"""The kind of a `yield` where a region ends, but no thread waits."""
+FULL_MASK = 0xFFFFFFFF
+_OF_OPERANDS = frozenset(
+    {
+        *(ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.QUOTIENT, ops.REMAINDER, ops.NEG, ops.BITWISE),
+        *(ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.COMPARE, ops.SELECT, ops.MATH, ops.MAKE, ops.FIELD, ops.BITS),
+        *(ops.ELEMENT, ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.BARRIER_REDUCE),
+    }
+)
+"""Operations whose result depends on their operands alone, or is given to all threads of a block."""
+_OF_THREADS = ("thread_idx", "linear_thread", "lane_id", "lanemask_lt")
+
+
+@dataclass(slots=True)
+class Uniform:
+    """The values that differ between threads, the blocks that only some threads may run, and the branches that become cuts."""
+
+    varying: set[Value] = field(default_factory=set)
+    divergent: set[Block] = field(default_factory=set)
+    cuts: list[Block] = field(default_factory=list)
+
+
+def find(function: Function) -> Uniform | None:
+    """What is uniform in a kernel whose waits are all reached by uniform branches; None for another one."""
+    values, flow, found = Definitions(function), _Flow(function), Uniform()
+    if not all(_is_for_all(op, values) for op in function.ops()):
+        return None
+    size = -1
+    while size != (size := len(found.varying) + len(found.divergent)):
+        _spread(function, flow, found)
+    waits = {block for block in function.blocks if any(waits_at(op) for op in block.ops)}
+    if waits & found.divergent or not waits <= flow.after.keys() | {flow.end}:
+        return None
+    for block in function.blocks:
+        if flow.decides(block) and block not in found.divergent and waits & flow.between(block):
+            if block.terminator.operands[0] in found.varying:
+                return None
+            found.cuts.append(block)
+    return found
+
+
+def waits_at(op: Op) -> bool:
+    """Whether a region ends at an operation."""
+    return Effect.SUSPENDS in op.code.effects
+
+
+def _is_for_all(op: Op, values: Definitions) -> bool:
+    """Whether an operation does not wait, or for all threads of a block or warp."""
+    if not waits_at(op) or op.code in (ops.BARRIER, ops.BARRIER_REDUCE):
+        return True
+    if op.code in (ops.YIELD, ops.WARP_ACTIVE):
+        return False
+    mask = values.constant(op.operands[0])
+    return mask is not None and mask & FULL_MASK == FULL_MASK
+
+
+class _Flow:
+    """Where the threads of a kernel that do not fail go."""
+
+    def __init__(self, function: Function) -> None:
+        self.failing: set[Block] = set()
+        size = -1
+        while size != (size := len(self.failing)):
+            for block in function.blocks:
+                following = [edge.block for edge in block.successors]
+                if block.terminator.code in (ops.EXIT, ops.UNREACHABLE) or (
+                    following and self.failing.issuperset(following)
+                ):
+                    self.failing.add(block)
+        self.end = Block()
+        mirror = {block: Block() for block in (self.end, *function.blocks)}
+        edges: dict[Block, list[Edge]] = {block: [] for block in mirror}
+        for block in function.blocks:
+            for following in self.following(block) or [self.end]:
+                edges[following].append(Edge(mirror[block], []))
+        for block, image in mirror.items():
+            image.ops.append(Op(ops.JUMP, successors=edges[block]))
+        images = {image: block for block, image in mirror.items()}
+        self.after = {images[a]: images[b] for a, b in dominators(mirror[self.end]).items()}
+        """For each block that leads to the end, the next one that all threads that run it come to."""
+
+    def following(self, block: Block) -> list[Block]:
+        """The blocks that come next."""
+        return [edge.block for edge in block.successors if edge.block not in self.failing]
+
+    def decides(self, block: Block) -> bool:
+        """Whether a block ends with a branch that threads may leave both ways."""
+        return block not in self.failing and len(set(self.following(block))) > 1
+
+    def between(self, block: Block) -> set[Block]:
+        """The blocks that a branch decides about."""
+        found, todo, meets = set[Block](), self.following(block), self.after.get(block)
+        while todo:
+            each = todo.pop()
+            if each is not meets and each not in found:
+                found.add(each)
+                todo += self.following(each)
+        return found
+
+
+def _spread(function: Function, flow: _Flow, found: Uniform) -> None:
+    """Adds what follows from what is known by now."""
+    varying, joins = found.varying, set[Block]()
+    for block in function.blocks:
+        if flow.decides(block) and block.terminator.operands[0] in varying:
+            between = flow.between(block)
+            found.divergent |= between
+            joins |= {*between, flow.after.get(block, flow.end)}
+    for block in function.blocks:
+        if block in joins:
+            varying.update(block.params)
+        for op in block.ops:
+            if not _is_uniform(op, varying):
+                varying.update(op.results)
+            for edge in op.successors:
+                pairs = zip(edge.block.params, edge.arguments, strict=True)
+                varying.update(param for param, argument in pairs if argument in varying)
+
+
+def _is_uniform(op: Op, varying: set[Value]) -> bool:
+    """Whether the results are uniform. A load is if its address is: in a program without races, nobody else writes there."""
+    if op.code is ops.REGISTER:
+        return str(op.attributes["name"]).partition(".")[0] not in _OF_THREADS
+    if op.code is ops.BARRIER_REDUCE:
+        return True
+    if op.code is ops.LOAD:
+        type = op.operands[0].type
+        if not isinstance(type, Ref) or type.space not in (Space.GLOBAL, Space.SHARED, Space.CONSTANT):
+            return False
+    elif op.code not in _OF_OPERANDS:
+        return False
+    return varying.isdisjoint(op.operands)
+
+
+def cut(function: Function, found: Uniform) -> None:
+    """Ends regions at the branches that decide whether threads wait, and lets neighbours read what a shuffle moves."""
+    for block in found.cuts:
+        at = function.blocks.index(block) + 1
+        for edge in block.successors:
+            build = Builder(Block(), block.terminator.location)
+            build.effect(ops.YIELD, kind=CUT)
+            build.jump(edge.block, *edge.arguments)
+            edge.block, edge.arguments = build.block, []
+            function.blocks.insert(at, build.block)
+    values = Definitions(function)
+    for block in function.blocks:
+        old, block.ops = block.ops, []
+        for op in old:
+            if op.code is not ops.WARP_SHUFFLE or not _read_neighbour(op, values, found, Builder(block, op.location)):
+                block.ops.append(op)
+
+
+def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder) -> bool:
+    """Writes a shuffle by a uniform distance as memory that the other lane reads after a cut; False if it is another one."""
+    _, value, distance = op.operands
+    kind, known = op.attributes["kind"], values.constant(distance)
+    if kind == "xor" and (known is None or known not in (1, 2, 4, 8, 16)):
+        return False
+    if distance in found.varying or kind == "idx":
+        return False
+    assert value.type is not None
+    place = build.op(ops.LOCAL, Ref(Space.SHARED, value.type), count=1, align=align_of(value.type))  # one of its own, which others read
+    build.effect(ops.STORE, place, value)
+    build.effect(ops.YIELD, kind=CUT)
+    zero, lanes, one = (build.const(INT32, number) for number in (0, 32, 31))
+    near, lane, linear = (
+        build.op(ops.AND, INT32, distance, one),
+        build.op(ops.REGISTER, INT32, nonneg=True, name="lane_id"),
+        build.op(ops.REGISTER, INT32, nonneg=True, name="linear_thread"),
+    )
+    count = build.op(ops.REGISTER, INT32, name="block_dim.x")
+    for axis in "yz":
+        count = build.op(ops.MUL, INT32, count, build.op(ops.REGISTER, INT32, name=f"block_dim.{axis}"))
+
+    def read(index: Value) -> Value:
+        at = build.op(ops.ELEMENT, place.type, place, index, outside=True)
+        return build.op(ops.LOAD, value.type, at)
+
+    def less(a: Value, b: Value) -> Value:
+        return build.op(ops.COMPARE, BOOL, a, b, op="<")
+
+    def less(a: Value, b: Value) -> Value:
+        return build.op(ops.COMPARE, BOOL, a, b, op="<")
+
+    def choice(condition: Value, a: Value, b: Value) -> Value:
+        return build.op(ops.SELECT, value.type, condition, a, b)
+
+    own, before = build.op(ops.LOAD, value.type, place), read(build.op(ops.SUB, INT32, zero, near))
+    exists = less(build.op(ops.ADD, INT32, linear, near), count)
+    behind = choice(exists, read(near), own)
+    match kind:
+        case "up":
+            rows = less(lane, near), own, before
+        case "down":
+            rows = less(build.op(ops.ADD, INT32, lane, near), lanes), behind, own
+        case _:
+            rows = less(zero, build.op(ops.AND, INT32, lane, near)), before, behind
+    build.append(Op(ops.SELECT, list(rows), list(op.results), {}, [], op.location))
+    return True
+
+
+def count_of_regions(function: Function, found: Uniform) -> int:
+    """How many regions there will be."""
+    return 1 + 2 * len(found.cuts) + sum(map(waits_at, function.ops()))
+
