@@ -453,6 +453,7 @@ declare void @{worker}(ptr, ptr, i64, i64)
 {_report()}
 {_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}, !{{!"llvm.loop.parallel_accesses", {_ACCESSES}}}}}
 {_ACCESSES} = distinct !{{}}
+{_BLOCKS} = distinct !{{{_BLOCKS}, !{{!"llvm.loop.unroll.disable"}}}}
 """
 
     def print(self, op: Op, buffer: str, result: str) -> str:
@@ -492,6 +493,7 @@ _AXES = "xyz"
 # number.
 _LOOP = "!900000000"
 _ACCESSES = PARALLEL.split()[-1]
+_BLOCKS = "!900000002"
 
 
 def _load_arguments(leaves: Sequence[str]) -> str:
@@ -542,7 +544,7 @@ block.next:
   %goes.on = icmp eq i32 %stop, 0
   %more = icmp ult i64 %number.next, %many
   %another = and i1 %more, %goes.on
-  br i1 %another, label %block.next, label %finished
+  br i1 %another, label %block.next, label %finished, !llvm.loop {_BLOCKS}
 finished:
   ret void
 }}
@@ -629,11 +631,11 @@ each{n}:
 row.end{n}:
   %y.next{n} = add nuw nsw i32 %y{n}, 1
   %y.more{n} = icmp ult i32 %y.next{n}, %size.y
-  br i1 %y.more{n}, label %row{n}, label %plane.end{n}
+  br i1 %y.more{n}, label %row{n}, label %plane.end{n}, !llvm.loop {_LOOP}
 plane.end{n}:
   %z.next{n} = add nuw nsw i32 %z{n}, 1
   %z.more{n} = icmp ult i32 %z.next{n}, %size.z
-  br i1 %z.more{n}, label %plane{n}, label %region.end{n}
+  br i1 %z.more{n}, label %plane{n}, label %region.end{n}, !llvm.loop {_LOOP}
 region.end{n}:
 {onwards or "  br label %block.end"}
 """
