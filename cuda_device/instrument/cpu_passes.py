@@ -1,7 +1,7 @@
 """Passes for the CPU: loops that yield to other threads, stack checks, thread exits, and inlining of functions that wait.
 
 A loop that contains an atomic (an operation with `Effect.SPINS`), or calls a function that contains one, may wait for another
-thread. Its back edges get a `yield`, which from time to time lets the other threads run:
+thread. It does not wait for an update whose result nothing uses. Its back edges get a `yield`, which from time to time lets the other threads run:
 
     ^1:  %2 = atomic… ; branch %2 ^1 ^2     →     ^1:  %2 = atomic… ; yield ; branch %2 ^1 ^2
 
@@ -46,8 +46,9 @@ def add_yields(module: Module, at_atomics: bool = False) -> Module:
 
 def _feed(function: Function, spinning: set[str]) -> None:
     """Puts a `yield` before the back edges of each loop that may wait."""
+    used = dominance.used(function)
     for loop in natural_loops(reverse_postorder(function.blocks[0])):
-        if any(_spins(op, spinning) for block in loop.blocks for op in block.ops):
+        if any(_spins(op, spinning, used) for block in loop.blocks for op in block.ops):
             for latch in loop.latches:
                 if not (latch.ops[-2:-1] and latch.ops[-2].code is ops.YIELD):
                     latch.ops.insert(-1, Op(ops.YIELD, location=latch.terminator.location))
@@ -58,7 +59,9 @@ def _held(op: Op) -> list[Op]:
     return [Op(ops.YIELD, attributes={"now": True}, location=op.location)] if spins else []
 
 
-def _spins(op: Op, spinning: set[str]) -> bool:
+def _spins(op: Op, spinning: set[str], used: set[Value]) -> bool:
+    if op.code is ops.ATOMIC_UPDATE:
+        return not used.isdisjoint(op.results)
     return Effect.SPINS in op.code.effects or (op.code is ops.CALL and op.attributes["callee"] in spinning)
 
 
