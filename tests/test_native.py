@@ -124,7 +124,7 @@ def test_object_code_can_be_loaded_again(code):
     again = load_native(code.object_code)
     run_reversal(again, (4, 1, 1), (64, 1, 1))
     assert again.assembly == ""
-    assert "@cuda_device.resume" in optimised(code) and ".globl" in code.assembly
+    assert "@cuda_device.block" in optimised(code) and ".globl" in code.assembly
 
 
 SIMPLE = pytest.mark.skipif(
@@ -161,7 +161,7 @@ def test_objects_that_are_left_to_llvm(code, monkeypatch):
     for at, data in changes.values():
         with pytest.raises(machine_code.UnsupportedObject):
             machine_code.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
-    with pytest.raises(machine_code.UnsupportedObject, match="cuda_device.crew"):
+    with pytest.raises(machine_code.UnsupportedObject, match="cuda_device.blocks"):
         machine_code.load(good, lambda _: None)
     monkeypatch.setattr(machine_code.platform, "machine", lambda: "aarch64")
     with pytest.raises(machine_code.UnsupportedObject):

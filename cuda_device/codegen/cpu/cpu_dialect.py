@@ -32,7 +32,7 @@ from cuda_device.codegen.cpu.records import (
     Suspension,
 )
 from cuda_device.codegen.cpu.regions import PARALLEL, Regions
-from cuda_device.codegen.cpu.uniform import CUT
+from cuda_device.codegen.cpu.uniform import CUT, RANGE
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
 from cuda_device.device.functions import DEFAULTS, Options
@@ -46,7 +46,7 @@ from cuda_device.types.model import Number, Space
 _RETURNED = "returned"
 """The label of the block that ends a thread of a kernel in regions."""
 _FAILED = -1
-"""Where a thread goes on that has reported a failure: unsigned, the greatest of all places."""
+"""Where a thread goes on that has reported a failure: nowhere."""
 
 # What the hardware guarantees about a register: the half-open range of its values.
 _RANGES = {"thread_idx": "0, i32 1024", "block_dim": "1, i32 1025", "block_idx": "0, i32 -2147483648"}
@@ -318,9 +318,8 @@ class Cpu(Dialect):
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """The end of a region. The operation goes on at its label: `yield`s only once in `FUEL` times, or `now`."""
         code, kind, label = meeting.code, meeting.kind, meeting.label
-        if kind == CUT:
-            assert self.regions is not None
-            return f"{self.regions.leave(label)}{label}:\n", label
+        if kind in (CUT, RANGE):
+            return self._cut(meeting), label
         if code is ops.YIELD and kind == "now":
             return self._wait(Suspension.YIELD, meeting.place, label), label
         if code is ops.YIELD:
@@ -335,6 +334,19 @@ class Cpu(Dialect):
         mask, value, lane = (*([""] * (code is ops.BARRIER_REDUCE)), *meeting.operands, "", "", "")[:3]
         wait = self._wait(waits_for, meeting.place, label, _brought(label, "" if self.together else mask, value, lane))
         return wait + _taken(meeting.result), label
+
+    def _cut(self, meeting: Meeting) -> str:
+        """Text that ends a region where no thread waits. In front of a range, all threads store the same bounds."""
+        assert self.regions is not None
+        number, label, bounds = len(self.regions.labels) + 1, meeting.label, ""
+        if meeting.kind == RANGE:
+            self.regions.ranges[number] = meeting.place
+            for offset, operand in zip((0, 8), meeting.operands, strict=True):
+                at = f"%{label}.bound.{offset}"
+                bounds += f"  {at} = getelementptr inbounds i8, ptr %out, i64 {offset}\n  store {operand}, ptr {at}\n"
+        elif meeting.place:
+            self.regions.ends[meeting.place] = number
+        return f"{bounds}{self.regions.leave(label)}{label}:\n"
 
     def _wait(self, kind: Suspension, place: int, label: str, before: str = "") -> str:
         """Text that waits and goes on at `label:`; `before` comes first, and finds `%label.state`, the thread's word."""
@@ -514,13 +526,13 @@ def _blocks(symbol: str, leaves: Sequence[str], limit: str, regions: Regions | N
     one has written, as all its threads read the same.
     """
     sizes = "".join(BLOCK.load(f"%{name}", "%shared.block", name, ", !range !{i32 1, i32 1025}") for name in _SIZE)
-    stops = _nest(symbol, leaves, limit, 0, "")
+    stops = _nest(symbol, leaves, limit, 0, None)
     memory = ""
     if regions:
-        common = max(regions.common_bytes, 1)
+        common = regions.common_bytes
         memory = f"  %in = alloca [{common} x i8], align 16\n  %out = alloca [{common} x i8], align 16\n  %next = alloca i32\n"
         memory += BLOCK.loads("%block", "frames", "warps")
-        stops = "".join(_nest(symbol, leaves, "", number, _onwards(number, regions)) for number in range(regions.count))
+        stops = "".join(_nest(symbol, leaves, "", number, regions) for number in range(regions.count))
         stops += "".join(_exchange(number, kind) for number, kind in regions.meetings.items())
     return f"""\
 declare void @cuda_device.reduce(ptr)
@@ -553,17 +565,24 @@ finished:
 
 def _onwards(number: int, regions: Regions) -> str:
     """Text that goes on behind a region where its threads said, unless the launch is to stop."""
-    cases = " ".join(
-        f"i32 {n}, label %{'exchange' if n in regions.meetings else 'region'}.{n}" for n in range(1, regions.count)
-    )
-    common, n = max(regions.common_bytes, 1), f".{number}"
-    return f"""\
-  call void @llvm.memcpy.p0.p0.i64(ptr %in, ptr %out, i64 {common}, i1 false)
-  %next{n} = load i32, ptr %next
+    n = f".{number}"
+    if number in regions.ranges:
+        end = regions.ends.get(regions.ranges[number])
+        goal, text = f"block.end" if end is None else f"region.{end}", ""
+    else:
+        goal, text = f"choose{n}", f"  call void @llvm.memcpy.p0.p0.i64(ptr %in, ptr %out, i64 {regions.common_bytes}, i1 false)\n"
+    text += f"""\
   %stop{n} = load atomic i32, ptr %stop.at monotonic, align 4
   %goes.on{n} = icmp eq i32 %stop{n}, 0
-  br i1 %goes.on{n}, label %choose{n}, label %finished
-choose{n}:
+  br i1 %goes.on{n}, label %{goal}, label %finished
+"""
+    if number in regions.ranges:
+        return text
+    labels = {each: "exchange" if each in regions.meetings else "region" for each in range(1, regions.count)}
+    cases = " ".join(f"i32 {each}, label %{label}.{each}" for each, label in labels.items())
+    return f"""\
+{text}choose{n}:
+  %next{n} = load i32, ptr %next
   switch i32 %next{n}, label %block.end [{cases}]
 """
 
@@ -593,23 +612,37 @@ warp{n}:
 """
 
 
-def _nest(symbol: str, leaves: Sequence[str], limit: str, number: int, onwards: str) -> str:
-    """The threads of a block one after the other, x fastest; of a row those below the limit. `onwards` is what a region ends with."""
+def _nest(symbol: str, leaves: Sequence[str], limit: str, number: int, regions: Regions | None) -> str:
+    """The threads of a block one after the other, x fastest; of a row those below the limit, or in the range of a region."""
     n = f".{number}"
-    call, state = f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n", ""
-    if onwards:
+    call, range, each = f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n", "", f"  br label %each{n}"
+    first, end = "0", "%size.x"
+    if regions:
         call = f"""\
   %lane{n} = zext nneg i32 %linear{n} to i64
 {_state(n)}\
   %place{n} = call i32 @{symbol}(ptr %thread, i32 {number}, ptr %frames, i64 %lane{n}, ptr %in, ptr %out{_arguments(leaves)}) alwaysinline
-  %before{n} = load i32, ptr %next
-  %after{n} = call i32 @llvm.umax.i32(i32 %before{n}, i32 %place{n})
-  store i32 %after{n}, ptr %next
+  store i32 %place{n}, ptr %next
 """
-        state = "  store i32 0, ptr %next\n"
+    if regions and number in regions.ranges:
+        first, end = f"%from{n}", f"%end{n}"
+        range = f"""\
+  %from.wide{n} = load i64, ptr %in
+  %end.at{n} = getelementptr inbounds i8, ptr %in, i64 8
+  %end.wide{n} = load i64, ptr %end.at{n}
+  %size.wide{n} = zext i32 %size.x to i64
+  %from.least{n} = call i64 @llvm.smax.i64(i64 %from.wide{n}, i64 0)
+  %end.least{n} = call i64 @llvm.smin.i64(i64 %end.wide{n}, i64 %size.wide{n})
+  %has.some{n} = icmp slt i64 %from.least{n}, %end.least{n}
+  %from{n} = trunc i64 %from.least{n} to i32
+  %end{n} = trunc i64 %end.least{n} to i32
+"""
+        each = f"  br i1 %has.some{n}, label %each{n}, label %row.end{n}"
+    elif limit:
+        end, each = "%end", _end_of_row(limit, leaves)
     return f"""\
 region{n}:
-{state}  br label %plane{n}
+{range}  br label %plane{n}
 plane{n}:
   %z{n} = phi i32 [0, %region{n}], [%z.next{n}, %plane.end{n}]
   %z.rows{n} = mul nuw nsw i32 %z{n}, %size.y
@@ -619,14 +652,14 @@ row{n}:
   %y{n} = phi i32 [0, %plane{n}], [%y.next{n}, %row.end{n}]
   %y.row{n} = add nuw nsw i32 %z.rows{n}, %y{n}
   %y.first{n} = mul nuw nsw i32 %y.row{n}, %size.x
-{THREAD.store(f"%y{n}", "%thread", "y", f"%to.y{n}")}{_end_of_row(limit, leaves) if limit else f"  br label %each{n}"}
+{THREAD.store(f"%y{n}", "%thread", "y", f"%to.y{n}")}{each}
 each{n}:
-  %x{n} = phi i32 [0, %row{n}], [%x.next{n}, %each{n}]
+  %x{n} = phi i32 [{first}, %row{n}], [%x.next{n}, %each{n}]
   %linear{n} = add nuw nsw i32 %y.first{n}, %x{n}
 {THREAD.store(f"%x{n}", "%thread", "x", f"%to.x{n}")}{THREAD.store(f"%linear{n}", "%thread", "linear", f"%to.linear{n}")}\
 {call}\
   %x.next{n} = add nuw nsw i32 %x{n}, 1
-  %x.more{n} = icmp ult i32 %x.next{n}, {"%end" if limit else "%size.x"}
+  %x.more{n} = icmp ult i32 %x.next{n}, {end}
   br i1 %x.more{n}, label %each{n}, label %row.end{n}, !llvm.loop {_LOOP}
 row.end{n}:
   %y.next{n} = add nuw nsw i32 %y{n}, 1
@@ -637,7 +670,7 @@ plane.end{n}:
   %z.more{n} = icmp ult i32 %z.next{n}, %size.z
   br i1 %z.more{n}, label %plane{n}, label %region.end{n}, !llvm.loop {_LOOP}
 region.end{n}:
-{onwards or "  br label %block.end"}
+{_onwards(number, regions) if regions else "  br label %block.end"}
 """
 
 

@@ -31,6 +31,8 @@ LARGEST = 6000
 _DEAREST = 24
 _POINTS = 4 * WARP_SIZE
 _ALIGN = 64
+RANGE_BYTES = 16
+"""In front of the uniform values is the range of threads that go on."""
 PARALLEL = ", !llvm.access.group !900000001"
 """What loads and stores say whose order among the lanes does not matter."""
 _MARGIN = 8 * WARP_SIZE
@@ -79,6 +81,10 @@ class Regions:
     """Where the regions after the first begin."""
     meetings: dict[int, int] = field(default_factory=dict)
     """What the lanes of a block have to exchange before such a region, if they are together: a `Suspension`."""
+    ranges: dict[int, int] = field(default_factory=dict)
+    """Regions of a range of threads, with their places."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """By such places, the regions where all threads go on afterwards."""
 
     @property
     def count(self) -> int:
@@ -188,7 +194,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     own = {op.result for op in function.ops() if op.code is ops.LOCAL}
     made = (v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results)))
     spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
-    lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), 0
+    lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), RANGE_BYTES
     end = _aligned(_MARGIN) if together else _POINTS
     for value in spilled:
         size = size_of(value.type or BOOL)

@@ -8,20 +8,25 @@ A value is uniform if all threads of a block compute the same; a branch on it ta
 reached by uniform branches only, all threads of a block are at the same wait at any time, and nothing has to find out where each
 of them is. A uniform branch that decides whether threads wait becomes a cut, where a region ends as at a wait (`regions`), so
 regions contain only branches that do not concern waits. Threads that fail, after which a launch stops, do not count.
+
+What only the threads of a range along x run, as behind `if i < k`, becomes a region of these threads. Otherwise vectors would be
+stored by masks, which takes several times as long.
 """
 
 from __future__ import annotations
 
+from cuda_device.codegen.cpu.records import MAXIMUM_THREADS
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Definitions, dominators
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.layout import align_of
-from cuda_device.types.model import BOOL, INT32, Ref, Space
+from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space
 
-CUT = "cut"
-"""The kind of a `yield` where a region ends, but no thread waits."""
+CUT, RANGE = "cut", "range"
+"""The kinds of a `yield` where a region ends, but no thread waits. Behind a `range`, threads go on whose x is between the operands;
+the others go on at the cut with the same `place`, or return if there is none."""
 FULL_MASK = 0xFFFFFFFF
 _OF_OPERANDS = frozenset(
     {
@@ -41,8 +46,22 @@ class Uniform:
     varying: set[Value] = field(default_factory=set)
     divergent: set[Block] = field(default_factory=set)
     cuts: list[Block] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Range:
+    """A branch that threads of a range take to `inside`, a number of blocks that lead to `end`: the others go there at once."""
+
+    block: Block
+    inside: Edge
+    between: set[Block]
+    end: Block | None
+    bounds: tuple[list[Bound], list[Bound]]
+
+
+Bound = tuple[Value, int] | int
+"""A part of a sum: a number, or a value times 1 or -1."""
 def find(function: Function) -> Uniform | None:
     """What is uniform in a kernel whose waits are all reached by uniform branches; None for another one."""
     values, flow, found = Definitions(function), _Flow(function), Uniform()
@@ -59,7 +78,68 @@ def find(function: Function) -> Uniform | None:
             if block.terminator.operands[0] in found.varying:
                 return None
             found.cuts.append(block)
+        elif block not in found.divergent and flow.decides(block):
+            found.ranges += _ranges(block, flow, values, found.varying)
     return found
+
+
+def _ranges(block: Block, flow: _Flow, values: Definitions, varying: set[Value]) -> list[Range]:
+    """The range of threads of a row that a branch on their x selects; empty if it does something else."""
+    end = flow.after.get(block, flow.end)
+    for number, edge in enumerate(block.successors):
+        other = block.successors[1 - number]
+        skips = other.block is end or (end is flow.end and [op.code for op in other.block.ops] == [ops.RETURN])
+        if skips and not edge.arguments and not other.arguments and not other.block.params:
+            bounds = _bounds(values, block.terminator, number == 0, varying)
+            between = {edge.block} | flow.between(block) - {other.block}
+            return [Range(block, edge, between, None if end is flow.end else end, bounds)] if bounds else []
+    return []
+
+
+_NEGATED = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "=="}
+_SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def _bounds(
+    values: Definitions, branch: Op, is_true: bool, varying: set[Value]
+) -> tuple[list[Bound], list[Bound]] | None:
+    """The first x and the one behind the last for which a branch is taken."""
+    maker = values.makers.get(branch.operands[0])
+    if maker is None or maker.code is not ops.COMPARE:
+        return None
+    sign, (a, b) = str(maker.attributes["op"]), maker.operands
+    sign = sign if is_true else _NEGATED[sign]
+    if b in varying:
+        a, b, sign = b, a, _SWAPPED.get(sign, sign)
+    if b in varying or sign == "!=" or not all(_has_room(side) for side in (a, b)):
+        return None
+    terms = values.terms(a)
+    moving = [(value, factor) for value, factor in terms if value in varying]
+    if [factor for _, factor in moving] != [1] or not _is_x(values.makers.get(moving[0][0])):
+        return None
+    if not all(_has_room(value) for value, _ in terms):
+        return None
+    limit: list[Bound] = [(b, 1), *((value, -factor) for value, factor in terms if (value, factor) not in moving)]
+    match sign:
+        case "<":
+            return [0], limit
+        case "<=":
+            return [0], [*limit, 1]
+        case ">":
+            return [*limit, 1], [MAXIMUM_THREADS]
+        case ">=":
+            return limit, [MAXIMUM_THREADS]
+    return limit, [*limit, 1]
+
+
+def _has_room(value: Value) -> bool:
+    """Whether a value, and a sum with it, is an integer of 64 bits."""
+    number = value.type
+    return isinstance(number, Number) and number.is_integer and (number.bits <= 32 or (number.signed and value.nonneg))
+
+
+def _is_x(op: Op | None) -> bool:
+    return op is not None and op.code is ops.REGISTER and op.attributes["name"] == "thread_idx.x"
 
 
 def waits_at(op: Op) -> bool:
@@ -165,12 +245,48 @@ def cut(function: Function, found: Uniform) -> None:
             build.jump(edge.block, *edge.arguments)
             edge.block, edge.arguments = build.block, []
             function.blocks.insert(at, build.block)
+    for number, each in enumerate(found.ranges, 1):
+        _separate(function, each, number)
     values = Definitions(function)
     for block in function.blocks:
         old, block.ops = block.ops, []
         for op in old:
             if op.code is not ops.WARP_SHUFFLE or not _read_neighbour(op, values, found, Builder(block, op.location)):
                 block.ops.append(op)
+
+
+def _separate(function: Function, found: Range, number: int) -> None:
+    """Lets all threads come to a range, and only those in it go on."""
+    block, location = found.block, found.block.terminator.location
+    del block.ops[-1]
+    build, inside = Builder(block, location), Builder(Block(), location)
+    bounds = [_sum(build, parts) for parts in found.bounds]
+    build.jump(inside.block)
+    inside.effect(ops.YIELD, *bounds, kind=RANGE, place=number)
+    inside.jump(found.inside.block)
+    added = [inside.block]
+    if found.end is not None:
+        after = Builder(Block(), location)
+        after.effect(ops.YIELD, kind=CUT, place=number)
+        after.jump(found.end)
+        added.append(after.block)
+        for each in found.between:
+            for edge in each.successors:
+                if edge.block is found.end:
+                    edge.block = after.block
+    at = function.blocks.index(block) + 1
+    function.blocks[at:at] = added
+
+
+def _sum(build: Builder, parts: list[Bound]) -> Value:
+    """The sum in 64 bits."""
+    total = build.const(INT64, sum(part for part in parts if isinstance(part, int)))
+    for part in parts:
+        if not isinstance(part, int):
+            value, factor = part
+            wide = value if value.type == INT64 else build.op(ops.CONVERT, INT64, value)
+            total = build.op(ops.ADD if factor > 0 else ops.SUB, INT64, total, wide)
+    return total
 
 
 def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder) -> bool:
@@ -224,5 +340,5 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder)
 
 def count_of_regions(function: Function, found: Uniform) -> int:
     """How many regions there will be."""
-    return 1 + 2 * len(found.cuts) + sum(map(waits_at, function.ops()))
+    return 1 + 2 * (len(found.cuts) + len(found.ranges)) + sum(map(waits_at, function.ops()))
 
