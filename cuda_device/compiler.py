@@ -94,7 +94,8 @@ def _inlined(work: Work) -> Module:
         module = cpu_passes.guard_stack(module)
     if options.races:
         module = traces.run(module, options.launch_facts)
-    return cpu_passes.return_exits(cpu_passes.inline_suspending(cpu_passes.add_yields(module, options.permuted)))
+    module = cpu_passes.inline_suspending(cpu_passes.add_yields(module, options.permuted))
+    return cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
@@ -125,9 +126,10 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.emit import to_llvm
 
     options, limit = work.job.options, None
-    module, found = regions.split(work["inlined"], options)
-    if found is None and not options.debug:
+    module = work["inlined"]
+    if not options.debug:
         module, limit = guards.split(module)
+    module, found = regions.split(module, options)
     return to_llvm.run(module, Cpu(module, options, _most_shared(work), found, limit), options)
 
 

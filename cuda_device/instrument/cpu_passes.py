@@ -14,6 +14,7 @@ checked mode they test the stack instead, because an overflow would crash the pr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
 
 from cuda_device.errors import CompileError, Location
@@ -180,6 +181,15 @@ def inline_suspending(module: Module) -> Module:
     return _without(module, {f.name for f in module.functions if Effect.SUSPENDS in f.effects})
 
 
+def inline_loops(module: Module) -> Module:
+    """The module with those functions gone that the kernel alone calls, once, and that loop: as its own loops, they may be
+    exchanged with those over threads (`codegen/cpu/uniform`)."""
+    calls = Counter(str(op.attributes["callee"]) for f in module.functions for op in f.ops() if op.code is ops.CALL)
+    own = {str(op.attributes["callee"]) for op in module.main.ops() if op.code is ops.CALL}
+    once = (f for f in module.functions if f.name in own and calls[f.name] == 1)
+    return _without(module, {f.name for f in once if dominance.back_edges(reverse_postorder(f.blocks[0]))})
+
+
 def inline_ours(module: Module) -> Module:
     """The module of checked mode with those of our own functions gone that may end their thread.
 
@@ -232,12 +242,16 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
             "call them in a loop, or take the barrier out of them",
         )
     after = Block(list(call.results), block.ops[at + 1 :])
+    entry, given = callee.blocks[0], list(call.operands)
     copy = _InlinedCopy({}, {old: Block() for old in callee.blocks}, call.location)
+    if all(edge.block is not entry for each in callee.blocks for edge in each.successors):
+        copy.values, given = dict(zip(callee.params, given, strict=True)), []
     for old, new in copy.blocks.items():
         copy.fill(old, new, after)
+    copy.blocks[entry].params = copy.blocks[entry].params if given else []
     del block.ops[at:]
     block.ops.append(
-        Op(ops.JUMP, successors=[Edge(copy.blocks[callee.blocks[0]], list(call.operands))], location=call.location)
+        Op(ops.JUMP, successors=[Edge(copy.blocks[entry], given)], location=call.location)
     )
     if callee.blocks and not any(op.code is ops.RETURN and op.operands for op in callee.ops()):
         after.params = []

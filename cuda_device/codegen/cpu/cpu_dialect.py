@@ -526,13 +526,25 @@ def _blocks(symbol: str, leaves: Sequence[str], limit: str, regions: Regions | N
     one has written, as all its threads read the same.
     """
     sizes = "".join(BLOCK.load(f"%{name}", "%shared.block", name, ", !range !{i32 1, i32 1025}") for name in _SIZE)
-    stops = _nest(symbol, leaves, limit, 0, None)
-    memory = ""
+    memory, count = "", regions.count if regions else 1
     if regions:
-        common = regions.common_bytes
-        memory = f"  %in = alloca [{common} x i8], align 16\n  %out = alloca [{common} x i8], align 16\n  %next = alloca i32\n"
+        memory = f"  %in = alloca [{regions.common_bytes} x i8], align 16\n"
+        memory += f"  %out = alloca [{regions.common_bytes} x i8], align 16\n  %next = alloca i32\n"
         memory += BLOCK.loads("%block", "frames", "warps")
-        stops = "".join(_nest(symbol, leaves, "", number, regions) for number in range(regions.count))
+    if regions and not regions.by_row:
+        inside = [_rows(f".{number}", _lanes(symbol, leaves, "", number, regions)) for number in range(count)]
+        goal = "block.end"
+    else:
+        inside = [_lanes(symbol, leaves, limit, number, regions) for number in range(count)]
+        goal = "row.end"
+    ends = [f"region.end.{n}:\n{_onwards(n, regions, goal) if regions else '  br label %row.end'}\n" for n in range(count)]
+    stops = "".join(f"region.{n}:\n{text}{end}" for n, (text, end) in enumerate(zip(inside, ends, strict=True)))
+    if goal == "row.end":
+        start = f"{_end_of_row(limit, leaves) if limit else '  br label %region.0'}\n"
+        stops = f"  br label %planes\nplanes:\n{_rows('', start + stops)}region.end:\n  br label %block.end\n"
+    else:
+        stops = "  br label %region.0\n" + stops
+    if regions:
         stops += "".join(_exchange(number, kind) for number, kind in regions.meetings.items())
     return f"""\
 declare void @cuda_device.reduce(ptr)
@@ -549,7 +561,6 @@ block.next:
 {BLOCK.store("%block.x", "%block", "index.x")}\
   %cluster.x = add i32 %cluster_idx.x, %number.short
 {BLOCK.store("%cluster.x", "%block", "cluster_idx.x")}\
-  br label %region.0
 {stops}block.end:
   %number.next = add i64 %number, 1
   %stop = load atomic i32, ptr %stop.at monotonic, align 4
@@ -563,12 +574,12 @@ finished:
 """
 
 
-def _onwards(number: int, regions: Regions) -> str:
-    """Text that goes on behind a region where its threads said, unless the launch is to stop."""
+def _onwards(number: int, regions: Regions, over: str) -> str:
+    """Text that goes on behind a region where its threads said, at last at a label, unless the launch is to stop."""
     n = f".{number}"
     if number in regions.ranges:
         end = regions.ends.get(regions.ranges[number])
-        goal, text = f"block.end" if end is None else f"region.{end}", ""
+        goal, text = over if end is None else f"region.{end}", ""
     else:
         goal, text = f"choose{n}", f"  call void @llvm.memcpy.p0.p0.i64(ptr %in, ptr %out, i64 {regions.common_bytes}, i1 false)\n"
     text += f"""\
@@ -583,7 +594,7 @@ def _onwards(number: int, regions: Regions) -> str:
     return f"""\
 {text}choose{n}:
   %next{n} = load i32, ptr %next
-  switch i32 %next{n}, label %block.end [{cases}]
+  switch i32 %next{n}, label %{over} [{cases}]
 """
 
 
@@ -612,39 +623,54 @@ warp{n}:
 """
 
 
-def _nest(symbol: str, leaves: Sequence[str], limit: str, number: int, regions: Regions | None) -> str:
-    """The threads of a block one after the other, x fastest; of a row those below the limit, or in the range of a region."""
-    n = f".{number}"
-    call, range, each = f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n", "", f"  br label %each{n}"
-    first, end = "0", "%size.x"
+def _lanes(symbol: str, leaves: Sequence[str], limit: str, number: int, regions: Regions | None) -> str:
+    """The threads of a row one after the other: those below the limit, or in the range of a region."""
+    n, row = f".{number}", f".{number}"
+    if regions is None or regions.by_row:
+        row = ""
+    call, range, over = f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n", f"  br label %each{n}\n", f"row.end{row}"
+    first, end = "0", "%end" if limit else "%size.x"
     if regions:
+        over = f"region.end{n}" if regions.by_row else over
         call = f"""\
-  %lane{n} = zext nneg i32 %linear{n} to i64
+  %lane{n} = zext nneg i32 %{"x" if regions.by_row else "linear"}{n} to i64
 {_state(n)}\
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %in, i64 {regions.common_bytes}, i1 false)
   %place{n} = call i32 @{symbol}(ptr %thread, i32 {number}, ptr %frames, i64 %lane{n}, ptr %in, ptr %out{_arguments(leaves)}) alwaysinline
   store i32 %place{n}, ptr %next
 """
     if regions and number in regions.ranges:
-        first, end = f"%from{n}", f"%end{n}"
         range = f"""\
   %from.wide{n} = load i64, ptr %in
   %end.at{n} = getelementptr inbounds i8, ptr %in, i64 8
   %end.wide{n} = load i64, ptr %end.at{n}
-  %size.wide{n} = zext i32 %size.x to i64
+  %size.wide{n} = zext i32 {end} to i64
   %from.least{n} = call i64 @llvm.smax.i64(i64 %from.wide{n}, i64 0)
   %end.least{n} = call i64 @llvm.smin.i64(i64 %end.wide{n}, i64 %size.wide{n})
   %has.some{n} = icmp slt i64 %from.least{n}, %end.least{n}
   %from{n} = trunc i64 %from.least{n} to i32
   %end{n} = trunc i64 %end.least{n} to i32
+  br i1 %has.some{n}, label %each{n}, label %{over}
 """
-        each = f"  br i1 %has.some{n}, label %each{n}, label %row.end{n}"
-    elif limit:
-        end, each = "%end", _end_of_row(limit, leaves)
+        first, end = f"%from{n}", f"%end{n}"
     return f"""\
-region{n}:
-{range}  br label %plane{n}
+{range}each{n}:
+  %x{n} = phi i32 [{first}, %{"region" if row == "" else "row"}{n}], [%x.next{n}, %each{n}]
+  %linear{n} = add nuw nsw i32 %y.first{row}, %x{n}
+{THREAD.store(f"%x{n}", "%thread", "x", f"%to.x{n}")}{THREAD.store(f"%linear{n}", "%thread", "linear", f"%to.linear{n}")}\
+{call}\
+  %x.next{n} = add nuw nsw i32 %x{n}, 1
+  %x.more{n} = icmp ult i32 %x.next{n}, {end}
+  br i1 %x.more{n}, label %each{n}, label %{over}, !llvm.loop {_LOOP}
+"""
+
+
+def _rows(n: str, inside: str) -> str:
+    """Text that does something for each row of a block: it ends at `row.end`. Behind all is the end of the region."""
+    return f"""\
+  br label %plane{n}
 plane{n}:
-  %z{n} = phi i32 [0, %region{n}], [%z.next{n}, %plane.end{n}]
+  %z{n} = phi i32 [0, %{f"region{n}" if n else "planes"}], [%z.next{n}, %plane.end{n}]
   %z.rows{n} = mul nuw nsw i32 %z{n}, %size.y
 {THREAD.store(f"%z{n}", "%thread", "z", f"%to.z{n}")}
   br label %row{n}
@@ -652,15 +678,7 @@ row{n}:
   %y{n} = phi i32 [0, %plane{n}], [%y.next{n}, %row.end{n}]
   %y.row{n} = add nuw nsw i32 %z.rows{n}, %y{n}
   %y.first{n} = mul nuw nsw i32 %y.row{n}, %size.x
-{THREAD.store(f"%y{n}", "%thread", "y", f"%to.y{n}")}{each}
-each{n}:
-  %x{n} = phi i32 [{first}, %row{n}], [%x.next{n}, %each{n}]
-  %linear{n} = add nuw nsw i32 %y.first{n}, %x{n}
-{THREAD.store(f"%x{n}", "%thread", "x", f"%to.x{n}")}{THREAD.store(f"%linear{n}", "%thread", "linear", f"%to.linear{n}")}\
-{call}\
-  %x.next{n} = add nuw nsw i32 %x{n}, 1
-  %x.more{n} = icmp ult i32 %x.next{n}, {end}
-  br i1 %x.more{n}, label %each{n}, label %row.end{n}, !llvm.loop {_LOOP}
+{THREAD.store(f"%y{n}", "%thread", "y", f"%to.y{n}")}{inside}\
 row.end{n}:
   %y.next{n} = add nuw nsw i32 %y{n}, 1
   %y.more{n} = icmp ult i32 %y.next{n}, %size.y
@@ -669,8 +687,6 @@ plane.end{n}:
   %z.next{n} = add nuw nsw i32 %z{n}, 1
   %z.more{n} = icmp ult i32 %z.next{n}, %size.z
   br i1 %z.more{n}, label %plane{n}, label %region.end{n}, !llvm.loop {_LOOP}
-region.end{n}:
-{_onwards(number, regions) if regions else "  br label %block.end"}
 """
 
 
@@ -688,13 +704,13 @@ def _state(n: str) -> str:
 def _end_of_row(limit: str, leaves: Sequence[str]) -> str:
     """Finds out how many threads of a row have something to do, before the first one, of the x of 0."""
     return f"""\
-{THREAD.store("0", "%thread", "x", "%to.first.x")}{THREAD.store("%y.first.0", "%thread", "linear", "%to.first.linear")}\
+{THREAD.store("0", "%thread", "x", "%to.first.x")}{THREAD.store("%y.first", "%thread", "linear", "%to.first.linear")}\
   %limit = call i64 @{limit}(ptr %thread{_arguments(leaves)})
   %size.wide = zext i32 %size.x to i64
   %least = call i64 @llvm.smin.i64(i64 %limit, i64 %size.wide)
   %end = trunc i64 %least to i32
   %has_some = icmp sgt i64 %limit, 0
-  br i1 %has_some, label %each.0, label %row.end.0"""
+  br i1 %has_some, label %region.0, label %row.end"""
 
 
 def _copied(leaves: Sequence[str]) -> str:

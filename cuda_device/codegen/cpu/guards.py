@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuda_device.codegen.cpu.regions import copied
+from cuda_device.codegen.cpu.uniform import waits_at
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Definitions, predecessors, reverse_postorder
 from cuda_device.ir.nodes import Block, Builder, Function, Module, Op, Value
@@ -22,6 +23,8 @@ _PLAIN = frozenset({ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.AND, 
 
 def split(module: Module) -> tuple[Module, Function | None]:
     """A module whose kernel does not ask, and the function that computes the limit of a row; or the same module."""
+    if any(map(waits_at, module.main.ops())):
+        return module, None
     main = copied(module.main)
     values, before = Definitions(main), list[Op]()
     for block, inside in _chain(main):

@@ -74,6 +74,8 @@ class Regions:
     bytes: int
     in_loops: bool
     together: bool = False
+    by_row: bool = False
+    """Whether these are the lanes of a row of a block, as the kernel does not wait."""
     common_bytes: int = 0
     names: dict[int, str] = field(default_factory=dict)
     """What the memory of a slot is called within a region."""
@@ -174,18 +176,20 @@ class Regions:
 
 def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions | None]:
     """A kernel in regions, in a module of its own; or the same module, whose kernel does not wait."""
-    waits = sum(waits_at(op) for op in module.main.ops()) if module.main.kernel else 0
-    if not waits:
+    waits = sum(waits_at(op) for op in module.main.ops())
+    if not module.main.kernel or (options.debug and not waits):
         return module, None
-    function = copied(module.main)
-    together = None
+    function, together = copied(module.main), None
     if not (options.debug or options.races or options.permuted):
         together = uniform.find(function)
-    if together:
-        waits = uniform.count_of_regions(function, together)
-    in_loops = not options.debug and (waits + 1) * len(module.main.ops()) <= LARGEST
+    if not waits and not together:
+        return module, None
+    regions = uniform.count_of_regions(function, together) if together else waits + 1
+    in_loops = not options.debug and regions * len(module.main.ops()) <= LARGEST
     if together and in_loops:
         uniform.cut(function, together)
+    elif not waits:
+        return module, None
     else:
         together = None
     live = _live(function)
@@ -211,7 +215,8 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     spilling.run()
     memory = {value: index for index, value in enumerate(spilling.memory)}
     kept = own if escapes else own & crossing
-    found = Regions(slots, order, kept, memory, end, in_loops, bool(together), common)
+    by_row = together is not None and together.by_row
+    found = Regions(slots, order, kept, memory, end, in_loops, bool(together), by_row, common)
     return Module([function, *module.functions[1:]], module.links, module.losses), found
 
 

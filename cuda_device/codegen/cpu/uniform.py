@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, dominators
+from cuda_device.ir.dominance import Definitions, Loop, dominators, natural_loops, reverse_postorder
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, field
@@ -43,6 +43,7 @@ _OF_THREADS = ("thread_idx", "linear_thread", "lane_id", "lanemask_lt")
 class Uniform:
     """The values that differ between threads, the blocks that only some threads may run, and the branches that become cuts."""
 
+    by_row: bool
     varying: set[Value] = field(default_factory=set)
     divergent: set[Block] = field(default_factory=set)
     cuts: list[Block] = field(default_factory=list)
@@ -62,9 +63,15 @@ class Range:
 
 Bound = tuple[Value, int] | int
 """A part of a sum: a number, or a value times 1 or -1."""
+
+
 def find(function: Function) -> Uniform | None:
-    """What is uniform in a kernel whose waits are all reached by uniform branches; None for another one."""
-    values, flow, found = Definitions(function), _Flow(function), Uniform()
+    """What is uniform in a kernel whose waits are all reached by uniform branches; None for another one.
+
+    In a kernel that does not wait, it is what is uniform along a row; None if no loop gains from that.
+    """
+    by_row = not any(map(waits_at, function.ops()))
+    values, flow, found = Definitions(function), _Flow(function), Uniform(by_row)
     if not all(_is_for_all(op, values) for op in function.ops()):
         return None
     size = -1
@@ -72,6 +79,9 @@ def find(function: Function) -> Uniform | None:
         _spread(function, flow, found)
     waits = {block for block in function.blocks if any(waits_at(op) for op in block.ops)}
     if waits & found.divergent or not waits <= flow.after.keys() | {flow.end}:
+        return None
+    waits |= _loops(function, values, found)
+    if not waits:
         return None
     for block in function.blocks:
         if flow.decides(block) and block not in found.divergent and waits & flow.between(block):
@@ -119,6 +129,9 @@ def _bounds(
         return None
     if not all(_has_room(value) for value, _ in terms):
         return None
+    assert isinstance(b.type, Number)
+    if b.type.bits > 32 and (sign not in ("<", ">=") or any(factor < 0 for _, factor in terms)):
+        return None  # The sum may have no room.
     limit: list[Bound] = [(b, 1), *((value, -factor) for value, factor in terms if (value, factor) not in moving)]
     match sign:
         case "<":
@@ -140,6 +153,64 @@ def _has_room(value: Value) -> bool:
 
 def _is_x(op: Op | None) -> bool:
     return op is not None and op.code is ops.REGISTER and op.attributes["name"] == "thread_idx.x"
+
+
+_MOST_CARRIED = 8
+_SHORT = 32
+
+
+def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block]:
+    """The headers of innermost loops that all threads run alike, where threads next to each other access what lies side by side.
+
+    Such a loop becomes one around the threads, which is vectorised, even if no thread's own passes could be.
+    """
+    loops = natural_loops(reverse_postorder(function.blocks[0]))
+    headers = {loop.header for loop in loops}
+    return {
+        loop.header
+        for loop in loops
+        if not headers & (loop.blocks - {loop.header})
+        and not found.divergent & loop.blocks
+        and loop.header.terminator.code is ops.BRANCH
+        and loop.header.terminator.operands[0] not in found.varying
+        and all(edge.block in loop.blocks for block in loop.blocks - {loop.header} for edge in block.successors)
+        and len(loop.header.params) <= _MOST_CARRIED
+        and not _is_short(loop, values)
+        and all(_is_side_by_side(op, values, found.varying) for block in loop.blocks for op in block.ops)
+    }
+
+
+def _is_short(loop: Loop, values: Definitions) -> bool:
+    """Whether LLVM will unroll a loop: one with a small constant for its end."""
+    maker = values.makers.get(loop.header.terminator.operands[0])
+    known = [values.constant(each) for each in maker.operands] if maker is not None else []
+    starts = [values.constant(argument) for _, edge in loop.entries for argument in edge.arguments]
+    return any(each is not None and 0 <= each <= _SHORT for each in known) and any(
+        each is not None and 0 <= each <= _SHORT for each in starts
+    )
+
+
+def _is_side_by_side(op: Op, values: Definitions, varying: set[Value]) -> bool:
+    """Whether an operation of several threads can be one of vectors."""
+    if op.code in (ops.LOAD, ops.STORE):
+        stride = _stride(op.operands[0], values, varying)
+        return stride == 1 or (stride == 0 and op.code is ops.LOAD)
+    return op.code in _OF_OPERANDS or op.code in (ops.REGISTER, ops.JUMP, ops.BRANCH)
+
+
+def _stride(reference: Value, values: Definitions, varying: set[Value]) -> int | None:
+    """How many elements behind a reference that of the next thread of a row is; None if it is not known."""
+    maker = values.makers.get(reference)
+    if reference not in varying:
+        return 0
+    if maker is None or maker.code not in (ops.ELEMENT, ops.BYTES):
+        return None
+    base, index = maker.operands
+    if maker.code is ops.BYTES or index not in varying:
+        return _stride(base, values, varying) if index not in varying else None
+    moving = [(value, factor) for value, factor in values.terms(index) if value in varying]
+    is_next = [factor for _, factor in moving] == [1] and _is_x(values.makers.get(moving[0][0]))
+    return 1 if is_next and base not in varying else None
 
 
 def waits_at(op: Op) -> bool:
@@ -213,17 +284,18 @@ def _spread(function: Function, flow: _Flow, found: Uniform) -> None:
         if block in joins:
             varying.update(block.params)
         for op in block.ops:
-            if not _is_uniform(op, varying):
+            if not _is_uniform(op, varying, found.by_row):
                 varying.update(op.results)
             for edge in op.successors:
                 pairs = zip(edge.block.params, edge.arguments, strict=True)
                 varying.update(param for param, argument in pairs if argument in varying)
 
 
-def _is_uniform(op: Op, varying: set[Value]) -> bool:
+def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
     """Whether the results are uniform. A load is if its address is: in a program without races, nobody else writes there."""
     if op.code is ops.REGISTER:
-        return str(op.attributes["name"]).partition(".")[0] not in _OF_THREADS
+        name = str(op.attributes["name"])
+        return name.partition(".")[0] not in _OF_THREADS or (by_row and name in ("thread_idx.y", "thread_idx.z"))
     if op.code is ops.BARRIER_REDUCE:
         return True
     if op.code is ops.LOAD:
