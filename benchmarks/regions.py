@@ -287,7 +287,7 @@ def warp() -> Runs:
 
     def multiply(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
         j, i = wp.tid()
-        total = float(0.0)
+        total = wp.float32(0)
         for k in range(a.shape[1]):
             total += a[j, k] * b[k, i]
         c[j, i] = total
@@ -295,7 +295,7 @@ def warp() -> Runs:
     def add(x: wp.array1d[float], out: wp.array1d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
         i = wp.tid()
         size = x.shape[0] // out.shape[0]
-        total = float(0.0)
+        total = wp.float32(0)
         for k in range(size):
             total += x[i * size + k]
         out[i] = total

@@ -1,7 +1,8 @@
 """Passes for the CPU: loops that yield to other threads, stack checks, thread exits, and inlining of functions that wait.
 
 A loop that contains an atomic (an operation with `Effect.SPINS`), or calls a function that contains one, may wait for another
-thread. It does not wait for an update whose result nothing uses. Its back edges get a `yield`, which from time to time lets the other threads run:
+thread; not for an update whose result nothing uses. Its back edges get a `yield`, which from time to time lets the other threads
+run:
 
     ^1:  %2 = atomic… ; branch %2 ^1 ^2     →     ^1:  %2 = atomic… ; yield ; branch %2 ^1 ^2
 
@@ -182,8 +183,10 @@ def inline_suspending(module: Module) -> Module:
 
 
 def inline_loops(module: Module) -> Module:
-    """The module with those functions gone that the kernel alone calls, once, and that loop: as its own loops, they may be
-    exchanged with those over threads (`codegen/cpu/uniform`)."""
+    """The module with those functions gone that contain loops and that the kernel alone calls, once.
+
+    As loops of the kernel they may be exchanged with those over threads (`codegen/cpu/uniform`).
+    """
     calls = Counter(str(op.attributes["callee"]) for f in module.functions for op in f.ops() if op.code is ops.CALL)
     own = {str(op.attributes["callee"]) for op in module.main.ops() if op.code is ops.CALL}
     once = (f for f in module.functions if f.name in own and calls[f.name] == 1)
@@ -250,9 +253,7 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
         copy.fill(old, new, after)
     copy.blocks[entry].params = copy.blocks[entry].params if given else []
     del block.ops[at:]
-    block.ops.append(
-        Op(ops.JUMP, successors=[Edge(copy.blocks[entry], given)], location=call.location)
-    )
+    block.ops.append(Op(ops.JUMP, successors=[Edge(copy.blocks[entry], given)], location=call.location))
     if callee.blocks and not any(op.code is ops.RETURN and op.operands for op in callee.ops()):
         after.params = []
         if call.results and any(value in call.results for op in function.ops() for value in op.operands):

@@ -241,8 +241,9 @@ class Cpu(Dialect):
         return f"device.{function.name}"
 
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """Every function takes the thread first; a kernel in regions also where it goes on, the frame, its lane, and the memory of
-        uniform values. Threads that are together return where they go on next.
+        """Every function takes the thread first; a kernel in regions also where it goes on, the frame, and its lane.
+
+        If its threads are together, it also takes the memory of uniform values, and returns where the thread goes on next.
 
         Debuggers find a kernel as a function of its own; else a plain one becomes a part of the runner.
         """
@@ -251,7 +252,9 @@ class Cpu(Dialect):
             if self.together:
                 hidden += ("ptr noalias %in", "ptr noalias %out")
             listed = ", ".join((self.thread, *hidden, *parameters))
-            head = f"define internal {'i32' if self.together else 'void'} @{self.symbol(function)}({listed}) nounwind {{\n"
+            head = (
+                f"define internal {'i32' if self.together else 'void'} @{self.symbol(function)}({listed}) nounwind {{\n"
+            )
             return head + self.regions.prologue(allocas), "start"
         how = " noinline" if self.options.debug else " alwaysinline"
         listed = ", ".join((self.thread, *parameters))
@@ -537,7 +540,9 @@ def _blocks(symbol: str, leaves: Sequence[str], limit: str, regions: Regions | N
     else:
         inside = [_lanes(symbol, leaves, limit, number, regions) for number in range(count)]
         goal = "row.end"
-    ends = [f"region.end.{n}:\n{_onwards(n, regions, goal) if regions else '  br label %row.end'}\n" for n in range(count)]
+    ends = [
+        f"region.end.{n}:\n{_onwards(n, regions, goal) if regions else '  br label %row.end'}\n" for n in range(count)
+    ]
     stops = "".join(f"region.{n}:\n{text}{end}" for n, (text, end) in enumerate(zip(inside, ends, strict=True)))
     if goal == "row.end":
         start = f"{_end_of_row(limit, leaves) if limit else '  br label %region.0'}\n"
@@ -581,7 +586,10 @@ def _onwards(number: int, regions: Regions, over: str) -> str:
         end = regions.ends.get(regions.ranges[number])
         goal, text = over if end is None else f"region.{end}", ""
     else:
-        goal, text = f"choose{n}", f"  call void @llvm.memcpy.p0.p0.i64(ptr %in, ptr %out, i64 {regions.common_bytes}, i1 false)\n"
+        goal, text = (
+            f"choose{n}",
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr %in, ptr %out, i64 {regions.common_bytes}, i1 false)\n",
+        )
     text += f"""\
   %stop{n} = load atomic i32, ptr %stop.at monotonic, align 4
   %goes.on{n} = icmp eq i32 %stop{n}, 0
@@ -628,15 +636,20 @@ def _lanes(symbol: str, leaves: Sequence[str], limit: str, number: int, regions:
     n, row = f".{number}", f".{number}"
     if regions is None or regions.by_row:
         row = ""
-    call, range, over = f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n", f"  br label %each{n}\n", f"row.end{row}"
+    call, range, over = (
+        f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n",
+        f"  br label %each{n}\n",
+        f"row.end{row}",
+    )
     first, end = "0", "%end" if limit else "%size.x"
     if regions:
         over = f"region.end{n}" if regions.by_row else over
+        given = f"ptr %thread, i32 {number}, ptr %frames, i64 %lane{n}, ptr %in, ptr %out"
         call = f"""\
   %lane{n} = zext nneg i32 %{"x" if regions.by_row else "linear"}{n} to i64
 {_state(n)}\
   call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %in, i64 {regions.common_bytes}, i1 false)
-  %place{n} = call i32 @{symbol}(ptr %thread, i32 {number}, ptr %frames, i64 %lane{n}, ptr %in, ptr %out{_arguments(leaves)}) alwaysinline
+  %place{n} = call i32 @{symbol}({given}{_arguments(leaves)}) alwaysinline
   store i32 %place{n}, ptr %next
 """
     if regions and number in regions.ranges:

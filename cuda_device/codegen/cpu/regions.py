@@ -15,13 +15,13 @@ by a separate call of the kernel.
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu import uniform
+from cuda_device.codegen.cpu import strided_loops, uniform
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE
 from cuda_device.codegen.cpu.uniform import waits_at
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import back_edges, reverse_postorder
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
-from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
@@ -60,7 +60,7 @@ class LaneSlot:
 
 @dataclass(slots=True)
 class Regions:
-    """Where a kernel waits, the `slots` of values that are `live` there, and the threads' own memory that is `kept` in the frame.
+    """Where a kernel waits, the `slots` of values `live` there, and the threads' own memory that is `kept` in the frame.
 
     `places` are the numbers of the slots, by the addresses of the memory that has the values within a region. With `in_loops`,
     each region is a loop over the lanes. If the kernel is `together`, these are all lanes of a block, whose frame it is; otherwise
@@ -180,8 +180,8 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     if not module.main.kernel or (options.debug and not waits):
         return module, None
     function, together = copied(module.main), None
-    if not (options.debug or options.races or options.permuted):
-        together = uniform.find(function)
+    if (waits or back_edges(reverse_postorder(function.blocks[0]))) and not (options.races or options.permuted):
+        together = None if options.debug else uniform.find(function, strided_loops.rewrite(function))
     if not waits and not together:
         return module, None
     regions = uniform.count_of_regions(function, together) if together else waits + 1
@@ -190,8 +190,8 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
         uniform.cut(function, together)
     elif not waits:
         return module, None
-    else:
-        together = None
+    elif together:
+        function, together = copied(module.main), None
     live = _live(function)
     crossing = set[Value]().union(*live.values())
     cheap = _cheap(function)

@@ -1,9 +1,9 @@
 """The block scheduler of the CPU, written in Python and compiled by this compiler (`host_code`).
 
-    blocks(control, function, static, frame)    runs a worker's share of a launch whose threads take no turns: calls `function` for
-                                                rows of blocks; each block needs `frame` bytes
-    crew(control, resume, static, frame)        the same for threads that wait and take turns: `resume` resumes lanes of a warp,
-                                                and `frame` is the number of bytes that each warp needs
+    blocks(control, function, static, frame)    runs a worker's share of a launch whose threads take no turns: calls `function`
+                                                for rows of blocks; each block needs `frame` bytes
+    crew(control, resume, static, frame)        the same for threads that wait and take turns: `resume` resumes lanes of a
+                                                warp, and `frame` is the number of bytes that each warp needs
 
 These functions are device code that does not belong to any thread. Workers take chunks of blocks from a counter in the control
 record. If all threads of a block wait for other blocks, the block is put aside, and the next one starts in its own memory. Up to
@@ -27,7 +27,15 @@ from typing import Any
 from numpy import int64, uint32, uint64
 
 from cuda_device.codegen.cpu import host_code, meetings, shadow_memory
-from cuda_device.codegen.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
+from cuda_device.codegen.cpu.host_code import (
+    ALIGNMENT,
+    allocate,
+    call_row,
+    frame_address,
+    free,
+    lanes_between,
+    sched_yield,
+)
 from cuda_device.codegen.cpu.meetings import (
     ALL,
     LOWS,

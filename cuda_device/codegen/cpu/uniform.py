@@ -22,15 +22,26 @@ from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.layout import align_of
-from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space
+from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space, Type
 
 CUT, RANGE = "cut", "range"
-"""The kinds of a `yield` where a region ends, but no thread waits. Behind a `range`, threads go on whose x is between the operands;
-the others go on at the cut with the same `place`, or return if there is none."""
+"""The kinds of a `yield` where a region ends, but no thread waits. Behind a `range`, threads go on whose x is between the
+operands; the others go on at the cut with the same `place`, or return if there is none."""
 FULL_MASK = 0xFFFFFFFF
 _OF_OPERANDS = frozenset(
     {
-        *(ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.QUOTIENT, ops.REMAINDER, ops.NEG, ops.BITWISE),
+        *(
+            ops.CONST,
+            ops.CONVERT,
+            ops.ADD,
+            ops.SUB,
+            ops.MUL,
+            ops.DIV,
+            ops.QUOTIENT,
+            ops.REMAINDER,
+            ops.NEG,
+            ops.BITWISE,
+        ),
         *(ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.COMPARE, ops.SELECT, ops.MATH, ops.MAKE, ops.FIELD, ops.BITS),
         *(ops.ELEMENT, ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.BARRIER_REDUCE),
     }
@@ -65,35 +76,48 @@ Bound = tuple[Value, int] | int
 """A part of a sum: a number, or a value times 1 or -1."""
 
 
-def find(function: Function) -> Uniform | None:
+def find(function: Function, headers: set[Block]) -> Uniform | None:
     """What is uniform in a kernel whose waits are all reached by uniform branches; None for another one.
 
-    In a kernel that does not wait, it is what is uniform along a row; None if no loop gains from that.
+    In a kernel that does not wait, it is what is uniform along a row; None if no loop gains from that, as do those with these
+    `headers`.
     """
-    by_row = not any(map(waits_at, function.ops()))
-    values, flow, found = Definitions(function), _Flow(function), Uniform(by_row)
-    if not all(_is_for_all(op, values) for op in function.ops()):
+    flow, found = analysed(function)
+    if not runs_together(function, flow, found):
         return None
-    size = -1
-    while size != (size := len(found.varying) + len(found.divergent)):
-        _spread(function, flow, found)
-    waits = {block for block in function.blocks if any(waits_at(op) for op in block.ops)}
-    if waits & found.divergent or not waits <= flow.after.keys() | {flow.end}:
-        return None
+    values, waits = Definitions(function), _waiting(function) | headers
     waits |= _loops(function, values, found)
     if not waits:
         return None
     for block in function.blocks:
         if flow.decides(block) and block not in found.divergent and waits & flow.between(block):
-            if block.terminator.operands[0] in found.varying:
-                return None
+            assert block.terminator.operands[0] not in found.varying
             found.cuts.append(block)
         elif block not in found.divergent and flow.decides(block):
             found.ranges += _ranges(block, flow, values, found.varying)
     return found
 
 
-def _ranges(block: Block, flow: _Flow, values: Definitions, varying: set[Value]) -> list[Range]:
+def runs_together(function: Function, flow: Flow, found: Uniform) -> bool:
+    """Whether all threads of a block come to the same waits, and wait for all others there."""
+    waits, values = _waiting(function), Definitions(function)
+    leads_on = waits <= flow.after.keys() and not waits & found.divergent
+    return leads_on and all(_is_for_all(op, values) for op in function.ops())
+
+
+def _waiting(function: Function) -> set[Block]:
+    return {block for block in function.blocks if any(map(waits_at, block.ops))}
+
+
+def analysed(function: Function) -> tuple[Flow, Uniform]:
+    """Where threads go, and what is uniform."""
+    flow, found, size = Flow(function), Uniform(not _waiting(function)), -1
+    while size != (size := len(found.varying) + len(found.divergent)):
+        _spread(function, flow, found)
+    return flow, found
+
+
+def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) -> list[Range]:
     """The range of threads of a row that a branch on their x selects; empty if it does something else."""
     end = flow.after.get(block, flow.end)
     for number, edge in enumerate(block.successors):
@@ -121,13 +145,13 @@ def _bounds(
     sign = sign if is_true else _NEGATED[sign]
     if b in varying:
         a, b, sign = b, a, _SWAPPED.get(sign, sign)
-    if b in varying or sign == "!=" or not all(_has_room(side) for side in (a, b)):
+    if b in varying or sign == "!=" or not all(has_room(side) for side in (a, b)):
         return None
     terms = values.terms(a)
     moving = [(value, factor) for value, factor in terms if value in varying]
-    if [factor for _, factor in moving] != [1] or not _is_x(values.makers.get(moving[0][0])):
+    if [factor for _, factor in moving] != [1] or not is_x(values.makers.get(moving[0][0])):
         return None
-    if not all(_has_room(value) for value, _ in terms):
+    if not all(has_room(value) for value, _ in terms):
         return None
     assert isinstance(b.type, Number)
     if b.type.bits > 32 and (sign not in ("<", ">=") or any(factor < 0 for _, factor in terms)):
@@ -145,13 +169,14 @@ def _bounds(
     return limit, [*limit, 1]
 
 
-def _has_room(value: Value) -> bool:
+def has_room(value: Value) -> bool:
     """Whether a value, and a sum with it, is an integer of 64 bits."""
     number = value.type
     return isinstance(number, Number) and number.is_integer and (number.bits <= 32 or (number.signed and value.nonneg))
 
 
-def _is_x(op: Op | None) -> bool:
+def is_x(op: Op | None) -> bool:
+    """Whether an operation is the thread's x."""
     return op is not None and op.code is ops.REGISTER and op.attributes["name"] == "thread_idx.x"
 
 
@@ -209,7 +234,7 @@ def _stride(reference: Value, values: Definitions, varying: set[Value]) -> int |
     if maker.code is ops.BYTES or index not in varying:
         return _stride(base, values, varying) if index not in varying else None
     moving = [(value, factor) for value, factor in values.terms(index) if value in varying]
-    is_next = [factor for _, factor in moving] == [1] and _is_x(values.makers.get(moving[0][0]))
+    is_next = [factor for _, factor in moving] == [1] and is_x(values.makers.get(moving[0][0]))
     return 1 if is_next and base not in varying else None
 
 
@@ -228,7 +253,7 @@ def _is_for_all(op: Op, values: Definitions) -> bool:
     return mask is not None and mask & FULL_MASK == FULL_MASK
 
 
-class _Flow:
+class Flow:
     """Where the threads of a kernel that do not fail go."""
 
     def __init__(self, function: Function) -> None:
@@ -272,7 +297,7 @@ class _Flow:
         return found
 
 
-def _spread(function: Function, flow: _Flow, found: Uniform) -> None:
+def _spread(function: Function, flow: Flow, found: Uniform) -> None:
     """Adds what follows from what is known by now."""
     varying, joins = found.varying, set[Block]()
     for block in function.blocks:
@@ -332,7 +357,7 @@ def _separate(function: Function, found: Range, number: int) -> None:
     block, location = found.block, found.block.terminator.location
     del block.ops[-1]
     build, inside = Builder(block, location), Builder(Block(), location)
-    bounds = [_sum(build, parts) for parts in found.bounds]
+    bounds = [total(build, parts) for parts in found.bounds]
     build.jump(inside.block)
     inside.effect(ops.YIELD, *bounds, kind=RANGE, place=number)
     inside.jump(found.inside.block)
@@ -350,15 +375,21 @@ def _separate(function: Function, found: Range, number: int) -> None:
     function.blocks[at:at] = added
 
 
-def _sum(build: Builder, parts: list[Bound]) -> Value:
+def total(build: Builder, parts: list[Bound]) -> Value:
     """The sum in 64 bits."""
-    total = build.const(INT64, sum(part for part in parts if isinstance(part, int)))
+    result = build.const(INT64, sum(part for part in parts if isinstance(part, int)))
     for part in parts:
         if not isinstance(part, int):
             value, factor = part
             wide = value if value.type == INT64 else build.op(ops.CONVERT, INT64, value)
-            total = build.op(ops.ADD if factor > 0 else ops.SUB, INT64, total, wide)
-    return total
+            result = build.op(ops.ADD if factor > 0 else ops.SUB, INT64, result, wide)
+    return result
+
+
+def lane_memory(build: Builder, type: Type | None) -> Value:
+    """Memory for one value of each thread, side by side: other threads may read it, so it is no local memory."""
+    assert type is not None
+    return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=align_of(type))
 
 
 def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder) -> bool:
@@ -370,7 +401,7 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder)
     if distance in found.varying or kind == "idx":
         return False
     assert value.type is not None
-    place = build.op(ops.LOCAL, Ref(Space.SHARED, value.type), count=1, align=align_of(value.type))  # one of its own, which others read
+    place = lane_memory(build, value.type)
     build.effect(ops.STORE, place, value)
     build.effect(ops.YIELD, kind=CUT)
     zero, lanes, one = (build.const(INT32, number) for number in (0, 32, 31))
@@ -386,9 +417,6 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder)
     def read(index: Value) -> Value:
         at = build.op(ops.ELEMENT, place.type, place, index, outside=True)
         return build.op(ops.LOAD, value.type, at)
-
-    def less(a: Value, b: Value) -> Value:
-        return build.op(ops.COMPARE, BOOL, a, b, op="<")
 
     def less(a: Value, b: Value) -> Value:
         return build.op(ops.COMPARE, BOOL, a, b, op="<")
@@ -413,4 +441,3 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder)
 def count_of_regions(function: Function, found: Uniform) -> int:
     """How many regions there will be."""
     return 1 + 2 * (len(found.cuts) + len(found.ranges)) + sum(map(waits_at, function.ops()))
-
