@@ -70,8 +70,8 @@ CASES = {
         """
         func @k -> none kernel device {
         ^0(%n: int32):
-          jump ^1(%n)
-        ^1(%a: int32):
+          jump ^1()
+        ^1():
           jump ^2()
         ^2():
           barrier {place=1}
@@ -114,14 +114,14 @@ CASES = {
         func @k -> none kernel device {
         ^0(%x: ref<global, int32>, %c: bool):
           %1: int32 = const {value=1}
-          jump ^1(%c, %1)
-        ^1(%d: bool, %n: int32):
+          jump ^1()
+        ^1():
           barrier {place=1}
-          branch %d ^2() ^3()
+          branch %c ^2() ^3()
         ^2():
-          jump ^4(%n)
+          jump ^4(%1)
         ^3():
-          %m: int32 = add %n %n
+          %m: int32 = add %1 %1
           jump ^4(%m)
         ^4(%2: int32):
           %3: int32 = add %1 %2
@@ -139,6 +139,41 @@ def test_inline(before: str, after: str) -> None:
     verify(module)
     assert show_module(module) == written(after)
     assert not any(_waiting_callee(module, op) for function in module.functions for op in function.ops())
+
+
+def test_functions_with_loops_that_the_kernel_calls_once_are_inlined() -> None:
+    text = """
+        func @k -> none kernel device {
+        ^0(%n: int32):
+          %1: int32 = call {callee="once"} %n
+          %2: int32 = call {callee="twice"} %1
+          %3: int32 = call {callee="twice"} %2
+          %4: int32 = call {callee="straight"} %3
+          return
+        }
+        """
+    loop = """
+        func @NAME -> int32 device {
+        ^0(%a: int32):
+          %one: int32 = const {value=1}
+          jump ^1(%a)
+        ^1(%b: int32):
+          %less: int32 = sub %b %one
+          %more: bool = compare {op=">"} %less %one
+          branch %more ^1(%less) ^2()
+        ^2():
+          return %less
+        }
+        """
+    straight = """
+        func @straight -> int32 device {
+        ^0(%a: int32):
+          return %a
+        }
+        """
+    module = cpu_passes.inline_loops(read(text + loop.replace("NAME", "once") + loop.replace("NAME", "twice") + straight))
+    verify(module)
+    assert [function.name for function in module.functions] == ["k", "twice", "straight"]
 
 
 def _waiting_callee(module: Any, op: Any) -> bool:

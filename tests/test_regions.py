@@ -100,12 +100,110 @@ def turns(x, y):
         print("thread", i)
 
 
+@device.kernel
+def halves(x, y):
+    """Ranges of threads of every kind between barriers in a loop."""
+    s = device.shared_array(64, float32)
+    i, j = device.thread_idx.x, device.thread_idx.y
+    at = i + 16 * j
+    s[at] = x[device.block_idx.x, at]
+    device.syncthreads()
+    k, total = 8, float32(0)
+    while k > 0:
+        if i < k:
+            s[at] += s[at + k]
+        if k <= i + 1:
+            total += 1
+        device.syncthreads()
+        if i >= k:
+            total += s[at - k]
+        if i > 2 * k and j > 0:
+            total += 3
+        device.syncthreads()
+        if i == k:
+            s[at] = total
+        if not i != k + 1:
+            total -= 1
+        device.syncthreads()
+        k //= 2
+    if device.syncthreads_or(total > 100) or device.syncthreads_count(i == 3) != 4:
+        total = float32(-1)
+    y[device.block_idx.x, at] = total + s[at]
+
+
+@device.kernel
+def moved(x, y):
+    """Shuffles by distances that all threads share, of numbers of 32 and 64 bits, and such that do not."""
+    i, n = device.thread_idx.x, device.block_idx.x
+    value, wide = x[n, i % 64], device.float64(x[i % 64, n])
+    for k in (16, 8, 3, 1):
+        value += device.shfl_down_sync(0xFFFFFFFF, value, k)
+        wide -= device.shfl_up_sync(0xFFFFFFFF, wide, k) / 3
+    k = 16
+    while k > 0:
+        value = max(value, device.shfl_xor_sync(0xFFFFFFFF, value, k))
+        wide += device.shfl_down_sync(0xFFFFFFFF, wide, k + n)
+        k //= 2
+    for k in (1, 2, 4, 16, 5):
+        wide += 2 * device.shfl_xor_sync(0xFFFFFFFF, wide, k)
+    value += device.shfl_sync(0xFFFFFFFF, value, n) + device.shfl_sync(0xFFFFFFFF, value, (i + 1) % 32)
+    votes = device.ballot_sync(0xFFFFFFFF, value > 4) + device.any_sync(0xFFFFFFFF, i == 33)
+    most = device.reduce_max_sync(0xFFFFFFFF, int32(value))
+    device.syncwarp(0xFFFFFFFF)
+    y[0, device.tid(1)] = value + wide + device.popc(votes) + most
+
+
+@device.kernel
+def strides(x, y):
+    """Threads that take turns over elements, with what they hand from pass to pass."""
+    i, step = device.tid(1), device.grid_size(1)
+    total, count, last = float32(0), 0, False
+    flat = x[3]
+    for k in range(i, 61, step):
+        total += flat[k]
+        if k % 5 == 2:
+            continue
+        count, last = count + k, total > 1
+    for k in range(i, 3, step):
+        for m in range(count % 3):
+            total += flat[k + m]
+    most = device.shared_array(1, int32)
+    if device.thread_idx.x == 0:
+        most[0] = 0
+    device.syncthreads()
+    for k in range(i, 200, step):
+        device.atomic_ref(most, 0).max(k, "relaxed", "block")
+    device.syncthreads()
+    y[0, i] = total + count + last + most[0]
+
+
+@device.kernel
+def alike(x, y):
+    """Loops that all threads of a row run alike, one within another, without waiting."""
+    i, j = device.tid(2)
+    if i >= y.shape[1] or j >= y.shape[0]:
+        return
+    total, other = float32(0), float32(1)
+    for k in range(j, x.shape[0]):
+        total += x[k, i] * x[j, k] - other
+        other = total * float32(0.5)
+        for m in range(j % 3):
+            other += x[m, i]
+        if i > k:
+            total -= 1
+    y[j, i] = total + other
+
+
 KERNELS = {
     tiled: ((3, 5), (16, 8), (40, 48)),
     with_own_arrays: (3, 64, (1, 192)),
     some_leave: (3, (16, 5), (1, 240)),
     lanes: (3, 64, (1, 192)),
     turns: (1, 40, (1, 40)),
+    halves: (3, (16, 4), (3, 64)),
+    moved: (2, 72, (1, 144)),
+    strides: (3, 8, (1, 24)),
+    alike: ((2, 3), (24, 4), (11, 45)),
 }
 
 
@@ -132,7 +230,9 @@ def test_lanes_compute_the_same_in_loops_and_one_by_one(kernel, checked, afresh,
     found, printed = computed(kernel, checked, capsys)
     monkeypatch.setattr(regions, "LARGEST", 0)
     expected, others = computed(kernel, checked, capsys)
-    assert [made.in_loops for _, made in afresh] == [True, False]
+    waits = kernel is not alike
+    assert [made is not None and made.in_loops for _, made in afresh] == [waits or not checked, False]
+    assert not waits or afresh[0][1].together == (kernel not in (some_leave, lanes, turns))
     assert np.array_equal(found, expected) and printed == others
     assert found.any()
 

@@ -155,5 +155,4 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
         others = [each for each in function.blocks if each not in loop.blocks] if users is None else list(users)
         part = Function("", [*others, block], function.level)
         substitute(part, loaded)
-    at = function.blocks.index(header) + 1
-    function.blocks[at:at] = [guard, body, stores.block, again, past]
+    function.blocks = reverse_postorder(function.blocks[0])
