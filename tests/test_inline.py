@@ -171,7 +171,9 @@ def test_functions_with_loops_that_the_kernel_calls_once_are_inlined() -> None:
           return %a
         }
         """
-    module = cpu_passes.inline_loops(read(text + loop.replace("NAME", "once") + loop.replace("NAME", "twice") + straight))
+    module = cpu_passes.inline_loops(
+        read(text + loop.replace("NAME", "once") + loop.replace("NAME", "twice") + straight)
+    )
     verify(module)
     assert [function.name for function in module.functions] == ["k", "twice", "straight"]
 

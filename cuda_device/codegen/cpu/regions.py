@@ -27,7 +27,10 @@ from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
 LARGEST = 6000
-"""Kernels with more operations than this, in all regions together, have no loops over lanes."""
+"""Kernels with more operations than this, in all regions together, have no loops over lanes.
+
+Of those whose threads are together it takes four times as many: their regions have no way to leave the loops.
+"""
 _DEAREST = 24
 _POINTS = 4 * WARP_SIZE
 _ALIGN = 64
@@ -60,7 +63,7 @@ class LaneSlot:
 
 @dataclass(slots=True)
 class Regions:
-    """Where a kernel waits, the `slots` of values `live` there, and the threads' own memory that is `kept` in the frame.
+    """Where a kernel waits, the `slots` of values `live` there, and threads' own memory that is `kept` in the frame.
 
     `places` are the numbers of the slots, by the addresses of the memory that has the values within a region. With `in_loops`,
     each region is a loop over the lanes. If the kernel is `together`, these are all lanes of a block, whose frame it is; otherwise
@@ -185,7 +188,8 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     if not waits and not together:
         return module, None
     regions = uniform.count_of_regions(function, together) if together else waits + 1
-    in_loops = not options.debug and regions * len(module.main.ops()) <= LARGEST
+    most = 4 * LARGEST if together else LARGEST
+    in_loops = not options.debug and regions * len(module.main.ops()) <= most
     if together and in_loops:
         uniform.cut(function, together)
     elif not waits:
