@@ -66,8 +66,8 @@ class Regions:
     """Where a kernel waits, the `slots` of values `live` there, and threads' own memory that is `kept` in the frame.
 
     `places` are the numbers of the slots, by the addresses of the memory that has the values within a region. With `in_loops`,
-    each region is a loop over the lanes. If the kernel is `together`, these are all lanes of a block, whose frame it is; otherwise
-    those of a warp.
+    each region is a loop over the lanes. If the kernel is `together`, these are all lanes of a block, and the frame is that of
+    the block; otherwise those of a warp.
     """
 
     slots: list[LaneSlot]

@@ -58,11 +58,11 @@ class Uniform:
     varying: set[Value] = field(default_factory=set)
     divergent: set[Block] = field(default_factory=set)
     cuts: list[Block] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
+    ranges: list[ThreadRange] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Range:
+class ThreadRange:
     """A branch that threads of a range take to `inside`, a number of blocks that lead to `end`: the others go there at once."""
 
     block: Block
@@ -117,7 +117,7 @@ def analysed(function: Function) -> tuple[Flow, Uniform]:
     return flow, found
 
 
-def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) -> list[Range]:
+def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) -> list[ThreadRange]:
     """The range of threads of a row that a branch on their x selects; empty if it does something else."""
     end = flow.after.get(block, flow.end)
     for number, edge in enumerate(block.successors):
@@ -126,7 +126,7 @@ def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) 
         if skips and not edge.arguments and not other.arguments and not other.block.params:
             bounds = _bounds(values, block.terminator, number == 0, varying)
             between = {edge.block} | flow.between(block) - {other.block}
-            return [Range(block, edge, between, None if end is flow.end else end, bounds)] if bounds else []
+            return [ThreadRange(block, edge, between, None if end is flow.end else end, bounds)] if bounds else []
     return []
 
 
@@ -352,7 +352,7 @@ def cut(function: Function, found: Uniform) -> None:
                 block.ops.append(op)
 
 
-def _separate(function: Function, found: Range, number: int) -> None:
+def _separate(function: Function, found: ThreadRange, number: int) -> None:
     """Lets all threads come to a range, and only those in it go on."""
     block, location = found.block, found.block.terminator.location
     del block.ops[-1]
