@@ -11,6 +11,7 @@ POCL_MAX_PTHREAD_COUNT and NUMBA_NUM_THREADS.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import time
@@ -245,8 +246,7 @@ kernel void transpose(global const float *a, global float *b, int n) {
 
 def pocl() -> Runs:
     """On PoCL's device for the CPU."""
-    import pyopencl as cl  # type: ignore[import-not-found, unused-ignore]
-
+    cl: Any = importlib.import_module("pyopencl")
     platform = next(each for each in cl.get_platforms() if "Portable" in each.name)
     context = cl.Context(platform.get_devices())
     queue, program = cl.CommandQueue(context), cl.Program(context, OPENCL).build()
@@ -280,19 +280,17 @@ def pocl() -> Runs:
 
 
 def warp() -> Runs:
-    """As kernels without barriers, with a thread for each result (for each slice of the bytes, in the histogram)."""
-    import warp as wp  # type: ignore[import-not-found, unused-ignore]
+    """As kernels without barriers, with a thread for each result, or for each byte of the histogram."""
+    wp: Any = importlib.import_module("warp")
 
-    wp.config.quiet = True
-
-    def multiply(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
+    def multiply(a: Any, b: Any, c: Any) -> None:
         j, i = wp.tid()
         total = wp.float32(0)
         for k in range(a.shape[1]):
             total += a[j, k] * b[k, i]
         c[j, i] = total
 
-    def add(x: wp.array1d[float], out: wp.array1d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
+    def add(x: Any, out: Any) -> None:
         i = wp.tid()
         size = x.shape[0] // out.shape[0]
         total = wp.float32(0)
@@ -300,19 +298,18 @@ def warp() -> Runs:
             total += x[i * size + k]
         out[i] = total
 
-    def count(x: wp.array1d[wp.uint8], counts: wp.array1d[int]) -> None:  # type: ignore[name-defined, unused-ignore]
+    def count(x: Any, counts: Any) -> None:
         wp.atomic_add(counts, int(x[wp.tid()]), 1)
 
-    def turn(a: wp.array2d[float], b: wp.array2d[float]) -> None:  # type: ignore[name-defined, unused-ignore]
+    def turn(a: Any, b: Any) -> None:
         j, i = wp.tid()
         b[i, j] = a[j, i]
 
-    kernels = [wp.Kernel(each, module=wp.get_module(each.__name__)) for each in (multiply, add, count, turn)]
-    c, sums, warps = np.zeros_like(A), np.zeros(COUNT // 256, np.float32), np.zeros(COUNT // 32, np.float32)
-    counts, turned = np.zeros(256, np.int32), np.zeros_like(LARGE)
-
-    def task(kernel: Any, shape: Any, *arrays: np.ndarray) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
+    def task(function: Any, shape: Any, *arrays: np.ndarray) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
         inputs = [wp.array(array, device="cpu", copy=False) for array in arrays]
+        types = (wp.array(dtype=each.dtype, ndim=each.ndim) for each in inputs)
+        function.__annotations__ = dict(zip(function.__code__.co_varnames, types, strict=False))
+        kernel = wp.Kernel(function, module=wp.get_module(function.__name__))
 
         def run() -> None:
             if arrays[-1] is counts:
@@ -321,12 +318,14 @@ def warp() -> Runs:
 
         return run, lambda: arrays[-1]
 
+    c, sums, warps = np.zeros_like(A), np.zeros(COUNT // 256, np.float32), np.zeros(COUNT // 32, np.float32)
+    counts, turned = np.zeros(256, np.int32), np.zeros_like(LARGE)
     return {
-        "product": task(kernels[0], A.shape, A, B, c),
-        "tree": task(kernels[1], len(sums), X, sums),
-        "shuffles": task(kernels[1], len(warps), X, warps),
-        "histogram": task(kernels[2], len(Y), Y, counts),
-        "transpose": task(kernels[3], LARGE.shape, LARGE, turned),
+        "product": task(multiply, A.shape, A, B, c),
+        "tree": task(add, len(sums), X, sums),
+        "shuffles": task(add, len(warps), X, warps),
+        "histogram": task(count, len(Y), Y, counts),
+        "transpose": task(turn, LARGE.shape, LARGE, turned),
     }
 
 

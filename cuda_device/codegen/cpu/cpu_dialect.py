@@ -248,9 +248,9 @@ class Cpu(Dialect):
         Debuggers find a kernel as a function of its own; else a plain one becomes a part of the runner.
         """
         if function.kernel and self.regions:
-            hidden = ("i32 %place", "ptr noalias %frame", "i64 %lane")
+            hidden = ["i32 %place", "ptr noalias %frame", "i64 %lane"]
             if self.together:
-                hidden += ("ptr noalias %in", "ptr noalias %out")
+                hidden += ["ptr noalias %in", "ptr noalias %out"]
             listed = ", ".join((self.thread, *hidden, *parameters))
             head = (
                 f"define internal {'i32' if self.together else 'void'} @{self.symbol(function)}({listed}) nounwind {{\n"

@@ -16,7 +16,7 @@ by a separate call of the kernel.
 from __future__ import annotations
 
 from cuda_device.codegen.cpu import strided_loops, uniform
-from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE
+from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.codegen.cpu.uniform import waits_at
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
@@ -84,8 +84,8 @@ class Regions:
     """What the memory of a slot is called within a region."""
     labels: list[str] = field(default_factory=list)
     """Where the regions after the first begin."""
-    meetings: dict[int, int] = field(default_factory=dict)
-    """What the lanes of a block have to exchange before such a region, if they are together: a `Suspension`."""
+    meetings: dict[int, Suspension] = field(default_factory=dict)
+    """What the lanes of a block have to exchange before such a region, if they are together."""
     ranges: dict[int, int] = field(default_factory=dict)
     """Regions of a range of threads, with their places."""
     ends: dict[int, int] = field(default_factory=dict)
@@ -197,10 +197,17 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     elif together:
         function, together = copied(module.main), None
     live = _live(function)
-    crossing = set[Value]().union(*live.values())
-    cheap = _cheap(function)
     own = {op.result for op in function.ops() if op.code is ops.LOCAL}
-    made = (v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results)))
+    made = [v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
+    cheap, shared = _cheap(function, set()), set[Value]()
+    if together:
+        shared = (
+            {value for value in made if value not in together.varying and value not in cheap} - own - {*function.params}
+        )
+        cheap = _cheap(function, shared)
+    for values in live.values():
+        values.update(*(_roots(value, cheap, shared) for value in [*values]))
+    crossing = set[Value]().union(*live.values())
     spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
     lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), RANGE_BYTES
     end = _aligned(_MARGIN) if together else _POINTS
@@ -270,9 +277,16 @@ def _live(function: Function) -> dict[Op, set[Value]]:
     return found
 
 
-def _cheap(function: Function) -> dict[Value, Op]:
-    """The values that are a few operations on what all regions know."""
-    cost = dict.fromkeys(function.params, 0)
+def _roots(value: Value, cheap: dict[Value, Op], common: set[Value]) -> set[Value]:
+    """The uniform values that a cheap one is computed of."""
+    if value not in cheap:
+        return {value} & common
+    return set[Value]().union(*(_roots(operand, cheap, common) for operand in cheap[value].operands))
+
+
+def _cheap(function: Function, common: set[Value]) -> dict[Value, Op]:
+    """The values that are a few operations on what all regions know, or on uniform values, which have no slots of lanes."""
+    cost = dict.fromkeys((*function.params, *common), 0)
     found: dict[Value, Op] = {}
     changed = True
     while changed:

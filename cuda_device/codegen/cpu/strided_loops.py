@@ -12,7 +12,7 @@ thread alone would stride through all of it.
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu.uniform import Uniform, analysed, has_room, is_x, lane_memory, runs_together, total
+from cuda_device.codegen.cpu.uniform import Bound, Uniform, analysed, has_room, is_x, lane_memory, runs_together, total
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Definitions, Loop, natural_loops, reverse_postorder, substitute
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
@@ -119,7 +119,9 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     params, inside, behind = list(header.params), header.successors[0], header.successors[1]
 
     end, build = entry.ops.pop(), Builder(entry, location)
-    terms = [(value, factor) for value, factor in values.terms(counter.start) if not is_x(values.makers.get(value))]
+    terms: list[Bound] = [
+        (value, factor) for value, factor in values.terms(counter.start) if not is_x(values.makers.get(value))
+    ]
     begin, stop, step = (total(build, parts) for parts in (terms, [(counter.stop, 1)], [(counter.step, 1)]))
     places = [lane_memory(build, params[i].type) for i in kept]
     for i, place in zip(kept, places, strict=True):

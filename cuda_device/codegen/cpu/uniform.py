@@ -270,8 +270,8 @@ class Flow:
         mirror = {block: Block() for block in (self.end, *function.blocks)}
         edges: dict[Block, list[Edge]] = {block: [] for block in mirror}
         for block in function.blocks:
-            for following in self.following(block) or [self.end]:
-                edges[following].append(Edge(mirror[block], []))
+            for each in self.following(block) or [self.end]:
+                edges[each].append(Edge(mirror[block], []))
         for block, image in mirror.items():
             image.ops.append(Op(ops.JUMP, successors=edges[block]))
         images = {image: block for block, image in mirror.items()}
@@ -421,18 +421,16 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder)
     def less(a: Value, b: Value) -> Value:
         return build.op(ops.COMPARE, BOOL, a, b, op="<")
 
-    def choice(condition: Value, a: Value, b: Value) -> Value:
-        return build.op(ops.SELECT, value.type, condition, a, b)
-
-    own, before = build.op(ops.LOAD, value.type, place), read(build.op(ops.SUB, INT32, zero, near))
     exists = less(build.op(ops.ADD, INT32, linear, near), count)
-    behind = choice(exists, read(near), own)
+    before = read(build.op(ops.SUB, INT32, zero, near))
     match kind:
         case "up":
-            rows = less(lane, near), own, before
+            rows = less(lane, near), value, before
         case "down":
-            rows = less(build.op(ops.ADD, INT32, lane, near), lanes), behind, own
+            in_warp = less(build.op(ops.ADD, INT32, lane, near), lanes)
+            rows = build.op(ops.AND, BOOL, in_warp, exists), read(near), value
         case _:
+            behind = build.op(ops.SELECT, value.type, exists, read(near), value)
             rows = less(zero, build.op(ops.AND, INT32, lane, near)), before, behind
     build.append(Op(ops.SELECT, list(rows), list(op.results), {}, [], op.location))
     return True
