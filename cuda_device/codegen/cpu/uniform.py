@@ -346,10 +346,15 @@ def cut(function: Function, found: Uniform) -> None:
         _separate(function, each, number)
     values = Definitions(function)
     for block in function.blocks:
-        old, block.ops = block.ops, []
+        old, block.ops, again = block.ops, list[Op](), dict[Value, Value]()
         for op in old:
-            if op.code is not ops.WARP_SHUFFLE or not _read_neighbour(op, values, found, Builder(block, op.location)):
-                block.ops.append(op)
+            op.operands = [again.get(value, value) for value in op.operands]
+            for edge in op.successors:
+                edge.arguments = [again.get(value, value) for value in edge.arguments]
+            is_done = op.code is ops.WARP_SHUFFLE and _read_neighbour(
+                op, values, found, Builder(block, op.location), again
+            )
+            block.ops += [] if is_done else [op]
 
 
 def _separate(function: Function, found: ThreadRange, number: int) -> None:
@@ -392,18 +397,26 @@ def lane_memory(build: Builder, type: Type | None) -> Value:
     return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=align_of(type))
 
 
-def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder) -> bool:
-    """Writes a shuffle by a uniform distance as memory that the other lane reads after a cut; False if it is another one."""
-    _, value, distance = op.operands
+def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder, again: dict[Value, Value]) -> bool:
+    """Writes a shuffle by a uniform distance as memory that the other lane reads after a cut; False if it is another one.
+
+    `again` gets what was read from there of the lane's own value, which need not be kept elsewhere.
+    """
+    _, word, distance = op.operands
     kind, known = op.attributes["kind"], values.constant(distance)
     if kind == "xor" and (known is None or known not in (1, 2, 4, 8, 16)):
         return False
     if distance in found.varying or kind == "idx":
         return False
-    assert value.type is not None
+    maker = values.makers.get(word)
+    value = word
+    if maker is not None and maker.code is ops.BITS and isinstance(maker.operands[0].type, Number):
+        (value,) = maker.operands
     place = lane_memory(build, value.type)
-    build.effect(ops.STORE, place, value)
+    build.effect(ops.STORE, place, again.get(value, value))
     build.effect(ops.YIELD, kind=CUT)
+    own = again[value] = build.op(ops.LOAD, value.type, place)
+    found.varying.add(own)
     zero, lanes, one = (build.const(INT32, number) for number in (0, 32, 31))
     near, lane, linear = (
         build.op(ops.AND, INT32, distance, one),
@@ -425,14 +438,17 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder)
     before = read(build.op(ops.SUB, INT32, zero, near))
     match kind:
         case "up":
-            rows = less(lane, near), value, before
+            rows = less(lane, near), own, before
         case "down":
             in_warp = less(build.op(ops.ADD, INT32, lane, near), lanes)
-            rows = build.op(ops.AND, BOOL, in_warp, exists), read(near), value
+            rows = build.op(ops.AND, BOOL, in_warp, exists), read(near), own
         case _:
-            behind = build.op(ops.SELECT, value.type, exists, read(near), value)
+            behind = build.op(ops.SELECT, value.type, exists, read(near), own)
             rows = less(zero, build.op(ops.AND, INT32, lane, near)), before, behind
-    build.append(Op(ops.SELECT, list(rows), list(op.results), {}, [], op.location))
+    if value is word:
+        build.append(Op(ops.SELECT, list(rows), list(op.results), {}, [], op.location))
+    else:
+        build.append(Op(ops.BITS, [build.op(ops.SELECT, value.type, *rows)], list(op.results), {}, [], op.location))
     return True
 
 
