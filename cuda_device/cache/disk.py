@@ -54,8 +54,8 @@ MOST_BYTES = 512 << 20
 MAGIC = b"cuda_device\0\0\0\0\1"
 _DIGEST = 32
 _HEADER = len(MAGIC) + _DIGEST
-_ENTRY = re.compile(r"[0-9a-f]{64}\.bin")
-_UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.tmp")
+_ENTRY = r"[0-9a-f]{64}\.bin"
+_UNFINISHED = r"[0-9a-f]{64}\.[0-9a-f]{16}\.tmp"
 _ABANDONED = 3600.0
 """The age in seconds of an unfinished file whose process has ended."""
 _REMAINS = 0.75
@@ -251,10 +251,10 @@ def _remove_abandoned(folder: int) -> None:
                 os.unlink(name, dir_fd=folder)
 
 
-def _files(folder: int, pattern: re.Pattern[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _files(folder: int, pattern: str) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(folder) as found:
         for item in found:
-            if pattern.fullmatch(item.name):
+            if re.fullmatch(pattern, item.name):
                 with contextlib.suppress(OSError):  # another process has removed it
                     yield item.name, item.stat(follow_symlinks=False)
 

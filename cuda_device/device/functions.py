@@ -29,7 +29,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, NamedTuple, NoReturn, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 
@@ -207,14 +207,12 @@ CPP_WORDS = frozenset((
 ))  # fmt: skip
 
 # What means something else to the assembler, and what our own code names.
-_RESERVED = re.compile(
-    r"_|WARP_SZ|shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf|__nv_\w+"
-)
+_RESERVED = r"_|WARP_SZ|shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf|__nv_\w+"
 
 
 def check_symbol(name: str) -> None:
     """Raises `TypeError` for what cannot be the name of an interoperable function, which is its symbol."""
-    if name in CPP_WORDS or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or _RESERVED.fullmatch(name):
+    if name in CPP_WORDS or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or re.fullmatch(_RESERVED, name):
         raise TypeError(f"{name!r} cannot be the name of an interoperable function: choose a name that CUDA C++ allows")
 
 
@@ -497,10 +495,6 @@ def kernel(
 # C++: on the host, and on the CPU stream. A body that is only `...` says that there is none.
 
 
-# These two are PTX's.
-_SYMBOL = re.compile(r"(?!WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
-
-
 class Extern(DecoratedFunction):
     """A CUDA C++ function that device code can call. `underlying` is the decorated stub.
 
@@ -525,7 +519,8 @@ class Extern(DecoratedFunction):
             text = " ".join(map(str, (cpp, self.result, *self.parameters)))
             symbol = "cuda_device_" + re.sub(r"\W", lambda letter: f"_{ord(letter[0]):x}", text, flags=re.ASCII)
         self.symbol = symbol or underlying.__name__
-        if not _SYMBOL.fullmatch(self.symbol):
+        # WARP_SZ and _ have a meaning in PTX.
+        if not re.fullmatch(r"(?!WARP_SZ$|_$)[A-Za-z_$][\w$]*", self.symbol, re.ASCII):
             raise TypeError(f"{self.symbol!r} cannot be the symbol of a function of CUDA C++")
 
     @property
@@ -552,7 +547,8 @@ class Extern(DecoratedFunction):
         return self.underlying, None if self.cpp else self.symbol, self.link, self.cpp
 
 
-class Instance(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Instance:
     """A function of C++, and one of the things that may define it."""
 
     function: Extern

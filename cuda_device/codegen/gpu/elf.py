@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -36,7 +35,8 @@ class Cubin:
     assembler: str
 
 
-class Section(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Section:
     """A section's header without the address."""
 
     name: str
@@ -49,7 +49,8 @@ class Section(NamedTuple):
     align: int
 
 
-class Symbol(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Symbol:
     """A symbol; `section` is 0 if it is undefined, and `value` is the offset in the section."""
 
     name: str

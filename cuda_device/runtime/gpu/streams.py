@@ -29,7 +29,6 @@ from cuda_device.runtime.gpu import driver, report_message
 MOST_RETAINED = 1024
 """The length of the driver's own queue: waiting for the oldest of more launches costs nothing."""
 _WORDS = struct.Struct("=QQQ")
-_TARGET = re.compile(r"sm_\d{2,3}[af]?")
 
 
 class Stream:
@@ -287,7 +286,7 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | No
     always gives the same order. Use it to find results that depend on the order. Raises `ValueError` for a target that is not
     of the form "sm_90", and for a `schedule` that is not an int.
     """
-    if not isinstance(target, str) or not _TARGET.fullmatch(target):
+    if not isinstance(target, str) or not re.fullmatch(r"sm_\d{2,3}[af]?", target):
         raise ValueError(f"target={target!r} is not a GPU architecture: give its name, as in 'sm_90'")
     if schedule is not None and (not isinstance(schedule, int) or isinstance(schedule, bool)):
         raise ValueError(f"schedule={schedule!r} must be None or an int, the number of an order")

@@ -23,7 +23,6 @@ import numpy as np
 from cuda_device.device.functions import const_parameters, constant_as
 from cuda_device.device.parameters import annotations_of, defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
-from cuda_device.infer.meanings import Named
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView
@@ -31,7 +30,6 @@ from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
 from cuda_device.types.dtypes import Aligned, type_of_hint, unannotated
-from cuda_device.types.extensions import registered
 from cuda_device.types.host import REGISTERED, element_of_dtype, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import (
@@ -78,13 +76,7 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
     if is_struct(type(value)):
         return _struct(value, name, stream)
     if isinstance(value, tuple):
-        parts = [read(item, f"{name}[{i}]", stream) for i, item in enumerate(value)]
-        known = tuple_of(tuple(part.known for part in parts))
-        return Argument(
-            replace(known, value=Named(type(value))) if hasattr(value, "_fields") else known,
-            tuple(leaf for part in parts for leaf in part.leaves),
-            tuple(view for part in parts for view in part.views),
-        )
+        return _tuple(value, name, stream)
     if hasattr(type(value), "__dataclass_fields__") and not hasattr(type(value), "__dlpack__"):
         return _dataclass(value, name, stream)
     if type(value) is np.ndarray and not isinstance(stream, GpuStream):
@@ -92,8 +84,24 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
     return _array(value, name, stream)
 
 
+def _tuple(value: tuple[Any, ...], name: str, stream: Stream) -> Argument:
+    parts = [read(item, f"{name}[{i}]", stream) for i, item in enumerate(value)]
+    known = tuple_of(tuple(part.known for part in parts))
+    if hasattr(value, "_fields"):
+        from cuda_device.infer.meanings import Named  # few launches need it
+
+        known = replace(known, value=Named(type(value)))
+    return Argument(
+        known,
+        tuple(leaf for part in parts for leaf in part.leaves),
+        tuple(view for part in parts for view in part.views),
+    )
+
+
 def _registered(value: object, name: str) -> Any:
     """Converts an object of a registered class; returns None for other objects."""
+    from cuda_device.types.extensions import registered
+
     try:
         return registered(value, name)
     except LaunchError as error:

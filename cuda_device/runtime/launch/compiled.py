@@ -488,14 +488,14 @@ _AS_COMPILED: Any = object()
 """The value of a constant parameter without an argument."""
 
 
-_POINTER = re.compile(rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, readonly)?>")
+_POINTER = rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, readonly)?>"
 """The type of a pointer to numbers or `void`. An index does not describe other elements, so they cannot be checked."""
 
 
 def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | None) -> Argument:
     """Reads an argument of the type for which a kernel was compiled."""
     wanted = NUMBERS.get(parameter.type)
-    if (pointer := _POINTER.fullmatch(parameter.type)) is not None:
+    if (pointer := re.fullmatch(_POINTER, parameter.type)) is not None:
         to = NONE if pointer["to"] == "none" else NUMBERS[pointer["to"]]
         try:
             return pointer_to(value, Pointer(to, pointer["flag"] is not None), parameter.name, stream)
