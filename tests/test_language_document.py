@@ -91,8 +91,8 @@ def document() -> str:
         "Methods of arrays": listed(arrays.METHODS),
         "Methods of numbers": listed([*scalars.METHODS, *numbers.METHODS]),
         "Methods of tuples and lists": listed(standard.TUPLE_METHODS),
-        "Methods of lists": listed(tuples.LIST_METHODS),
-        "Methods of dicts": listed(dicts.METHODS),
+        "Methods of lists": listed(tuples.LIST.methods.keys() - tuples.KIND.methods.keys()),
+        "Methods of dicts": listed(dicts.KIND.methods),
     }
     found = "\n".join(f"### {name}\n\n{names}\n" for name, names in rows.items())
     return f"{BEGINNING}\n## Operators, functions and methods\n\n{found}\n{missing()}"

@@ -66,6 +66,11 @@ class Cell:
     place: Place | None = None
     """Where it was read, if it is a vector or struct, or a part of one, in an array's memory."""
 
+    @property
+    def type(self) -> Any:
+        """The type of the value: a kind's rules know which one it is."""
+        return self.known.type
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

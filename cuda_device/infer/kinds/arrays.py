@@ -42,40 +42,43 @@ from cuda_device.types.vector_classes import host_class_of
 
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
     """The length of each axis."""
-    assert isinstance(cell.known.type, model.Array) and cell.value is not None
-    index = of_type(model.INDEX, nonneg=True, high=model.SMALL if cell.known.type.small else None)
-    return [frame.emit(ops.EXTENT, index, cell.value, axis=i) for i in range(cell.known.type.ndim)]
+    index = of_type(model.INDEX, nonneg=True, high=model.SMALL if cell.type.small else None)
+    return _of_axes(frame, ops.EXTENT, index, cell)
 
 
 def strides(frame: Frame, cell: Cell) -> list[Cell]:
     """The step of each axis in bytes."""
-    assert isinstance(cell.known.type, model.Array) and cell.value is not None
-    return [frame.emit(ops.STRIDE, of_type(model.INDEX), cell.value, axis=i) for i in range(cell.known.type.ndim)]
+    return _of_axes(frame, ops.STRIDE, of_type(model.INDEX), cell)
+
+
+def _of_axes(frame: Frame, code: ops.OpDef, known: Known, cell: Cell) -> list[Cell]:
+    assert cell.value is not None
+    return [frame.emit(code, known, cell.value, axis=i) for i in range(cell.type.ndim)]
 
 
 def window(
     frame: Frame, cell: Cell, type: model.Array, offset: Cell, shape: Sequence[Cell], steps: Sequence[Cell]
 ) -> Cell:
-    """An array of `type` in the memory of another, `offset` bytes behind its beginning."""
+    """An array of `type` that begins `offset` bytes after the beginning of another array, in its memory."""
     assert cell.value is not None
     parts = [offset, *shape, *(steps if type.layout is model.Layout.STRIDED else ())]
     return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, model.INDEX) for part in parts))
 
 
 def as_type(frame: Frame, cell: Cell, type: model.Array) -> Value:
-    """An array as one of a type that says less of it."""
+    """Converts an array to a more general array type."""
     array = window(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
     assert array.value is not None
     return array.value
 
 
-def is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
-    """Whether indices select an array and not one element."""
+def _is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
+    """Whether indices select an array instead of an element."""
     return len(parts) != array.ndim or any(not isinstance(part.known.type, model.Number) for part in parts)
 
 
 def select(frame: Frame, owner: Cell, array: model.Array, parts: Sequence[Cell]) -> Cell:
-    """`x[i]`, `x[a:b, ..., None]`: an array with the axes that are left."""
+    """`x[i]`, `x[a:b, ..., None]`: the array of the remaining axes."""
     parts = _without_ellipsis(frame, array, parts)
     lengths, steps = extents(frame, owner), strides(frame, owner)
     offset, shape, jumps = Cell(constant(0)), list[Cell](), list[Cell]()
@@ -116,7 +119,7 @@ def _without_ellipsis(frame: Frame, array: model.Array, parts: Sequence[Cell]) -
 
 
 def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cell, Cell | None, Cell]:
-    """Where an index begins on its axis, how many it selects (None: it is an integer), and its step."""
+    """The first position that an index selects, the number of positions (None for an integer), and the step."""
     pieces = indexing.slice_parts(frame, part)
     if pieces is None:
         type = part.known.type
@@ -146,7 +149,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
 
 
 def _keeps_rows(parts: Sequence[Cell]) -> bool:
-    """Whether a C-contiguous array stays so: integers, then perhaps one slice with the step 1, then whole axes."""
+    """Whether a C-contiguous array stays contiguous: integers, at most one slice with step 1, then whole axes."""
     kinds = [part for part in parts if not isinstance(part.known.type, model.Number)]
     leading = list(parts[: len(parts) - len(kinds)])
     if any(not isinstance(part.known.type, model.Number) for part in leading):
@@ -167,22 +170,18 @@ def _has_unit_step(part: Cell) -> bool:
     return means(known, slice) and (len(known.items) < 3 or known.items[2].value in (None, 1))
 
 
-def transpose(frame: Frame, owner: Cell, array: model.Array) -> Cell:
-    """`x.T`: the axes in the other order."""
+def transpose(frame: Frame, owner: Cell) -> Cell:
+    """`x.T`: reverses the axes."""
+    array: model.Array = owner.type
     layout = {model.Layout.C: model.Layout.F, model.Layout.F: model.Layout.C}.get(array.layout, model.Layout.STRIDED)
     type = replace(array, layout=layout if array.ndim > 1 else array.layout)
     shape, steps = extents(frame, owner)[::-1], strides(frame, owner)[::-1]
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
-def _array_of(owner: Cell) -> model.Array:
-    assert isinstance(owner.known.type, model.Array)
-    return owner.known.type
-
-
 def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
     """`x.pointer(i, j)`: a pointer to an element; without indices to the beginning."""
-    array = _array_of(owner)
+    array: model.Array = owner.type
     if len(index) not in (0, array.ndim):
         count = f"{array.ndim} ind{'ex' if array.ndim == 1 else 'ices'}"
         raise CompileError(
@@ -201,7 +200,7 @@ def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
 
 
 def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None) -> Cell:
-    array, wanted = _array_of(owner), frame.type_argument(dtype.known, "the dtype of astype")
+    array, wanted = owner.type, frame.type_argument(dtype.known, "the dtype of astype")
     if copy is None or not copy.known.constant or copy.known.value:
         raise CompileError(
             "astype makes a copy, for which device code cannot allocate memory", help="write x.astype(T, copy=False)"
@@ -215,8 +214,8 @@ def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None)
 
 
 def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
-    """The same memory as elements of another type; the last axis takes up the difference in size."""
-    array, wanted = _array_of(owner), frame.type_argument(dtype.known, "the dtype of view")
+    """The same memory as elements of another type; the length of the last axis changes with the element size."""
+    array, wanted = owner.type, frame.type_argument(dtype.known, "the dtype of view")
     old, new = size_of(array.dtype), size_of(wanted)
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:
@@ -232,29 +231,25 @@ def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
         length = frame.operate("//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
-    # An array of less alignment than its own dtype's says so; of any other one, who views it knows where it begins, as in C++.
+    # Unless the type says that the array is less aligned, the program is trusted to view suitably aligned memory, as in C++.
     align = array.align or max(known_alignment(array), align_of(wanted))
-    # Smaller elements are more of them.
+    # With smaller elements there are more of them.
     small = array.small and (new >= old or array.space is not model.Space.GLOBAL)
     type = replace(array, dtype=wanted, small=small, align=shortfall(wanted, align))
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
 def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
-    """The product of lengths; 1 of none."""
-    if not cells:
-        return Cell(constant(1))
-    return reduce(lambda product, length: frame.operate("*", product, length), cells)
+    """The product of lengths."""
+    return reduce(lambda product, length: frame.operate("*", product, length), cells or [Cell(constant(1))])
 
 
 def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
-    """`x[a:b] = v`: every element of a view is set, to a value or to the elements of an array that is broadcast.
+    """`x[a:b] = v`: sets the elements of a view to a value, or to the elements of an array, which is broadcast.
 
-    Both may be the same memory (see `library/copying`).
+    The two arrays may overlap (see `library/copying`).
     """
-    source = value.known.type
-    array = target.known.type
-    assert isinstance(array, model.Array)
+    source, array = value.type, target.type
     if isinstance(source, model.Array):
         if source.ndim > array.ndim:
             raise CompileError(
@@ -262,8 +257,7 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
                 help="use a part of it with as many axes, such as x[0]",
             )
         if frame.program.checked:
-            pairs = zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False)
-            for theirs, ours in pairs:
+            for theirs, ours in zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False):
                 conditions.broadcast(frame, theirs, ours)
         meet = array.space is source.space or model.Space.GENERIC in (array.space, source.space)
         if meet and frame.program.checked:
@@ -291,7 +285,7 @@ def _reshape(
     copy: Cell | None = None,
 ) -> Cell:
     """The same elements in another shape; one length may be -1."""
-    array, given = _array_of(owner), [*lengths, *([] if shape is None else [shape])]
+    array, given = owner.type, [*lengths, *([] if shape is None else [shape])]
     if not given:
         raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
     if order is not None and order.known.value not in ("C", "F"):
@@ -308,17 +302,14 @@ def _reshape(
         if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape must be integers, not {cell.known}", help="convert it: int(…)")
     if order is not None and order.known.value == "F":
-        # In the order of Fortran, what is C's order of the axes turned round.
-        turned = transpose(frame, owner, array)
-        assert isinstance(turned.known.type, model.Array)
-        made = _in_order(frame, turned, turned.known.type, sizes[::-1])
-        assert isinstance(made.known.type, model.Array)
-        return transpose(frame, made, made.known.type)
+        # Fortran's order is C's order of the reversed axes.
+        turned = transpose(frame, owner)
+        return transpose(frame, _in_order(frame, turned, turned.type, sizes[::-1]))
     return _in_order(frame, owner, array, sizes)
 
 
 def _in_order(frame: Frame, owner: Cell, array: model.Array, shape: Sequence[Cell]) -> Cell:
-    """The elements in C's order, whatever the layout is."""
+    """`reshape` in C order."""
     lengths = _lengths(frame, owner, shape)
     layout, steps = array.layout, list[Cell]()
     if array.ndim < 2 and layout is not model.Layout.STRIDED:
@@ -327,14 +318,14 @@ def _in_order(frame: Frame, owner: Cell, array: model.Array, shape: Sequence[Cel
         raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
     elif layout is not model.Layout.C:
         layout, steps = model.Layout.STRIDED, _steps(frame, owner, array, lengths)
-    # An array without elements may have any lengths.
+    # The lengths of an array without elements can be of any size.
     small = array.small and all(_fits_32_bits(cell.known) for cell in shape)
     type = replace(array, ndim=len(lengths), layout=layout, small=small)
     return window(frame, owner, type, Cell(constant(0)), lengths, steps)
 
 
 def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
-    """The lengths as indices, with that in the place of -1 that is left for it."""
+    """The lengths as indices, with -1 replaced by the length that remains."""
     open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
     if len(open_axes) > 1:
         raise CompileError("at most one length of a shape may be -1", help="write the other lengths")
@@ -358,8 +349,8 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
 
 
 def _steps(frame: Frame, owner: Cell, array: model.Array, lengths: Sequence[Cell]) -> list[Cell]:
-    """How far apart in bytes the elements of each new axis are."""
-    if array.ndim < 2:  # one axis with a step: so has every shape of it
+    """The stride of each new axis in bytes."""
+    if array.ndim < 2:
         step = strides(frame, owner)[0] if array.ndim else Cell(constant(0))
         return [frame.operate("*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
     old = frame.tuple(extents(frame, owner)), frame.tuple(strides(frame, owner))
@@ -379,12 +370,12 @@ def _fits_32_bits(length: Known) -> bool:
 
 def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
     """`x[i]` of an array: an element, an array of one member of each, or a view."""
-    array = owner.known.type
-    assert isinstance(array, model.Array) and owner.value is not None
+    array: model.Array = owner.type
+    assert owner.value is not None
     parts = indexing.parts_of(frame, index)
     if len(parts) == 1 and isinstance(parts[0].known.value, str):
         return of_each(frame, owner, array, str(parts[0].known.value))
-    if is_partial(array, parts):
+    if _is_partial(array, parts):
         return select(frame, owner, array, parts)
     if references.are_referred_to(frame, array.dtype):
         return references.element(frame, owner, indexing.values_of(frame, parts))
@@ -395,14 +386,13 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
 
 
 def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
-    """`x[i] = v` of an array: writes an element, converted as the element type's constructor would, or many of a view."""
-    array = owner.known.type
-    assert isinstance(array, model.Array)
+    """`x[i] = v` of an array: writes an element, converted like the element type's constructor does, or assigns to a view."""
+    array: model.Array = owner.type
     if array.readonly:
         raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
     assert owner.value is not None
     parts = indexing.parts_of(frame, index)
-    if is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
+    if _is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
         assign(frame, _getitem(frame, Op(ops.PY_GETITEM), owner, index), value)
         return
     element = array.dtype
@@ -437,9 +427,8 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
 
 
 def assign(frame: Frame, target: Cell, value: Cell) -> None:
-    """`a[i].m = v`, `a[i:j] = v`: to the elements of an array or of a value that has elements, or all of them to one value."""
-    array = target.known.type
-    assert isinstance(array, model.Array)
+    """`a[i].m = v`, `a[i:j] = v`: assigns an array, a value with elements, or one value for all elements."""
+    array: model.Array = target.type
     parts = _elements(frame, value, array.dtype)
     if parts is None or array.ndim == 0:
         _assign_all(frame, target, value)
@@ -454,7 +443,7 @@ def assign(frame: Frame, target: Cell, value: Cell) -> None:
 
 
 def _elements(frame: Frame, value: Cell, dtype: model.Type) -> list[Cell] | None:
-    """The items of a value that has one for each element of an array of `dtype`; None of a value that each of them takes."""
+    """The items of a value that are assigned one by one to an array of `dtype`; None if each element takes the whole value."""
     value = frame.as_tuple(value)
     is_row = isinstance(value.known.type, (model.Tuple, model.Vector)) and isinstance(dtype, model.Number)
     return frame.items_of(value, "=") if is_row or isinstance(value.known.type, model.Subarray) else None
@@ -464,7 +453,7 @@ def _elements(frame: Frame, value: Cell, dtype: model.Type) -> list[Cell] | None
 
 
 def of_each(frame: Frame, owner: Cell, array: model.Array, name: str) -> Cell:
-    """`a["f"]` of an array of structs, vectors or tuples: an array of one member of each, by its name in the NumPy dtype."""
+    """`a["f"]` of an array of structs, vectors or tuples: the array of this member of each element."""
     members = members_of(array.dtype)
     if not members:
         raise CompileError(
@@ -476,12 +465,12 @@ def of_each(frame: Frame, owner: Cell, array: model.Array, name: str) -> Cell:
 
 
 def column(frame: Frame, owner: Cell, array: model.Array, member: model.Type, offset: int) -> Cell:
-    """One part of each element of an array, `offset` bytes within it."""
+    """The array of one part of each element, at `offset` bytes within the element."""
     align = shortfall(member, common_alignment(known_alignment(array), offset))
     inner = member.shape if isinstance(member, model.Subarray) else ()
     dtype = member.dtype if isinstance(member, model.Subarray) else member
     if isinstance(dtype, model.Number):
-        dtype = machine(dtype)  # an array of a dtype, which has no builtin numbers
+        dtype = machine(dtype)  # arrays have no builtin numbers
     type = model.Array(dtype, array.ndim + len(inner), model.Layout.STRIDED, array.readonly, array.space, align)
     shape = [*extents(frame, owner), *(Cell(constant(length)) for length in inner)]
     steps = [size_of(dtype) * math.prod(inner[i + 1 :]) for i in range(len(inner))]
@@ -503,7 +492,7 @@ _INSTEAD = {
     "tolist": "loop over the array",
     "transpose": "write x.T",
 }
-"""Methods of NumPy's arrays that device code has not, and what to write."""
+"""Replacements for methods of NumPy's arrays that device code does not support."""
 
 
 METHODS: dict[str, Callable[..., Cell]] = {
@@ -512,8 +501,7 @@ METHODS: dict[str, Callable[..., Cell]] = {
 
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    array = cell.known.type
-    assert isinstance(array, model.Array)
+    array: model.Array = cell.type
     match name:
         case "ndim" | "ndims":
             return Cell(constant(array.ndim))
@@ -531,7 +519,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
             size = product(frame, extents(frame, cell))
             return frame.operate("*", size, Cell(constant(size_of(array.dtype))))
         case "T":
-            return transpose(frame, cell, array)
+            return transpose(frame, cell)
         case "real" | "imag" if isinstance(array.dtype, model.Number) and array.dtype.is_complex:
             part = array.dtype.part
             return column(frame, cell, array, part, 0 if name == "real" else size_of(part))

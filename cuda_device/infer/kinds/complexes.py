@@ -70,8 +70,7 @@ def _op(frame: Frame, part: Number, sign: str, *operands: Value) -> Value:
 
 def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     """`-z` and `+z`."""
-    type = cell.known.type
-    assert isinstance(type, Number)
+    type: Number = cell.type
     if sign == "~":
         raise CompileError(f"~ takes an integer, not {cell.known}", help="write z.conjugate() for the conjugate")
     if sign == "+":
@@ -171,8 +170,7 @@ def _as(frame: Frame, cell: Cell, type: Number) -> Cell:
 
 def _conjugate(frame: Frame, cell: Cell, /) -> Cell:
     """`z.conjugate()` of a complex number."""
-    type = cell.known.type
-    assert isinstance(type, Number)
+    type: Number = cell.type
     if isinstance(cell.known.value, complex):
         return Cell(replace(cell.known, value=cell.known.value.conjugate()))
     real, imaginary = _operands(frame, cell, type.part)
@@ -209,8 +207,7 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
         raise CompileError(
             f"{a.known} {sign} {b.known}: complex numbers have no order", help="compare their abs(…), or .real"
         )
-    x, y = a.known.type, b.known.type
-    assert isinstance(x, Number) and isinstance(y, Number)
+    x, y = a.type, b.type
     type = to_complex(promote(x, y) or x)
     pairs = zip(_parts_as(frame, a, type), _parts_as(frame, b, type), strict=True)
     return composites.all_equal(frame, sign, list(pairs))

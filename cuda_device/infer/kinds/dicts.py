@@ -8,8 +8,9 @@ A dict is a mutable object, like a list (see `kinds/tuples`). Its keys are const
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, hosted
@@ -34,13 +35,15 @@ def make(frame: Frame, other: Cell | None = None, /, **named: Cell) -> Cell:
                         f"a dict is made of pairs, not of {pair.known}", help="write dict(((key, value), …))"
                     )
                 parts[hosted.key_of(items[0])] = items[1]
-    parts.update(named)
+    return _dict(frame, parts | named)
+
+
+def _dict(frame: Frame, parts: Mapping[Any, Cell]) -> Cell:
     return frame.as_object(frame.bundle(Keywords(tuple(parts)), list(parts.values())))
 
 
 def _parts(frame: Frame, cell: Cell) -> dict[object, Cell]:
-    keys = cell.known.value
-    assert isinstance(keys, Keywords)
+    keys: Any = cell.known.value
     return dict(zip(keys.names, frame.fields(cell), strict=True))
 
 
@@ -52,16 +55,8 @@ def _view(name: str, frame: Frame, owner: Cell, /) -> Cell:
     return frame.bundle(DictView(name), [owner])
 
 
-METHODS: dict[str, Callable[..., Cell]] = {
-    "get": _get,
-    **{name: partial(_view, name) for name in ("items", "keys", "values")},
-}
-"""What each method does."""
-
-
 def _getitem(frame: Frame, _: Op, owner: Cell, key: Cell) -> Cell:
-    keys = owner.known.value
-    assert isinstance(keys, Keywords)
+    keys: Any = owner.known.value
     place = hosted.position(keys, key)
     if place is None:
         help = f"its keys are {shorten(', '.join(map(repr, keys.names)), 80)}" if keys.names else "it is empty"
@@ -70,7 +65,6 @@ def _getitem(frame: Frame, _: Op, owner: Cell, key: Cell) -> Cell:
 
 
 def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
-    """`d[k] = v` of a key that the dict has."""
     parts, key = _parts(frame, owner), hosted.key_of(index)
     if key not in parts:
         raise CompileError(
@@ -85,27 +79,22 @@ def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequ
 
 
 def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Keywords and their values."""
-    names = op.attributes["keys"]
-    assert isinstance(names, tuple)
-    return [frame.as_object(frame.bundle(Keywords(names), cells))]
+    """A dict literal."""
+    return [_dict(frame, dict(zip(op.attributes["keys"], cells, strict=True)))]  # type: ignore[call-overload]
 
 
 def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """One more key in a comprehension; a key that is there gets another value."""
+    """Adds an item in a comprehension, or replaces the value of its key."""
     so_far, key, value = cells
-    meaning = so_far.known.value
-    assert isinstance(meaning, Keywords)
     if not key.known.constant:
         raise CompileError(
             f"the keys of a dict must be constants, not {key.known}", help="use an array, or if and match"
         )
-    parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {hosted.key_of(key): value}
-    return [composites.changed(frame, so_far, parts)]
+    return [composites.changed(frame, so_far, _parts(frame, so_far) | {hosted.key_of(key): value})]
 
 
 def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`{**a, **b}`, or the keywords of a call with `**`: the items of both; later keys win."""
+    """`{**a, **b}`, or the keywords of a call with `**`; for repeated keys the last value counts."""
     merged: dict[object, Cell] = {}
     for cell in cells:
         mapping = hosted.as_mapping(frame, cell)
@@ -115,14 +104,14 @@ def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         repeated = [name for name in keys.names if name in merged]
         if op.attributes["unique"] and repeated:
             raise CompileError(f"the call has two values for {repeated[0]!r}", help="leave one of them out")
-        merged |= dict(zip(keys.names, frame.fields(mapping), strict=True))
-    return [frame.as_object(frame.bundle(Keywords(tuple(merged)), list(merged.values())))]
+        merged |= _parts(frame, mapping)
+    return [_dict(frame, merged)]
 
 
 KIND = Kind(
     rank=Rank.LIST,
     getitem=_getitem,
     setitem=_setitem,
-    methods=METHODS,
+    methods={"get": _get, **{name: partial(_view, name) for name in ("items", "keys", "values")}},
     truth=lambda _, cell: Cell(constant(bool(cell.known.items))),
 )

@@ -28,8 +28,7 @@ _NAMES = ("address", "dtype", "array", "cast")
 
 
 def _type_of(cell: Cell) -> Pointer:
-    type = cell.known.type
-    assert isinstance(type, Pointer)
+    type: Pointer = cell.type
     return type
 
 

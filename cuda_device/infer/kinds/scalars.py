@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum, IntFlag
+from typing import Any
 
 from cuda_device.device.packing import reinterpret, type_argument
 from cuda_device.errors import CompileError
@@ -33,13 +34,11 @@ from cuda_device.types.vector_classes import host_vector
 _CONSTANTS = ("dtype", "shape", "strides", "ndim", "size", "itemsize", "nbytes")
 _SAME = ("T", "real")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
-"""What Python's numbers have, too (and `dtype`, to ask for a number's type)."""
+"""The attributes of Python's numbers, and `dtype`, which device code adds to them."""
 
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    """`x.name` of a number."""
-    number, value = cell.known.type, cell.known.value
-    assert isinstance(number, model.Number)
+    number, value = cell.type, cell.known.value
     if isinstance(value, IntEnum | IntFlag):
         return frame.literal(getattr(value, name, None))
     names = _names(cell.known)
@@ -62,9 +61,8 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
 
 
 def _names(known: Known) -> Sequence[str]:
-    """The attributes of a number: of Python's own fewer."""
-    number = known.type
-    assert isinstance(number, model.Number)
+    """The attributes of a number; builtin numbers have fewer."""
+    number: Any = known.type
     of_python = tuple(numbers.METHODS) if number.is_integer else ("is_integer",)
     if number.builtin and number != model.BOOL:
         return (*_NUMBERS_ALONE, *of_python)
@@ -72,9 +70,8 @@ def _names(known: Known) -> Sequence[str]:
 
 
 def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
-    """`x[()]` and `x[...]`, the number itself, and `x[None]`, an array of it with so many axes; None for another index."""
-    number = owner.known.type
-    assert isinstance(number, model.Number)
+    """`x[()]` and `x[...]` are the number itself, and `x[None]` an array of it; None for any other index."""
+    number: model.Number = owner.type
     parts = index.known.items if isinstance(index.known.type, model.Tuple) else (index.known,)
     axes = [part for part in parts if part.type == model.NONE]
     others = [part for part in parts if part.type != model.NONE]
@@ -103,24 +100,13 @@ def _reshape(_: Frame, owner: Cell, /, *shape: Cell) -> Cell:
 
 
 def _item(frame: Frame, owner: Cell, /) -> Cell:
-    """A builtin number, where one has room for every value of the type: float64 and uint64 stay what they are."""
-    number = owner.known.type
-    assert isinstance(number, model.Number)
-    builtin = (
-        (model.COMPLEX,)
-        if number.is_complex
-        else (model.FLOAT,)
-        if number.is_float
-        else (model.INT, model.INDEX)
-        if number != model.BOOL
-        else (model.BOOL,)
-    )
-    target = next((each for each in builtin if _most(each) >= _most(number)), number)
+    """The builtin number that can represent every value of the type; float64 and uint64 have none, and are unchanged."""
+    number: model.Number = owner.type
+    kind = model.NumberKind.INT if number.is_integer else number.kind
+    bits = number.bits + (number.kind is model.NumberKind.UINT)
+    builtin = (each for each in model.BUILTIN_NUMBERS.values() if each.kind is kind and each.bits >= bits)
+    target = next(builtin, number)
     return Cell(known_as(owner.known, target), frame.materialise(owner, target))
-
-
-def _most(number: model.Number) -> int:
-    return number.bits if number.is_float or number.is_complex else number.high
 
 
 METHODS: dict[str, Callable[..., Cell]] = {
@@ -138,8 +124,7 @@ METHODS: dict[str, Callable[..., Cell]] = {
 
 def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     """`-x`, `+x`, `~x`."""
-    type = model.INT if cell.known.type == model.BOOL else cell.known.type
-    assert isinstance(type, model.Number)
+    type: model.Number = model.INT if cell.type == model.BOOL else cell.type
     if sign == "~" and type.is_float:
         raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
     if sign == "+":
@@ -151,14 +136,11 @@ def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
 
 
 def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """A binary operator."""
     if sign in ("<<", ">>"):
         return _shift(frame, sign, a, b)
     type = operation_type(sign, a.known, b.known)
     if sign in ("/", "//", "%"):
-        x, y = a.known.type, b.known.type
-        assert isinstance(x, model.Number) and isinstance(y, model.Number)
-        if not x.is_float and not y.is_float:
+        if not a.type.is_float and not b.type.is_float:
             conditions.divisor(frame, b)
         if sign != "/" and type.is_float:
             return _floor_division(frame, sign, a, b, type)
@@ -168,7 +150,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 
 
 def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -> Cell:
-    """An operator of numbers that have become `type`."""
+    """An operator on numbers that are converted to `type`."""
     first, second = known_as(a.known, type), known_as(b.known, type)
     if not type.is_integer:
         nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
@@ -176,14 +158,14 @@ def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -
     result, exact = combine(sign, type, first, second)
     short = _short(first, second, result) if type == model.INDEX else type
     operands = [frame.materialise(cell, short) for cell in (a, b)]
-    # A builtin integer never leaves its range anyway.
+    # Builtin integers do not overflow in any case.
     says = {"exact": True} if exact and sign in "+-*" and not short.builtin else {}
     whole = frame.emit(ops.PY_BINARY, between(short, *result.bounds), *operands, op=sign, **says)
     return whole if short == type else frame.index(whole, result)
 
 
 def _short(*known: Known) -> model.Number:
-    """The type of 32 bits that has room for all of these indices, in which a GPU computes faster; or else the index."""
+    """A type of 32 bits, in which GPUs compute faster, if it can represent all of these indices; otherwise the index type."""
     for short in (model.INT, model.UINT32):
         if all(short.low <= low and high <= short.high for low, high in (each.bounds for each in known)):
             return short
@@ -191,8 +173,7 @@ def _short(*known: Known) -> model.Number:
 
 
 def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    type, count = a.known.type, b.known.type
-    assert isinstance(type, model.Number) and isinstance(count, model.Number)
+    type, count = a.type, b.type
     type = model.INT if type == model.BOOL else type
     if type.is_float or count.is_float:
         raise only_integers(sign, a.known, b.known)
@@ -214,7 +195,7 @@ def _power(frame: Frame, a: Cell, b: Cell, type: model.Number) -> Cell:
 
 
 def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Number) -> Cell:
-    """`//` and `%` of floats, written in Python; narrow ones compute in float32 and round once."""
+    """`//` and `%` of floats, which the library implements. Narrow floats compute in float32 and round once."""
     work = model.FLOAT32 if type.bits < 32 else type
     function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
     operands = [
@@ -226,9 +207,8 @@ def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Numbe
 
 
 def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """An exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
-    x, y = a.known.type, b.known.type
-    assert isinstance(x, model.Number) and isinstance(y, model.Number)
+    """An exact comparison: a constant takes the other's type; if it is outside its range, the result is a constant."""
+    x, y = a.type, b.type
     are_bools = x == model.BOOL and y == model.BOOL
     for number, cell, other in ((x, a, b), (y, b, a)):
         if not cell.known.constant or other.known.constant:
@@ -236,7 +216,7 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
         theirs = y if cell is a else x
         if not number.is_float and not theirs.is_float and isinstance(cell.known.value, int):
             if not theirs.low <= cell.known.value <= theirs.high:
-                inside = theirs.low  # every value of that type lies on the same side of the constant
+                inside = theirs.low  # all values of that type are on the same side of the constant
                 sides = (cell.known.value, inside) if cell is a else (inside, cell.known.value)
                 return Cell(constant(bool(FOLDS[sign](*sides)), frame.location))
             x = y = model.INT if theirs == model.BOOL else theirs
@@ -245,18 +225,16 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     if model.INDEX in (x, y) and is_narrow(a.known) and is_narrow(b.known):
         x = y = model.INT  # a GPU compares 32 bits
     if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
-        x = y = type  # so a builtin float is rounded to what it stands beside, as a constant is
+        x = y = type  # a builtin float is rounded to the other's type, as a constant is
     types = [model.BOOL] * 2 if are_bools else [model.INT if type == model.BOOL else type for type in (x, y)]
     operands = [frame.materialise(cell, type) for cell, type in zip((a, b), types, strict=True)]
     return frame.emit(ops.PY_COMPARE, of_type(model.BOOL), *operands, op=sign)
 
 
 def _truth(frame: Frame, cell: Cell) -> Cell:
-    """Whether it is not 0."""
-    number = cell.known.type
-    return (
-        cell if number == model.BOOL else frame.emit(ops.PY_TRUTH, of_type(model.BOOL), frame.materialise(cell, number))
-    )
+    if cell.type == model.BOOL:
+        return cell
+    return frame.emit(ops.PY_TRUTH, of_type(model.BOOL), frame.materialise(cell, cell.type))
 
 
 KIND = Kind(

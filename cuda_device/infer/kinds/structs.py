@@ -117,8 +117,7 @@ def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], na
 
 def _truth(frame: Frame, cell: Cell) -> Cell:
     """`__bool__`, or else `__len__`."""
-    struct = cell.known.type
-    assert isinstance(struct, Struct)
+    struct: Struct = cell.type
     method = frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
     if method is None:
         raise CompileError(f"{cell.known} has no truth value", help="compare it, or one of its elements")

@@ -1,7 +1,7 @@
 """Rules of type inference for subarrays: arrays of a fixed size within structs, as in NumPy's structured dtypes.
 
-In memory, a subarray is an array, which supports all indices and can be written to. Within a value (a variable, an argument) it
-is a value that consists of all its elements. It can be iterated over, and indexed, even with a run-time index.
+In memory, a subarray is an array, which supports all indices and can be written to. As part of a value (a variable, an argument)
+it is a value that consists of all its elements, which supports iteration and indexing, also with a run-time index.
 
     a[i].m[j] = 1         writes an element of an array<float32, 1, C> within a
     p = a[i]; p.m[j]      selects one of p's elements
@@ -21,14 +21,12 @@ from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import Array, Number, Subarray, is_index
+from cuda_device.types.model import Number, Subarray, is_index
 from cuda_device.types.vector_classes import host_class_of
 
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
-    """`x.name` of a subarray that is a value."""
-    type = cell.known.type
-    assert isinstance(type, Subarray)
+    type: Subarray = cell.type
     values = {
         "shape": type.shape, "ndim": len(type.shape), "size": type.count, "dtype": host_class_of(type.dtype),
         "itemsize": size_of(type.dtype), "nbytes": size_of(type),
@@ -42,7 +40,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
 
 
 def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Cell:
-    """`x[i]`, `x[i, j]`: an element, or the subarray of the axes that are left."""
+    """`x[i]`, `x[i, j]`: an element, or the subarray of the remaining axes."""
     if len(parts) > len(type.shape):
         raise CompileError(
             f"{cell.known} has {len(type.shape)} axes, but there are {len(parts)} indices",
@@ -57,16 +55,15 @@ def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Ce
         items = [frame.field(cell, row * rest.count + i) for i in range(rest.count)]
         return frame.composite(rest, items) if rest.shape else items[0]
     if len(parts) == len(type.shape) and all(isinstance(part.known.type, Number) for part in parts):
-        indexing.values_of(frame, parts)  # which refuses what is no integer
-    # To write to the copy would change nothing else, so nobody may.
+        indexing.values_of(frame, parts)  # raises for what is not an integer
     copy = _in_memory(frame, cell, type)
-    assert isinstance(copy.known.type, Array)
-    found = frame.item(Cell(of_type(replace(copy.known.type, readonly=True)), copy.value), frame.tuple(parts))
+    # Read-only, because writing to the copy would not change the value.
+    found = frame.item(Cell(of_type(replace(copy.type, readonly=True)), copy.value), frame.tuple(parts))
     return _of_memory(frame, found, rest) if are_integers and rest.shape else found
 
 
 def _in_memory(frame: Frame, cell: Cell, type: Subarray) -> Cell:
-    """An array of the thread's own with all elements."""
+    """A thread-local array with the elements of a subarray."""
     array = _local(frame, type)
     for i, place in enumerate(_places(type)):
         frame.store(array, place, frame.field(cell, i))
@@ -78,20 +75,19 @@ def _local(frame: Frame, type: Subarray) -> Cell:
 
 
 def _places(type: Subarray) -> list[Cell]:
-    """The indices of all elements, in order."""
+    """The indices of all elements in C order."""
     return [Cell(constant(place)) for place in np.ndindex(type.shape)]
 
 
 def _of_memory(frame: Frame, array: Cell, type: Subarray) -> Cell:
-    """The value of all elements of an array."""
+    """The value that consists of all elements of an array."""
     items = [frame.item(array, place) for place in _places(type)]
     return frame.composite(type, items)
 
 
 def _setitem(frame: Frame, op: Op, cell: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
-    """The value after `x[i] = v`, `x[a:b] = v`, as if it were an array in memory; LLVM finds the elements that stay."""
-    type = cell.known.type
-    assert isinstance(type, Subarray)
+    """The value after `x[i] = v` or `x[a:b] = v`, computed in memory; LLVM removes copies of unchanged elements."""
+    type: Subarray = cell.type
     if not references.is_variable(op, cell, "…"):
         return None
     array = _in_memory(frame, cell, type)
@@ -100,7 +96,7 @@ def _setitem(frame: Frame, op: Op, cell: Cell, index: Cell, value: Cell) -> Sequ
 
 
 def made_of(frame: Frame, type: Subarray, value: Cell) -> Cell:
-    """The subarray that takes its elements from an array, a tuple or a number."""
+    """Makes a subarray from an array, a tuple or a number."""
     composites.check_shape(type.shape, value.known)
     array = _local(frame, type)
     frame.assign(array, value)
@@ -108,15 +104,11 @@ def made_of(frame: Frame, type: Subarray, value: Cell) -> Cell:
 
 
 def _items(frame: Frame, cell: Cell) -> list[Cell]:
-    """What a loop over it runs over."""
-    type = cell.known.type
-    assert isinstance(type, Subarray)
-    return [_item(frame, cell, type, [Cell(constant(i))]) for i in range(type.shape[0])]
+    return [_item(frame, cell, cell.type, [Cell(constant(i))]) for i in range(cell.type.shape[0])]
 
 
 def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
-    assert isinstance(owner.known.type, Subarray)
-    return _item(frame, owner, owner.known.type, indexing.parts_of(frame, index))
+    return _item(frame, owner, owner.type, indexing.parts_of(frame, index))
 
 
 KIND = Kind(rank=Rank.COMPOSITE, getitem=_getitem, setitem=_setitem, getattr=_attribute, items=_items)

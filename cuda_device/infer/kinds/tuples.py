@@ -17,17 +17,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from types import FunctionType
+from typing import Any
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, hosted, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
-from cuda_device.infer.joins import join, join_all
+from cuda_device.infer.joins import join_all
 from cuda_device.infer.meanings import Named, is_list
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude, standard
-from cuda_device.types.known import Known, State, Undefined, constant, identities, of_type
+from cuda_device.types.known import Known, Undefined, constant, identities, of_type
 from cuda_device.types.model import Array, Bundle, Static, Tuple, is_index
 
 
@@ -38,8 +39,7 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
     items = owner.known.type
     if not isinstance(items, Tuple):
         owner = frame.as_tuple(owner)
-        items = owner.known.type
-        assert isinstance(items, Tuple)
+        items: Tuple = owner.type
     if not index.known.constant and is_index(index.known.type):
         return _item(frame, owner, index)
     place = indexing.position(index, len(items.elements))
@@ -49,10 +49,10 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
 
 
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
-    """`t[i]` of a tuple with an index that only run time knows: its items must have one type. Of lists it is a tuple."""
+    """`t[i]` with a run-time index: the items must have one type. An item that is a list becomes a tuple."""
     parts = frame.fields(owner)
     classes = {part.known.value if isinstance(part.known.value, Named) else None for part in parts}
-    if len(classes) == 1 and None not in classes:  # a named tuple stays one
+    if len(classes) == 1 and None not in classes:
         plain = frame.tuple([frame.tuple(frame.fields(part)) for part in parts])
         return frame.bundle(classes.pop(), frame.fields(_item(frame, plain, index)))
     if any(part.known.identity is not None for part in parts):
@@ -64,11 +64,8 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     rows = hosted.table_of_rows(frame, owner)
     if rows is not None and isinstance(rows.known.type, Array):
         return frame.item(rows, index)
-    joined: State = Undefined()
-    for item in owner.known.items:
-        joined = join(joined, item.forget())
-    no_type = not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle))
-    if not isinstance(joined, Known) or no_type:
+    joined = join_all([item.forget() for item in owner.known.items] or [Undefined()])
+    if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)):
         raise CompileError(
             f"the index of {owner.known} must be a constant integer: its items have no common type",
             help="loop over the tuple with for",
@@ -82,7 +79,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
 
 
 def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
-    """What becomes of a tuple of which an item was changed: `t[0].x = 1`."""
+    """The tuple after `t[0].x = 1`, which changes an item."""
     if "back" not in op.attributes:
         return None
     parts = frame.fields(owner)
@@ -100,7 +97,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
 
 
 def _is_sequence(cell: Cell) -> bool:
-    """Whether it is a list or a tuple, perhaps a named one."""
+    """Whether a value is a list, a tuple or a named tuple."""
     return isinstance(cell.known.value, Named) or isinstance(cell.known.type, Tuple) or is_list(cell.known)
 
 
@@ -120,8 +117,7 @@ KIND = Kind(
 
 def _named_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     """A member, or a constant of the class."""
-    meaning = cell.known.value
-    assert isinstance(meaning, Named)
+    meaning: Any = cell.known.value
     if name in meaning.names:
         return frame.field(cell, meaning.names.index(name))
     if name in standard.TUPLE_METHODS:
@@ -143,12 +139,12 @@ NAMED = replace(KIND, setitem=None, getattr=_named_attribute)
 # Lists
 
 
-# An index of run time selects among all items.
+# A run-time index selects among all items.
 _MOST_SELECTED = 64
 
 
 def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) -> list[Cell]:
-    """The items where one of them is changed, by an index of run time."""
+    """The items after an assignment by a run-time index."""
     indexing.check_index(index.known)
     if len(parts) > _MOST_SELECTED:
         raise CompileError(
@@ -156,8 +152,7 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
             help="use local_array",
         )
     joined = join_all([cell.known.forget() for cell in (*parts, value)])
-    no_type = not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined))
-    if not isinstance(joined, Known) or no_type:
+    if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined)):
         raise CompileError(
             f"{value.known} and the items of the list have no common type, and the index is known only at run time",
             help="use a list of numbers of one type, or a constant index",
@@ -175,7 +170,6 @@ def _list_item(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
 
 
 def _set_list_item(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
-    """`xs[i] = v`."""
     parts = frame.fields(owner)
     if indexing.constant_slice(frame, index) is not None:
         raise CompileError("a slice of a list cannot be assigned to", help="assign to each item separately")
@@ -188,17 +182,12 @@ def _set_list_item(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -
 
 
 def _append(frame: Frame, owner: Cell, item: Cell, /) -> Cell:
-    """`xs.append(v)`."""
     composites.change(frame, owner, [*frame.fields(owner), item])
     return Cell(constant(None))
 
 
 def _of_items(method: Callable[..., Cell]) -> Callable[..., Cell]:
-    """The method of a tuple with the items of the list, which it does not change."""
     return lambda frame, owner, *given: method(frame, frame.tuple(frame.fields(owner)), *given)
-
-
-LIST_METHODS = {"append": _append}
 
 
 # Operations that make lists
@@ -221,5 +210,5 @@ LIST = replace(
     rank=Rank.LIST,
     getitem=_list_item,
     setitem=_set_list_item,
-    methods={name: _of_items(method) for name, method in KIND.methods.items()} | LIST_METHODS,
+    methods={name: _of_items(method) for name, method in KIND.methods.items()} | {"append": _append},
 )

@@ -22,7 +22,7 @@ from cuda_device.types.model import Number, NumberKind, Vector
 
 
 def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
-    """`operate` on the elements of vectors of one size; numbers beside them count for each element."""
+    """Applies `operate` to the elements of vectors of one size; a number is combined with each element."""
     sizes = {cell.known.type.size for cell in cells if isinstance(cell.known.type, Vector)}
     if len(sizes) != 1:
         raise CompileError(
@@ -32,8 +32,7 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     (size,) = sizes
     columns = [_parts(frame, cell) if isinstance(cell.known.type, Vector) else [cell] * size for cell in cells]
     results = [operate(column) for column in zip(*columns, strict=True)]
-    dtype = results[0].known.type
-    assert isinstance(dtype, Number)
+    dtype: Number = results[0].type
     if dtype.kind is NumberKind.BOOL:
         raise CompileError("there are no vectors of bools", help="compare the elements")
     if dtype.is_complex:
@@ -42,18 +41,19 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
 
 
 def _parts(frame: Frame, cell: Cell) -> list[Cell]:
-    assert isinstance(cell.known.type, Vector)
-    return [frame.field(cell, i) for i in range(cell.known.type.size)]
+    return [frame.field(cell, i) for i in range(cell.type.size)]
 
 
 def _operate(frame: Frame, sign: str, *cells: Cell) -> Cell:
     return elementwise(frame, lambda parts: frame.operate(sign, *parts), cells)
 
 
+_AXES = ("x", "y", "z", "w")
+
+
 def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
-    """`v[i]` of a vector; an index that only run time knows selects."""
-    assert isinstance(vector.known.type, Vector)
-    size = vector.known.type.size
+    """`v[i]`; a run-time index selects one of the elements."""
+    size = vector.type.size
     _refuse_slice(frame, index)
     if index.known.constant:
         return frame.field(vector, indexing.position(index, size))
@@ -68,30 +68,26 @@ def _refuse_slice(frame: Frame, index: Cell) -> None:
 
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
-    vector = cell.known.type
-    assert isinstance(vector, Vector)
-    if name in tuple("xyzw"[: vector.size]):
-        return frame.field(cell, "xyzw".index(name))
+    vector: Vector = cell.type
+    if name in _AXES[: vector.size]:
+        return frame.field(cell, _AXES.index(name))
     if name in ("size", "dtype"):
         return Cell(constant(vector.size if name == "size" else host_type_of(vector.dtype)))
     return None
 
 
 def _names(known: Known) -> Sequence[str]:
-    assert isinstance(known.type, Vector)
-    return [*"xyzw"[: known.type.size], "size", "dtype", *_METHODS]
+    return [*_AXES[: known.type.size], "size", "dtype", *_METHODS]
 
 
 def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Sequence[Cell] | None:
-    assert isinstance(owner.known.type, Vector)
-    if name not in tuple("xyzw"[: owner.known.type.size]):
+    if name not in _AXES[: owner.type.size]:
         return None
-    return _setitem(frame, op, owner, Cell(constant("xyzw".index(name))), value)
+    return _setitem(frame, op, owner, Cell(constant(_AXES.index(name))), value)
 
 
 def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
-    vector = owner.known.type
-    assert isinstance(vector, Vector)
+    vector: Vector = owner.type
     _refuse_slice(frame, index)
     if references.is_variable(op, owner, "x=…"):
         return [_with_element(frame, owner, vector, index, value)]
@@ -101,7 +97,7 @@ def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Seq
 
 
 def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell:
-    """The reference to one element of a vector in memory."""
+    """A reference to an element of a vector in memory."""
     if index.known.constant:
         offset = placement(vector).offsets[indexing.position(index, vector.size)]
         return references.behind(frame, reference, vector.dtype, offset)
@@ -112,7 +108,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
 
 
 def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Cell:
-    """A vector that differs from `owner` in one element."""
+    """A copy of `owner` with one element changed."""
     value = _as_element(frame, owner, vector, value)
     parts = _parts(frame, owner)
     if index.known.constant:
@@ -132,10 +128,10 @@ def _as_element(frame: Frame, owner: Cell, vector: Vector, value: Cell) -> Cell:
 
 _METHODS: dict[str, Callable[..., Cell]] = {
     "__getitem__": lambda frame, owner, i, /: _getitem(frame, Op(ops.PY_GETITEM), owner, i),
-    "__len__": lambda _, owner, /: Cell(constant(owner.known.type.size)),
-    "__setitem__": lambda frame, owner, i, val, /: _with_element(frame, owner, owner.known.type, i, val),
+    "__len__": lambda _, owner, /: Cell(constant(owner.type.size)),
+    "__setitem__": lambda frame, owner, i, val, /: _with_element(frame, owner, owner.type, i, val),
 }
-"""`v.__setitem__(i, a)` gives a vector with an element changed."""
+"""`v.__setitem__(i, a)` returns a copy with one element changed."""
 
 
 KIND = Kind(
