@@ -31,7 +31,7 @@ import pytest
 from ptx_machine.gpu import installed
 
 import cuda_device as device
-from cuda_device import compiler
+from cuda_device import compiler, nvshmem
 from cuda_device.runtime.gpu import driver
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
@@ -150,6 +150,14 @@ def assemble(kernel: device.Kernel) -> None:
 
 
 _assembled: set[compiler.Job] = set()
+
+
+def has_nvshmem() -> bool:
+    """Whether NVSHMEM is installed, with headers that kernels can use."""
+    try:
+        return bool(nvshmem._source())
+    except ImportError:
+        return False
 
 
 def poison(shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, Any]:

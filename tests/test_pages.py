@@ -28,11 +28,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import HAS_GPU
+from conftest import HAS_GPU, has_nvshmem
 
 import cuda_device as device
 from cuda_device import __main__ as command_line
-from cuda_device import nvshmem
 from cuda_device.runtime.gpu import driver
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -74,11 +73,8 @@ def is_here(need: str) -> bool:
     """Whether there is a GPU, the program nvcc, or the package of that name."""
     if need == "gpu":
         return HAS_GPU
-    if need == "nvshmem" and importlib.util.find_spec(need):
-        try:
-            return bool(nvshmem._source())
-        except ImportError:  # its headers are missing, or too old
-            return False
+    if need == "nvshmem":
+        return bool(importlib.util.find_spec(need)) and has_nvshmem()
     return bool(shutil.which(need) if need == "nvcc" else importlib.util.find_spec(need))
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import has_nvshmem
 
 import cuda_device as device
 from cuda_device import nvshmem
@@ -12,10 +13,8 @@ FLOATS, INTS, SIGNALS = map(device.pointer, (device.float32, device.int32, devic
 @pytest.fixture(scope="module")
 def host():
     host, torch = pytest.importorskip("nvshmem.core"), pytest.importorskip("torch")
-    try:
-        nvshmem._source()
-    except ImportError as error:
-        pytest.skip(str(error))
+    if not has_nvshmem():
+        pytest.skip("NVSHMEM's headers are missing, or too old")
     from cuda.core import Device
 
     gpu = Device()
