@@ -4,6 +4,7 @@ import cuda_cpp
 import numpy as np
 import pytest
 from fake_driver import CONTEXT, installed
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.errors import CompileError, LaunchError
@@ -446,76 +447,26 @@ def located(error, *words):
         assert word in str(error.value)
 
 
-def bodies():
-    def index_void(p: VOID):
-        p[0] = 1
-
-    def move_void(p: VOID):
-        p + 1
-
-    def array_of_void(p: VOID):
-        p.array(3)
-
-    def write_const(p: CONST_FLOATS):
-        p[0] = 1
-
-    def write_cast_const(p: CONST_FLOATS):
-        p.cast(device.int32)[0] = 1
-
-    def atomic_const(p: CONST_FLOATS):
-        device.atomic_ref(p, 0).add(1)
-
-    def slice_it(p: FLOATS):
-        p[1:3] = 0
-
-    def by_float(p: FLOATS):
-        (p + 1.5)[0] = 1
-
-    def multiply(p: FLOATS):
-        p * 2
-
-    def other_type(p: FLOATS, q: INTS):
-        p - q
-
-    def bad_cast(p: FLOATS):
-        p.cast("float33")
-
-    def wrong_strides(p: FLOATS):
-        p.array((2, 3), strides=(4,))
-
-    def float_shape(p: FLOATS):
-        p.array(2.5)
-
-    def no_attribute(p: FLOATS):
-        p.shape  # noqa: B018
-
-    def few_indices(p: FLOATS):
-        p.array((2, 3)).pointer(1)
-
-    def store_array(p: FLOATS):
-        p[0] = p
-
-    def compare_float(p: FLOATS):
-        if p == 1.5:
-            p[0] = 1
-
-    return [f for f in locals().values()]
-
-
-WORDS = {
-    "index_void": "cast", "move_void": "cast", "array_of_void": "cast", "write_const": "read-only",
-    "write_cast_const": "read-only", "atomic_const": "read-only", "slice_it": "p.array", "by_float": "integers",
-    "multiply": "do not support the operator *", "other_type": "cast", "bad_cast": "cast", "wrong_strides": "strides",
-    "float_shape": "not an integer", "no_attribute": "address", "few_indices": "indices", "store_array": "cannot be set",
-    "compare_float": "compared with",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("body", bodies(), ids=lambda body: body.__name__)
-def test_what_has_no_meaning_is_a_located_error(body):
+@pytest.mark.parametrize(
+    ("types", "statement", "word"),
+    [
+        ({"p": VOID}, "p[0] = 1", "cast"), ({"p": VOID}, "p + 1", "cast"), ({"p": VOID}, "p.array(3)", "cast"),
+        ({"p": CONST_FLOATS}, "p[0] = 1", "read-only"),
+        ({"p": CONST_FLOATS}, "p.cast(device.int32)[0] = 1", "read-only"),
+        ({"p": CONST_FLOATS}, "device.atomic_ref(p, 0).add(1)", "read-only"), ({"p": FLOATS}, "p[1:3] = 0", "p.array"),
+        ({"p": FLOATS}, "(p + 1.5)[0] = 1", "integers"), ({"p": FLOATS}, "p * 2", "do not support the operator *"),
+        ({"p": FLOATS, "q": INTS}, "p - q", "cast"), ({"p": FLOATS}, "p.cast('float33')", "cast"),
+        ({"p": FLOATS}, "p.array((2, 3), strides=(4,))", "strides"), ({"p": FLOATS}, "p.array(2.5)", "not an integer"),
+        ({"p": FLOATS}, "p.shape", "address"), ({"p": FLOATS}, "p.array((2, 3)).pointer(1)", "indices"),
+        ({"p": FLOATS}, "p[0] = p", "cannot be set"), ({"p": FLOATS}, "p[0] = 1 if p == 1.5 else 2", "compared with"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_has_no_meaning_is_a_located_error(types, statement, word):
+    kernel = define(f"@device.kernel\ndef k({', '.join(types)}):\n    {statement}\n")
     with pytest.raises(CompileError) as error:
-        ptx(device.kernel(body))
-    located(error, WORDS[body.__name__])
+        ptx(kernel, *types.values())
+    located(error, word)
 
 
 def test_cpp_functions_refuse_other_pointers():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 from ir_helpers import define
@@ -502,23 +500,6 @@ def test_references_assemble_for_every_architecture():
         assert device.compile(reach, *types, target=target, output="cubin").code
         mutex = device.ArrayType(ticket_mutex, 1), device.ArrayType(int64, 1), device.ArrayType(int32, 1)
         assert device.compile(count_under_a_mutex, *mutex, target=target, output="cubin").code
-
-
-def test_threads_of_the_host_compile_at_once():
-    errors = []
-
-    def work():
-        try:
-            device.compile(reach, device.ArrayType(Lock, 1), device.ArrayType(Two, 1), device.ArrayType(int32, 1))
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
 
 
 def test_what_is_only_referred_to_is_not_read():

@@ -9,6 +9,8 @@ import re
 
 import numpy as np
 import pytest
+from against_python import refused
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import float32, float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
@@ -138,17 +140,6 @@ def test_what_is_a_dim3(stream):
     assert stream.numpy(out).tolist() == [1, 1, 0, 12]
 
 
-def test_dim3_in_device_code(stream):
-    @device.kernel
-    def k(out):
-        size = device.Dim3(4, 2, 1)
-        out[0] = size.y + len(size) + (size == device.uint32x3(4, 2, 1))
-
-    out = stream.empty(1, np.int32)
-    stream.launch(k, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [6]
-
-
 # Layout
 
 
@@ -266,51 +257,17 @@ def test_vectors_join_in_loops_and_return_from_functions(stream):
     assert stream.numpy(out).tolist() == [20, 10]
 
 
-def test_wide_loads_and_stores():
-    dtype = device.ArrayType(float32x4, 1)
-
-    @device.kernel
-    def scale(a, b):
-        i = device.tid(1)
-        b[i] = a[i] * 2
-
-    text = str(device.compile(scale, dtype, dtype, output="ptx"))
-    assert "ld.global.v4.b32" in text and "st.global.v4.b32" in text
-
-
-@device.kernel
-def bad_count(x):
-    x[0] = float32x4(1, 2, 3).x
-
-
-@device.kernel
-def bad_member(x):
-    x[0] = float32x2(1, 2).z
-
-
-@device.kernel
-def bad_sizes(x):
-    x[0] = (float32x2(1, 2) + float32x3(1, 2, 3)).x
-
-
-@device.kernel
-def bad_order(x):
-    x[0] = 1 if float32x2(1, 2) < float32x2(1, 2) else 0
-
-
 @pytest.mark.parametrize(
-    ("kernel", "message"),
+    ("expression", "message"),
     [
-        (bad_count, "float32x4 takes 4 arguments, not 3"),
-        (bad_member, "no attribute 'z'"),
-        (bad_sizes, "different sizes"),
-        (bad_order, "is not defined"),
+        ("device.float32x4(1, 2, 3).x", "float32x4 takes 4 arguments, not 3"),
+        ("device.float32x2(1, 2).z", "no attribute 'z'"),
+        ("(device.float32x2(1, 2) + device.float32x3(1, 2, 3)).x", "different sizes"),
+        ("1 if device.float32x2(1, 2) < device.float32x2(1, 2) else 0", "is not defined"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_errors_say_what_is_wrong(kernel, message):
-    with pytest.raises(device.CompileError, match=message):
-        device.compile(kernel, device.ArrayType(float32, 1), output="ir")
+def test_errors_say_what_is_wrong(expression, message):
+    refused(define(f"def k(x):\n    x[0] = {expression}\n"), device.ArrayType(float32, 1), match=message)
 
 
 def test_vectors_in_tuples(stream):
