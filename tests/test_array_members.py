@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import ArrayType, float32, int32
@@ -209,54 +210,31 @@ def test_structs_with_arrays_are_no_elements():
         device.struct(type("Bad", (), {"__annotations__": {"a": ArrayType(float32, 1)}, "a": np.zeros(1, np.float32)}))
 
 
-def refusal(kernel, *args):
-    with pytest.raises(device.Error) as caught:
-        device.launch(kernel, *args, grid=1, block=32, stream=device.cpu_stream(races=True))
-    return str(caught.value)
-
-
 GRID = Grid(values()[0], 1)
 
 
-def test_what_is_reported():
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("w.weights[0] = 1", "read-only"),
+        ("w.grid.data[100, 0] = 1", "index 100 is out of bounds for axis 0 of size 4"),
+        ("w.grid.data[0, 0] = device.tid(1)", "race on w"),
+        ("device.shared_array(3, Grid)", "not an element of an array"),
+        ("Grid(w.weights, 1)", "Grid.data is of type array<float32, 2, C>, not array<int32"),
+        ("print(w)", "cannot be printed"),
+        ("out[0] = GRID.data[0, 0]", "Grid has array members, so it cannot be a constant"),
+    ],
+)
+def test_what_is_reported(statement, message):
     data, weights = values()
-    weighted, out = Weighted(Grid(data, 7), weights), np.zeros(4, np.float32)
+    kernel = define(f"@device.kernel\ndef k(w, out):\n    {statement}\n", Grid=Grid, GRID=GRID)
+    given = Weighted(Grid(data, 7), weights), np.zeros(4, np.float32)
+    with pytest.raises(device.Error, match=message):
+        device.launch(kernel, *given, grid=1, block=32, stream=device.cpu_stream(races=True))
 
-    @device.kernel
-    def store(w, out):
-        w.weights[0] = 1
 
-    @device.kernel(checked=True)
-    def beyond(w, out):
-        w.grid.data[100, 0] = 1
-
-    @device.kernel
-    def race(w, out):
-        w.grid.data[0, 0] = device.tid(1)
-
-    @device.kernel
-    def shared(w, out):
-        device.shared_array(3, Grid)
-
-    @device.kernel
-    def wrong(w, out):
-        Grid(w.weights, 1)
-
-    @device.kernel
-    def shown(w, out):
-        print(w)
-
-    @device.kernel
-    def captured(w, out):
-        out[0] = GRID.data[0, 0]
-
-    assert "read-only" in refusal(store, weighted, out)
-    assert "index 100 is out of bounds for axis 0 of size 4" in refusal(beyond, weighted, out)
-    assert "race on w" in refusal(race, weighted, out)
-    assert "not an element of an array" in refusal(shared, weighted, out)
-    assert "Grid.data is of type array<float32, 2, C>, not array<int32" in refusal(wrong, weighted, out)
-    assert "cannot be printed" in refusal(shown, weighted, out)
-    assert "Grid has array members, so it cannot be a constant" in refusal(captured, weighted, out)
+def test_arrays_that_say_late_what_they_are():
+    data, weights = values()
 
     class Late:
         """An array that only says at a launch what it is."""
@@ -271,7 +249,9 @@ def test_what_is_reported():
             return self.array.__dlpack__()
 
     for late in (Late(weights), Late(data.astype(np.float64))):
-        assert "'w.grid': Grid.data is of type array<" in refusal(combine, Weighted(Grid(late, 7), weights), out)
+        given = Weighted(Grid(late, 7), weights), np.zeros(4, np.float32)
+        with pytest.raises(device.Error, match="'w.grid': Grid.data is of type array<"):
+            device.launch(combine, *given, grid=1, block=32, stream=device.cpu_stream())
 
 
 @dataclasses.dataclass

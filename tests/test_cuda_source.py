@@ -227,16 +227,6 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "missing.cu is not C++ in UTF-8" in str(refused(calling(file)))
 
 
-def test_symbols_that_do_not_fit():
-    mangled = SCALED.removeprefix('extern "C" ')
-    error = refused(calling(device.cuda_source(mangled, define={"SCALE": 2})))
-    assert error.reason == "nothing defines scaled" and 'extern "C"' in error.help
-    twice = [device.cuda_source(SCALED, name=f"{n}.cu", define={"SCALE": n}) for n in (2, 3)]
-    error = refused(calling(twice))
-    assert error.reason == "scaled is defined twice, in the program, 2.cu, 3.cu"
-    assert links(calling(twice[0]))
-
-
 def test_an_architecture_that_nvrtc_does_not_know():
     source = device.cuda_source(SCALED, define={"SCALE": 2})
     with pytest.raises(device.CompileError, match=r"for sm_70: .*gpu-architecture") as caught:

@@ -7,14 +7,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from test_groups import cpu_group
 
 import cuda_device as device
-from cuda_device import DeviceGroup, group_barrier, int32, launch_group, signal, wait_until
+from cuda_device import group_barrier, int32, launch_group, signal, wait_until
 from cuda_device.errors import GroupError
-
-
-def cpu_group(count):
-    return DeviceGroup([device.cpu_stream() for _ in range(count)], timeout=60)
 
 
 @device.kernel

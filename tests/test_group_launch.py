@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from at_once import at_once
 from test_cpu_executor import interrupted
+from test_groups import cpu_group
 
 import cuda_device as device
 from cuda_device import DeviceGroup, float32, int32, launch_group
@@ -20,10 +21,6 @@ from cuda_device.errors import GroupError, LaunchError
 from cuda_device.groups import device_group, workers
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
-
-
-def cpu_group(count, **options):
-    return DeviceGroup([device.cpu_stream() for _ in range(count)], **{"timeout": 60} | options)
 
 
 @device.struct

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 import cuda_device as device
 from cuda_device.infer.joins import join, join_all
 from cuda_device.ir.ir_reader import parse_type
-from cuda_device.types import host, layout, promote
+from cuda_device.types import layout, promote
 from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, of_type, tuple_of
 from cuda_device.types.model import (
     BOOL,
-    BUILTIN_NUMBERS,
     FIXED_NUMBERS,
     FLOAT,
     FLOAT32,
@@ -283,13 +282,6 @@ def test_leaves_are_what_fits_a_register(type: Type) -> None:
 )
 def test_leaves(type: Type, expected: tuple[Type, ...]) -> None:
     assert layout.leaves(type) == expected
-
-
-@pytest.mark.parametrize("number", [*BUILTIN_NUMBERS.values(), *FIXED], ids=str)
-def test_the_host_has_a_type_for_each_number(number: Number) -> None:
-    back = host.number_of(host.host_type_of(number))
-    assert back == (INT if number == INDEX else number)
-    assert host.element_of_dtype(host.dtype_of_element(number)).bits == number.bits
 
 
 def test_array_type() -> None:
