@@ -12,7 +12,7 @@ that type (`passing`):
     pointer(float32)           float*                     a value
     float16x2                  __half2                    functions: the address of the caller's copy
 
-Kernels get everything but values as copies. The tests compare this table with NVRTC.
+Kernels take everything but values as copies. The tests compare this table with NVRTC.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from cuda_device.types.layout import align_of, float_bits, leaves, machine, map_
 
 DESCRIPTOR = "interoperable_array_descriptor"
 _HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
-"""What C++ has as classes that a copy constructor of their own copies: `__half2`, `__nv_bfloat162`."""
+"""C++ classes with a non-trivial copy constructor: `__half2`, `__nv_bfloat162`."""
 
 
 class Passing(enum.Enum):
-    """How a value crosses the boundary."""
+    """How a value is passed to or from a function."""
 
     VALUE = "value"
     COPY = "copy"
@@ -41,7 +41,7 @@ class Passing(enum.Enum):
 
 
 def exchanged(type: model.Type, space: model.Space = model.Space.GENERIC) -> model.Type:
-    """A type as the other side may give it: arrays have any strides, and lie in `space`."""
+    """The type that a foreign caller may pass: arrays have any strides, and are in `space`."""
 
     def strided(array: model.Array) -> model.Array:
         least = shortfall(array.dtype, align_of(array.dtype))
@@ -51,7 +51,7 @@ def exchanged(type: model.Type, space: model.Space = model.Space.GENERIC) -> mod
 
 
 def representation(type: model.Type) -> model.Type:
-    """The type whose layout `type` has at the boundary. Raises `TypeError` for what only exists while compiling."""
+    """The type whose layout `type` has at the boundary. Raises `TypeError` for compile-time types."""
     match type:
         case model.Number():
             return machine(type)
@@ -78,7 +78,7 @@ def representation(type: model.Type) -> model.Type:
 
 
 def _member(type: model.Type) -> model.Type:
-    """The representation of a member: only there C++ has arrays that are values."""
+    """The representation of a member, which can be an array that is a value."""
     return (
         model.Subarray(representation(type.dtype), type.shape)
         if isinstance(type, model.Subarray)
@@ -92,14 +92,14 @@ def _overlaps(type: model.Struct) -> bool:
 
 
 def passing(type: model.Type, kernel: bool) -> Passing:
-    """How a parameter of `type` travels to a kernel, or to or from a function."""
+    """How a parameter of `type` is passed to a kernel, or to or from a function."""
     if _is_scalar(representation(type)):
         return Passing.VALUE
     return Passing.ADDRESS if not kernel and _is_hidden(type) else Passing.COPY
 
 
 def _is_scalar(type: model.Type) -> bool:
-    """Whether C++ has a scalar for a representation: small floats and complex numbers are classes."""
+    """Whether a representation is a scalar in C++, where small floats and complex numbers are classes."""
     if not isinstance(type, model.Number):
         return isinstance(type, model.Ref)
     return type == model.BOOL or type.is_integer or (type.is_float and type.bits >= 32)
@@ -110,11 +110,11 @@ def _is_hidden(type: model.Type) -> bool:
     return type in _HIDDEN or any(map(_is_hidden, inner))
 
 
-# How the leaves of a kernel's arguments lie in memory: like the members of a C structure.
+# The leaves of a kernel's arguments have the layout of a C structure.
 
 
 Leaf = int | float | bool
-"""A number that travels to a kernel."""
+"""A number that is passed to a kernel."""
 
 _CODES = {
     model.NumberKind.BOOL: "?",
@@ -125,7 +125,7 @@ _CODES = {
 
 
 def code_of(leaf: model.Type) -> str:
-    """The letter that `struct` has for a leaf."""
+    """The format character of a leaf in Python's `struct`."""
     if isinstance(leaf, model.Ref):
         return "Q"
     assert isinstance(leaf, model.Number)
@@ -137,27 +137,27 @@ def code_of(leaf: model.Type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How the leaves of a signature lie in a C structure."""
+    """The layout of the leaves of a signature in a C structure."""
 
     structure: struct.Struct
     offsets: tuple[int, ...]
-    """Where each parameter starts."""
+    """The offset of each parameter."""
     places: tuple[int, ...]
-    """Where each leaf is."""
+    """The offset of each leaf."""
     codes: tuple[str, ...]
-    """What each leaf is, as `struct` says it."""
+    """The format character of each leaf."""
     singles: frozenset[int]
-    """Which leaves are float32."""
+    """The positions of float32 leaves."""
     odd: Mapping[int, model.Number]
-    """Which leaves are floats that Python cannot pack: their bits are packed."""
+    """The leaves that `struct` cannot pack as floats, so that their bits are packed."""
 
     @property
     def buffer(self) -> type[ctypes.Array[ctypes.c_char]]:
-        """The type of a buffer for them; ctypes keeps one for each size."""
+        """The type of a buffer for the arguments; ctypes caches it by size."""
         return ctypes.c_char * (self.structure.size or 1)
 
     def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
-        """A buffer with the values; a float that is too large for float32 is infinite there."""
+        """A buffer with the values; a float that is too large for float32 becomes infinite."""
         buffer = self.buffer()
         if self.odd:
             values = [float_bits(self.odd[i], v) if i in self.odd else v for i, v in enumerate(values)]
@@ -182,7 +182,7 @@ def packing(types: tuple[model.Type, ...]) -> Packing:
 
 
 def marks(found: Sequence[model.Type]) -> tuple[frozenset[int], dict[int, model.Number]]:
-    """Which leaves are float32, and which are packed as the bits of what format."""
+    """The positions of float32 leaves, and of those that are packed as bits, with their formats."""
     singles = frozenset(i for i, leaf in enumerate(found) if code_of(leaf) == "f")
     odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format is not model.Format.IEEE}
     return singles, odd

@@ -17,11 +17,11 @@ TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 FLUSH_DENORMALS_FLAG = '!{i32 4, !"nvvm-reflect-ftz", i32 1}'
 FLUSH_DENORMALS_ATTRIBUTE = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
-"""What LLVM calls all of them, and how it lays out memory for them."""
+"""LLVM's target triple, data layout, and settings for flushing denormals, which are the same for all architectures."""
 
 
 class Variant(enum.Enum):
-    """Where code for an architecture runs; the value is the letter at the end of its name."""
+    """On which GPUs code for an architecture runs; the value is the suffix of its name."""
 
     PORTABLE = ""
     EXACT = "a"
@@ -40,7 +40,7 @@ class PtxVersion:
 
     @property
     def feature(self) -> str:
-        """How LLVM's NVPTX target is asked for this version."""
+        """The name of the version as a target feature of LLVM's NVPTX."""
         return f"+ptx{self.major}{self.minor}"
 
 
@@ -48,7 +48,7 @@ class PtxVersion:
 class Architecture:
     """One architecture.
 
-    `name` is what assemblers write, `number` the compute capability times ten, `ptx` the version to ask for.
+    `name` is its name in PTX, `number` the compute capability times ten, and `ptx` the PTX version to use.
     """
 
     name: str
@@ -66,28 +66,28 @@ class Architecture:
 
     @property
     def most_shared(self) -> int:
-        """The bytes of shared memory that a block can ask for."""
+        """The maximum shared memory of a block in bytes."""
         return 1024 * _MOST_SHARED.get(self.number, 227 if self.number < 120 else 99)
 
 
 MAXIMUM_STATIC_SHARED = 48 * 1024
-"""CUDA's limit. Shared arrays that take more are part of the dynamic shared memory, which launches see to."""
+"""CUDA's limit in bytes. Larger shared arrays are moved to dynamic shared memory, which launches allocate."""
 
 
 def moved_bytes(shared_bytes: int) -> int:
-    """How much dynamic shared memory shared arrays of so many bytes take on a GPU: 0, or a multiple of 128."""
+    """The dynamic shared memory that shared arrays of this size need on a GPU: 0, or a multiple of 128 bytes."""
     return -(-shared_bytes // 128) * 128 if shared_bytes > MAXIMUM_STATIC_SHARED else 0
 
 
 _MOST_SHARED = {75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99}
 """In KiB, by the compute capability times ten."""
 
-# PTX 8.8 (CUDA 12.9) has the instructions of every architecture up to sm_121 and its assembler the `f` variants. sm_88
-# and sm_110 came with PTX 9.0 (CUDA 13.0), which is also the newest that LLVM 22 writes and that driver 580 reads.
+# PTX 8.8 (CUDA 12.9) supports all architectures up to sm_121, including the `f` variants, except for sm_88 and sm_110.
+# These came with PTX 9.0 (CUDA 13.0), the newest version that LLVM 22 writes and driver 580 reads.
 _COMMON = PtxVersion(8, 8)
 _NEWEST = PtxVersion(9, 0)
 
-# Number, PTX version, variants. sm_101 is missing on purpose: CUDA 13 renamed it to sm_110 and no longer assembles it.
+# Number, PTX version, variants. sm_101 is omitted because CUDA 13 renamed it to sm_110 and no longer assembles it.
 _ROWS: tuple[tuple[int, PtxVersion, str], ...] = (
     (75, _COMMON, ""),
     (80, _COMMON, ""),
@@ -120,9 +120,9 @@ def parse(name: str) -> Architecture:
 
 
 def of_capability(major: int, minor: int) -> Architecture:
-    """The portable architecture to compile for so that the code runs on a GPU of this compute capability.
+    """The newest portable architecture whose code runs on a GPU of this compute capability.
 
-    That is the newest of its generation that is not newer than the GPU. Raises `ValueError` where there is none.
+    Raises `ValueError` if there is none.
     """
     number = 10 * major + minor
     fitting = [
@@ -138,5 +138,5 @@ def of_capability(major: int, minor: int) -> Architecture:
 
 
 def latest(names: Iterable[str]) -> str:
-    """The highest of some architectures, of whose variants the most portable: PTX for it runs on all GPUs after them."""
+    """The newest of some architectures, in its portable variant if it is among them: its PTX runs on all later GPUs."""
     return max(names, key=lambda name: (parse(name).number, parse(name).variant is Variant.PORTABLE))

@@ -24,7 +24,7 @@ NUMBERS = {
     "float8e4m3": "__nv_fp8_e4m3", "float8e5m2": "__nv_fp8_e5m2",
     "complex64": "cuda::std::complex<float>", "complex128": "cuda::std::complex<double>",
 }  # fmt: skip
-# A family's vectors of 1, 2, 3 and 4: those that C++ has not are in our header, in its namespace.
+# The vectors of 1, 2, 3 and 4 elements. Our header defines those that CUDA does not have, in its own namespace.
 VECTORS = {
     "int8": ("char1", "char2", "char3", "char4"),
     "int16": ("short1", "short2", "short3", "short4"),
@@ -41,7 +41,7 @@ VECTORS = {
     "float8e4m3": ("__nv_fp8_e4m3", "__nv_fp8x2_e4m3", "cuda_device::float8e4m3x3", "__nv_fp8x4_e4m3"),
     "float8e5m2": ("__nv_fp8_e5m2", "__nv_fp8x2_e5m2", "cuda_device::float8e5m2x3", "__nv_fp8x4_e5m2"),
 }
-# What has to be included for names that begin so, or contain it.
+# The header to include for names that contain a text.
 HEADERS = {
     "cuda::std::int": "cuda/std/cstdint",
     "cuda::std::uint": "cuda/std/cstdint",
@@ -84,7 +84,7 @@ def cpp_name(type: Type, name_of: Callable[[Struct | Tuple], str]) -> str:
     raise TypeError(f"{type} has no counterpart in CUDA C++")
 
 
-# NVRTC's `offsetof` is no constant expression, and before CUDA 13.1 at the least it has no `__builtin_offsetof`.
+# NVRTC's `offsetof` is not a constant expression, and until at least CUDA 13.1 it has no `__builtin_offsetof`.
 OFFSETOF = """\
 #ifndef cuda_device_offsetof
 #  ifdef __CUDACC_RTC__
@@ -97,7 +97,7 @@ OFFSETOF = """\
 
 
 def layout_checks(name: str, place: Placement, members: Sequence[str]) -> list[str]:
-    """The lines with which C++ checks size, alignment and offsets of a structure; the text needs `OFFSETOF`."""
+    """`static_assert`s of the size, alignment and offsets of a structure; the text must include `OFFSETOF`."""
     return [
         f'static_assert(sizeof({name}) == {place.size}, "sizeof {name}");',
         f'static_assert(alignof({name}) == {place.align}, "alignof {name}");',

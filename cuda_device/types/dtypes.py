@@ -31,13 +31,13 @@ from cuda_device.types.vector_classes import VectorValue
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What `align(T, n)` makes of a type that is no struct: a type hint for a member, and a call makes a `T`."""
+    """The result of `align(T, n)` for a type that is not a struct: a type hint for members. Calling it creates a `T`."""
 
     type: Any
     align: int
 
     def __call__(self, *args: Any) -> Any:
-        """A value of the type."""
+        """Creates a value of the type."""
         return self.type(*args)
 
     def __repr__(self) -> str:
@@ -45,24 +45,24 @@ class Aligned:
 
 
 MOST_ALIGNED = 1 << 16
-"""The largest alignment that can be asked for, in bytes: more than any access needs, and all that stacks bear."""
+"""The largest supported alignment in bytes, which is more than any access needs."""
 
 
 def check_alignment(n: Any) -> None:
-    """Raises `ArgumentError` for what is no alignment."""
+    """Raises `ArgumentError` unless `n` is a valid alignment."""
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ALIGNED or n & (n - 1):
         raise ArgumentError(f"an alignment must be a power of two up to {MOST_ALIGNED}, not {n!r}")
 
 
 def unannotated(hint: Any) -> Any:
-    """What `Annotated[hint, …]` says to us: the `ArrayType(…)` in it, which type checkers accept there only, else the hint."""
+    """The hint without `Annotated`; of its metadata, an `ArrayType(…)` counts, which type checkers accept only there."""
     if not hasattr(hint, "__metadata__"):
         return hint
     return next((each for each in hint.__metadata__ if isinstance(each, Array)), hint.__origin__)
 
 
 def alignment_of_hint(hint: Any) -> int:
-    """The least alignment that a type hint asks for beside its type's own; 0 if none."""
+    """The minimum alignment that a type hint sets with `align`, or 0."""
     hint = unannotated(hint)
     if not isinstance(hint, Aligned):
         return 0
@@ -71,7 +71,7 @@ def alignment_of_hint(hint: Any) -> int:
 
 
 def type_of_hint(hint: Any) -> Type:
-    """The model type that a type hint names. Raises `TypeError` for one that device code does not have."""
+    """The model type for a type hint. Raises `TypeError` for one that device code does not support."""
     hint = unannotated(hint)
     if isinstance(hint, Aligned):
         return type_of_hint(hint.type)
@@ -128,7 +128,7 @@ def alignof(T: Any) -> int:  # noqa: N803
 
 
 def _in_memory(type: Type) -> Type:
-    """What a type is in memory: arrays are descriptors there."""
+    """The type in memory, where arrays are descriptors."""
     return representation(type) if has_arrays(type) else type
 
 
@@ -141,9 +141,9 @@ def machine_representation() -> str:
 
 
 def dtype_of(spelling: Any) -> np.dtype[Any]:
-    """The dtype that a user means: of a type (`float32`, `float32x4`, a struct, `int`), a NumPy dtype, or a dtype's name.
+    """The dtype for a type (`float32`, `float32x4`, a struct, `int`), a NumPy dtype, or a dtype's name.
 
-    Raises `TypeError` for a type that device code does not have.
+    Raises `TypeError` for a type that device code does not support.
     """
     if isinstance(spelling, np.dtype) and spelling.fields is not None:
         element_of_dtype(spelling)
@@ -152,7 +152,7 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
 
 
 def element_of(spelling: Any) -> Type:
-    """The element type that a user means: a type hint, a dtype, or a dtype's name. Raises `TypeError` for anything else."""
+    """The element type for a type hint, a dtype, or a dtype's name. Raises `TypeError` for anything else."""
     if isinstance(spelling, np.dtype):
         return element_of_dtype(spelling)
     if isinstance(spelling, Aligned):

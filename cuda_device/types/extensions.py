@@ -30,9 +30,9 @@ _OPERATORS = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_", "or_", "xor"),
     *("neg", "pos", "invert", "eq", "ne", "lt", "le", "gt", "ge", "getitem"),
 )
-"""What may be overloaded of the module `operator`."""
+"""The functions of the module `operator` that can be overloaded."""
 _SYNTAX = (bool, iter, next, getattr, setattr, hasattr, delattr, isinstance, issubclass, type, super, id)
-"""What stands for syntax or for a class, where no call of a function is made."""
+"""Builtins that device code treats as syntax or as classes, and does not call."""
 
 
 def register(cls: type, struct: type) -> Callable[[F], F]:
@@ -63,9 +63,9 @@ def register(cls: type, struct: type) -> Callable[[F], F]:
 
 
 def registered(value: object, name: str) -> Any:
-    """The struct of an object whose class is registered; None for any other object. `name` is the argument's.
+    """Converts an object of a registered class to its struct; None for other objects. `name` is the name of the argument.
 
-    Raises `TypeError` where the conversion gives something else.
+    Raises `TypeError` if the conversion returns something else.
     """
     for base in type(value).__mro__:
         if (found := REGISTERED.get(base)) is not None:

@@ -77,7 +77,7 @@ ROWS = (
     Row(model.FLOAT8E5M2, "float8_e5m2", (12, 8), "f1"),
 )
 
-# Builtin numbers, and masks, are stored, where they must be, as the fixed-format number of their width.
+# The fixed-format numbers as which builtin numbers and masks are stored in memory.
 STORED = {
     model.INT: model.INT32,
     model.INDEX: model.INT64,
@@ -90,7 +90,7 @@ PYTHON = {bool: model.BOOL, int: model.INT, float: model.FLOAT, complex: model.C
 _BY_NUMBER = {row.number: row for row in ROWS}
 _BY_NAME = {row.name: row for row in ROWS}
 _OF_ML_DTYPES = [row.name for row in ROWS if row.number.format is not model.Format.IEEE]
-# Platforms have two names for one width (long and long long): both scalars are the one row.
+# Platforms have two scalar types of one width (long and long long), which share a row.
 _BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS if row.name not in _OF_ML_DTYPES}
 _BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in {*np.sctypeDict.values()} if np.dtype(t) in _BY_DTYPE}
 _BY_DLPACK = {row.dlpack: row for row in ROWS}
@@ -100,11 +100,11 @@ _NATIVE = "<" if sys.byteorder == "little" else ">"
 
 
 def number_of(host_type: type[Any]) -> model.Number:
-    """The number that a value of `host_type` is in device code: NumPy's scalars are fixed-format, Python's are builtin.
+    """The number type of `host_type` in device code: fixed-format for NumPy's scalars, builtin for Python's numbers.
 
     Raises `TypeError` for any other type.
     """
-    # np.float64 is a subclass of float: NumPy's scalars come first.
+    # np.float64 is a subclass of float, so NumPy's scalars come first.
     if issubclass(host_type, np.generic):
         row = _row_of_scalar(host_type)
         if row is None:
@@ -142,18 +142,18 @@ def _number_of_dtype(dtype: np.dtype[Any]) -> model.Number:
 
 
 def dtype_of_element(element: model.Type) -> np.dtype[Any]:
-    """The NumPy dtype of an array whose elements are `element`; a builtin number's is that of its width."""
+    """The NumPy dtype for an element type; a builtin number has that of its width."""
     return np.dtype(_row(element).scalar)
 
 
-_NUMBAS = ("numba", "numba_cuda")  # whose types are no dtypes, but have their names
+_NUMBAS = ("numba", "numba_cuda")  # their types are named like dtypes
 
 
 def dtype_of(spelling: Any) -> np.dtype[Any]:
-    """The dtype that a user means by `spelling`: a NumPy dtype, scalar type or name, or Python's bool, int, float or complex.
+    """The dtype for `spelling`: a NumPy dtype, scalar type or name, or Python's bool, int, float or complex.
 
-    Python's types mean what they mean in device code: `int` is int32, `float` is float32 and `complex` is complex64. Raises
-    `TypeError` for a type that device code does not have.
+    Python's types have their meaning in device code: `int` is int32, `float` is float32 and `complex` is complex64. Raises
+    `TypeError` for a type that device code does not support.
     """
     if isinstance(spelling, model.Type):
         return dtype_of_element(spelling)
@@ -185,7 +185,7 @@ def number_of_numba(spelling: Any) -> type[np.generic] | None:
 
 
 def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> model.Number:
-    """The element type of DLPack's `DLDataType{code, bits, lanes}`. Raises `TypeError` for one that is not in the table."""
+    """The element type for DLPack's `DLDataType{code, bits, lanes}`. Raises `TypeError` for types that are not in the table."""
     row = _BY_DLPACK.get((code, bits))
     if row is None or lanes != 1:
         name = DLPACK_CODES[code] if code < len(DLPACK_CODES) else f"code {code}"
@@ -195,12 +195,12 @@ def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> model.Number:
 
 
 def dlpack_of_element(element: model.Type) -> tuple[int, int]:
-    """The (code, bits) that DLPack has for `element`."""
+    """The (code, bits) of `element` in DLPack."""
     return _row(element).dlpack
 
 
 def element_of_typestr(typestr: str) -> model.Number:
-    """The element type of an array interface's `typestr`, as in `"<f4"`. Raises `TypeError` for one not in the table."""
+    """The element type for an array interface's `typestr`, such as `"<f4"`. Raises `TypeError` if it is not in the table."""
     if not isinstance(typestr, str) or len(typestr) < 3:
         raise TypeError(
             f"the typestr {typestr!r} is invalid: a byte order, a letter and a size are expected, as in '<f4'"
@@ -208,14 +208,14 @@ def element_of_typestr(typestr: str) -> model.Number:
     row = _BY_TYPESTR.get(typestr[1:])
     if row is None:
         raise _unsupported(f"the typestr {typestr!r}")
-    # One byte has no order, whatever the typestr says.
+    # The order does not matter for a single byte.
     if typestr[0] not in (_NATIVE, "|", "=") and row.number.bits > 8:
         raise TypeError(f"the typestr {typestr!r} is not in native byte order: convert the array to native byte order")
     return row.number
 
 
 def typestr_of_element(element: model.Type) -> str:
-    """The array interface's `typestr` of `element`, as in `"<f4"`."""
+    """The array interface's `typestr` for `element`, such as `"<f4"`."""
     typestr = _row(element).typestr
     return ("|" if typestr.endswith("1") else _NATIVE) + typestr
 
@@ -240,7 +240,7 @@ ANONYMOUS = "anonymous"
 
 
 def dtype_of_type(type: model.Type) -> np.dtype[Any]:
-    """The dtype of an array whose elements are `type`. Raises `TypeError` for what cannot be an element."""
+    """The dtype of an array whose elements are `type`. Raises `TypeError` for types that cannot be elements."""
     check_element(type)
     match type:
         case model.Number():
@@ -262,14 +262,14 @@ def dtype_of_type(type: model.Type) -> np.dtype[Any]:
 
 
 def check_element(type: model.Type) -> None:
-    """Raises `TypeError` for what is not an element of an array."""
+    """Raises `TypeError` for types that cannot be array elements."""
     if has_arrays(type):
         name = f"{type.name} has array members" if isinstance(type, model.Struct) else f"{type} has arrays in it"
         raise TypeError(f"{name}, so it is an argument or a local value, not an element of an array")
 
 
 def members_of(type: model.Type) -> dict[str, model.Type]:
-    """The fields that a structured dtype of `type` has: x, y, z, w of a vector, _0, _1, … of a tuple; none of anything else."""
+    """The fields of the structured dtype of `type`: x, y, z, w for a vector, _0, _1, … for a tuple; empty for other types."""
     match type:
         case model.Vector(dtype, size):
             return dict.fromkeys("xyzw"[:size], dtype)
@@ -281,7 +281,7 @@ def members_of(type: model.Type) -> dict[str, model.Type]:
 
 
 def element_of_dtype(dtype: np.dtype[Any]) -> model.Type:
-    """The element type of an array of `dtype`. Raises `TypeError` for a dtype that device code does not have."""
+    """The element type for a dtype. Raises `TypeError` for a dtype that device code does not support."""
     if dtype.subdtype is not None:
         return model.Subarray(element_of_dtype(dtype.subdtype[0]), dtype.subdtype[1])
     if dtype.fields is None:
@@ -297,7 +297,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> model.Type:
     offsets = tuple(dtype.fields[name][1] for name in names)
     if (place.offsets, place.size) == (offsets, dtype.itemsize):
         return struct
-    # The elements of an array are so far apart, and no number needs more than its own alignment.
+    # All elements have this alignment, and no number needs more than its own.
     align = min(place.align, dtype.itemsize & -dtype.itemsize)
     fields = tuple(replace(field, offset=offset) for field, offset in zip(members, offsets, strict=True))
     return model.Struct(ANONYMOUS, fields, align, size=dtype.itemsize)
@@ -307,37 +307,37 @@ def element_of_dtype(dtype: np.dtype[Any]) -> model.Type:
 
 
 MODEL = "__cuda_device_struct__"
-"""The attribute of a class in which `struct` leaves its model type."""
+"""The attribute of a struct class that holds its model type."""
 
 
 REGISTERED: WeakKeyDictionary[type, tuple[Any, Callable[[Any], Any]]] = WeakKeyDictionary()
-"""By a class of the host that is registered: the class of structs that its objects become, and the function that makes them."""
+"""Maps a registered host class to the struct class that its objects become, and the conversion function."""
 
 
 def is_struct(cls: type[Any]) -> bool:
-    """Whether `struct` has made the class."""
+    """Whether a class was made by `struct`."""
     return MODEL in vars(cls)
 
 
 def model_of(cls: Any) -> model.Struct:
-    """The model type of a class that `struct` has made."""
+    """The model type of a struct class."""
     found: model.Struct = vars(cls)[MODEL]
     return found
 
 
 def alike(a: model.Struct, b: model.Struct) -> bool:
-    """Whether two types are of one class, or of one that `align` made of the other's."""
+    """Whether two types have the same class, except for alignments set by `align`."""
     return a == b or (a.host is not None and b.host is not None and a.host.underlying is b.host.underlying)
 
 
 def overloads_key(entity: object) -> str:
-    """The name of the attribute of struct classes that has the overloads of a function."""
+    """The name of the attribute of struct classes that holds the overloads of a function."""
     name = getattr(entity, "__qualname__", None) or getattr(entity, "__name__", type(entity).__name__)
     return f"overload of {name}"
 
 
 def host_of(type: model.Type | None) -> Any:
-    """The class that has the overloads of a struct: one for all alignments; None for other types."""
+    """The class that holds the overloads of a struct, which is the same for all alignments; None for other types."""
     if not isinstance(type, model.Struct) or type.host is None:
         return None
     host: Any = type.host

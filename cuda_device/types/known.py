@@ -1,4 +1,4 @@
-"""The facts that the compiler knows about a value: its type, and its constant value or bounds as far as they are known.
+"""The facts that the compiler knows about a value: its type, and its constant value or bounds if they are known.
 
 `Known` is the lattice of type inference. Where control flow joins, `join` computes the facts that hold on both edges:
 
@@ -35,9 +35,9 @@ UNKNOWN = _Unknown()
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which object a value is that changes, such as an iterator: all names for it see what becomes of it.
+    """The identity of a mutable object, such as an iterator: all names for it see its changes.
 
-    `site` is the place that made it (or the argument that brought it), `age` how many that the place made came later.
+    `site` is the place (or argument) that created it, and `age` the number of objects that the same place created later.
     """
 
     site: tuple[object, ...]
@@ -45,9 +45,10 @@ class Identity:
 
 
 class Gaps:
-    """The meaning of a bundle of which some parts may have no value; where control flow joins, each is joined alone.
+    """The meaning of a bundle whose parts may have no value, and are joined separately where control flow joins.
 
-    The first `strict` parts always have one. If they stand `alone`, an object in one that has none is not the one in others.
+    The first `strict` parts always have a value. If the parts stand `alone`, an object that a part lacks on one edge is not
+    identified with an object of other parts.
     """
 
     strict = 0
@@ -56,12 +57,12 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """A type, and what is known of a value of it.
+    """The type of a value, and what else is known about it.
 
-    `value` is the exact Python value of a constant (of an argument that is a named tuple: its meaning); `items` describes the
-    elements of a tuple, or start, stop and step of a range; an integer (or each element of a vector) is never below `low` nor
-    above `high`, where these say more than its type does (of a float, a `low` of 0 says that it is never below zero). `where`
-    tells people where the value comes from, `identity` which object it is, if it is one that changes.
+    `value` is the exact Python value of a constant, or the meaning of a bundle or of a named tuple. `items` describes the
+    elements of a tuple, or start, stop and step of a range. `low` and `high` are bounds of an integer (or of each element of a
+    vector) that are tighter than those of its type; for a float, a `low` of 0 means that it is never negative. `where` is the
+    source location of the value for messages, and `identity` that of a mutable object.
     """
 
     type: model.Type
@@ -75,7 +76,7 @@ class Known:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        # Inference compares what it knows all the time: what is cheap comes first.
+        # Inference compares facts very often, so the cheap comparisons come first.
         return (
             isinstance(other, Known)
             and self.low == other.low
@@ -87,17 +88,16 @@ class Known:
         )
 
     def __hash__(self) -> int:
-        # Every launch looks up what is known of its arguments, most of which are not constants.
+        # Every launch hashes the facts about its arguments, most of which are not constants.
         return hash(self.type) if self.value is UNKNOWN and not self.items else hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
         return self.type, self.constant_identity(), self.items, self.low, self.high, self.identity
 
     def constant_identity(self) -> tuple[object, ...]:
-        """What tells the value from another.
+        """The key by which constants are compared.
 
-        0.0 and -0.0, or 1 and True, are different constants; objects that only exist while compiling are themselves and
-        nothing else, whatever their `__eq__` says.
+        0.0 and -0.0, or 1 and True, are different constants. Compile-time objects are compared by identity, not by `__eq__`.
         """
         value = self.value
         if isinstance(self.type, (model.Bundle, model.Tuple)) or isinstance(value, Unset):
@@ -112,7 +112,7 @@ class Known:
     def constant(self) -> bool:
         """Whether the whole value is known."""
         if not isinstance(self.type, model.Number) and isinstance(self.type, (model.Tuple, model.Bundle)):
-            # Of long tuples most items are numbers, of which this needs no call.
+            # Most items of long tuples are numbers, for which this makes no call.
             return not any((item.value is UNKNOWN or item.items) and not item.constant for item in self.items)
         return self.value is not UNKNOWN
 
@@ -125,7 +125,7 @@ class Known:
 
     @property
     def nonneg(self) -> bool:
-        """Whether a number is never below zero."""
+        """Whether a number is never negative."""
         if self.value is not UNKNOWN:
             return isinstance(self.value, (bool, int, float)) and self.value >= 0
         return (isinstance(self.type, model.Number) and not self.type.signed) or (
@@ -134,9 +134,9 @@ class Known:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The least and the greatest value of an integer or bool.
+        """The minimum and the maximum of an integer or bool.
 
-        Bounds that contradict each other, as of the item of an empty range, say that nothing comes there: those of the type hold.
+        If the bounds contradict each other, like those of an item of an empty range, they are those of the type.
         """
         if isinstance(self.value, int):
             return int(self.value), int(self.value)
@@ -146,17 +146,17 @@ class Known:
         return (low, high) if low <= high else (self.type.low, self.type.high)
 
     def at(self, where: Location) -> Known:
-        """The same, of a value that comes from another place."""
+        """The same facts with another source location."""
         return Known(self.type, self.value, self.items, self.low, self.high, self.identity, where)
 
     def forget(self) -> Known:
-        """The same type, with no more known than `settled` leaves; what is static stays."""
+        """The type with the coarse bounds of `settled`, and without constants; static values are kept."""
         if self.items:
             return replace(self, items=tuple(item.forget() for item in self.items))
         return self._coarse() if isinstance(self.type, model.Number) else self
 
     def settled(self) -> Known:
-        """With bounds no tighter than zero and what 32 bits hold, so that functions have few specialisations."""
+        """With coarse bounds (non-negative, fits in 32 bits), so that functions have few specialisations."""
         if self.items:
             return replace(self, items=tuple(item.settled() for item in self.items))
         return self._coarse() if isinstance(self.type, model.Number) and self.value is UNKNOWN else self
@@ -166,13 +166,13 @@ class Known:
         return replace(of_type(self.type, self.nonneg, model.INT.high if is_narrow(self) else None), where=self.where)
 
     def plain(self) -> Known:
-        """The same type, with nothing else known; what is static stays."""
+        """The type alone; static values are kept."""
         items = tuple(item.plain() for item in self.items)
         return replace(self.forget(), items=items, low=None, high=None)
 
     @property
     def shown(self) -> str:
-        """In the words of a message about the value, not about its type."""
+        """The value in a message that is not about its type."""
         return f"a value of type {self.type}" if isinstance(self.type, model.Number) else str(self)
 
     def __str__(self) -> str:
@@ -198,18 +198,18 @@ class Known:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text, or its beginning and end if it is longer than `width`."""
+    """The text, or its beginning and end if it is longer than `width` characters."""
     return text if len(text) <= width else f"{text[: width * 2 // 3]}…{text[-width // 3 :]}"
 
 
 def show(value: object) -> str:
-    """A constant number, in few characters."""
+    """A constant number, shortened."""
     huge = isinstance(value, int) and value.bit_length() > 256
     return shorten(hex(value) if huge and isinstance(value, int) else str(value), 24)
 
 
 def describe(value: object) -> str:
-    """A Python object that has no form in device code, in a few words."""
+    """A short description of a Python object that has no representation in device code."""
     kind = type(value)
     if kind.__name__ == "ndarray":
         return "a NumPy array on the host"
@@ -229,14 +229,14 @@ def describe(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """A variable before its first assignment: the bottom of the lattice. `why` there is no value, if there is more to say."""
+    """A variable before its first assignment: the bottom of the lattice. `why` explains why it has no value."""
 
     name: str = ""
     why: str = ""
 
 
 FAILED = Undefined(".failed")
-"""What an operation with an error would have given, as long as that is not certain."""
+"""The result of an operation with an error that is not yet certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ State = Known | Undefined | Conflict
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """Stands for a part of a bundle that has no value, or more than one."""
+    """Stands for a part of a bundle that has no value, or conflicting ones."""
 
     state: Undefined | Conflict
 
@@ -261,16 +261,15 @@ class Unset:
 
 
 UNSET = Known(model.STATIC, Unset(Undefined()))
-"""What is known of such a part."""
 
 
 def part(state: State) -> Known:
-    """A variable as a part of a bundle."""
+    """The part of a bundle for the state of a variable."""
     return state if isinstance(state, Known) else Known(model.STATIC, Unset(state))
 
 
 def state_of(known: Known) -> State:
-    """A part of a bundle as a variable."""
+    """The state of a variable for a part of a bundle."""
     return known.value.state if isinstance(known.value, Unset) else known
 
 
@@ -284,16 +283,16 @@ _BUILTIN: dict[type, model.Type] = {
 
 
 def constant(value: object, where: Location = NOWHERE) -> Known:
-    """What is known of a literal or another object that exists while compiling."""
+    """The facts about a literal or another compile-time object."""
     if type(value) is tuple:
         return replace(tuple_of(tuple(constant(item, where) for item in value)), where=where)
     return Known(_BUILTIN.get(type(value), model.STATIC), value, where=where)
 
 
 def literal(value: object, where: Location = NOWHERE) -> Known:
-    """What is known of an object of the host: beside what is `constant`, NumPy's scalars are constants of fixed-format types.
+    """Like `constant` for any host object: NumPy's scalars are constants of fixed-format types.
 
-    Raises `TypeError` for those that device code does not have.
+    Raises `TypeError` for scalars that device code does not support.
     """
     if isinstance(value, np.str_):
         return constant(str(value), where)
@@ -307,7 +306,7 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
 
 
 def objects(known: Known) -> Iterator[Known]:
-    """The objects in a value that change."""
+    """The mutable objects in a value."""
     if known.identity is not None:
         yield known
     for item in known.items:
@@ -316,14 +315,14 @@ def objects(known: Known) -> Iterator[Known]:
 
 
 def identities(known: Known) -> Iterator[Identity]:
-    """Which they are."""
+    """The identities of the mutable objects in a value."""
     return (each.identity for each in objects(known) if each.identity is not None)
 
 
 def renamed(
     known: Known, names: Mapping[Identity, Identity | None], only: Callable[[Known], bool] = lambda _: True
 ) -> Known:
-    """The same with other names for objects, or none; for all, or `only` for some."""
+    """The value with other identities for its objects, or none; only for objects that satisfy `only`."""
     if not names or not any(identity in names for identity in identities(known)):
         return known
     identity = known.identity
@@ -333,27 +332,27 @@ def renamed(
 
 
 def nameless(known: Known) -> Known:
-    """What is known of a value, whichever objects are in it."""
+    """The value without identities."""
     return renamed(known, dict.fromkeys(identities(known)))
 
 
 def tuple_of(items: tuple[Known, ...]) -> Known:
-    """What is known of a tuple of `items`."""
+    """The facts about a tuple of `items`."""
     return Known(model.Tuple(tuple(item.type for item in items)), items=items)
 
 
 def bundle_of(meaning: object, items: tuple[Known, ...]) -> Known:
-    """What is known of a thing that exists while compiling, with `items` as its parts of run time."""
+    """The facts about a compile-time object with `items` as its run-time parts."""
     return Known(model.Bundle(tuple(item.type for item in items)), meaning, items)
 
 
 def nonneg_as(known: Known, number: model.Number) -> bool:
-    """Whether a number that is known not to be negative still is not once it has become `number`, which may wrap."""
+    """Whether a number is never negative after its conversion to `number`, which may wrap."""
     return known_as(known, number).nonneg
 
 
 def has_bounds_within(known: Known, number: model.Number) -> bool:
-    """Whether the bounds of an integer show that `number`, which has no room for all integers of its type, has room for it."""
+    """Whether the narrower type `number` can represent an integer according to its bounds."""
     source = known.type
     if not (isinstance(source, model.Number) and source.is_integer and number.is_integer) or source.is_complex:
         return False
@@ -362,7 +361,7 @@ def has_bounds_within(known: Known, number: model.Number) -> bool:
 
 
 def known_as(known: Known, number: model.Number) -> Known:
-    """What is known of a value that is not a constant once it has become `number`, which may wrap."""
+    """The facts about a run-time value after its conversion to `number`, which may wrap."""
     source = known.type
     if source == number and known.value is UNKNOWN:
         return known
@@ -374,7 +373,7 @@ def known_as(known: Known, number: model.Number) -> Known:
 
 
 def is_narrow(known: Known) -> bool:
-    """Whether 32 bits, one of them for the sign, hold an integer."""
+    """Whether an integer fits in a signed integer of 32 bits."""
     if not isinstance(known.type, model.Number) or known.type.is_float or known.type.is_complex:
         return False
     low, high = known.bounds
@@ -382,7 +381,7 @@ def is_narrow(known: Known) -> bool:
 
 
 def between(number: model.Number, low: int, high: int, where: Location = NOWHERE) -> Known:
-    """An integer that was in these bounds before it became `number`: one that has no room for them all may wrap."""
+    """A `number` converted from an integer with these bounds; it may wrap if they do not fit."""
     least, most = number.low, number.high
     if low < least or high > most:
         return Known(number, where=where)
@@ -390,7 +389,7 @@ def between(number: model.Number, low: int, high: int, where: Location = NOWHERE
 
 
 def of_type(type: model.Type, nonneg: bool = False, high: int | None = None) -> Known:
-    """A value of which only the type is known, and perhaps that it is never below zero, and its greatest value."""
+    """A run-time value of a type, optionally non-negative and with a maximum."""
     if isinstance(type, model.Tuple):
         return Known(type, items=tuple(map(of_type, type.elements)))
     if isinstance(type, (model.Range, model.RangeIterator)):
@@ -404,7 +403,7 @@ def of_type(type: model.Type, nonneg: bool = False, high: int | None = None) -> 
 
 
 def small(known: Known) -> Known:
-    """The same of an argument whose arrays are all small (see `model.Array`)."""
+    """An argument with all its arrays marked as small (see `model.Array`)."""
     if isinstance(known.type, model.Tuple):
         return replace(tuple_of(tuple(map(small, known.items))), value=known.value, where=known.where)
     if not has_arrays(known.type):

@@ -23,14 +23,14 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 
 MOST_NUMBERS = 512
-"""The numbers of the largest value. The time that LLVM takes to copy a struct grows with the square of its numbers."""
+"""The maximum number of numbers in a value: LLVM's compile time for a copy of a struct is quadratic in them."""
 
 WIDEST_ACCESS = 16
-"""The bytes of the widest load and store. No vector of CUDA C++ is aligned to more."""
+"""The size of the widest load and store in bytes, which is also the largest alignment of a CUDA C++ vector."""
 
 
 def machine(number: model.Number) -> model.Number:
-    """The fixed-format number that has a builtin number's format in device code (a bool stays a bool)."""
+    """The fixed-format number with the format of a builtin number in device code; a bool stays a bool."""
     if not number.builtin or number == model.BOOL:
         return model.INT32 if number.mask else number
     if number.is_complex:
@@ -39,7 +39,7 @@ def machine(number: model.Number) -> model.Number:
 
 
 def pointee_of(element: model.Type) -> model.Type:
-    """What references to the elements of an array point to; members of structs may be builtin numbers."""
+    """The type of an element in memory: a builtin number, which members of structs can be, has its fixed format there."""
     return machine(element) if isinstance(element, model.Number) else element
 
 
@@ -79,7 +79,7 @@ def leaves(type: model.Type) -> tuple[model.Type, ...]:
 
 
 def has_leaves(type: model.Type) -> bool:
-    """Whether there are any: it looks no further than the first."""
+    """Whether a type has leaves; stops at the first one."""
     match type:
         case model.Number() | model.Ref() | model.Pointer() | model.Array():
             return True
@@ -92,7 +92,7 @@ def has_leaves(type: model.Type) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How a type lies in memory: bytes, alignment, and where each of its parts (fields, elements) begins."""
+    """The layout of a type in memory: size, alignment, and the offset of each of its parts (fields, elements)."""
 
     size: int
     align: int
@@ -101,7 +101,7 @@ class Placement:
 
 @lru_cache(maxsize=4096)
 def placement(type: model.Type) -> Placement:
-    """The layout of `type`, CUDA C++'s to the byte. Raises `TypeError` for what cannot lie in memory."""
+    """The layout of `type`, which is that of CUDA C++. Raises `TypeError` for types that cannot be stored in memory."""
     match type:
         case model.Number():
             return Placement(type.bits // 8, type.bits // 8)
@@ -123,18 +123,18 @@ def placement(type: model.Type) -> Placement:
 
 
 def _place_vector(width: int, size: int) -> Placement:
-    """Vectors of 2 and 4 are aligned to their size, those of 1 and 3 as their elements."""
+    """Vectors of 2 and 4 are aligned to their size, those of 1 and 3 like their elements."""
     align = min(width * size, WIDEST_ACCESS) if size in (2, 4) else width
     return Placement(width * size, align, tuple(width * i for i in range(size)))
 
 
 def _place_atomic(content: Placement) -> Placement:
-    """As `cuda::atomic`: what one access reads must not straddle the memory of two."""
+    """As `cuda::atomic`, which is aligned to its size so that one access suffices."""
     return Placement(content.size, max(content.align, content.size & -content.size))
 
 
 def _place(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> Placement:
-    """Members in order, each at the next multiple of its alignment; the size is a multiple of the whole's."""
+    """Places members in order, each at the next multiple of its alignment; the size is a multiple of the overall alignment."""
     offsets = []
     end, most = 0, max(1, align)
     for type, least in zip(types, aligns, strict=True):
@@ -147,7 +147,7 @@ def _place(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> Pl
 
 
 def parts(type: model.Type) -> tuple[model.Type, ...]:
-    """The types of the members of a struct, or of the elements of a tuple; none of anything else."""
+    """The types of the members of a struct or the elements of a tuple; empty for other types."""
     match type:
         case model.Struct(_, fields):
             return tuple(field.type for field in fields)
@@ -158,24 +158,24 @@ def parts(type: model.Type) -> tuple[model.Type, ...]:
 
 @lru_cache(maxsize=4096)
 def has_identity(type: model.Type) -> bool:
-    """Whether a value of `type` is one place in memory and cannot be copied: an atomic, or a struct that contains one."""
+    """Whether a value of `type` is a location in memory and cannot be copied: an atomic, or a struct that contains one."""
     return isinstance(type, model.AtomicCell) or any(map(has_identity, parts(type)))
 
 
 @lru_cache(maxsize=4096)
 def has_arrays(type: model.Type) -> bool:
-    """Whether a value of `type` is an array, or a struct or tuple with one: it is passed around, and lies in no array."""
+    """Whether a value of `type` is or contains an array, so that it cannot be an array element."""
     return isinstance(type, model.Array) or any(map(has_arrays, parts(type)))
 
 
 @lru_cache(maxsize=4096)
 def has_pointers(type: model.Type) -> bool:
-    """Whether a value of `type` is a pointer, or a struct or tuple with one."""
+    """Whether a value of `type` is or contains a pointer."""
     return isinstance(type, model.Pointer) or any(map(has_pointers, parts(type)))
 
 
 def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array]) -> model.Type:
-    """`type` with other types of arrays, also of those in structs and tuples."""
+    """Applies `function` to all array types in `type`."""
     match type:
         case model.Array():
             return function(type)
@@ -187,9 +187,9 @@ def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array])
 
 
 def with_arrays(wanted: model.Type, given: model.Type) -> model.Type:
-    """`wanted` with the arrays of `given` in the places of its own, where they have the same elements and as many axes.
+    """`wanted` with its array types replaced by those of `given` that have the same elements and number of axes.
 
-    A hint says no more of an array: how and where it lies is the affair of who passes it. What the hint makes read-only stays so.
+    A hint does not determine the layout and space of an array; the argument does. Read-only hints stay read-only.
     """
     match wanted, given:
         case model.Array(), model.Array() if (wanted.dtype, wanted.ndim) == (given.dtype, given.ndim):
@@ -203,20 +203,20 @@ def with_arrays(wanted: model.Type, given: model.Type) -> model.Type:
 
 
 def size_of(type: model.Type) -> int:
-    """The size in bytes of a value in memory."""
+    """The size of a type in bytes."""
     return placement(type).size
 
 
 def align_of(type: model.Type) -> int:
-    """The alignment in bytes of a value in memory."""
+    """The alignment of a type in bytes."""
     return placement(type).align
 
 
 def usual_alignment(type: model.Type) -> int:
-    """What a value in an array is aligned to unless less is known.
+    """The default alignment of an array element.
 
-    Structs and tuples are as aligned as their size lets them be, up to the widest access, so that few accesses read one. C++
-    takes no more for granted than `align_of`.
+    Structs and tuples have the largest alignment that their size allows, up to the widest access, so that few accesses read one.
+    C++ guarantees only `align_of`.
     """
     if isinstance(type, (model.Struct, model.Tuple)) and not has_identity(type):
         return max(align_of(type), min(size_of(type) & -size_of(type), WIDEST_ACCESS))
@@ -224,23 +224,23 @@ def usual_alignment(type: model.Type) -> int:
 
 
 def known_alignment(type: model.Array | model.Ref) -> int:
-    """What an array's elements, or what a reference refers to, is aligned to in bytes."""
+    """The alignment of an array's elements, or of the target of a reference, in bytes."""
     return type.align or usual_alignment(type.dtype if isinstance(type, model.Array) else type.pointee)
 
 
 def reference_of_cpp(space: model.Space, pointee: model.Type) -> model.Ref:
-    """A reference to a value where C++ has it."""
+    """A reference to a value in the memory of C++, with the alignment that C++ guarantees."""
     return model.Ref(space, pointee, align=shortfall(pointee, align_of(pointee)))
 
 
 def shortfall(type: model.Type, align: int) -> int:
-    """`align` if it is less than `type` usually has, else 0: what is said of arrays and references to it."""
+    """`align` if it is less than the default alignment of `type`, else 0; the `align` of array and reference types."""
     return align if align < usual_alignment(type) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One load or store of a composite value: `count` numbers of `type` at `offset`, as one vector if more than one."""
+    """One load or store of a part of a composite value: `count` numbers of `type` at `offset`."""
 
     offset: int
     type: model.Type
@@ -249,12 +249,12 @@ class Access:
 
 
 def accesses(type: model.Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
-    """The loads that read a value of `type`, in the order of its leaves; `align` is what is known of its address."""
+    """The loads that read a value of `type`, in the order of its leaves; `align` is the known alignment of its address."""
     align = align or align_of(type)
     here = common_alignment(align, offset)
     match type:
         case model.Number() if type.is_complex:
-            # As a vector of its two parts.
+            # Like a vector of its two parts.
             yield from accesses(model.Vector(type.part, 2), align, offset)
         case model.Vector(dtype, size):
             whole = size_of(type)
@@ -278,7 +278,7 @@ def accesses(type: model.Type, align: int = 0, offset: int = 0) -> Iterator[Acce
 
 
 def _wide(dtype: model.Number, size: int, offset: int, align: int) -> Iterator[Access]:
-    """A vector in accesses of at most 16 bytes."""
+    """The accesses of a vector, each of at most 16 bytes."""
     each = min(size, WIDEST_ACCESS // size_of(dtype))
     for first in range(0, size, each):
         start = offset + first * size_of(dtype)
@@ -286,19 +286,19 @@ def _wide(dtype: model.Number, size: int, offset: int, align: int) -> Iterator[A
 
 
 def common_alignment(align: int, offset: int) -> int:
-    """The alignment of an address that lies `offset` behind one that is aligned to `align`."""
+    """The alignment of an address at `offset` from an address that is aligned to `align`."""
     return min(align, offset & -offset) if offset else align
 
 
-# Floats that processors do not all compute with
+# Floats without hardware arithmetic on all processors
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How bfloat16 or a float of 8 bits divides its bits: those of the mantissa, and the exponent's bias.
+    """The format of bfloat16 or an 8-bit float: the bits of the mantissa, and the bias of the exponent.
 
-    `overflow` are the bits of what is too large, `nan` those of NaN, both without the sign. `limit` is the largest finite number,
-    and `last` the largest that rounds to it.
+    `overflow` is the bit pattern for numbers that are too large, and `nan` that of NaN, both without the sign. `limit` is the
+    largest finite number, and `last` the largest number that rounds to it.
     """
 
     mantissa: int
@@ -310,20 +310,17 @@ class Division:
 
 
 DIVISIONS = {
-    # s eeee mmm: no infinity; what is too large is NaN (0x7F).
-    # 464 lies in the middle between 448 and what would be 480: ties go to the even mantissa, which is that of 448.
+    # s eeee mmm: no infinity; numbers that are too large become NaN (0x7F).
+    # 464 is the midpoint of 448 and the next value, 480. Ties go to the even mantissa, that of 448.
     model.Format.E4M3: Division(3, 7, 0x7F, 0x7F, 448.0, 464.0),
-    # Here the even one is infinity.
+    # Here the even mantissa is that of infinity.
     model.Format.E5M2: Division(2, 15, 0x7C, 0x7E, 57344.0, math.nextafter(61440.0, 0)),
     model.Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, 2.0**128 - 2.0**120, math.nextafter(2.0**128 - 2.0**119, 0)),
 }
 
 
 def float_bits(number: model.Number, value: float) -> int:
-    """The bits of the `number` nearest to a value, rounded once; ties go to the even one, as ml_dtypes has it on the host.
-
-    `float_bits(FLOAT8E4M3, 1.0) == 0x38`.
-    """
+    """The bit pattern of the nearest `number`, with ties to even, as ml_dtypes rounds: `float_bits(FLOAT8E4M3, 1.0) == 0x38`."""
     form = DIVISIONS[number.format]
     sign = 1 << (number.bits - 1) if math.copysign(1, value) < 0 else 0
     magnitude = abs(value)
@@ -331,7 +328,7 @@ def float_bits(number: model.Number, value: float) -> int:
         return sign | form.nan
     if magnitude == 0 or magnitude > form.last:
         return sign | (form.overflow if magnitude else 0)
-    # In units of the last place of a number of this size; the least exponent is that of the subnormal ones.
+    # In units of the last place; the minimum exponent is that of subnormal numbers.
     exponent = max(math.frexp(magnitude)[1] - 1 - form.mantissa, 1 - form.bias - form.mantissa)
     units = round(math.ldexp(magnitude, -exponent))
     return sign | (units + ((exponent - (1 - form.bias - form.mantissa)) << form.mantissa))

@@ -30,7 +30,7 @@ class NumberKind(enum.IntEnum):
 
 
 class Format(enum.StrEnum):
-    """How a float divides its bits where their number does not say it: `E4M3` has 4 bits of exponent, 3 of mantissa."""
+    """The format of a float, if its size does not determine it: `E4M3` has 4 bits of exponent and 3 of mantissa."""
 
     IEEE = ""
     BFLOAT = "bfloat"
@@ -39,7 +39,7 @@ class Format(enum.StrEnum):
 
 
 class Layout(enum.StrEnum):
-    """How the elements of an array follow each other in memory."""
+    """The order of an array's elements in memory."""
 
     C = "C"
     F = "F"
@@ -58,11 +58,11 @@ class Space(enum.Enum):
 
 @dataclass(frozen=True)
 class Number:
-    """A builtin or fixed-format number of `bits` bits (a bool is stored in a byte, and counts as 8 bits).
+    """A builtin or fixed-format number of `bits` bits (8 for a bool, which is stored in a byte).
 
-    A `builtin` number gives way to a fixed-format number of its own or a higher kind. The *index* (the type of `len(x)` and
-    `x.shape[0]`) is the builtin int of 64 bits. A `mask` is an int32 that stands for the lanes of a warp;
-    `format` tells bfloat16 from float16, and the floats of 8 bits from each other.
+    A `builtin` number takes the type of a fixed-format number of its own or a higher kind. The *index* (the type of `len(x)` and
+    `x.shape[0]`) is the builtin int of 64 bits. A `mask` is an int32 that represents the lanes of a warp. `format` distinguishes
+    bfloat16 from float16, and the 8-bit floats from each other.
     """
 
     kind: NumberKind
@@ -91,7 +91,7 @@ class Number:
 
     @cached_property
     def is_float8(self) -> bool:
-        """Whether this is a float of 8 bits: machines know its bits, and compute with it in float32."""
+        """Whether this is an 8-bit float, which is computed with in float32."""
         return self.kind is NumberKind.FLOAT and self.bits == 8
 
     @cached_property
@@ -106,7 +106,7 @@ class Number:
 
     @cached_property
     def signed(self) -> bool:
-        """Whether values below zero exist."""
+        """Whether the type has negative values."""
         return self.kind not in (NumberKind.BOOL, NumberKind.UINT)
 
     @cached_property
@@ -153,9 +153,9 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A member of a struct; `align` is its least alignment in bytes, or 0 for its type's own.
+    """A member of a struct; `align` is its minimum alignment in bytes, or 0 for the alignment of its type.
 
-    `offset` is where it begins in a struct that says so itself, else -1.
+    `offset` is its offset in a struct with explicit offsets, and otherwise -1.
     """
 
     name: str
@@ -171,11 +171,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A class with members, laid out as CUDA C++ lays out a standard-layout class.
+    """A class with members, laid out like a standard-layout class in CUDA C++.
 
-    `align` is its least alignment in bytes. `host` is the Python class that it is on the host, which has its methods: two
-    structs are the same type only if that is the same. A `size` other than 0 says that the struct is laid out in a way of its
-    own: it and `align` and the fields' offsets are what they are.
+    `align` is its minimum alignment in bytes. `host` is its Python class, which has the methods; two structs are the same type
+    only if their classes are the same. If `size` is not 0, the layout is explicit: `size`, `align` and the offsets of the fields.
     """
 
     name: str
@@ -195,7 +194,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Subarray:
-    """An array of a fixed size within a struct, in C order: in memory it is an array, elsewhere a value of all its elements."""
+    """An array of a fixed size within a struct, in C order: an array in memory, and a value with all its elements elsewhere."""
 
     dtype: Type
     shape: tuple[int, ...]
@@ -205,17 +204,16 @@ class Subarray:
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array of `ndim` dimensions of `dtype`; its shape and strides are values, its layout is known.
+    """An array of `ndim` dimensions of `dtype`; its shape and strides are run-time values.
 
-    `align` is what its elements are aligned to, in bytes, where that is less than their type's own alignment; else 0.
-    `small` says that it has `SMALL` elements at most, and no axis is longer: its lengths, the places of its elements, and
-    simple sums of those are numbers of 32 bits.
+    `align` is the alignment of its elements in bytes if it is less than that of their type, and otherwise 0. A `small` array
+    has at most `SMALL` elements, and no axis is longer, so its lengths, positions, and simple sums of them fit in 32 bits.
     """
 
     dtype: Type
@@ -234,7 +232,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The address of one `pointee` in `space`, perhaps one that nobody may write to; `align` as of `Array`."""
+    """The address of one `pointee` in `space`, which may be read-only; `align` is as in `Array`."""
 
     space: Space
     pointee: Type
@@ -248,7 +246,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A pointer of C++ to values of `dtype`, in any memory: `T*`, for `readonly` `T const*`; None is `void`."""
+    """A C++ pointer to values of `dtype` in any memory: `T*`, or `T const*` if it is `readonly`; none is `void`."""
 
     dtype: Type
     readonly: bool = False
@@ -259,7 +257,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class AtomicCell:
-    """A number, or another value of a few bytes, that threads access atomically. It never is a value: references to it are."""
+    """A number, or another small value, that threads access atomically. It is not a value itself; a reference to it is."""
 
     dtype: Type
 
@@ -284,7 +282,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeIterator:
-    """What is left of a `range` while a `for` runs over it; `counter` is the type that it counts in, if not `item`."""
+    """The rest of a `range` in a `for` loop; `counter` is the type that it counts in, if it is not `item`."""
 
     item: Number
     counter: Number | None = None
@@ -300,7 +298,7 @@ class RangeIterator:
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """The type of what exists only while compiling: functions, modules, types, strings. No machine representation."""
+    """The type of objects that exist only at compile time: functions, modules, types, strings. It has no representation."""
 
     def __str__(self) -> str:
         return "static"
@@ -308,9 +306,9 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What exists while compiling, with parts that exist at run time: a nested function and the values that it captured.
+    """A compile-time object with run-time parts, such as a nested function with the values that it captured.
 
-    What it means (which function it is, which iterator) is the `value` of what is known of it.
+    The `value` of its `Known` is its meaning: which function or iterator it is.
     """
 
     elements: tuple[Type, ...]
@@ -341,7 +339,7 @@ INT = Number(NumberKind.INT, 32, builtin=True)
 INDEX = Number(NumberKind.INT, 64, builtin=True)
 
 SMALL = (1 << 30) - (1 << 16)
-"""What a small array (see `Array`) has at most: 32 bits hold the sum of two lengths and some ten thousand more."""
+"""The maximum size of a small array (see `Array`): the sum of two lengths and some ten thousand more fits in 32 bits."""
 FLOAT = Number(NumberKind.FLOAT, 32, builtin=True)
 COMPLEX = Number(NumberKind.COMPLEX, 64, builtin=True)
 INT8, INT16, INT32, INT64 = (Number(NumberKind.INT, bits) for bits in (8, 16, 32, 64))

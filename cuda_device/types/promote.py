@@ -55,11 +55,11 @@ def _promote_mixed(builtin: model.Number, fixed: model.Number) -> model.Number:
 
 def _promote_fixed(a: model.Number, b: model.Number) -> model.Number | None:
     if a.is_complex or b.is_complex:
-        # An integer has no say, as beside a float.
+        # Integers do not count, as beside a float.
         return model.COMPLEX128 if {a, b} & {model.COMPLEX128, model.FLOAT64} else model.COMPLEX64
     if a.is_float and b.is_float:
         wide = a if a.bits > b.bits else b
-        # float16 and bfloat16: neither holds the other; nor are they for what people keep in 8 bits.
+        # Neither of float16 and bfloat16 can represent the other, and 8-bit floats do not promote to 16 bits.
         return model.FLOAT32 if a.bits == b.bits or (min(a.bits, b.bits) == 8 and wide.bits == 16) else wide
     if a.is_float or b.is_float:
         return a if a.is_float else b
@@ -83,7 +83,7 @@ def divide(a: model.Number, b: model.Number) -> model.Number | None:
 
 
 def to_float(number: model.Number) -> model.Number:
-    """The floating point type in which a function of a real number computes for an argument of `number`."""
+    """The floating point type in which functions of real numbers compute for an argument of type `number`."""
     if number.is_float:
         return number
     if number.builtin:
@@ -92,7 +92,7 @@ def to_float(number: model.Number) -> model.Number:
 
 
 def to_complex(number: model.Number) -> model.Number:
-    """The complex type of which a number is the real part, or a function of a complex number computes in for it."""
+    """The complex type whose parts have the precision of a number."""
     if number.is_complex:
         return number
     real = to_float(number)
@@ -100,7 +100,7 @@ def to_complex(number: model.Number) -> model.Number:
 
 
 def join_numbers(a: model.Number, b: model.Number) -> model.Number | None:
-    """The type of a variable that is `a` on one way and `b` on another: as `promote`, but bools stay bool, and masks masks."""
+    """The type of a variable that is `a` on one edge and `b` on another: like `promote`, but bools and masks are kept."""
     if a.kind is model.NumberKind.BOOL and b.kind is model.NumberKind.BOOL:
         return model.BOOL
     return a if a == b else promote(a, b)

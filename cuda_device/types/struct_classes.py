@@ -24,7 +24,7 @@ import numpy as np
 
 from cuda_device.types.abi import representation
 from cuda_device.types.dtypes import Aligned, alignment_of_hint, check_alignment, type_of_hint
-from cuda_device.types.host import MODEL, alike, model_of, number_of
+from cuda_device.types.host import MODEL, alike, host_type_of, model_of, number_of
 from cuda_device.types.layout import has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, UINT64, Array, Field, Number, NumberKind, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import VectorValue, replaced
@@ -51,7 +51,7 @@ _ALIGNED: dict[tuple[Any, int], Any] = {}
 
 
 def _aligned(host: Any, n: int) -> Any:
-    """A struct of other alignment: one type, however often, and by however many threads, it is asked for."""
+    """The struct with another alignment, which is created only once, also if several threads ask for it."""
     found = _ALIGNED.get((host, n))
     if found is None:
         made = _make(host.underlying, n, host.__annotations__)
@@ -125,11 +125,11 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
 
 
 _GIVEN = ("__init__", "__new__", "__setattr__", "__delattr__", "__getattribute__", "__post_init__")
-"""Methods that a struct does not have its own of."""
+"""Methods that a struct cannot define."""
 
 
 def _check_class(cls: Any, hints: Mapping[str, Any]) -> None:
-    """Refuses what would be lost on the way from the class to the struct."""
+    """Refuses bases and methods that the struct would not have."""
     if cls.__bases__ != (object,):
         raise TypeError(f"{cls.__name__}: a struct has no base classes")
     for name in _GIVEN:
@@ -147,7 +147,7 @@ def _refuse_subclass(cls: Any) -> None:
 
 
 def _hints(cls: Any) -> dict[str, Any]:
-    """The type hints in their order, those that are text evaluated where the class was written, which may be a function."""
+    """The type hints in order. Text is evaluated in the scope that defines the class, which may be a function."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
@@ -156,7 +156,7 @@ def _hints(cls: Any) -> dict[str, Any]:
     hints = {}
     for name, written in getattr(cls, "__annotations__", {}).items():
         hint = eval(written, namespace) if isinstance(written, str) else written
-        if ClassVar not in (hint, getattr(hint, "__origin__", None)):  # a constant of the class
+        if ClassVar not in (hint, getattr(hint, "__origin__", None)):  # class constants are not members
             hints[name] = hint
     return hints
 
@@ -182,7 +182,7 @@ def _initialise(self: Any, /, *args: Any, **kwargs: Any) -> None:
 
 
 def _by_name(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a constructor was given, by the names of the members, in their order; defaults where it was given nothing."""
+    """The arguments of a constructor by the names of the members, in their order, with defaults."""
     model = model_of(cls)
     if has_identity(model):
         raise TypeError(
@@ -226,10 +226,10 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def made_of(value: Any, wanted: Type, what: str) -> Any:
-    """An array or struct made of what a program has at hand; any other value as it is."""
+    """Converts an array of any library, or a dict or tuple for a struct; returns other values unchanged."""
     match wanted:
         case Array():
-            # It lies above this module, and is found as programs find it.
+            # It is defined above this module, so it is looked up in the package.
             as_array = sys.modules["cuda_device"].as_array
             return as_array(value, wanted.ndim, order="strided", dtype=wanted.dtype, name=what)
         case Struct(host=host) if isinstance(value, Mapping):
@@ -240,10 +240,7 @@ def made_of(value: Any, wanted: Type, what: str) -> Any:
 
 
 def convert(value: Any, wanted: Type, what: str) -> Any:
-    """A member's value: builtin numbers of its kind or a lower one become its type, as does a number of its own format.
-
-    Anything else has to have the type.
-    """
+    """Converts a builtin number of the same or a lower kind, or a number of the same format; other values must have the type."""
     if isinstance(wanted, Number):
         return _convert_number(value, wanted, what)
     if isinstance(wanted, Tuple):
@@ -269,7 +266,7 @@ _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
 def _check_pointer(value: Any, what: str) -> Any:
-    """An address, or an array that it points to, which a launch sees to."""
+    """Checks an address, or an array, which each launch converts to an address."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if not 0 <= value <= UINT64.high:
             raise TypeError(
@@ -282,7 +279,7 @@ def _check_pointer(value: Any, what: str) -> Any:
 
 
 def _check_array(value: Any, wanted: Array, what: str) -> Any:
-    """An array of any library. What cannot be seen here, a launch sees."""
+    """Checks what an array of any library says of itself; a launch checks the rest."""
     says = f"{what} is an array of {wanted.ndim} dimensions of {getattr(wanted.dtype, 'name', wanted.dtype)}"
     if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in _PROTOCOLS):
         raise TypeError(f"{says}, not {value!r}: make one with numpy.array or cuda_device.array")
@@ -293,27 +290,24 @@ def _check_array(value: Any, wanted: Array, what: str) -> Any:
 
 
 def _convert_number(value: Any, wanted: Number, what: str) -> Any:
-    from cuda_device.types.host import host_type_of
-
     host = host_type_of(wanted)
     if type(value) is host:
         return value
     if isinstance(value, np.generic) and number_of(type(value)) == machine(wanted):
         return host(value)
-    if isinstance(value, np.generic) or not isinstance(value, (bool, int, float, complex)):
-        raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
-    if not becomes(number_of(type(value)), wanted):
+    is_builtin = isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
+    if not is_builtin or not becomes(number_of(type(value)), wanted):
         raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
     return host(value)
 
 
 def becomes(builtin: Number, wanted: Number) -> bool:
-    """Whether builtin numbers become another kind of number where that is wanted: one of their own kind, or of a higher one."""
+    """Whether a builtin number converts implicitly to `wanted`: to the same or a higher kind."""
     return builtin.kind <= wanted.kind or (builtin.kind is NumberKind.INT and wanted.kind is NumberKind.UINT)
 
 
 class _Signature:
-    """What `inspect.signature` and `help` say of a struct."""
+    """The signature of a struct for `inspect.signature` and `help`."""
 
     def __get__(self, _: object, cls: Any) -> Any:
         from inspect import Parameter, Signature
@@ -343,7 +337,7 @@ def _represent(self: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A member as numbers are printed, without their types, in tuples, too."""
+    """A member without the types of its numbers, also of those in tuples."""
     if not isinstance(value, tuple):
         return str(value)
     return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
@@ -355,7 +349,7 @@ def _equal(self: Any, other: Any) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two members are equal; tuples item by item, of which Python takes the same object to be equal, a NaN too."""
+    """Whether two members are equal. Tuples are compared item by item, because their `==` treats an identical NaN as equal."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a is b or np.array_equal(a, b)
     if not isinstance(a, tuple):
@@ -375,7 +369,7 @@ def _reduce(self: Any) -> tuple[Any, ...]:
 
 
 def _remake(cls: Any, n: int, values: tuple[Any, ...]) -> Any:
-    """A struct of a type that `align` made, which has no name to be found by."""
+    """Unpickles a struct whose type was made by `align`, and so has no importable name."""
     return align(cls, n)(*values)
 
 

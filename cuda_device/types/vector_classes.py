@@ -35,7 +35,7 @@ Operator = Callable[["VectorValue", Any], Any]
 
 
 def _elementwise(function: Callable[[Any, Any], Any]) -> tuple[Operator, Operator]:
-    """The methods of an operator that vectors have to the left, and to the right, of another operand."""
+    """The methods of an operator for a vector on the left, and on the right, of another operand."""
     return _operator(function, swapped=False), _operator(function, swapped=True)
 
 
@@ -56,9 +56,9 @@ def _operator(function: Callable[[Any, Any], Any], swapped: bool) -> Operator:
 
 
 def _beside(number: Any, dtype: Number, scalar: Any) -> Any:
-    """A number beside the elements of a vector: Python's gives way to an element of its own or a higher kind.
+    """A number as an operand for the elements of a vector: a Python number takes the type of a float element.
 
-    NumPy's scalars do so by themselves; those of bfloat16 and of 8 bits would become float64.
+    NumPy does this for its own scalars; bfloat16 and 8-bit floats would become float64.
     """
     if isinstance(number, np.generic) or not dtype.is_float or isinstance(number, complex):
         return number
@@ -74,7 +74,7 @@ class VectorValue:
 
     __slots__ = ("_items",)
     __array_priority__ = -1.0
-    """Above NumPy's scalars, which leave `float32(2) * v` to us, and below its arrays, for which a vector is a row."""
+    """Above NumPy's scalars, so that `float32(2) * v` calls our method, and below arrays, for which a vector is a row."""
     dtype: ClassVar[Any]
     size: ClassVar[Any]
     model: ClassVar[Vector]
@@ -87,9 +87,7 @@ class VectorValue:
             )
         if len(args) != self.model.size:
             raise TypeError(f"{type(self).__name__} has {self.model.size} elements, not {len(args)}")
-        if any(
-            isinstance(arg, (str, bytes)) for arg in args
-        ):  # which NumPy reads, and ml_dtypes 0.6 ends the process at
+        if any(isinstance(arg, (str, bytes)) for arg in args):  # NumPy parses them, and ml_dtypes 0.6 crashes
             raise ArgumentError(f"{type(self).__name__} takes numbers, not strings")
         try:
             items = tuple(map(self.dtype, args))
@@ -106,7 +104,7 @@ class VectorValue:
         raise TypeError("vectors are immutable")
 
     def __getattribute__(self, name: str) -> Any:
-        # The method gives a new vector; the statement `v[i] = a` looks the method up in the class, and is refused there.
+        # `v.__setitem__(i, a)` returns a new vector; the statement `v[i] = a` looks the method up in the class, which refuses it.
         if name == "__setitem__":
             return object.__getattribute__(self, "_with_item")
         return object.__getattribute__(self, name)
@@ -170,7 +168,7 @@ class VectorValue:
 
 
 def replaced(value: Any, names: Iterable[str], changes: Mapping[str, Any]) -> Any:
-    """A new object of a type, with some of its members changed. Raises `TypeError` for one that it does not have."""
+    """A copy of a value with some of its members changed. Raises `TypeError` for members that do not exist."""
     values = {name: getattr(value, name) for name in names}
     for name in changes:
         if name not in values:
@@ -179,7 +177,7 @@ def replaced(value: Any, names: Iterable[str], changes: Mapping[str, Any]) -> An
 
 
 def _vector_of(items: list[Any]) -> Any:
-    """The vector of NumPy scalars of one type."""
+    """A vector of NumPy scalars of one type."""
     kind = type(items[0])
     cls = host_vector(Vector(number_of(kind), len(items)))
     if cls is None:
@@ -192,7 +190,7 @@ def _axis(index: int) -> property:
 
 
 class _VectorSignature:
-    """What `inspect.signature` and `help` say of a vector."""
+    """The signature of a vector for `inspect.signature` and `help`."""
 
     def __get__(self, _: object, cls: Any) -> Any:
         from inspect import Parameter, Signature
@@ -202,7 +200,6 @@ class _VectorSignature:
 
 
 def _make(scalar: Any, model: Vector) -> type[VectorValue]:
-    """The class of one dtype and size."""
     name = f"{model.dtype}x{model.size}"
     body: dict[str, Any] = {
         "__slots__": (),
@@ -253,7 +250,7 @@ class Dim3(_uint32x3):  # type: ignore[misc]
 
 
 def host_class_of(type: Type) -> object:
-    """The host's class of an element type."""
+    """The host class for an element type."""
     if isinstance(type, Number):
         return host_type_of(type)
     match type:
@@ -269,7 +266,7 @@ def host_class_of(type: Type) -> object:
 
 
 def value_of(type: Type, element: Any) -> Any:
-    """A value as the host has it, of an element of an array of `type`."""
+    """The host value of an element of an array of `type`."""
     match type:
         case Number(builtin=True):
             return element.item()
