@@ -129,7 +129,10 @@ class _Shape:
 
 
 def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int], named: Sequence[str]) -> tuple[Any, ...]:
-    """Runs on a worker: one launch, and the outputs, in the memory of the blocks. The last arguments are passed by name."""
+    """Launches a kernel for one block, on a worker, and returns the outputs in the memory that blocks are in.
+
+    `named` are the names of the last arguments, which are passed by name.
+    """
     stream = default_stream()
     copied = isinstance(stream, GpuStream) and isinstance(args[places[0]], np.ndarray)
     shape = args[places[0]].shape
@@ -144,7 +147,7 @@ def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int], na
         bound(*given[:positional], **dict(zip(named, given[positional:], strict=True)), stream=stream)
     made = [given[i] for i, value in enumerate(args) if isinstance(value, _NewBlock)]
     if isinstance(stream, GpuStream):
-        stream.synchronize()  # which raises what the kernel reported
+        stream.synchronize()  # raises the errors of the kernel
     if isinstance(stream, GpuStream) and not copied:
         import cupy
 
@@ -236,7 +239,7 @@ def _watch(
             if future.status == "error":
                 error = future.exception()
                 if waiting and isinstance(error, TimeoutError):
-                    end = 0.0  # it has waited for those that have not begun
+                    end = 0.0  # the task has waited for those that have not begun
                     break
                 error.add_note(f"on {place}")
                 raise error
@@ -260,12 +263,12 @@ def _watch(
 
 
 def _taken(queue: Any) -> list[Any]:
-    """What is in a queue now."""
+    """The items that are now in a queue."""
     return [queue.get() for _ in range(queue.qsize())]
 
 
-_LOOK = 0.1  # seconds between two looks at a job
-_GRACE = 5.0  # which the others have to end after one has failed
+_LOOK = 0.1  # seconds between two checks of a job
+_GRACE = 5.0  # seconds in which the other tasks can end after one has failed
 _STOP = b""
 
 

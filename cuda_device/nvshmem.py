@@ -41,8 +41,6 @@ _HINTS: dict[str, Any] = {
     "int": np.int32, "size_t": np.uint64, "uint64_t": np.uint64, "void": None, "void*": pointer(),
     **_TYPES, **{f"{name}*": pointer(type) for name, type in _TYPES.items()}, "uint64_t*": pointer(np.uint64),
 }  # fmt: skip
-_COMPARED = ("float", "double", "int32", "int64", "uint32", "uint64")
-_WAITED = ("int32", "int64", "uint32", "uint64")
 _PLAIN = """
 int my_pe()
 int n_pes()
@@ -80,12 +78,12 @@ void T_put_signal_nbi(T* target, T* source, size_t count, uint64_t* signal, uint
 T T_atomic_fetch(T* source, int pe)
 void T_atomic_set(T* target, T value, int pe)
 T T_atomic_swap(T* target, T value, int pe)
-""": _COMPARED,
+""": ("float", "double", "int32", "int64", "uint32", "uint64"),
     """
 T T_atomic_compare_swap(T* target, T expected, T value, int pe)
 void T_wait_until(T* variable, int compare, T value)
 int T_test(T* variable, int compare, T value)
-""": _WAITED,
+""": ("int32", "int64", "uint32", "uint64"),
     """
 T T_atomic_fetch_add(T* target, T value, int pe)
 void T_atomic_add(T* target, T value, int pe)
@@ -112,7 +110,7 @@ def _prototypes() -> dict[str, tuple[str, str, str]]:
 
 @cache
 def _source() -> CudaSource:
-    """The source with NVSHMEM's headers, for programs that contain the library's state, which `culibrary_init` writes."""
+    """The source with NVSHMEM's headers, for programs that contain the state of the library."""
     package = find_spec("nvidia.nvshmem")
     folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []
     folder = next((each for each in folders if each.is_dir()), None)
@@ -141,7 +139,7 @@ def _declared(name: str) -> Extern:
 
 
 def declare(stub: FunctionType, symbol: str) -> Extern:
-    """The function of NVSHMEM's headers that a stub declares."""
+    """Declares a function of NVSHMEM's headers by a stub."""
     return extern(cpp=symbol, link=_source())(stub)
 
 

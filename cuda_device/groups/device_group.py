@@ -183,7 +183,7 @@ class DeviceArrayGroup:
         self._arrays = tuple(arrays)
         self._parts = tuple(part_of(self._arrays, rank, stream) for rank, stream in enumerate(group.streams))
         self._arguments: dict[int, Argument] = {}
-        group.join()  # a device may read what another one's stream has yet to write
+        group.join()  # because a device may read what another one's stream has yet to write
 
     @classmethod
     def of(cls, arrays: Iterable[Any], group: DeviceGroup) -> DeviceArrayGroup:
@@ -235,7 +235,7 @@ class DeviceArrayGroup:
         return array_group(element_of(dtype), ndim)
 
     def _by_rank(self, make: Callable[..., Any], values: Mapping[str, Any]) -> list[Any]:
-        """What `make` makes of the values of each rank."""
+        """Calls `make` with the values of each rank."""
         return [
             make(
                 **{name: of_rank(value, self.group, rank, name, DeviceArrayGroup.on) for name, value in values.items()}
@@ -244,7 +244,7 @@ class DeviceArrayGroup:
         ]
 
     def _argument(self, rank: int) -> Argument:
-        """What `on(rank)` is as an argument of a launch, read once."""
+        """The launch argument for `on(rank)`, which is cached."""
         if rank not in self._arguments:
             self._arguments[rank] = read(self._parts[rank], "g", self.group.streams[rank])
         return self._arguments[rank]
@@ -267,7 +267,7 @@ Take = Callable[[DeviceArrayGroup, int], Any]
 
 
 def of_rank(value: Any, group: DeviceGroup, rank: int, name: str, take: Take) -> Any:
-    """What the kernel of a rank gets for an argument; `take` says what stands for a group of arrays."""
+    """The argument for the kernel of a rank; `take` converts a group of arrays."""
     if isinstance(value, DeviceArrayGroup):
         if value.group.streams != group.streams:
             raise LaunchError(
@@ -287,17 +287,17 @@ def of_rank(value: Any, group: DeviceGroup, rank: int, name: str, take: Take) ->
 
 
 def nth(parts: Sequence[T], rank: int) -> T:
-    """The part of a rank; a negative one counts from the last."""
+    """The part of a rank; negative ranks count from the last."""
     if not -len(parts) <= rank < len(parts):
         raise IndexError(f"there is no rank {rank} among {len(parts)}: the last one is {len(parts) - 1}")
     return parts[rank]
 
 
 def part_of(arrays: Sequence[DeviceArray], rank: int, stream: Stream) -> Any:
-    """What a kernel on the device of a rank takes: a struct of the rank's own array and of the distances to the others."""
+    """The struct that a kernel on the device of a rank takes: the rank's own array and the distances to the others."""
     views = [each._view for each in arrays]
     own = views[rank]
-    # The arrays of all devices live as long as a kernel on any of them.
+    # The arrays of all devices are kept alive while a kernel runs on any of them.
     mine = replace(own, keep_alive=tuple(view.keep_alive for view in views))
     shared = [view for view in views if (view.device, view.ordinal) == (own.device, own.ordinal)]
     ends = [view.extent for view in shared]

@@ -137,7 +137,7 @@ def _prepared(
     try:
         sizes = _sizes(group, rank, kernel, args, kwargs, sizes)
         _, _, *hinted = parameters_of(kernel.underlying)
-        take = DeviceArrayGroup.on if any(hinted) else DeviceArrayGroup._argument  # hints are about the value itself
+        take = DeviceArrayGroup.on if any(hinted) else DeviceArrayGroup._argument  # hints convert the value itself
         arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs, take), stream)
         variant = variant_of(kernel, arguments, stream)
         shape = sized(variant, stream, **sizes)
@@ -154,6 +154,6 @@ def _prepared(
 
 
 def _values(group: DeviceGroup, rank: int, args: Any, kwargs: Any, take: Take) -> tuple[list[Any], dict[str, Any]]:
-    """The positional and the named arguments of a rank; `take` says what stands for a group of arrays."""
+    """The positional and named arguments of a rank; `take` converts a group of arrays."""
     positional = [of_rank(value, group, rank, f"argument {i}", take) for i, value in enumerate(args)]
     return positional, {name: of_rank(value, group, rank, f"argument {name!r}", take) for name, value in kwargs.items()}

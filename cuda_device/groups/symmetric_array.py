@@ -87,7 +87,7 @@ def _ranks_of(ranks: Any) -> Ranks:
 
 @dataclass(frozen=True)
 class _Offer:
-    """What a process tells the others of its part."""
+    """The description of a part that a process sends to the others."""
 
     machine: str
     device: str
@@ -123,15 +123,15 @@ class SymmetricArray:
         self._opened[self.rank].conceal()
         self._arrays = tuple(map(self._array, self._opened))
         self.part = part_of(self._arrays, self.rank, self.stream)
-        """What kernels of this process take: a struct as that of a `DeviceArrayGroup`."""
+        """The argument for kernels of this process: a struct like that of a `DeviceArrayGroup`."""
 
     def _all(self, step: Callable[[], Any], doing: str) -> list[Any]:
-        """What a step gives in each process. Where it fails in one, each process gives back what it has, and raises."""
+        """Runs a step in each process and gathers the results. If it fails in one, all processes free their memory and raise."""
         try:
             found, reason = step(), None
         except LaunchError as error:
             found, reason = None, (error.reason, error.help)
-        except Exception as error:  # whatever it is: the others wait
+        except Exception as error:  # of any kind, because the other processes wait
             found, reason = None, (f"{type(error).__name__}: {error}", "")
         every = self._ranks.allgather((found, reason))
         failed = [(rank, reason) for rank, (_, reason) in enumerate(every) if reason is not None]
@@ -177,7 +177,7 @@ class SymmetricArray:
             )
 
     def _array(self, memory: _Memory) -> DeviceArray:
-        """The array in a part. All parts count as memory of this process's device, from which its kernels reach them."""
+        """The array in a part. All parts count as memory of this process's device, whose kernels can access them."""
         view = replace(self._like._view, data=memory.address, keep_alive=memory)
         if isinstance(self.stream, GpuStream):
             view = replace(view, device=Device.CUDA, ordinal=self.stream.ordinal, stream=self.stream.handle)
@@ -209,15 +209,15 @@ class SymmetricArray:
         """Frees the memory after all processes have called it and their streams have finished. Calling it twice is harmless."""
         if self._own is None:
             return
-        with contextlib.ExitStack() as steps:  # from the last one to the first, even if some fail: the others wait
+        with contextlib.ExitStack() as steps:  # runs them in reverse order even if some fail, because the others wait
             steps.callback(self._give_back)
-            steps.callback(self._ranks.allgather, None)  # no process has any part open
+            steps.callback(self._ranks.allgather, None)  # no process has the parts of others open
             steps.callback(self._detach)
-            steps.callback(self._ranks.allgather, None)  # no kernel uses any part any more
+            steps.callback(self._ranks.allgather, None)  # no kernel uses any part
             self.stream.synchronize()
 
     def _detach(self) -> None:
-        """Closes the parts of the others."""
+        """Closes the parts of the other processes."""
         opened, self._opened = self._opened, []
         for memory in opened:
             if memory is not self._own:
@@ -236,9 +236,8 @@ class SymmetricArray:
         if kind is None:
             self.close()
             return
-        with contextlib.suppress(
-            Exception
-        ):  # the other processes may never come; theirs stay mapped where they are open
+        # The other processes may have failed, too; the memory stays mapped where they have it open.
+        with contextlib.suppress(Exception):
             self.stream.synchronize()
             self._give_back()
 
@@ -264,7 +263,7 @@ def _shown(device: str) -> str:
 
 
 def _machine() -> str:
-    """What tells machines apart, and containers that share no memory."""
+    """An identifier of the machine."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text()
     return platform.node()
@@ -286,7 +285,7 @@ class _Memory(Protocol):
 
 
 class _HostPart:
-    """A mapping of a file that has no name any more as soon as all processes have opened it: so nothing is left of a dead job."""
+    """A mapping of a file, which is unlinked when all processes have opened it, so that a job that dies leaves no file behind."""
 
     device = _CPU
 
@@ -320,11 +319,11 @@ class _HostPart:
         return _HostPart(offset, handle)
 
     def release(self) -> None:
-        self.conceal()  # views may still refer to the mapping, which goes with the last of them
+        self.conceal()  # the mapping is freed with the last view of it
 
 
 class _GpuPart:
-    """Memory of a GPU from no pool, which CUDA's IPC can lend, or what another process has lent."""
+    """GPU memory that is not from a pool, so that CUDA IPC can share it, or memory that another process shares."""
 
     def __init__(self, nbytes: int, stream: GpuStream, address: int | None = None, base: int = 0) -> None:
         self._stream, self._base = stream, base
@@ -345,7 +344,7 @@ class _GpuPart:
         return bytes(handle.reserved), self.address - int(base)
 
     def conceal(self) -> None:
-        """A handle has no name."""
+        """Does nothing: IPC handles have no name."""
 
     def open(self, handle: bytes, offset: int, device: str) -> _GpuPart:
         ordinals = {_uuid(ordinal): ordinal for ordinal in range(driver.device_count())}
@@ -378,13 +377,13 @@ class _GpuPart:
 
 
 def _libcuda() -> Any:
-    from cuda.bindings import driver as found  # which takes long to import, and is for this alone
+    from cuda.bindings import driver as found  # slow to import, and only needed here
 
     return found
 
 
 def _uuid(ordinal: int) -> str:
-    """The name of a GPU, which is the same in every process, whatever number it has there."""
+    """The identifier of a GPU, which is the same in all processes."""
     cuda = _libcuda()
     device = driver.check(cuda.cuDeviceGet(ordinal), "asking for a device")
     return bytes(driver.check(cuda.cuDeviceGetUuid(device), "asking for a device's UUID").bytes).hex()

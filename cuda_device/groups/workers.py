@@ -34,7 +34,7 @@ class Workers:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
         self._threads: dict[int, tuple[threading.Thread, SimpleQueue[Any]]] = {}
-        # Kernels wait for each other across devices: the calls of two runs must come in the same order everywhere.
+        # Kernels wait for each other across devices, so all threads must get the calls of two runs in the same order.
         self.lock = threading.Lock()
 
     def run(
@@ -66,11 +66,11 @@ class Workers:
                 stop()
                 _wait(ended, inbox, len(calls), _STOPPING)
             for rank in set(range(len(calls))) - set(ended):
-                self._threads.pop(rank)[1].put(None)  # it ends when it comes back
+                self._threads.pop(rank)[1].put(None)  # the thread ends when its call returns
         self._raise(ended, late, doing, "another one had failed" if failed else f"{timeout} seconds")
 
     def _raise(self, ended: Outcomes, late: Collection[int], doing: str, after: str) -> None:
-        """Raises what went wrong, if anything did; `late` are the ranks that have not come back."""
+        """Raises the errors, if there are any; `late` are the ranks that have not returned."""
         errors: dict[int, Exception] = {}
         for rank in sorted({*ended, *late}):
             error = ended.get(rank)
@@ -89,7 +89,7 @@ class Workers:
 
     def _inbox(self, rank: int) -> SimpleQueue[Any]:
         thread, inbox = self._threads.get(rank, (None, None))
-        if inbox is None or thread is None or not thread.is_alive():  # after a fork, none is
+        if inbox is None or thread is None or not thread.is_alive():  # after a fork, no thread is
             inbox = SimpleQueue()
             name = f"cuda_device {self._names[rank]}"
             thread = threading.Thread(target=_serve, args=(inbox,), name=name, daemon=True)
@@ -105,7 +105,7 @@ class Workers:
 def _wait(
     ended: Outcomes, inbox: SimpleQueue[Any], count: int, timeout: float | None, *, failing: bool = False
 ) -> bool:
-    """Waits until `count` calls have ended, or the time is over; with `failing`, or one has failed. Returns whether one has."""
+    """Waits until `count` calls have ended, the time is over, or with `failing`, one has failed. Returns whether one has."""
     end = math.inf if timeout is None else time.monotonic() + timeout
     while len(ended) < count and (left := end - time.monotonic()) > 0:
         with suppress(Empty):
@@ -117,7 +117,7 @@ def _wait(
 
 
 def _serve(inbox: SimpleQueue[Any]) -> None:
-    """Makes the calls that come, until there is none any more."""
+    """Runs the calls from the inbox until it gets None."""
     while (task := inbox.get()) is not None:
         rank, call, outbox = task
         error = None
@@ -125,6 +125,6 @@ def _serve(inbox: SimpleQueue[Any]) -> None:
             call()
         except BaseException as raised:
             error = raised
-        del task, call  # an idle thread keeps no arrays alive
+        del task, call  # so that an idle thread keeps no arrays alive
         outbox.put((rank, error))
         del outbox, error

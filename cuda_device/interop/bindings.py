@@ -35,7 +35,7 @@ from cuda_device.types.model import NUMBERS as OURS
 from cuda_device.types.struct_classes import struct
 
 _LIBRARY = "libclang reads headers of C++, and it is not installed"
-_FOLDER = "/cuda_device_headers"  # of texts that libclang takes for files
+_FOLDER = "/cuda_device_headers"  # of texts that libclang treats as files
 _PRELUDE = f"{_FOLDER}/cuda_device_prelude.h"
 _STANDARD_HEADERS = (
     "cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector_functions.h", "vector_types.h",
@@ -86,7 +86,7 @@ class Bindings(ModuleType):
         self._missing: dict[str, str] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How pickle takes them: the header is read again."""
+        """Unpickling reads the header again."""
         return self._reduced
 
     def __getitem__(self, signature: str) -> Extern:
@@ -131,14 +131,14 @@ def bindings(
 
 
 def _named(name: str, again: Callable[..., Bindings], *args: Any) -> Bindings:
-    """Bindings without anything, which `again` makes in another process."""
+    """Empty bindings, which unpickling creates by `again(*args)`."""
     made = Bindings(name)
     made._reduced = again, args
     return made
 
 
 class _HeaderFunction(Extern):
-    """A stub for a function of a header, which pickle takes by its signature."""
+    """A stub for a function of a header, which is pickled by its signature."""
 
     def __init__(self, made: Bindings, signature: str, stub: FunctionType, symbol: str, link: tuple[Any, ...]) -> None:
         super().__init__(stub, symbol, link)
@@ -198,7 +198,7 @@ class _Reader:
         return self.made
 
     def scope(self, made: Bindings, cursor: Any) -> None:
-        """Binds what a namespace declares."""
+        """Binds the declarations of a namespace."""
         for each in cursor.get_children():
             if each.location.file is None or each.location.file.name != self.path:
                 continue
@@ -221,7 +221,7 @@ class _Reader:
                 made._missing.setdefault(name, f"it is a template; declare an instance: {instance}")
 
     def declaration(self, made: Bindings, name: str, cursor: Any) -> None:
-        """Binds a function, or a name of a type. Raises `_NoCounterpart` for what Python does not have."""
+        """Binds a function, or the name of a type. Raises `_NoCounterpart` if Python has no equivalent."""
         if cursor.kind.name == "FUNCTION_DECL":
             if any(child.kind.name == "CUDADEVICE_ATTR" for child in cursor.get_children()):
                 self.function(made, name, cursor)
@@ -246,7 +246,7 @@ class _Reader:
                 setattr(made, member.name, member)
 
     def function(self, made: Bindings, name: str, cursor: Any) -> None:
-        """Binds a function. One that the header defines is called by a function of ours beside it; the linker has the others."""
+        """Binds a function. A generated function calls those that the header defines; the linker finds the others."""
         if not name.isidentifier():
             raise _NoCounterpart("it is an operator; write a function that calls it")
         if cursor.type.is_function_variadic():
@@ -274,7 +274,7 @@ class _Reader:
         self.inline.append((made, cursor.displayname, stub, symbol, f"{head} {{ return {call}; }}"))
 
     def define_inline(self) -> None:
-        """Binds the functions that the header defines: each is called by one with a symbol, in a source that includes it."""
+        """Binds the functions that the header defines, through functions with C symbols in a source that includes it."""
         lines = [f'#include "{self.path}"', "template <class T> using cuda_device_type = T;"]
         text = "\n".join([*lines, *(text for *_, text in self.inline)])
         name = f"{os.path.basename(self.path)}.cu"
@@ -283,7 +283,7 @@ class _Reader:
             _bind(_HeaderFunction(made, signature, stub, symbol, (source, *self.link)))
 
     def type_of(self, type: Any, by_value: bool = False) -> Type:
-        """Our type for one of C++, which is canonical. `by_value` makes a reference to const a value."""
+        """The type for a canonical C++ type. With `by_value`, a reference to const becomes a value."""
         kind, name = type.kind.name, re.sub(r"\bconst\b", "", type.spelling).strip()
         if kind in _BY_KIND:
             return OURS[_BY_KIND[kind]]
@@ -303,7 +303,7 @@ class _Reader:
                 try:
                     to = self.type_of(pointee)
                 except _NoCounterpart:
-                    to = NONE  # an address that is passed on
+                    to = NONE  # an address that is only passed on
                 return Pointer(to, pointee.is_const_qualified())
             case "CONSTANTARRAY":
                 return Tuple((self.type_of(type.element_type.get_canonical()),) * type.element_count)
@@ -315,12 +315,12 @@ class _Reader:
         raise _NoCounterpart(f"{type.spelling} has no counterpart in Python")
 
     def record(self, type: Any) -> type:
-        """The class for a struct of C++. Raises `_NoCounterpart` if there is none."""
+        """The class for a C++ struct. Raises `_NoCounterpart` if there is none."""
         spelled = type.spelling.removeprefix("const ")
         if spelled in self.refused:
             raise _NoCounterpart(self.refused[spelled])
         if spelled not in self.structs:
-            self.refused[spelled] = f"{spelled} refers to itself"  # while its members are looked at
+            self.refused[spelled] = f"{spelled} refers to itself"  # while its members are read
             try:
                 self.structs[spelled] = self.structure(type, spelled)
             except _NoCounterpart as reason:
@@ -330,7 +330,7 @@ class _Reader:
         return self.structs[spelled]
 
     def structure(self, found: Any, spelled: str) -> Any:
-        """Makes the class for a struct of C++, which has the same layout."""
+        """Creates the class for a C++ struct, with the same layout."""
         cursor = found.get_declaration()
         parts = [each.kind.name for each in cursor.get_children()]
         if not cursor.is_definition() and cursor.get_definition() is None:
@@ -352,11 +352,11 @@ class _Reader:
 
 
 class _NoCounterpart(Exception):
-    """What Python has no counterpart for."""
+    """The reason why a declaration has no Python equivalent."""
 
 
 def _bind(function: _HeaderFunction) -> None:
-    """Binds a function by its name, unless there are several, and by its signature."""
+    """Binds a function by its signature, and by its name unless it is overloaded."""
     made, signature = function.made, function.signature
     name = _plain(signature.partition("(")[0])
     others = [each for each in made._functions if each.partition("(")[0] == signature.partition("(")[0]]
@@ -369,7 +369,7 @@ def _bind(function: _HeaderFunction) -> None:
 
 
 def _value_type(type: Any) -> str:
-    """The C++ type of a parameter or result, which is a value where the function takes a reference to it."""
+    """The C++ type of a parameter or result, without a reference."""
     found = type.get_canonical()
     if found.kind.name == "LVALUEREFERENCE":
         found = found.get_pointee()
@@ -379,7 +379,7 @@ def _value_type(type: Any) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name that Python can have."""
+    """A valid Python name."""
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
@@ -396,7 +396,7 @@ def _qualified(cursor: Any) -> str:
 
 @cache
 def _known() -> dict[str, Type]:
-    """Our numbers and vectors by the names that C++ has for them; those without the width of an alignment, too."""
+    """Our numbers and vectors by their C++ names, with and without the suffix `_16a`."""
     found: dict[str, Type] = {name: OURS[ours] for ours, name in NUMBERS.items()}
     for family, names in VECTORS.items():
         for size, name in enumerate(names, 1):
@@ -407,7 +407,7 @@ def _known() -> dict[str, Type]:
 
 @cache
 def _headers() -> dict[str, str]:
-    """The texts of headers that stand for CUDA's and ours. One defines all types, the others are empty."""
+    """The texts that replace CUDA's headers and ours: one defines all types, and the others are empty."""
     lines = [_TYPES]
     for name, type in _known().items():
         *spaces, short = name.split("::")

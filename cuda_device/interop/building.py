@@ -32,7 +32,7 @@ def build(
     fatbin: bool = False,
     ltoir: bool = False,
 ) -> list[str]:
-    """Writes what each kernel is compiled to, a C++ header, and an index to a folder; returns the names of the files.
+    """Writes compiled kernels, a C++ header, and an index to a folder; returns the names of the files.
 
     There is a cubin for each target, or with `fatbin` one file for all, and PTX of the highest for later GPUs, unless the
     kernel is linked to something; with `ltoir` also LTO-IR for each target. The header has the interoperable ones, with a
@@ -63,7 +63,7 @@ def build(
 def _variants(
     function: Kernel | Func, signature: Sequence[Any], targets: Sequence[str], fatbin: bool, ltoir: bool
 ) -> Iterator[Compiled]:
-    """What one signature is compiled to."""
+    """The compiled forms of one signature."""
     if fatbin:
         yield compile(function, *signature, target=targets, output="fatbin")
     else:
@@ -76,7 +76,7 @@ def _variants(
 
 
 def _name(compiled: Compiled) -> str:
-    """The name of a file: the symbol, what tells one signature from another, the targets, the form."""
+    """The name of a file: the symbol, a hash of the signature, the targets and the form."""
     types = repr([(each.type, each.constant) for each in compiled.parameters])
     plain = "".join(letter if letter.isalnum() else "_" for letter in compiled.symbol)
     return f"{plain}-{sha256(types.encode()).hexdigest()[:8]}.{compiled.target.replace(', ', '-')}.{compiled.output}"

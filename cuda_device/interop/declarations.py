@@ -73,11 +73,11 @@ def _is_function(item: Any) -> bool:
 
 
 _HOST = "#ifndef __CUDACC_RTC__"
-"""Begins what NVRTC does not see."""
+"""Begins code that NVRTC skips."""
 
 
 def _declare(writer: _DeclarationWriter, launchers: bool, function: Func | Kernel, *arguments: Any) -> str:
-    """The prototype of an interoperable function; `launchers` is for a host that has no `__global__` and `__device__`."""
+    """The prototype of an interoperable function; `launchers` adds a launcher, for host compilers."""
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
     found = prototype(function, arguments)
@@ -108,29 +108,29 @@ inline CUresult launch_{symbol}(CUkernel cuda_device_kernel, dim3 grid, dim3 blo
 
 
 def _plain(name: str) -> str:
-    """A parameter's name; one that C++ cannot have gets a line behind it."""
+    """A valid C++ name for a parameter: reserved words get a trailing underscore."""
     return f"{name}_" if name in CPP_WORDS else name
 
 
 class _DeclarationWriter:
-    """Names structs and tuples, and keeps their definitions in an order in which each has all that it needs."""
+    """Names structs and tuples, and collects their definitions so that each follows those that it needs."""
 
     def __init__(self) -> None:
         self.names: dict[Type, str] = {}
         self.texts: list[str] = []
 
     def name(self, type: Type) -> str:
-        """The name of any type in C++; structs and tuples in it are defined."""
+        """The C++ name of a type; defines the structs and tuples in it."""
         return cpp_name(type, self.define)
 
     def definitions(self) -> str:
-        """Everything that was defined."""
+        """The text of all definitions."""
         text = "\n".join(self.texts)
         return OFFSETOF + text if "cuda_device_offsetof" in text else text
 
     def define(self, type: Struct | Tuple) -> str:
-        """Defines a struct or tuple, once; its name."""
-        key = representation(exchanged(type))  # however and wherever arrays lie
+        """Defines a struct or tuple, unless it is defined already, and returns its name."""
+        key = representation(exchanged(type))  # independent of the layout and space of arrays
         if key in self.names:
             return self.names[key]
         if isinstance(type, Struct):
@@ -142,7 +142,7 @@ class _DeclarationWriter:
         else:
             members = [(f"_{i}", element, 0) for i, element in enumerate(type.elements)]
             name = self.numbered("tuple")
-        # Named before its members are: the names of theirs are others.
+        # It gets its name before its members do, so that theirs are different.
         self.names[key] = name
         lines = [f"  {self.member(*member)};\n" for member in members]
         packed = isinstance(type, Struct) and bool(type.size)
@@ -151,7 +151,7 @@ class _DeclarationWriter:
             align = f"__attribute__((packed, aligned({place.align}))) "
             lines = list(_with_padding(lines, [size_of(each) for _, each, _ in members], place))
         else:
-            # C++ refuses an alignment that is less than a type's own.
+            # C++ rejects an alignment that is less than that of the members.
             natural = max((max(align, _alignment(each)) for _, each, align in members), default=1)
             align = f"alignas({place.align}) " if place.align > natural else ""
         checks = layout_checks(name, place, [member for member, _, _ in members])
@@ -159,12 +159,12 @@ class _DeclarationWriter:
         return name
 
     def numbered(self, what: str) -> str:
-        """A name that nothing else has."""
+        """An unused name."""
         names = (f"{what}_{i}" for i in itertools.count())
         return next(name for name in names if name not in self.names.values())
 
     def member(self, name: str, type: Type, align: int) -> str:
-        """The declaration of a member, aligned as it has to be."""
+        """The declaration of a member, with its alignment."""
         wanted = f"alignas({align}) " if align > _alignment(type) else ""
         if isinstance(type, Subarray):
             return f"{wanted}{self.name(type.dtype)} {name}{''.join(f'[{length}]' for length in type.shape)}"
@@ -176,7 +176,7 @@ def _alignment(type: Type) -> int:
 
 
 def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: Placement) -> Iterator[str]:
-    """The members of a struct whose offsets are its own."""
+    """The members of a struct with explicit offsets, and padding between them."""
     end = 0
     for line, size, offset in zip((*lines, ""), (*sizes, 0), (*place.offsets, place.size), strict=True):
         if offset > end:

@@ -33,7 +33,7 @@ from cuda_device.types.model import Number, NumberKind
 
 _NUMBERS = {NumberKind.BOOL: bool, NumberKind.UINT: int, NumberKind.INT: int, NumberKind.FLOAT: float}
 _targets: dict[str, Callable[..., None]] = {}
-"""What runs for each target of JAX's FFI, of which a name in a process has one."""
+"""The function for each target of JAX's FFI; a process has one target of each name."""
 _Outputs = Mapping[str, "str | Callable[..., Any]"]
 
 
@@ -74,7 +74,7 @@ def torch_op(
         return _result(operator.results(operator.values(*args), torch.empty_like))
 
     def run(*args: Any) -> Any:
-        args = operator.values(*args)  # PyTorch leaves out those that are the default
+        args = operator.values(*args)  # PyTorch omits arguments that are defaults
         made = operator.results(args, torch.empty_like)
         named = dict(zip((*operator.inputs, *operator.outputs), (*args, *made), strict=True))
         tensors = {each: value.detach() for each, value in named.items() if isinstance(value, torch.Tensor)}
@@ -139,7 +139,7 @@ def jax_op(
 
     @cache
     def target(kinds: tuple[tuple[str, type], ...]) -> str:
-        """The name of the target for arguments of which these are numbers, of these types."""
+        """The name of the target for calls with numbers of these types as these parameters."""
         numbers = dict(kinds)
         order = [*numbers, *(each for each in operator.inputs if each not in numbers), *operator.outputs]
 
@@ -241,7 +241,7 @@ class _Operator:
                 )
 
     def signature(self, hints: Mapping[str, Any] | None = None, returned: Any = None) -> inspect.Signature:
-        """What the operator takes and returns."""
+        """The signature of the operator."""
         defaults, hints = defaults_of(self.kernel.underlying), hints or {}
         kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
         inputs = [
@@ -257,7 +257,7 @@ class _Operator:
         return bound.args
 
     def check_numbers(self, values: Sequence[Any], isnumber: Sequence[bool]) -> None:
-        """Raises `LaunchError` for a value that JAX traces where the kernel takes a number."""
+        """Raises `LaunchError` if JAX traces a value for a parameter that is a number."""
         for each, value, number in zip(self.inputs, values, isnumber, strict=True):
             if each in self.numbers and not number:
                 raise LaunchError(
@@ -266,30 +266,30 @@ class _Operator:
                 )
 
     def results(self, args: Sequence[Any], like: Callable[[Any], Any]) -> tuple[Any, ...]:
-        """Empty outputs for these inputs: what a function of `outputs` returns, or what is `like` an input."""
+        """Empty outputs for these inputs: the result of a function in `outputs`, or `like` of an input."""
         named = dict(zip(self.inputs, args, strict=True))
         return tuple(each(*args) if callable(each) else like(named[each]) for each in self.outputs.values())
 
     def launch(self, named: Mapping[str, Any], stream: Any) -> None:
-        """Launches the kernel. There is nothing to do if what it writes is empty."""
+        """Launches the kernel, unless its output is empty."""
         args = [named[each] for each in self.names]
         if 0 not in self._shape(*args):
             self._bound(*args, stream=stream)
 
     def _shape(self, *args: Any) -> Any:
-        """The shape of the first array that the kernel writes, or of its first array if that is not known."""
+        """The shape of the first array that the kernel writes, or of its first array if that is unknown."""
         named = dict(zip(self.names, args, strict=True))
         first = named[self._written[0]] if self._written else next(each for each in args if hasattr(each, "shape"))
         return tuple(first.shape) or (1,)
 
 
 def _lent(array: DeviceArray) -> DeviceArray:
-    """The array without what keeps its memory alive: JAX frees it behind the launch, and lets nobody keep it."""
+    """The array without a reference to its owner, because JAX frees the memory itself."""
     return DeviceArray.over(replace(array._view, keep_alive=None), array.stream)
 
 
 def _result(several: Sequence[Any]) -> Any:
-    """What an operator returns: nothing, one value, or a tuple of them."""
+    """The return value of an operator: None, one value, or a tuple."""
     return tuple(several) if len(several) > 1 else several[0] if several else None
 
 
@@ -301,7 +301,7 @@ def _number(name: str, type: Number) -> Any:
 
 
 def _gradients(found: Any, count: int) -> tuple[Any, ...]:
-    """What `backward` returned, which is one gradient for each array."""
+    """The gradients that `backward` returned; raises `LaunchError` unless there is one for each array."""
     several = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     if len(several) != count:
         raise LaunchError(
@@ -312,7 +312,7 @@ def _gradients(found: Any, count: int) -> tuple[Any, ...]:
 
 
 def _stream(tvm: Any, values: Sequence[Any]) -> Stream:
-    """The stream that TVM-FFI has for the device of the first tensor."""
+    """TVM-FFI's current stream for the device of the first tensor."""
     device = next((each.device for each in values if isinstance(each, tvm.Tensor)), None)
     if device is None or device.dlpack_device_type() != tvm.DLDeviceType.kDLCUDA:
         return cpu_stream()

@@ -31,30 +31,29 @@ from cuda_device.types.model import BOOL, Number
 from cuda_device.types.promote import promote, to_complex, to_float
 
 _POWERS = 100
-"""A constant exponent that is an integer of this size at most makes products."""
+"""Powers with constant integer exponents up to this size are computed by multiplication."""
 
 
-def is_complex(cell: Cell) -> bool:
-    """Whether a value is a complex number."""
+def _is_complex(cell: Cell) -> bool:
     return isinstance(cell.known.type, Number) and cell.known.type.is_complex
 
 
 def _parts(frame: Frame, cell: Cell) -> tuple[Cell, Cell]:
-    """The real and the imaginary part; the latter of a real number is 0."""
-    if is_complex(cell):
+    """The real and the imaginary part, which is 0 for a real number."""
+    if _is_complex(cell):
         return frame.field(cell, 0), frame.field(cell, 1)
     return cell, Cell(constant(0))
 
 
 def _parts_as(frame: Frame, cell: Cell, type: Number) -> tuple[Cell, Cell]:
-    """The real and the imaginary part in the precision of a complex type."""
+    """The parts of a number with the type of the parts of `type`."""
     real, imaginary = (Cell(of_type(type.part), frame.materialise(each, type.part)) for each in _parts(frame, cell))
     return real, imaginary
 
 
 def _operands(frame: Frame, cell: Cell, part: Number) -> list[Value]:
-    """The parts of an operand as floats of one type: one of a real operand, two of a complex one."""
-    cells = _parts(frame, cell) if is_complex(cell) else (cell,)
+    """The parts of an operand as floats of one type: one for a real operand, two for a complex one."""
+    cells = _parts(frame, cell) if _is_complex(cell) else (cell,)
     return [frame.materialise(each, part) for each in cells]
 
 
@@ -63,7 +62,7 @@ def _make(frame: Frame, type: Number, real: Value, imaginary: Value) -> Cell:
 
 
 def _op(frame: Frame, part: Number, sign: str, *operands: Value) -> Value:
-    """Arithmetic on parts of one type; of one operand it is `-x`."""
+    """A binary or unary operator on parts of one type."""
     code = ops.PY_BINARY if len(operands) == 2 else ops.PY_UNARY
     return frame.build.op(code, part, *operands, op=sign)
 
@@ -80,7 +79,6 @@ def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
 
 
 def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """Arithmetic of which one operand at least is complex."""
     type = operation_type("+", a.known, b.known)
     match sign:
         case "+" | "-":
@@ -115,7 +113,7 @@ def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
         case [x, y], [u, v]:
             real = write("-", write("*", x, u), write("*", y, v))
             if a.value is not None and a.value is b.value:
-                # The same number as the sum of two such products, and the product fuses with what is added to it.
+                # Equal to the sum of two products, but it can fuse with a later addition.
                 two = frame.build.const(type.part, 2.0)
                 return _make(frame, type, real, write("*", write("*", x, v), two))
             return _make(frame, type, real, write("+", write("*", x, v), write("*", y, u)))
@@ -125,7 +123,7 @@ def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
 
 
 def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
-    if is_complex(b):
+    if _is_complex(b):
         return _call(frame, complex_functions.quotient, a, b, type)
     write = partial(_op, frame, type.part)
     (x, y), (u,) = _operands(frame, a, type.part), _operands(frame, b, type.part)
@@ -133,7 +131,7 @@ def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
 
 
 def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
-    """Integers as exponents, and constants that are as good as integers, make products."""
+    """A power; integer exponents, and constants with integer values, make products."""
     base = Cell(of_type(type), frame.materialise(a, type))
     exponent = _small_integer(b.known)
     if exponent is not None:
@@ -146,7 +144,7 @@ def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
 
 
 def _small_integer(known: Known) -> int | None:
-    """The integer that a constant is, if it is one and not too large."""
+    """The value of a constant if it is an integer that is not too large."""
     if not known.constant or not isinstance(known.value, (int, float, complex)):
         return None
     value = complex(known.value)
@@ -156,13 +154,13 @@ def _small_integer(known: Known) -> int | None:
 
 
 def _call(frame: Frame, function: Callable[..., object], a: Cell, b: Cell, type: Number) -> Cell:
-    """A function of two complex numbers of one type."""
+    """Calls a function of two complex numbers of one type."""
     operands = [Cell(of_type(type), frame.materialise(cell, type)) for cell in (a, b)]
     return frame.run(function, *operands)
 
 
 def _as(frame: Frame, cell: Cell, type: Number) -> Cell:
-    """A number as one of another type."""
+    """Converts a number."""
     if cell.known.constant:
         return Cell(replace(cell.known, type=type, value=fit(cell.known, type)))
     return Cell(of_type(type, nonneg_as(cell.known, type)), frame.materialise(cell, type))
@@ -178,7 +176,7 @@ def _conjugate(frame: Frame, cell: Cell, /) -> Cell:
 
 
 def call(function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """A function of `cmath`. Python computes it for constants, if it has a result for them."""
+    """Calls a function of `cmath`. Python evaluates it for constants, if it has a result for them."""
     name = f"cmath.{function.__name__}"
     folded = _fold(frame, function, positional) if not named else None
     if folded is not None:
@@ -214,13 +212,12 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 
 
 def _truth(frame: Frame, cell: Cell) -> Cell:
-    """One of the parts is not 0."""
     parts = [frame.materialise(frame.truth(part), BOOL) for part in _parts(frame, cell)]
     return frame.emit(ops.PY_BINARY, of_type(BOOL), *parts, op="|")
 
 
 def kind(number: Kind) -> Kind:
-    """The kind of complex numbers: what they have beside what a number has."""
+    """The kind of complex numbers, which extends that of numbers."""
     return replace(
         number,
         rank=Rank.COMPLEX,

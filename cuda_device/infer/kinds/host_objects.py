@@ -54,7 +54,7 @@ def _item(frame: Frame, value: Any, index: Known) -> Cell:
 
 
 def _index_of(known: Known) -> object:
-    """A constant index, which may hold slices."""
+    """The Python value of a constant index, which may contain slices."""
     if means(known, slice):
         return slice(*(_index_of(item) for item in known.items))
     if isinstance(known.type, Tuple):
@@ -63,7 +63,7 @@ def _index_of(known: Known) -> object:
 
 
 def _item_of_class(frame: Frame, owner: type, index: object) -> Cell:
-    """`tuple[int, float32]`, or a member of an enum by its name."""
+    """`tuple[int, float32]`, or a member of an enumeration by its name."""
     try:
         return frame.literal(owner[index])  # type: ignore[index]
     except Exception as error:
@@ -73,11 +73,11 @@ def _item_of_class(frame: Frame, owner: type, index: object) -> Cell:
 
 
 _OF_DTYPES = ("itemsize", "kind", "name", "type")
-"""What `x.dtype` has on the host: in device code it is the class of the elements."""
+"""Attributes of `x.dtype` on the host; in device code `x.dtype` is the class of the elements."""
 
 
 def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell:
-    """What Python's own `getattr` finds; of a dict the methods that device code has."""
+    """The attribute that Python's `getattr` finds, or a method of a dict that device code supports."""
     owner = cell.known.value
     if isinstance(owner, dict) and (method := frame.attribute(op, hosted.as_mapping(frame, cell), name)) is not None:
         return method
@@ -88,7 +88,7 @@ def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell:
         if isinstance(value, np.ndarray):
             value = frame.program.once(owner, name, (), lambda: value)
     except AttributeError:
-        if can_change:  # `hasattr` goes on
+        if can_change:  # for `hasattr`
             frame.program.depend(owner, name, MISSING)
         remedy = remedies.of_attribute(describe(owner), name)
         if not remedy:

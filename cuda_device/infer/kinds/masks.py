@@ -27,7 +27,7 @@ _EQUALITIES = frozenset(("==", "!="))
 
 
 def _apply(sign: str, *cells: Cell) -> bool:
-    """Whether an operator on these operands works on masks: they are integers of 32 bits."""
+    """Whether an operator treats these operands as masks: integers of at most 32 bits."""
     return sign in _BITWISE | _EQUALITIES and all(map(_may_be_mask, cells))
 
 
@@ -41,7 +41,7 @@ def _may_be_mask(cell: Cell) -> bool:
 
 
 def _operator(frame: Frame, sign: str, *cells: Cell) -> Cell:
-    """`&`, `|` and `^` give masks, `==` and `!=` a bool."""
+    """`&`, `|` and `^` return masks, `==` and `!=` return a bool."""
     operands = [frame.materialise(_as_mask(cell), MASK) for cell in cells]
     if sign in _BITWISE:
         return frame.emit(ops.PY_BINARY, of_type(MASK), *operands, op=sign)
@@ -49,20 +49,19 @@ def _operator(frame: Frame, sign: str, *cells: Cell) -> Cell:
 
 
 def _as_mask(cell: Cell) -> Cell:
-    """A constant with its 32 bits as an int32."""
+    """A constant as the int32 with its 32 bits."""
     if cell.known.constant and isinstance(cell.known.value, int):
         return Cell(Known(MASK, signed(cell.known.value)))
     return cell
 
 
 def _item(frame: Frame, _: Op, mask: Cell, index: Cell) -> Cell:
-    """`mask[i]`."""
     _check_lane(frame, index)
     return frame.run(prelude.lane_of_mask, mask, index)
 
 
 def _with_lane(frame: Frame, mask: Cell, index: Cell, value: Cell) -> Cell:
-    """What `mask[i] = value` makes of the mask."""
+    """The mask after `mask[i] = value`."""
     _check_lane(frame, index)
     return frame.run(prelude.mask_with, mask, index, value)
 
@@ -83,11 +82,11 @@ _METHODS: dict[str, Callable[..., Cell]] = {
     "__getitem__": lambda frame, owner, i, /: _item(frame, Op(ops.PY_GETITEM), owner, i),
     "__setitem__": lambda frame, owner, i, val, /: _with_lane(frame, owner, i, val),
 }
-"""`mask.__setitem__(i, a)` gives a mask with a lane changed."""
+"""`mask.__setitem__(i, a)` returns a mask with one lane changed."""
 
 
 def kind(number: Kind) -> Kind:
-    """The kind of masks: what they have beside what a number has."""
+    """The kind of masks, which extends that of numbers."""
     assert number.binary and number.compare
     binary, compare = number.binary, number.compare
     return replace(

@@ -1,6 +1,6 @@
 """Rules of type inference for pointers: elements, arithmetic, casts, and arrays of the memory they point to.
 
-All of these are `window`s: an element is that of an array without axes at an offset in bytes from the pointer.
+All of these are `window`s at an offset in bytes from the pointer; an element is that of an array without axes.
 
     p[i]                   →   (window p, i * size)[()]
     p + n                  →   window p, n * size
@@ -33,7 +33,7 @@ def _type_of(cell: Cell) -> Pointer:
 
 
 def _element_of(cell: Cell, what: str) -> Type:
-    """What a pointer points to, which `what` has to know."""
+    """The type that a pointer points to, which the operation `what` needs."""
     dtype = _type_of(cell).dtype
     if isinstance(dtype, NoneType):
         raise CompileError(f"{what}: what a void* points to has no type and no size", help="write p.cast(T) first")
@@ -41,7 +41,7 @@ def _element_of(cell: Cell, what: str) -> Type:
 
 
 def _distance(frame: Frame, index: Cell, size: int, sign: int = 1) -> Value:
-    """The bytes of so many elements."""
+    """The size of this many elements in bytes."""
     if not is_index(index.known.type):
         raise CompileError(f"a pointer moves by integers, not by {index.known}", help="convert it: int(…)")
     if index.known.constant:
@@ -58,7 +58,7 @@ def _moved(
 
 
 def _array_type(cell: Cell, dtype: Type, ndim: int, layout: Layout = Layout.C) -> Array:
-    """An array in memory that nobody knows, aligned as C++ aligns its elements."""
+    """The type of an array in unknown memory, with the alignment that C++ guarantees."""
     align = shortfall(dtype, align_of(dtype))
     return Array(dtype, ndim, layout, _type_of(cell).readonly, Space.GENERIC, align)
 
@@ -121,7 +121,7 @@ def _as_address(frame: Frame, cell: Cell) -> Cell:
 
 
 def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """Comparisons of addresses; a number, and None, is an address, too."""
+    """Compares addresses; numbers and None are addresses, too."""
     sides = [_as_address(frame, cell) for cell in (a, b)]
     return frame.operate(sign, *sides)
 
@@ -133,7 +133,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
 
 
 def _cast(frame: Frame, owner: Cell, dtype: Cell, /) -> Cell:
-    """`p.cast(T)`: the same address as a pointer to a `T`; what is read-only stays so."""
+    """`p.cast(T)`: the same address as a pointer to a `T`, which stays read-only if it is."""
     try:
         type = pointer(constant_of(dtype.known, "the type of cast"), readonly=_type_of(owner).readonly)
     except TypeError as error:
@@ -142,7 +142,7 @@ def _cast(frame: Frame, owner: Cell, dtype: Cell, /) -> Cell:
 
 
 def _array(frame: Frame, owner: Cell, shape: Cell, strides: Cell | None = None) -> Cell:
-    """`p.array(shape, strides)`: an array of the memory at a pointer; strides are in bytes, without any it is contiguous."""
+    """`p.array(shape, strides)`: an array of the memory at a pointer, with strides in bytes; by default it is contiguous."""
     dtype = _element_of(owner, "p.array(…)")
     lengths = _numbers(frame, shape, "the shape")
     strided = strides is not None and not isinstance(strides.known.type, NoneType)

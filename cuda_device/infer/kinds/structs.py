@@ -29,7 +29,7 @@ from cuda_device.types.vector_classes import host_class_of
 
 
 def _struct_of(cell: Cell) -> Struct | None:
-    """The struct that a value is, or that a reference refers to."""
+    """The struct type of a value, or of the target of a reference."""
     type = cell.known.type.pointee if isinstance(cell.known.type, Ref) else cell.known.type
     return type if isinstance(type, Struct) else None
 
@@ -37,7 +37,7 @@ def _struct_of(cell: Cell) -> Struct | None:
 def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
     """A member, a method, or a constant of the class.
 
-    A part of what lies in memory is read there, so that it can be written there; a variable's value is a copy.
+    A part of a struct in memory is a reference to it, so that it can be written; the value of a variable is a copy.
     """
     struct = _struct_of(cell)
     if struct is None:
@@ -62,7 +62,7 @@ def _attribute_of_reference(frame: Frame, cell: Cell, name: str) -> Cell | None:
 
 
 def _stays_in_memory(struct: Struct, index: int) -> bool:
-    """Whether a member is read where it lies: it has parts itself, or a copy of the struct would be large."""
+    """Whether a member is read in memory: it has parts itself, or a copy of the struct would be large."""
     composite = isinstance(struct.fields[index].type, (Struct, Vector, Tuple))
     return composite or any(isinstance(field.type, Subarray) for field in struct.fields)
 
@@ -73,7 +73,7 @@ def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cel
         return frame.run(value.fget, cell)
     is_bound = isinstance(value, classmethod)
     value = getattr(struct.host, name, None)
-    if not is_bound:  # what is bound to the class is a new object each time
+    if not is_bound:  # a bound method is a new object each time
         frame.program.depend(struct.host, name, value)
     if isinstance(inspect.getattr_static(struct.host, name, None), (staticmethod, classmethod)):
         return frame.literal(value)
@@ -83,7 +83,7 @@ def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cel
 
 
 def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
-    """`s[i]` by the struct's own `__getitem__`, or the member of that name; of a struct, or of a reference to one."""
+    """`s[i]`: calls the struct's `__getitem__`, or reads the member of that name."""
     struct = _struct_of(owner)
     if struct is None:
         return None
@@ -101,14 +101,14 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
 
 
 def _named(struct: Struct, index: object) -> str | None:
-    """The member that an index means: its name, or of a record of NumPy its place; None for another index."""
+    """The name of the member for an index, which is a name, or a position in a NumPy record; None for any other index."""
     if isinstance(index, int) and struct.host is None and -len(struct.fields) <= index < len(struct.fields):
         return struct.fields[index].name
     return index if isinstance(index, str) else None
 
 
 def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """A function of the class, the object first."""
+    """Calls a function of the class with the object as its first argument."""
     struct = _struct_of(owner)
     if struct is None:
         return frame.call(frame.literal(getattr(interface_of(owner.known.type), name)), [owner, *positional], named)
@@ -116,7 +116,6 @@ def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], na
 
 
 def _truth(frame: Frame, cell: Cell) -> Cell:
-    """`__bool__`, or else `__len__`."""
     struct: Struct = cell.type
     method = frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
     if method is None:
@@ -157,7 +156,7 @@ def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, va
 
 
 def _is_self(frame: Frame, op: Op, struct: Struct) -> bool:
-    """Whether the variable is the struct that the function at hand is a method of."""
+    """Whether the variable is `self` in a method of the struct."""
     code = frame.function.__code__
     if not op.operands or not code.co_argcount or op.operands[0].hint != code.co_varnames[0] or struct.host is None:
         return False
@@ -166,7 +165,7 @@ def _is_self(frame: Frame, op: Op, struct: Struct) -> bool:
 
 
 def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, Cell]:
-    """Which member it is that is set, and to what; an error if it cannot be."""
+    """The position and the converted value of a member that is assigned to."""
     position = struct.index(name)
     if position is None:
         members = ", ".join(field.name for field in struct.fields)
@@ -178,7 +177,7 @@ def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, 
 
 
 def _write_member(frame: Frame, reference: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
-    """Writes a member, and nothing else, in memory."""
+    """Writes only one member in memory."""
     index = struct.index(name)
     wanted = struct.fields[index].type if index is not None else None
     if index is not None and isinstance(wanted, Subarray):
@@ -197,7 +196,7 @@ _PLAIN = "use a structured dtype of numbers"
 
 
 def constant_of(frame: Frame, value: np.void) -> Cell:
-    """An element of a structured array of the host."""
+    """The value of an element of a structured host array."""
     try:
         type = element_of_dtype(value.dtype)
     except TypeError as error:
