@@ -34,13 +34,14 @@ _POWERS = 100
 """Powers with constant integer exponents up to this size are computed by multiplication."""
 
 
-def _is_complex(cell: Cell) -> bool:
+def is_complex(cell: Cell) -> bool:
+    """Whether a value is a complex number."""
     return isinstance(cell.known.type, Number) and cell.known.type.is_complex
 
 
 def _parts(frame: Frame, cell: Cell) -> tuple[Cell, Cell]:
     """The real and the imaginary part, which is 0 for a real number."""
-    if _is_complex(cell):
+    if is_complex(cell):
         return frame.field(cell, 0), frame.field(cell, 1)
     return cell, Cell(constant(0))
 
@@ -53,7 +54,7 @@ def _parts_as(frame: Frame, cell: Cell, type: Number) -> tuple[Cell, Cell]:
 
 def _operands(frame: Frame, cell: Cell, part: Number) -> list[Value]:
     """The parts of an operand as floats of one type: one for a real operand, two for a complex one."""
-    cells = _parts(frame, cell) if _is_complex(cell) else (cell,)
+    cells = _parts(frame, cell) if is_complex(cell) else (cell,)
     return [frame.materialise(each, part) for each in cells]
 
 
@@ -123,7 +124,7 @@ def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
 
 
 def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
-    if _is_complex(b):
+    if is_complex(b):
         return _call(frame, complex_functions.quotient, a, b, type)
     write = partial(_op, frame, type.part)
     (x, y), (u,) = _operands(frame, a, type.part), _operands(frame, b, type.part)
