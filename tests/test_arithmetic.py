@@ -397,12 +397,6 @@ def stored(x, out):
             array[i] = x[i]
 
 
-@device.kernel
-def stored_as_argument(x, out, i):
-    for array in out:
-        array[i] = x
-
-
 def conversion_values(name):
     """Edge values, and floats around the limits of every integer type."""
     values = list(ref.edges(name))

@@ -1,9 +1,6 @@
-"""Dicts that change, `dict(…)`, and mapping patterns of `match`."""
+"""Dicts, whose items change, and `dict(…)`."""
 
 from __future__ import annotations
-
-import math
-import operator
 
 import numpy as np
 import pytest
@@ -111,26 +108,6 @@ def enumerated(i, x):
 
 def test_values_of_a_generator_are_numbered(stream):
     check(stream, enumerated, np.arange(8) * 0.5)
-
-
-WORLD = {"w": 4, "a": 5}
-COSTS = {3: 5, 1: 7.5, 4: 9}
-MIXED = {"a": 1, 2: 5, (1, 2): 7, 4.0: 9}
-OPERATIONS = {0: lambda a, b: a + b, 1: operator.mul, 2: max, 3: math.fmod}
-PAIRS = {(0, 1): 3, (1, 0): 4, (1, 1): 5}
-
-
-@pytest.mark.parametrize("function", [])
-def test_keys_of_run_time_are_pythons(stream, function):
-    check(stream, function, np.arange(8) * 0.5 - 1)
-
-
-def united(i, x):
-    d = {"a": i, "b": 2} | {"b": x[i], "c": 3}
-    e = d | WORLD
-    f = WORLD | d
-    d["b"] = 7
-    return d["b"] + e["b"] * 10 + e["a"] * 100 + f["a"] * 1000 + len(e) * 10000 + len({} | {})
 
 
 @pytest.mark.parametrize(

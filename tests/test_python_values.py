@@ -84,7 +84,6 @@ class Weights:
 SETTINGS, PAIR, NUMBERS, TABLE = Settings(), Pair(3), [1, 2, 3], {"a": 1, 2: 5}
 OPERATORS = {"+": operator.add, "-": operator.sub}
 PAIRS = ((1, 2), (3, 4))
-SECOND = operator.itemgetter(1)
 
 
 def any_keywords(a, *args, b=2, **more):

@@ -174,10 +174,6 @@ def _bool(*_: Type) -> Type:
     return "bool"
 
 
-def _conjugate_type(type: Type) -> Type:
-    return "int" if type == "bool" else type
-
-
 def _sign(type: Type, x: Any) -> Any:
     if is_float(type):
         return x if math.isnan(x) or x == 0 else math.copysign(1.0, x)

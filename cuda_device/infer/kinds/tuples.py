@@ -36,10 +36,9 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
     bounds = indexing.constant_slice(frame, index)
     if bounds is not None:
         return frame.tuple(frame.fields(owner)[bounds])
-    items = owner.known.type
-    if not isinstance(items, Tuple):
+    if not isinstance(owner.type, Tuple):
         owner = frame.as_tuple(owner)
-        items: Tuple = owner.type
+    items: Tuple = owner.type
     if not index.known.constant and is_index(index.known.type):
         return _item(frame, owner, index)
     place = indexing.position(index, len(items.elements))

@@ -15,7 +15,7 @@ from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import prelude
-from cuda_device.types.host import host_type_of
+from cuda_device.types.host import host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import machine, placement
 from cuda_device.types.model import Number, NumberKind, Vector
@@ -77,7 +77,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
 
 
 def _names(known: Known) -> Sequence[str]:
-    return [*_AXES[: known.type.size], "size", "dtype", *_METHODS]
+    return [*members_of(known.type), "size", "dtype", *_METHODS]
 
 
 def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Sequence[Cell] | None:
