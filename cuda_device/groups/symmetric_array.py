@@ -115,8 +115,8 @@ class SymmetricArray:
     def __init__(self, shape: Any, dtype: Any, ranks: Any, *, stream: Any = None) -> None:
         self._ranks = _ranks_of(ranks)
         self.stream: Stream = as_stream(stream)
-        self._opened: list[_Memory] = []
-        self._own: _Memory | None = None
+        self._opened: list[_Part] = []
+        self._own: _Part | None = None
         offers = self._all(lambda: self._make(shape, dtype), "making its part")
         self._all(lambda: self._compare(offers), "comparing the parts")
         self._all(lambda: self._open(offers), "opening the parts of the others")
@@ -176,7 +176,7 @@ class SymmetricArray:
                 self._own if rank == self.rank else self._own.open(offer.handle, offer.offset, offer.device)
             )
 
-    def _array(self, memory: _Memory) -> DeviceArray:
+    def _array(self, memory: _Part) -> DeviceArray:
         """The array in a part. All parts count as memory of this process's device, whose kernels can access them."""
         view = replace(self._like._view, data=memory.address, keep_alive=memory)
         if isinstance(self.stream, GpuStream):
@@ -269,21 +269,6 @@ def _machine() -> str:
     return platform.node()
 
 
-class _Memory(Protocol):
-    """A part, of this process or opened from another one."""
-
-    address: int
-    device: str
-
-    def lend(self) -> tuple[Any, int]: ...
-
-    def conceal(self) -> None: ...
-
-    def open(self, handle: Any, offset: int, device: str) -> _Memory: ...
-
-    def release(self) -> None: ...
-
-
 class _HostPart:
     """A mapping of a file, which is unlinked when all processes have opened it, so that a job that dies leaves no file behind."""
 
@@ -374,6 +359,10 @@ class _GpuPart:
                 driver.check(cuda.cuIpcCloseMemHandle(self._base), "closing GPU memory of another process")
             else:
                 driver.check(cuda.cuMemFree(self.address), "freeing GPU memory")
+
+
+_Part = _HostPart | _GpuPart
+"""The memory of a process, or that of another one, opened here."""
 
 
 def _libcuda() -> Any:

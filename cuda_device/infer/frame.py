@@ -31,9 +31,9 @@ from cuda_device.types.known import (
     constant,
     has_bounds_within,
     identities,
+    known_as,
     literal,
     nameless,
-    nonneg_as,
     of_type,
     tuple_of,
 )
@@ -553,7 +553,7 @@ class Frame:
         exact = {"exact": True} if has_bounds_within(cell.known, type) else {}
         if self.program.checked and not exact:
             self._check_room(cell, type)
-        return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type), **exact)
+        return self.build.op(ops.CONVERT, type, cell.value, nonneg=known_as(cell.known, type).nonneg, **exact)
 
     def _check_room(self, cell: Cell, type: Number) -> None:
         """In checked mode: an int of Python fits the integer type that it takes."""

@@ -89,10 +89,9 @@ class Known:
 
     def __hash__(self) -> int:
         # Every launch hashes the facts about its arguments, most of which are not constants.
-        return hash(self.type) if self.value is UNKNOWN and not self.items else hash(self._identity())
-
-    def _identity(self) -> tuple[object, ...]:
-        return self.type, self.constant_identity(), self.items, self.low, self.high, self.identity
+        if self.value is UNKNOWN and not self.items:
+            return hash(self.type)
+        return hash((self.type, self.constant_identity(), self.items, self.low, self.high, self.identity))
 
     def constant_identity(self) -> tuple[object, ...]:
         """The key by which constants are compared.
@@ -344,11 +343,6 @@ def tuple_of(items: tuple[Known, ...]) -> Known:
 def bundle_of(meaning: object, items: tuple[Known, ...]) -> Known:
     """The facts about a compile-time object with `items` as its run-time parts."""
     return Known(model.Bundle(tuple(item.type for item in items)), meaning, items)
-
-
-def nonneg_as(known: Known, number: model.Number) -> bool:
-    """Whether a number is never negative after its conversion to `number`, which may wrap."""
-    return known_as(known, number).nonneg
 
 
 def has_bounds_within(known: Known, number: model.Number) -> bool:

@@ -108,9 +108,12 @@ def placement(type: model.Type) -> Placement:
         case model.NoneType() | model.Ref() | model.Pointer():
             return Placement(8, 8)
         case model.AtomicCell(dtype):
-            return _place_atomic(placement(dtype))
-        case model.Vector(dtype, size):
-            return _place_vector(size_of(dtype), size)
+            content = placement(dtype)  # aligned to its size, like `cuda::atomic`, so that one access suffices
+            return Placement(content.size, max(content.align, content.size & -content.size))
+        case model.Vector(dtype, size):  # those of 1 and 3 are aligned like their elements
+            width = size_of(dtype)
+            align = min(width * size, WIDEST_ACCESS) if size in (2, 4) else width
+            return Placement(width * size, align, tuple(width * i for i in range(size)))
         case model.Subarray(dtype):
             return Placement(size_of(dtype) * type.count, align_of(dtype))
         case model.Tuple(elements):
@@ -120,17 +123,6 @@ def placement(type: model.Type) -> Placement:
         case model.Struct(_, fields, align):
             return _place([field.type for field in fields], [field.align for field in fields], align)
     raise TypeError(f"{type} cannot be stored in memory")
-
-
-def _place_vector(width: int, size: int) -> Placement:
-    """Vectors of 2 and 4 are aligned to their size, those of 1 and 3 like their elements."""
-    align = min(width * size, WIDEST_ACCESS) if size in (2, 4) else width
-    return Placement(width * size, align, tuple(width * i for i in range(size)))
-
-
-def _place_atomic(content: Placement) -> Placement:
-    """As `cuda::atomic`, which is aligned to its size so that one access suffices."""
-    return Placement(content.size, max(content.align, content.size & -content.size))
 
 
 def _place(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> Placement:

@@ -26,7 +26,7 @@ from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import complex_functions
 from cuda_device.library.complex_functions import FUNCTIONS
-from cuda_device.types.known import Known, constant, nonneg_as, of_type
+from cuda_device.types.known import Known, constant, known_as, of_type
 from cuda_device.types.model import BOOL, Number
 from cuda_device.types.promote import promote, to_complex, to_float
 
@@ -164,7 +164,7 @@ def _as(frame: Frame, cell: Cell, type: Number) -> Cell:
     """Converts a number."""
     if cell.known.constant:
         return Cell(replace(cell.known, type=type, value=fit(cell.known, type)))
-    return Cell(of_type(type, nonneg_as(cell.known, type)), frame.materialise(cell, type))
+    return Cell(of_type(type, known_as(cell.known, type).nonneg), frame.materialise(cell, type))
 
 
 def _conjugate(frame: Frame, cell: Cell, /) -> Cell:
