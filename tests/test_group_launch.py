@@ -202,8 +202,9 @@ def test_arrays_are_read_once_for_all_launches(monkeypatch):
 
 def test_code_is_compiled_once():
     fresh = device.kernel(meet.underlying)
-    group = cpu_group(4)
-    launch_group(group, fresh, group.arrays(4, int32), -1, grid=1, block=1)
+    for count in (1, 4):
+        group = cpu_group(count)
+        launch_group(group, fresh, group.arrays(4, int32), -1, grid=1, block=1)
     assert len(fresh.variants) == 1
 
 

@@ -43,14 +43,6 @@ def test_kernels_reach_the_arrays_of_all_devices(count):
         assert target.local(rank).numpy().tolist() == expected.tolist()
 
 
-def test_one_kernel_serves_groups_of_all_sizes():
-    fresh = device.kernel(rotate.underlying)
-    for count in (1, 2, 5):
-        group = cpu_group(count)
-        launch_on_each(group, fresh, group.arrays(4), group.arrays(4), grid=1, block=4)
-    assert len(fresh.variants) == 1
-
-
 @device.struct
 class Point:
     """Of 12 bytes, so that arrays are no whole number of elements apart."""

@@ -402,12 +402,9 @@ def test_a_struct_neither_inherits_nor_is_inherited_from():
 
 
 @pytest.mark.parametrize("name", ["__init__", "__new__", "__setattr__", "__post_init__"])
-def test_methods_that_would_be_lost_are_refused(name):
+def test_methods_and_members_that_would_be_lost_are_refused(name):
     with pytest.raises(TypeError, match=f"cannot define {name}"):
         device.struct(type("Own", (), {"__annotations__": {"x": int}, name: lambda self: None}))
-
-
-def test_a_member_cannot_hide_the_decorated_class():
     with pytest.raises(TypeError, match="cannot be called underlying"):
         device.struct(type("Hiding", (), {"__annotations__": {"underlying": int}}))
 
