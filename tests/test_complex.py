@@ -305,33 +305,6 @@ def test_joins_are_of_the_higher_kind(stream):
     assert stream.numpy(out).tolist() == [3 + 3j, 1 + 1j, 7, 2 - 3j, 2.5, 8 + 3j]
 
 
-def test_functions_closures_and_recursion(stream):
-    def rotate(z, quarter=1j):
-        return z * quarter
-
-    @device.func
-    def power(z, n) -> complex:
-        if n == 0:
-            return complex(1)
-        return z * power(z, n - 1)
-
-    @device.kernel
-    def kernel(out, z):
-        turn = 1j * z
-
-        def shifted(w, by=2):
-            return rotate(w) + turn * by
-
-        out[0] = shifted(z)
-        out[1] = power(complex(z), 5)
-        out[2] = (lambda w: w.real + w.imag * 10)(z)
-        out[3], out[4] = (z, z.conjugate()) if z else (0, 0)
-
-    out = stream.empty(5, np.complex64)
-    stream.launch(kernel, out, complex64(1 + 2j), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [3 * (1j * (1 + 2j)), (1 + 2j) ** 5, 21, 1 + 2j, 1 - 2j]
-
-
 # Arithmetic
 
 BINARY = {
@@ -752,32 +725,6 @@ def test_patterns_membership_and_swaps(stream):
     assert stream.numpy(out)[:, 2].tolist() == [4 - 1j, 2, 4 - 3j, -1]
     assert stream.numpy(out)[:, 3].tolist() == [1, 1, 1, 1]
     assert stream.numpy(x).tolist() == [7j] * 4
-
-
-def test_checked_mode_and_asserts(stream):
-    @device.kernel(checked=True)
-    def kernel(x, out):
-        i = device.tid(1)
-        assert x[i] != 0, "a zero"
-        out[i] = 1 / x[i]
-
-    out = stream.empty(2, np.complex128)
-    stream.launch(kernel, stream.array(np.array([2j, 4])), out, grid=1, block=2)
-    assert stream.numpy(out).tolist() == [-0.5j, 0.25]
-    with pytest.raises(device.KernelError, match="a zero"):
-        stream.launch(kernel, stream.array(np.array([2j, 0])), out, grid=1, block=2)
-
-
-def test_prepared_launches(stream):
-    @device.kernel
-    def kernel(z, out):
-        out[0] = z * 1j
-
-    out = stream.empty(1, np.complex64)
-    launch = device.prepare(kernel, 2j, out, grid=1, block=1, stream=stream.stream)
-    for z in (3 + 1j, 5.0j):
-        launch(z, out)
-        assert stream.numpy(out).tolist() == [z * 1j]
 
 
 # Mistakes

@@ -417,15 +417,6 @@ def test_constant_indices_of_tuples_of_different_things(stream):
     assert "2" in refusal(device.func(lambda t: t[2]), (1, 2)).reason
 
 
-def test_a_name_that_is_not_defined():
-    @device.func
-    def function(x):
-        return x + no_such_name  # noqa: F821
-
-    error = refusal(function, device.int32)
-    assert "no_such_name" in error.reason and error.location.line == function.underlying.__code__.co_firstlineno + 2
-
-
 @device.kernel
 def from_text(x, out):
     lowest = float("-inf")

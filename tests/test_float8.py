@@ -359,14 +359,6 @@ def test_vectors(stream: StreamUnderTest, dtype: Any, size: int) -> None:
     assert np.array_equal(stream.numpy(y).view(np.uint8), expected)
 
 
-@each_float8
-def test_names_and_layout(dtype: Any) -> None:
-    name = "float8e4m3" if dtype is device.float8e4m3 else "float8e5m2"
-    assert (device.sizeof(dtype), device.alignof(dtype), device.numpy_dtype(dtype)) == (1, 1, np.dtype(dtype))
-    assert str(device.ArrayType(dtype, 2)) == f"array<{name}, 2, C>"
-    assert device.numpy_dtype(Scaled).itemsize == 12
-
-
 @device.kernel
 def exchange(x: Any, y: Any) -> None:
     i = device.tid(1)
@@ -381,15 +373,6 @@ def test_shuffles_and_atomics(stream: StreamUnderTest) -> None:
     stream.launch(exchange, stream.array(x), y, grid=1, block=32)
     assert np.array_equal(stream.numpy(y)[:32], x.reshape(16, 2)[:, ::-1].ravel())
     assert stream.numpy(y)[32:].astype(int).tolist() == [1, 9]
-
-
-@each_float8
-def test_device_arrays(dtype: Any) -> None:
-    stream = device.cpu_stream()
-    x = device.array(every(dtype), stream=stream)
-    assert x.dtype == dtype and np.array_equal(x.numpy().view(np.uint8), np.arange(256, dtype=np.uint8))
-    assert device.zeros(3, dtype, stream=stream).numpy().view(np.uint8).tolist() == [0, 0, 0]
-    assert np.asarray(device.array([1.0, 2.0], dtype, stream=stream)).astype(float).tolist() == [1, 2]
 
 
 def test_too_large_a_constant() -> None:

@@ -515,31 +515,6 @@ def test_arrays_made_of_such_types() -> None:
     assert zeros.itemsize == 15 and zeros.numpy().tolist() == [(0, 0.0, 0, 0.0)] * 2
 
 
-def test_members_with_builtin_types_are_arrays_of_them(stream):
-    @device.struct
-    class Pair:
-        count: int
-        weight: float
-
-    @device.func
-    def twice(weights, i):
-        weights[i] *= 2.5
-        return weights[i] * device.float16(2)
-
-    @device.kernel
-    def k(a, out):
-        i = device.tid(1)
-        a["count"][i] += i
-        out[i] = twice(a["weight"][::-1], i)
-
-    a = np.zeros(4, device.numpy_dtype(Pair))
-    a["weight"] = range(4)
-    array, out = stream.array(a), stream.empty(4)
-    stream.launch(k, array, out, grid=1, block=4)
-    assert stream.numpy(array).tolist() == [(i, 2.5 * i) for i in range(4)]
-    assert stream.numpy(out).tolist() == [5.0 * i for i in (3, 2, 1, 0)]
-
-
 def test_a_record_with_a_complex_member_is_an_argument(stream: StreamUnderTest) -> None:
     @device.kernel
     def kernel(record: Any, out: Any) -> None:

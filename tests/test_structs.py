@@ -339,24 +339,6 @@ def test_arrays_of_nested_structs(stream):
     assert (after["ids"]["_0"] == 6).all() and (after["ids"]["_1"] == (1 << 40) + np.arange(n)).all()
 
 
-def test_structured_dtypes_of_numpy_are_structs(stream):
-    dtype = np.dtype([("a", "i4"), ("b", "f8")], align=True)
-
-    @device.kernel
-    def add(x, out):
-        out[0] = x[1].a + x[1]["b"]
-        total = 0.0
-        column = x["b"]
-        for i in range(len(column)):
-            total += column[i]
-        out[1] = total
-
-    x = np.array([(1, 2.5), (3, 4.5)], dtype)
-    out = stream.empty(2, np.float64)
-    stream.launch(add, stream.array(x), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [7.5, 7]
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
