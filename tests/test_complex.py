@@ -642,19 +642,6 @@ def test_shuffles(stream, dtype):
     assert found[:, 1].tolist() == [*x[1:], x[31]]
 
 
-@DTYPES
-def test_matches_compare_bits(stream, dtype):
-    @device.kernel
-    def kernel(x, out):
-        i = device.tid(1)
-        out[i] = device.uint32(device.match_any_sync(-1, x[i]))
-
-    x = (np.arange(32) % 4 * (1 - 1j)).astype(dtype)
-    out = stream.empty(32, np.uint32)
-    stream.launch(kernel, stream.array(x), out, grid=1, block=32)
-    assert stream.numpy(out).tolist() == [0x11111111 << (i % 4) for i in range(32)]
-
-
 # Beside other constructs and types
 
 
@@ -681,17 +668,6 @@ def test_every_number_beside_a_complex_one(stream, number, result):
     x = float(number)
     np.testing.assert_allclose(stream.numpy(out), [x * 1j, x + 1j, 2 * x, 1j / x], rtol=1e-7)
     assert stream.numpy(same)[0]
-
-
-def test_lengths_beside_complex_numbers(stream):
-    @device.kernel
-    def kernel(x, out):
-        out[0] = len(x) * x[0] + 1j * x.size
-        out[1] = type(len(x) * 1j) is complex and type(len(x) * x[0]) is complex64
-
-    x, out = stream.array(np.array([2j, 1, 0], np.complex64)), stream.empty(2, np.complex64)
-    stream.launch(kernel, x, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [9j, 1]
 
 
 def test_patterns_membership_and_swaps(stream):

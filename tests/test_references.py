@@ -148,18 +148,6 @@ def test_methods_of_elements_of_shared_and_local_arrays_and_views(stream):
     assert after["one"]["inner"]["a"].tolist() == [6, 0, 4] and after["one"]["x"].tolist() == [2, 0, 0]
 
 
-def test_each_thread_changes_its_element_and_no_other(stream):
-    @device.kernel
-    def k(points):
-        i = device.tid(1)
-        if i < len(points):
-            points[i].twice(i)
-
-    array = stream.array(points(*range(100)))
-    stream.launch(k, array, grid=4, block=32)
-    assert stream.numpy(array)["x"].tolist() == [3 * i for i in range(100)]
-
-
 def test_methods_of_elements_load_only_what_they_read():
     @device.struct
     class Wide:

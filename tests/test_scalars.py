@@ -47,13 +47,6 @@ def with_axes(x: Any, out: Any) -> None:
     out[4:] = row
 
 
-@each_scalar
-def test_new_axes(stream: StreamUnderTest, scalar: Any) -> None:
-    out = stream.empty(6, scalar.dtype)
-    stream.launch(with_axes, scalar, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [scalar] * 6
-
-
 @device.kernel
 def itself(x: Any, out: Any) -> None:
     out[0] = x.T
@@ -68,10 +61,12 @@ def itself(x: Any, out: Any) -> None:
 
 
 @each_scalar
-def test_itself(stream: StreamUnderTest, scalar: Any) -> None:
-    out = stream.empty(9, scalar.dtype)
+def test_a_number_and_an_array_of_it(stream: StreamUnderTest, scalar: Any) -> None:
+    out, axes = stream.empty(9, scalar.dtype), stream.empty(6, scalar.dtype)
     stream.launch(itself, scalar, out, grid=1, block=1)
     assert stream.numpy(out).tolist() == [scalar, scalar, type(scalar)(0), *[scalar] * 6]
+    stream.launch(with_axes, scalar, axes, grid=1, block=1)
+    assert stream.numpy(axes).tolist() == [scalar] * 6
 
 
 @device.kernel

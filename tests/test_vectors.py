@@ -270,17 +270,6 @@ def test_errors_say_what_is_wrong(expression, message):
     refused(define(f"def k(x):\n    x[0] = {expression}\n"), device.ArrayType(float32, 1), match=message)
 
 
-def test_vectors_in_tuples(stream):
-    @device.kernel
-    def unpack(pair, out):
-        v, k = pair
-        out[0] = v.w * k
-
-    out = stream.empty(1, np.float32)
-    stream.launch(unpack, (int32x4(1, 2, 3, 4), 2.5), out, grid=1, block=1)
-    assert stream.numpy(out)[0] == 10
-
-
 def test_every_vector_class_is_a_vector():
     classes = [
         cls
