@@ -159,7 +159,7 @@ with installed() as gpu:
     device.launch(k, 2.0, x, y, grid=1, block=8, stream=stream)
     assert len(gpu.launched) == 1
 heavy = '''cuda_device.codegen.llvm pathlib shutil cuda_device.infer.engine
-    cuda_device.codegen.emit.to_llvm cuda_device.bytecode.decode'''
+    cuda_device.codegen.emit.to_llvm cuda_device.bytecode.decode ml_dtypes'''
 loaded = [name for name in heavy.split() if name in sys.modules and name not in before]
 info = device.cache_info()
 print(info.hits, info.direct, info.misses, *loaded)
@@ -240,11 +240,20 @@ def test_texts_with_addresses_are_not_kept(folder: Path) -> None:
     assert counted(before) == (1, 0, 1)
 
 
-@pytest.mark.parametrize("what", ["sys.version", "numpy.__version__", "ml_dtypes.__version__"])
-def test_other_versions_are_other_programs(what: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("what", "version"),
+    [
+        ("sys.version", "another"),
+        ("numpy.__version__", "another"),
+        ("cuda_device.cache.disk.ml_dtypes", lambda: ("folder", "another")),
+    ],
+)
+def test_other_versions_are_other_programs(
+    what: str, version: object, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     launched(names(KERNEL)["k"])
     before = device.cache_info()
-    monkeypatch.setattr(what, "another")
+    monkeypatch.setattr(what, version)
     launched(names(KERNEL)["k"])
     assert counted(before) == (1, 0, 0)
 

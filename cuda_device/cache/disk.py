@@ -381,6 +381,15 @@ def package() -> str:
 
 
 @functools.cache
+def ml_dtypes() -> tuple[str, str]:
+    """The folder of ml_dtypes, and a digest of the file that states its version: to import it takes 5 ms."""
+    spec = importlib.util.find_spec("ml_dtypes")
+    assert spec is not None and spec.origin is not None
+    with open(spec.origin, "rb") as file:
+        return os.path.dirname(spec.origin) + os.sep, sha256(file.read()).hexdigest()
+
+
+@functools.cache
 def llvm() -> str:
     """Identifies LLVM: llvmlite's version, and its libraries."""
     spec = importlib.util.find_spec("llvmlite")

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from cuda_device.cache import disk
 from cuda_device.cache.disk import sha256
 from cuda_device.device.entities import DeviceValue
 from cuda_device.device.functions import Func, const_parameters
@@ -130,7 +130,7 @@ def _folder(module: ModuleType) -> str:
 
 
 _OWN = __name__.partition(".")[0]
-_LIBRARIES = (_folder(np), _folder(ml_dtypes))
+_LIBRARIES = (_folder(np), disk.ml_dtypes()[0])
 _PACKAGES = ("site", "dist")
 _PASSING = ("builtins:hash", "builtins:id")
 """Functions whose results differ between processes."""

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from cuda_device.cache import disk
@@ -46,7 +45,7 @@ def ask(question: tuple[object, ...]) -> Fingerprint | None:
     """The fingerprint of a question and of the versions of the packages; None if the question has none."""
     fingerprint = Fingerprint()
     try:
-        fingerprint.tag("versions", sys.version, np.__version__, ml_dtypes.__version__, disk.package())
+        fingerprint.tag("versions", sys.version, np.__version__, disk.ml_dtypes()[1], disk.package())
         fingerprint.items("question", question)
     except Unfit:
         return None
