@@ -440,7 +440,7 @@ def k(x):
 """,
 )
 program(
-    "partial_function_without_its_call",
+    "partial_function",
     "float32[1]",
     """
 import functools
@@ -449,7 +449,7 @@ import functools
 @device.kernel
 def k(x):
     largest = functools.partial(max, x[0])
-    x[0] = largest + 1
+    x[0] = largest(1)
 """,
 )
 for name, use in [

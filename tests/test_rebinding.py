@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 import logging
 
 import numpy as np
@@ -134,14 +133,11 @@ def test_what_stays_is_not_compiled_again(stream):
     def helper(v, a=Tools.Inner.n):
         return v + a
 
-    shifted = functools.partial(helper, a=2)
-
     def value(i):
         return (
             Tools.plain(i)
             + Tools.Inner.n
             + helper(i)
-            + shifted(i)
             + Colour.RED
             + Pair(i).value()
             + (Pair(1) + Pair(i)).x
