@@ -134,14 +134,7 @@ def test_what_stays_is_not_compiled_again(stream):
         return v + a
 
     def value(i):
-        return (
-            Tools.plain(i)
-            + Tools.Inner.n
-            + helper(i)
-            + Colour.RED
-            + Pair(i).value()
-            + (Pair(1) + Pair(i)).x
-        )
+        return Tools.plain(i) + Tools.Inner.n + helper(i) + Colour.RED + Pair(i).value() + (Pair(1) + Pair(i)).x
 
     kernel = kernel_of(value)
     first = results(stream, kernel)

@@ -41,7 +41,7 @@ FOLDERS = (
         "bytecode",
     ),
     *("infer", "infer/kinds"),
-    *(f"infer/{top}" for top in ("builtin_calls", "operations", "rules", "body", "engine")),  # which need all kinds
+    *(f"infer/{top}" for top in ("builtin_calls", "rules", "body", "engine")),  # which need all kinds
     *("lower", "optimise", "instrument", "cache"),
     *(
         "codegen/llvm",

@@ -36,8 +36,7 @@ from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.infer import calls, closures, objects, precision
-from cuda_device.infer.block_versions import PLAIN, CallContext
-from cuda_device.infer.body import Body
+from cuda_device.infer.body import PLAIN, Body, CallContext
 from cuda_device.infer.calls import as_constant, bind
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.infer.frame import Cell, Frame, NeverReturns, Program, is_static

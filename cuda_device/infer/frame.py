@@ -231,7 +231,7 @@ class Program:
 class Frame:
     """Writes the typed operations of one block; `build.location` is the place of the operation at hand.
 
-    What can be done with values of all kinds is declared here; `operations.RuleFrame` has it.
+    What can be done with values of all kinds is declared here; `rules.RuleFrame` has it.
     """
 
     kind: ClassVar[Callable[[Frame, Known], Kind]]

@@ -70,9 +70,7 @@ REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMEN
 
 
 _OF_NUMPY = {getattr(np, name): function for name, function in numbers.OF_NUMPY.items()}
-_SHOWN = {
-    function: entity for entity, function in reversed((REPLACEMENTS | standard.ONE_ARGUMENT | _OF_NUMPY).items())
-}
+_SHOWN = {function: entity for entity, function in reversed((REPLACEMENTS | standard.ONE_ARGUMENT | _OF_NUMPY).items())}
 
 
 def shown(function: FunctionType) -> str:
