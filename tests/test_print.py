@@ -363,9 +363,9 @@ def test_a_kernel_that_prints_nothing_has_no_printf():
         ("print(f'{n:.3}')", "the format of an integer cannot have a precision"),
         ("print(f'{n!s:>5}')", "cannot be formatted in this way"),
         ("print('%d' % n)", "'%d' % int is not defined"),
-        ("print('{}'.format(n))", "each argument of format must be a constant expression"),
+        ("print('{}'.format(n))", "format cannot be called in device code"),
         ("print(str(n))", "each argument of str must be a constant expression"),
-        ("print(', '.join(f'{i}' for i in range(n)))", "each argument of join cannot be a generator"),
+        ("print(', '.join(f'{i}' for i in range(n)))", "join cannot be called in device code"),
         ("print('n = ' + f'{n}')", "is not defined"),
         ("print([f'{n}'])", "a string with run-time values must be printed by itself"),
         ("print(f'{n:5000}')", "too wide"),
@@ -420,6 +420,6 @@ def test_named_tuples_of_run_time_are_shown(stream, capfd):
 
 
 def test_lists_of_the_host_are_shown(stream, capfd):
-    body = "print(names, names[0], {'a': 1}, table, f'{table}', 'x,y'.split(','))"
-    expected = "['p', 2, (3.5, None)] p {'a': 1} {1: [2, 'z']} {1: [2, 'z']} ['x', 'y']\n"
+    body = "print(names, names[0], {'a': 1}, table, f'{table}')"
+    expected = "['p', 2, (3.5, None)] p {'a': 1} {1: [2, 'z']} {1: [2, 'z']}\n"
     assert printed(stream, capfd, body, 1, names=["p", 2, (3.5, None)], table={1: [2, "z"]}) == expected

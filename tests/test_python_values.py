@@ -187,15 +187,14 @@ def of_parts(i):
         lambda i: Weights.first + Weights.rest[1] + Weights.double(i) + Weights.scale(i),
         lambda i: PAIR.a + PAIR.b + PAIR[0] + len(PAIR) + Pair(i, 1.5).b + Pair(i).a + Pair(a=i)[1] + sum(Pair(i)),
         lambda i: getattr(SETTINGS, "width") + getattr(SETTINGS, "depth", i) + hasattr(SETTINGS, "height"),  # noqa: B009
-        lambda i: ("abc".startswith("a") and "x".upper() == "X") + len("a b".split()) + ord("abc"[1]),
+        lambda i: len("a b") + ord("abc"[1]) + i,
         lambda i: b"abc"[1] + b"abc"[i % 3] + int("abc" in "xabcx"),
         # Numbers
-        lambda i: int.from_bytes(b"\x03\xe8", "big") * i + float.fromhex("0x1.8p3") + i,
         lambda i: ((3).__class__ is int) + 2 * ((2.5).__class__ is float) + 4 * ((1, i).__class__ is tuple) + i,
         lambda i: i.bit_count() + (1000 - i).bit_count() + (-i).bit_length() + (1 << 20 + i).bit_length(),
         lambda i: (i * 0.5).is_integer() + (i + 0.0).is_integer() * 2,
         lambda i: isinstance(i, numbers.Integral) + isinstance(2.5, (int, numbers.Real)) * 2 + (i == None) * 4,  # noqa: E711
-        lambda i: round(i * 1234, -2) + round(i * 25, -1) + round(-i * 55, -1) + pow(3, i, 7 + i * 9),
+        lambda i: round(1250, -2) + pow(3, i, 7 + i * 9),
         lambda i: typing.cast(int, i),
     ],
 )

@@ -341,15 +341,13 @@ def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
     if not isinstance(ndigits.known.type, Number) or not (ndigits.known.type.is_integer or ndigits.known.type == BOOL):
         raise CompileError(f"the digits of round must be an integer, not {ndigits.known}", help="convert it: int(…)")
     value, count = number.known.value, ndigits.known.value
-    if type.is_integer:
-        if not isinstance(count, int):
-            raise CompileError(
-                "round of an integer takes a constant number of digits in device code",
-                help="write the number of digits as a literal",
-            )
-        return number if count >= 0 else frame.run(numbers.round_integer, number, ndigits)
-    if type.builtin and isinstance(value, float) and isinstance(count, int):
+    if type.builtin and number.known.constant and isinstance(count, int):
         return frame.literal(round(value, count))
+    if type.is_integer:
+        raise CompileError(
+            f"round to a number of digits takes a float, not {number.known}",
+            help="leave the digits out; for round(n, -2) write round(n / 100) * 100",
+        )
     return frame.run(numbers.round_to, number, ndigits)
 
 

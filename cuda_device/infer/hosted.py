@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import BuiltinFunctionType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -186,9 +186,9 @@ def as_value(frame: Frame, cell: Cell) -> Cell:
     return frame.literal(value) if is_value else cell
 
 
-# Calls that are evaluated at compile time: pure builtins, methods of constants, enumerations.
+# Calls that are evaluated at compile time, with constants: pure builtins and enumerations.
 #
-# "mean".upper()  WEIGHTS.sum()  Color(2)  ord("a")     are constants, if their arguments are
+# Color(2)     numpy_dtype(T).itemsize     ord("a")
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
@@ -235,11 +235,7 @@ def while_compiling(function: Callable[..., Any]) -> Special:
 
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         owner = getattr(function, "__self__", function)
-        otherwise = (
-            "print(f'…') shows run-time values"
-            if isinstance(owner, str) or any(owner is each for each in _TEXTS)
-            else ""
-        )
+        otherwise = "print(f'…') shows run-time values" if any(owner is each for each in _TEXTS) else ""
         values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
         keywords = {
             word: constant_of(cell.known, f"each argument of {name}", otherwise) for word, cell in named.items()
@@ -259,30 +255,15 @@ def while_compiling(function: Callable[..., Any]) -> Special:
     return rule
 
 
-# Whose methods depend on nothing but their arguments, and change nothing.
-_VALUES = (str, bytes, int, float, tuple, np.generic, np.dtype)
-_CLASSES = (str, bytes, int, float)  # int.from_bytes, float.fromhex
-_ARRAY_METHODS = frozenset((
-    "all", "any", "argmax", "argmin", "astype", "copy", "cumsum", "dot", "flatten", "item", "max", "mean", "min", "prod", "ravel",
-    "reshape", "squeeze", "std", "sum", "swapaxes", "tobytes", "tolist", "transpose", "trace", "var", "view",
-))  # fmt: skip
-
-
-def _is_pure_method(entity: object) -> bool:
-    """Whether it is a method of a constant that can be called while compiling: `"ab".upper`, `WEIGHTS.sum`."""
-    if not isinstance(entity, BuiltinFunctionType):
-        return False
-    owner = entity.__self__
-    if isinstance(owner, type):
-        return owner in _CLASSES
-    return isinstance(owner, _VALUES) or (isinstance(owner, np.ndarray) and entity.__name__ in _ARRAY_METHODS)
+_ARRAY_METHODS = frozenset(("astype", "reshape", "view"))
+"""The methods that arrays have in device code."""
 
 
 def rule_for(entity: object) -> Special | None:
     """The rule for calls of an entity that exists while compiling, or None."""
-    if isinstance(entity, enum.EnumMeta):
-        return while_compiling(entity)
-    if _is_pure_method(entity):
+    owner = getattr(entity, "__self__", None)
+    is_array_method = isinstance(owner, np.ndarray) and getattr(entity, "__name__", "") in _ARRAY_METHODS
+    if isinstance(entity, enum.EnumMeta) or is_array_method:
         return while_compiling(entity)  # type: ignore[arg-type]
     if isinstance(entity, type) and issubclass(entity, tuple) and hasattr(entity, "_fields"):
         return functools.partial(composites.make, entity)

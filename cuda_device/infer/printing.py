@@ -20,7 +20,7 @@ import numpy as np
 from cuda_device.errors import CompileError
 from cuda_device.infer import references
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Text, TextField, is_list
+from cuda_device.infer.meanings import Keywords, Method, Named, Text, TextField, is_list
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import prelude
@@ -406,22 +406,13 @@ class _Message(Line):
         """An argument of the exception; if its value cannot be told, what it is."""
         before, count = self.format, len(self.numbers)
         try:
-            if isinstance(cell.known.value, Raised) and not is_repr:
-                self.exception(cell, cell.known.value)
-            else:
-                self.show(cell, is_repr)
+            self.show(cell, is_repr)
         except CompileError:
             if isinstance(cell.known.value, Text):
                 raise
             self.format = before
             del self.numbers[count:]
             self.literal(str(cell.known))
-
-    def exception(self, cell: Cell, raised: Raised) -> None:
-        """The message of an exception, which is the only argument: its numbers of run time keep their places."""
-        numbers = self.frame.fields(cell)
-        self.format += raised.message if numbers else raised.message.replace("{", "{{").replace("}", "}}")
-        self.numbers += numbers
 
     def literal(self, text: str) -> None:
         """A text."""

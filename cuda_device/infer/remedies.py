@@ -118,6 +118,8 @@ def of_call(function: object) -> str:
     if isinstance(function, functools._lru_cache_wrapper):
         return "call the function itself, without functools.cache: f.__wrapped__"
     owner = getattr(function, "__self__", None)
+    if isinstance(owner, (str, bytes, np.ndarray)):
+        return f"print(f'…') shows run-time values; or {ON_THE_HOST}" if isinstance(owner, str) else ON_THE_HOST
     if isinstance(owner, (list, dict, set, bytearray)):
         return "compile-time values cannot change: write to an array that the kernel takes as an argument"
     module = getattr(function, "__module__", "") or type(owner).__module__

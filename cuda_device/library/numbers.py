@@ -281,14 +281,6 @@ def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
     return result
 
 
-def round_integer(x: Any, digits: Any) -> Any:
-    """`round(x, digits)` of an integer and a negative constant: to tens, hundreds, …, halves to even."""
-    unit = 10**-digits
-    quotient, remainder = divmod(x, unit)
-    up = remainder * 2 > unit or (remainder * 2 == unit and quotient % 2 == 1)
-    return (quotient + 1 if up else quotient) * unit
-
-
 def round_to(x: Any, digits: Any) -> Any:
     """`round(x, digits)` of a float: correct up to the last bit of the scaled number."""
     scale = (np.float64(10) if isinstance(x, np.float64) else 10.0) ** digits  # which digits of 32 bits do not narrow

@@ -5,7 +5,6 @@ binary(maker, "+", a, b)        a + b, kept clear of what the rules leave open w
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -275,34 +274,6 @@ def register(make: Maker, type: Type, number: int) -> Expression:
     text, compute = REGISTERS[type][number]
     make.rows.add(("position", type, number))
     return Expression(type, text.replace("{", "{{"), (variable_i(),), compute)
-
-
-def reduced(make: Maker, type: Type, depth: int) -> Expression | None:
-    """`functools.reduce` of some numbers of a type, with or without a first value."""
-    op = make.pick("+-&|^")
-    if type not in reference.EVERY_FIXED or result_type(op, type, type) != type:
-        return None
-    operands = [make.expression(type, depth - 1) for _ in range(make.random.randint(2, 4))]
-    holes = ["{}"] * len(operands)
-    given = make.chance(0.5)
-    first, rest = (f", {holes[0]}", holes[1:]) if given else ("", holes)
-    function = make.pick([f"operator.{NAMES[op]}", f"lambda p, q: p {op} q"])
-
-    def compute(*values: Any) -> Any:
-        return functools.reduce(lambda p, q: reference.binary(op, type, p, type, q), values)
-
-    if given:  # which stands last
-        operands = [*operands[1:], operands[0]]
-        return Expression(
-            type,
-            f"functools.reduce({function}, ({', '.join(rest)},){first})",
-            tuple(operands),
-            lambda *values: compute(values[-1], *values[:-1]),
-            kind="reduce",
-        )
-    return Expression(
-        type, f"functools.reduce({function}, ({', '.join(rest)},))", tuple(operands), compute, kind="reduce"
-    )
 
 
 def variable_i() -> Expression:
