@@ -44,7 +44,6 @@ TABLES = Tables(
         expressions.some_view,
         tables.of_table,
         tables.of_list,
-        expressions.reduced,
         aggregates.of_tuple,
         aggregates.compared,
         *[aggregates.concatenated] * 2,
