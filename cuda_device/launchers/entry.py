@@ -143,7 +143,7 @@ def fits(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %launch", "ptr %start", "ptr %parameters", exported=True)
 def start(code: GuardWriter) -> None:
-    """Calls the driver without the interpreter's lock, and adds the launch to the log.
+    """Calls the driver, without the interpreter's lock if it can take time, and adds the launch to the log.
 
     An ordered launch waits for the present work of the streams on which its arrays are produced, and their later work waits for
     the launch. Memory that is freed in the order of such a stream is therefore freed after the launch. A launch that is not
@@ -169,7 +169,9 @@ def start(code: GuardWriter) -> None:
     with code.when(code.either(in_order, retained)):
         code.require(code.call("take_event", "%launch", "%start", event))
     code.store("i1", "true", done)
-    thread = code.call("PyEval_SaveThread")
+    thread = code.memory(_POINTER)
+    with code.when(code.opposite(capturing)):  # a captured launch never waits for the GPU
+        code.store("ptr", code.call("PyEval_SaveThread"), thread)
     with code.when(in_order):
         code.store("i1", code.call("wait_for_producers", "%launch", code.load("i64", event)), done)
     with code.when(code.load("i1", done)):
@@ -190,7 +192,8 @@ def start(code: GuardWriter) -> None:
         code.call("hold_producers_back", "%launch", code.load("i64", event))
     with code.when(code.both(made, retained)):
         code.call_pointer("i32", code.word(Word.RECORD_EVENT), ("i64", code.load("i64", event)), ("i64", stream))
-    code.call("PyEval_RestoreThread", thread)
+    with code.when(code.opposite(capturing)):
+        code.call("PyEval_RestoreThread", code.load("ptr", thread))
     kept = code.both(made, retained)
     with code.when(kept):
         code.call("keep_until", "%launch", event)
