@@ -21,31 +21,6 @@ STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
-GET = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
-new_descriptor = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
-    ("PyDescr_NewGetSet", ctypes.pythonapi)
-)
-
-
-class Definition(ctypes.Structure):
-    """PyGetSetDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("get", GET),
-        ("set", ctypes.c_void_p),
-        ("doc", ctypes.c_char_p),
-        ("closure", ctypes.c_void_p),
-    )
-
-
-def computed(kind: type, name: str, compute: Any) -> Any:
-    """Gives a type an attribute that a C function computes, as torch's are. Alive is what is returned."""
-    definition = Definition(name.encode(), GET(lambda obj, closure: compute(obj)), None, None, 0x5EED)
-    setattr(kind, name, new_descriptor(kind, ctypes.addressof(definition)))
-    return definition
-
-
 # A table and its functions live as long as the process, as DLPack demands.
 _frameworks: list[Torch] = []
 

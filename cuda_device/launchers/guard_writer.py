@@ -313,16 +313,6 @@ class GuardWriter:
         self.require(self.compare("ne", "ptr", found, "null"))
         return found
 
-    def computed(self, obj: str, name: str, function: str, closure: str, version: str) -> str:
-        """An attribute (a new reference) or null. A known function computes it while the type has this version."""
-        found = self.memory(8)
-        known = self.equal("i32", self.load("i32", self.type_of(obj), memory_layout.VERSION), version)
-        with self.when(known):
-            self.store("ptr", self.call_pointer("ptr", function, ("ptr", obj), ("ptr", closure)), found)
-        with self.when(self.opposite(known)):
-            self.store("ptr", self.call("PyObject_GetAttr", obj, name), found)
-        return self.load("ptr", found)
-
     def release(self, obj: str) -> None:
         """Releases a reference."""
         self.call("Py_DecRef", obj)

@@ -13,13 +13,12 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy as np
 
 from cuda_device.codegen.cpu.records import Record
-from cuda_device.lazy_dataclasses import dataclass
 
 Word = IntEnum(
     "Word",
@@ -194,64 +193,8 @@ def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(data, max(len(data), 1))
 
 
-class _GetterDefinition(ctypes.Structure):
-    """PyGetSetDef: an attribute that is computed by a C function."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("get", ctypes.c_void_p),
-        ("set", ctypes.c_void_p),
-        ("doc", ctypes.c_char_p),
-        ("closure", ctypes.c_void_p),
-    )
-
-
-_DEFINITION = 40  # the offset of the address of the PyGetSetDef or PyMemberDef in a descriptor
+_DEFINITION = 40  # the offset of the address of the PyMemberDef in a descriptor
 _OFFSET = 16  # the offset of `offset` in a PyMemberDef
-VERSION = 384
-"""The offset of the version of a type: 32 bits that change with every change of an attribute of the type or of its bases."""
-
-
-def version_of(kind: type[Any]) -> int:
-    """The version of a type, or 0 if it has none."""
-    kind.__hash__  # noqa: B018 (the first lookup of an attribute gives a type its version)
-    return ctypes.c_uint32.from_address(id(kind) + VERSION).value
-
-
-@functools.cache
-def knows_versions() -> bool:
-    """Whether types have versions at the offset `VERSION`."""
-    base = type("Base", (), {"attribute": 1})
-    kind = type("Derived", (base,), {})
-    versions = [version_of(kind) for _ in range(2)]
-    base.attribute = 2  # type: ignore[attr-defined]
-    return 0 < versions[0] == versions[1] != version_of(kind) > 0
-
-
-@dataclass(frozen=True, slots=True)
-class Getter:
-    """The C function that computes an attribute of a type of this version, and its second argument."""
-
-    function: int
-    closure: int
-    version: int
-
-
-def getter_of(kind: type[Any], name: str) -> Getter | None:
-    """The C function that computes an attribute, or None if there is none."""
-    is_plain = _attribute_of(kind, "__getattribute__") is _attribute_of(object, "__getattribute__")
-    found = _attribute_of(kind, name)
-    version = version_of(kind) if knows_versions() else 0
-    if not is_plain or type(found) is not GetSetDescriptorType or not version:
-        return None
-    definition = _GetterDefinition.from_address(_word(id(found) + _DEFINITION))
-    return Getter(definition.get, definition.closure or 0, version) if definition.get else None
-
-
-def _attribute_of(kind: type[Any], name: str) -> object:
-    """The attribute of a class or its bases, without calling descriptors."""
-    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
-
 
 TYPE, SIZE = 8, 16
 """The offsets of the type in an object, and of the length in a tuple or bytes object."""

@@ -333,7 +333,7 @@ class _LauncherWriter:
         """Stores the address of the memory of an array, and of its lengths and strides, in `found`."""
         code, ndim = self.code, type_.ndim
         if hasattr(value, "requires_grad"):
-            self.require_attribute(operand, type(value), "requires_grad", False)
+            code.require(code.call("same_attribute", operand, self.address("requires_grad"), self.address(False)))
         tensor = code.memory(_TENSOR_BYTES)
         lend = self.word(exchange.lend)
         code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
@@ -349,21 +349,6 @@ class _LauncherWriter:
         self.check_reservations(type_, value, operand, data)
         for i, (kind, part) in enumerate((("i64", data), ("ptr", shape), ("ptr", steps))):
             code.store(kind, part, found, 8 * i)
-
-    def require_attribute(self, operand: str, kind: type[Any], name: str, expected: object) -> None:
-        """Requires that an attribute is a given object. While the type is unchanged, its C function is called directly."""
-        code, address = self.code, self.address(expected)
-        getter = memory_layout.getter_of(kind, name)
-        if getter is None:
-            code.require(code.call("same_attribute", operand, self.address(name), address))
-            return
-        version = self.word(getter.version, "i32")
-        found = code.computed(
-            operand, self.address(name), self.word(getter.function), self.word(getter.closure), version
-        )
-        code.require(code.compare("ne", "ptr", found, "null"))
-        code.release(found)  # its address only is compared
-        code.require(code.equal("ptr", found, address))
 
     def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
         """Refuses tensors that are negated or conjugated views. The tensor is asked once for each object and address."""
