@@ -477,16 +477,6 @@ def test_errors_are_those_of_python(gpu, args, kwargs, message):
         assert gpu.by_machine_code(kernel, x, y, 1)
 
 
-def test_what_is_no_launch(gpu):
-    with pytest.raises(TypeError):
-        device.launch()
-    with pytest.raises(TypeError, match="grid"):
-        device.launch(new())
-    with pytest.raises(LaunchError, match="launch needs a kernel"):
-        device.launch(print, grid=1, block=1)
-    assert device.launch.__name__ == "launch"
-
-
 # What makes machine code give up
 
 
@@ -1068,39 +1058,6 @@ def test_a_prepared_launch_is_in_no_cycle(gpu):
         assert memory() is None
     finally:
         gc.enable()
-
-
-def test_a_prepared_launch_on_the_legacy_stream(gpu):
-    kernel, torch = new(), Torch(stream=0)
-    x, y = tensors(torch=torch)
-    step = device.prepare(kernel, x, y, grid=1, block=1, stream=GpuStream(1, 0, context=CONTEXT))
-    for _ in range(launcher.FIRST_LAUNCHER + 1):
-        step()
-    assert gpu.driver.by_address == 1
-    for current in (0, CONTEXT + 1):
-        gpu.driver.stack[-1] = current
-        step()
-    assert gpu.driver.by_address == 1
-    gpu.driver.stack[-1] = CONTEXT
-    step()
-    assert gpu.driver.by_address == 2
-
-
-def test_a_prepared_launch_sees_names(gpu):
-    kernel, torch = new("y[0] = FACTOR * x[0]", FACTOR=2), Torch()
-    x, y = tensors(torch=torch)
-    step = device.prepare(kernel, x, y, grid=1, block=1, stream=gpu.stream)
-    for _ in range(launcher.FIRST_LAUNCHER + 1):
-        step()
-    first, before = gpu.last[0], gpu.driver.by_address
-    kernel.underlying.__globals__["FACTOR"] = 3
-    step()
-    assert gpu.last[0] != first
-    assert gpu.driver.by_address == before
-    for _ in range(launcher.FIRST_LAUNCHER + 1):
-        step()
-    assert gpu.driver.by_address > before
-    assert gpu.last[0] != first
 
 
 # What is left behind

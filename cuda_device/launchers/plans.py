@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cuda_device import logs
@@ -265,23 +266,27 @@ def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], 
 
     Returns None if the kernel's parameters are not those of `values`. `sizes` holds the keywords of `launch`.
     """
-    function = kernel.underlying
-    names, positional = parameter_names(function.__code__), function.__code__.co_argcount
+    code = kernel.underlying.__code__
+    names, named = _names(code)
     if not _is_ready or len(names) != len(values) or len(values) > MOST_PARAMETERS:
         return None
-    known, keywords = list(map(sys.intern, names)), tuple(map(sys.intern, sizes))
-    hidden = function.__code__.co_posonlyargcount
-    objects = (kernel, *values, *sizes.values())
-    tables = _addresses(0 if i < hidden else id(name) for i, name in enumerate(known)), _addresses(map(id, objects))
+    keywords, objects = tuple(map(sys.intern, sizes)), (kernel, *values, *sizes.values())
+    tables = named, _addresses(map(id, objects))
     record = memory_layout.pack(
         PREPARED,
         parameters=len(names),
-        positional=positional,
+        positional=code.co_argcount,
         names=ctypes.addressof(tables[0]),
         values=ctypes.addressof(tables[1]),
         keywords=id(keywords),
     )
-    return builtin("start_prepared", (record, start, known, keywords, objects, tables))
+    return builtin("start_prepared", (record, start, names, keywords, objects, tables))
+
+
+def _names(code: CodeType) -> tuple[list[str], Any]:
+    """The names of the parameters, and a table of their addresses: 0 for positional-only parameters."""
+    names, hidden = list(map(sys.intern, parameter_names(code))), code.co_posonlyargcount
+    return names, _addresses(0 if i < hidden else id(name) for i, name in enumerate(names))
 
 
 def asked_first() -> Callable[..., bool] | None:
@@ -364,14 +369,12 @@ def _add(kernel: Kernel, plan: Plan) -> None:
     others = [other for other in old if other.key != plan.key and id(other.variant) in alive]
     plans = (plan, *others)[:MOST_PLANS]
     function = kernel.underlying
-    parameters, positional = parameter_names(function.__code__), function.__code__.co_argcount
-    hidden = function.__code__.co_posonlyargcount
-    known = [sys.intern(name) for name in parameters]
-    defaults = function.__defaults__ or ()
+    names, named = _names(function.__code__)
+    positional, defaults = function.__code__.co_argcount, function.__defaults__ or ()
     values = [0] * (positional - len(defaults)) + [id(value) for value in defaults]
     tables = (
-        _addresses(0 if i < hidden else id(name) for i, name in enumerate(known)),
-        _addresses(values + [0] * (len(parameters) - positional)),
+        named,
+        _addresses(values + [0] * (len(names) - positional)),
         memory_layout.buffer(
             b"".join(memory_layout.pack(PLAN, function=p.function, state=ctypes.addressof(p.state)) for p in plans)
         ),
@@ -382,13 +385,13 @@ def _add(kernel: Kernel, plan: Plan) -> None:
         code=id(function.__code__),
         defaults=id(function.__defaults__) if function.__defaults__ is not None else 0,
         positional=positional,
-        parameters=len(parameters),
+        parameters=len(names),
         names=ctypes.addressof(tables[0]),
         values=ctypes.addressof(tables[1]),
         plans=len(plans),
         plan=ctypes.addressof(tables[2]),
     )
-    kernel.native = (record, tables, known, function, function.__code__, function.__defaults__, plans)
+    kernel.native = (record, tables, names, function, function.__code__, function.__defaults__, plans)
 
 
 def _addresses(values: Any) -> Any:
