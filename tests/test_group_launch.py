@@ -19,7 +19,7 @@ import cuda_device as device
 from cuda_device import DeviceGroup, float32, int32, launch_group
 from cuda_device.errors import GroupError, LaunchError
 from cuda_device.groups import device_group, workers
-from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.gpu.streams import MOST_RETAINED, GpuStream
 from cuda_device.runtime.launch import launcher
 
 
@@ -238,6 +238,9 @@ def test_machine_code_launches_on_all_gpus_or_on_none(monkeypatch):
             run()
         assert [error.__notes__ for error in caught.value.exceptions] == [["on rank 0 (GPU 0)"], ["on rank 1 (GPU 1)"]]
         gpu.failing.clear()
+        for _ in range(2 * MOST_RETAINED):
+            run()
+        assert all(len(stream._retained.pending) <= MOST_RETAINED for stream in group.streams)
         group.synchronize()
         gpu.done = False
         assert by_machine_code() == 2

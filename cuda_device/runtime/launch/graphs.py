@@ -28,7 +28,7 @@ from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import Argument
-from cuda_device.runtime.launch.launcher import CompiledKernel, start, users_traceback
+from cuda_device.runtime.launch.launcher import CompiledKernel, foreign_streams, start, users_traceback
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,7 @@ class Graph:
         with where.using():
             report_message.check(where.context)
             views = [view for each in launches for argument in each.arguments for view in argument.views]
-            producers = {view.stream for view in views if view.stream not in (None, where.handle)}
-            foreign = producers if where.ordered and not driver.is_capturing(where.handle) else set()
+            foreign = foreign_streams(where, views)
             driver.order(foreign, (where.handle,))
             driver.launch_graph(self._executable, where.handle)
             for each in launches:

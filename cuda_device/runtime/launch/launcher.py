@@ -631,7 +631,7 @@ def _start_on_gpu(
     if cooperative:
         at_once = driver.resident_blocks(kernel.handle, x * y * z, dynamic)
         _check_resident(variant, shape, at_once * driver.properties(stream.ordinal).multiprocessors, "this GPU")
-    foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
+    foreign, addresses = foreign_streams(stream, views), _addresses_of(variant, buffer)
     place = ctypes.addressof(addresses)
     driver.order(foreign, (stream.handle,))
     # The driver knows the cluster size that a kernel was compiled for.
@@ -641,7 +641,7 @@ def _start_on_gpu(
     driver.order((stream.handle,), foreign)
 
 
-def _foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
+def foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
     """The streams with which a launch has to be ordered."""
     if not stream.ordered:
         return set()
