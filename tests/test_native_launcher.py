@@ -23,7 +23,7 @@ from producers import Cupy, Torch
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.errors import KernelError, LaunchError
-from cuda_device.launchers import memory_layout, plans
+from cuda_device.launchers import framework_fields, memory_layout, plans
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
@@ -550,9 +550,9 @@ def test_arrays_of_cupy_that_differ(gpu, monkeypatch, other):
 
 def test_fields_of_torch_tensors():
     torch = pytest.importorskip("torch")
-    layout, plain = memory_layout.torch_layout(torch.Tensor), torch.arange(240.0)
+    layout, plain = framework_fields.torch_layout(torch.Tensor), torch.arange(240.0)
     assert layout is not None
-    expected = (ctypes.c_uint64 * 3)(*memory_layout.torch_words(layout, plain))
+    expected = (ctypes.c_uint64 * 3)(*framework_fields.torch_words(layout, plain))
     parameters = ctypes.py_object, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p
     machine_code = ctypes.PYFUNCTYPE(ctypes.c_bool, *parameters)(plans.support().address("torch_tensor"))
 
@@ -586,7 +586,7 @@ def test_fields_of_torch_tensors():
 
 def test_arrays_of_a_cupy_with_other_fields(gpu, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", framework := Cupy())
-    monkeypatch.setattr(memory_layout, "cupy_layout", memory_layout.cupy_layout.__wrapped__)
+    monkeypatch.setattr(framework_fields, "cupy_layout", framework_fields.cupy_layout.__wrapped__)
     monkeypatch.setattr(framework.cuda, "MemoryPointer", lambda memory, offset: SimpleNamespace())
     gpu.driver.foreign_addresses.add(MEMORY)
     kernel, x = new("x.size", "x"), framework.array(MEMORY)

@@ -14,7 +14,8 @@ on which its arrays are produced: the launch waits once for each of them, and ea
     signature         generates the launcher of one signature: checks, leaves, facts
     entry             the path from a call of `launch` to a launcher, and to the driver
     object_reading    reads numbers, arrays of torch, CuPy and this package, sizes and streams
-    memory_layout     records that machine code and Python share; where Python's and CuPy's objects keep their fields
+    memory_layout     records that machine code and Python share; the layout of Python's objects
+    framework_fields  where the arrays of CuPy and torch keep their fields
     guard_writer      the writer of LLVM IR, the functions that may be called, and the names of a kernel as a table
 
 The machine code reads an object only after it has compared its type. `memory_layout.is_usable` checks the layout of Python's

@@ -1,4 +1,4 @@
-"""What machine code knows of memory: the records that it shares with Python, and where objects keep their fields.
+"""What machine code knows of memory: the records that it shares with Python, and the layout of Python's objects.
 
 The table of words holds addresses of objects, types and driver functions of this process, which cached machine code cannot
 contain. `Record` describes a record to LLVM, and `pack` returns its bytes.
@@ -9,14 +9,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-import sys
 import sysconfig
-from collections.abc import Callable, Iterable
 from enum import IntEnum
 from types import MemberDescriptorType
 from typing import Any
-
-import numpy as np
 
 from cuda_device.codegen.cpu.records import Record
 
@@ -163,8 +159,8 @@ CUPY = Record(
 `shape` and `strides` are C++ vectors, which begin with the addresses of the first number and of the end.
 """
 
-_TORCH_FIELDS = "impl", "autograd", "keys", "kind", "ndim", "shape", "strides", "offset", "storage", "data"
-TORCH = Record("%Torch", tuple((name, "i64") for name in _TORCH_FIELDS))
+TORCH_FIELDS = "impl", "autograd", "keys", "kind", "ndim", "shape", "strides", "offset", "storage", "data"
+TORCH = Record("%Torch", tuple((name, "i64") for name in TORCH_FIELDS))
 """The offset of the implementation in a torch tensor, of its fields, and of the address of the data in its storage.
 
 `autograd` is null if the tensor has no gradient and is no view. `kind` is the dtype and the device, `offset` counts elements.
@@ -215,161 +211,34 @@ def is_usable() -> bool:
 
 def _lies_right(sample: object) -> bool:
     here = id(sample)
-    right = _word(here + TYPE) == id(type(sample))
+    right = word_at(here + TYPE) == id(type(sample))
     if right and isinstance(sample, (tuple, bytes)):
-        right = _word(here + SIZE) == len(sample)
+        right = word_at(here + SIZE) == len(sample)
     if right and isinstance(sample, tuple):
-        right = [_word(here + ITEMS + 8 * i) for i in range(len(sample))] == [id(item) for item in sample]
+        right = [word_at(here + ITEMS + 8 * i) for i in range(len(sample))] == [id(item) for item in sample]
     if right and isinstance(sample, bytes):
         right = ctypes.string_at(here + OCTETS, len(sample)) == sample
     return right
 
 
-def _word(address: int) -> int:
+def word_at(address: int) -> int:
+    """The word at an address."""
     return ctypes.c_uint64.from_address(address).value
 
 
-def _places(owner: object, value: object) -> list[int]:
+def offsets_of(owner: object, value: object) -> list[int]:
     """The offsets in an object at which there is the address of another one."""
-    return _places_of(owner, id(value))
+    return offsets_of_number(owner, id(value))
 
 
-def _places_of(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
+def offsets_of_number(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in an object at which there is a number."""
-    return _offsets(id(owner), object.__sizeof__(owner), number, width)
+    return offsets(id(owner), object.__sizeof__(owner), number, width)
 
 
-def _offsets(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
+def offsets(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in memory at which there is a number."""
     return [at for at in range(0, nbytes, ctypes.sizeof(width)) if width.from_address(address + at).value == number]
-
-
-# An address and a device number that no other field of an object has by chance. The address is never accessed.
-_ADDRESS, _DEVICE = 0x5EED_0123_4500, 0x5EED_67
-_SHAPES = (3,), (5, 7), (2, 3, 4)
-
-
-@functools.cache
-def cupy_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
-    """The record `CUPY` for arrays of this type, determined from samples; None if they have another layout."""
-    cuda, dtype = sys.modules["cupy"].cuda, np.dtype(np.float32)
-    try:
-        data = cuda.MemoryPointer(cuda.UnownedMemory(_ADDRESS, 1 << 10, None, _DEVICE), 0)
-        samples = [kind(shape, dtype, data) for shape in _SHAPES]
-        vectors = set.intersection(*(_vectors(sample, 8 * sample.ndim) for sample in samples))
-        found = {
-            "dtype": _common(_places(sample, dtype) for sample in samples),
-            "data": _common(_places(sample, data) for sample in samples),
-            "shape": _common(_holding(sample, vectors, sample.shape) for sample in samples),
-            "strides": _common(_holding(sample, vectors, sample.strides) for sample in samples),
-            "address": _common([_places_of(data, _ADDRESS)]),
-            "device": _common([_places_of(data, _DEVICE, ctypes.c_uint32)]),
-        }
-    except Exception:  # whatever another version of CuPy raises
-        return None
-    return buffer(pack(CUPY, pointer=id(type(data)), **found))
-
-
-MOST_TORCH_AXES = 5
-"""Torch keeps the lengths and strides of more axes elsewhere."""
-_TORCH_BYTES, _STORAGE_BYTES = 184, 40  # of the implementation of a tensor, and of a storage, which are larger
-_NO_INDEX = 255
-_TORCH_SAMPLES = (
-    ((3,), (2,), 11),
-    ((5, 7), (8, 1), 13),
-    ((2, 3, 4), (50, 11, 6), 17),
-    ((2, 3, 4, 5, 6), (400, 130, 30, 7, 9), 19),
-)
-
-
-@functools.cache
-def torch_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
-    """The record `TORCH` for tensors of this type, determined from samples on the CPU; None if they have another layout."""
-    torch: Any = sys.modules.get(kind.__module__)
-    try:
-        base = torch.empty(10_000, dtype=torch.float32, device="cpu")
-        samples = [base.as_strided(*sample).detach() for sample in _TORCH_SAMPLES]
-        integers, absent = torch.empty(3, dtype=torch.int32, device="cpu"), torch.empty(3, device="meta")
-        graded, borrowed = torch.empty(3, device="cpu", requires_grad=True), torch.from_numpy(np.zeros(3))
-        if any(type(sample) is not kind for sample in samples):
-            return None
-
-        def common(numbers: Callable[[Any], tuple[int, ...]]) -> int:
-            return _common(_sequences(sample._cdata, _TORCH_BYTES, numbers(sample)) for sample in samples)
-
-        kinds = (
-            set.intersection(*(_kinds(sample, 0) for sample in samples)) & _kinds(integers, 0) & _kinds(absent, None)
-        )
-        kinds = {at for at in kinds if len({_kind(each, at) for each in (*samples, integers, absent)}) == 3}
-        zeros = set.intersection(*(set(_offsets(sample._cdata, _TORCH_BYTES, 0)) for sample in samples))
-        storages = [tensor.untyped_storage() for tensor in (base, integers, borrowed)]
-        found = {
-            "impl": _common(_places_of(sample, sample._cdata) for sample in samples),
-            "autograd": _common([zeros - set(_offsets(graded._cdata, _TORCH_BYTES, 0))]),
-            "keys": common(lambda sample: (torch._C._dispatch_keys(sample).raw_repr(),)),
-            "kind": _common([kinds]),
-            "ndim": common(lambda sample: (sample.dim(),)),
-            "shape": common(lambda sample: sample.shape),
-            "strides": common(lambda sample: sample.stride()),
-            "offset": common(lambda sample: (sample.storage_offset(),)),
-            "storage": common(lambda sample: (sample.untyped_storage()._cdata,)),
-            "data": _common(_offsets(each._cdata, _STORAGE_BYTES - 8, each.data_ptr()) for each in storages),
-        }
-        freed = [_word(each._cdata + found["data"] + 8) for each in storages]
-        if not freed[0] == freed[1] != freed[2]:
-            return None
-    except Exception:  # whatever another version of torch raises
-        return None
-    return buffer(pack(TORCH, **found))
-
-
-def torch_words(layout: ctypes.Array[ctypes.c_char], tensor: Any) -> tuple[int, int, int] | None:
-    """The keys and the kind of a tensor, and the function that frees its data; None if the fields do not describe it."""
-    numbers = struct.unpack_from(f"={len(_TORCH_FIELDS)}q", layout)
-    at = dict(zip(_TORCH_FIELDS, numbers, strict=True))
-    impl = _word(id(tensor) + at["impl"])
-    storage, kind = _word(impl + at["storage"]), _kind(tensor, at["kind"])
-    if _word(impl + at["autograd"]) or not storage:
-        return None
-    data = _word(storage + at["data"]) + _word(impl + at["offset"]) * tensor.element_size()
-    if data != tensor.data_ptr() or kind >> 24 != (_NO_INDEX if tensor.device.index is None else tensor.device.index):
-        return None
-    return _word(impl + at["keys"]), kind, _word(storage + at["data"] + 8)
-
-
-def _kind(tensor: Any, at: int) -> int:
-    return ctypes.c_uint32.from_address(tensor._cdata + at).value
-
-
-def _kinds(tensor: Any, device: int | None) -> set[int]:
-    """The offsets at which there may be the dtype, the type of the device, and its number, of which the sample has none."""
-    found = ((at, _kind(tensor, at)) for at in range(0, _TORCH_BYTES, 4))
-    return {at for at, kind in found if kind >> 24 == _NO_INDEX and (kind >> 16 & 255 == device or device is None)}
-
-
-def _sequences(address: int, nbytes: int, numbers: tuple[int, ...]) -> list[int]:
-    """The offsets in memory at which there are consecutive numbers of 64 bits."""
-    kind = ctypes.c_uint64 * len(numbers)
-    last = nbytes - ctypes.sizeof(kind)
-    return [at for at in range(0, last + 1, 8) if tuple(kind.from_address(address + at)) == tuple(numbers)]
-
-
-def _common(places: Iterable[Iterable[int]]) -> int:
-    """The only offset that all samples have in common. Raises `ValueError` if there is none, or several."""
-    (place,) = set.intersection(*map(set, places))
-    return place
-
-
-def _vectors(owner: object, nbytes: int) -> set[int]:
-    """The offsets in an object of words that are less than the next word by `nbytes`."""
-    places = range(0, object.__sizeof__(owner) - 8, 8)
-    return {at for at in places if _word(id(owner) + at + 8) - _word(id(owner) + at) == nbytes}
-
-
-def _holding(owner: object, vectors: Iterable[int], numbers: tuple[int, ...]) -> list[int]:
-    """The offsets of the vectors in an object that have these items."""
-    kind = ctypes.c_int64 * len(numbers)
-    return [at for at in vectors if tuple(kind.from_address(_word(id(owner) + at))) == numbers]
 
 
 @functools.cache
@@ -379,9 +248,9 @@ def function_words() -> dict[str, int]:
     def sample(parameter: int = 0) -> int:
         return parameter
 
-    (code,), (defaults,) = _places(sample, sample.__code__), _places(sample, sample.__defaults__)
+    (code,), (defaults,) = offsets_of(sample, sample.__code__), offsets_of(sample, sample.__defaults__)
     sample.__defaults__ = None
-    assert not _word(id(sample) + defaults)
+    assert not word_at(id(sample) + defaults)
     return {"code": code, "defaults": defaults}
 
 
@@ -389,4 +258,4 @@ def slot(kind: type[Any], name: str) -> int:
     """The offset of a slot of a class; in an object, it is null if the slot is not set."""
     member = getattr(kind, name)
     assert type(member) is MemberDescriptorType
-    return _word(_word(id(member) + _DEFINITION) + _OFFSET)
+    return word_at(word_at(id(member) + _DEFINITION) + _OFFSET)

@@ -25,7 +25,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from cuda_device.launchers import memory_layout
+from cuda_device.launchers import framework_fields
 from cuda_device.launchers.entry import PackedLeaf, parameters
 from cuda_device.launchers.guard_writer import GuardWriter, declarations, shared_declarations
 from cuda_device.launchers.memory_layout import LAUNCH, OWN_ARRAY, RECORDS
@@ -319,8 +319,8 @@ class _LauncherWriter:
     def torch_fields(self, type_: Array, value: Any, operand: str, found: str) -> str | None:
         """Reads the fields of a torch tensor; returns whether they are as in the example, or None if they are unknown."""
         kind: Any = type(value)
-        layout = memory_layout.torch_layout(kind) if type_.ndim <= memory_layout.MOST_TORCH_AXES else None
-        words = memory_layout.torch_words(layout, value) if layout is not None else None
+        layout = framework_fields.torch_layout(kind) if type_.ndim <= framework_fields.MOST_TORCH_AXES else None
+        words = framework_fields.torch_words(layout, value) if layout is not None else None
         if words is None:
             return None
         self.keep.append(layout)
@@ -389,7 +389,7 @@ class _LauncherWriter:
         """Reads the fields of a CuPy array."""
         code, ndim, device = self.code, type_.ndim, self.signature.device
         kind: Any = type(value)
-        layout = memory_layout.cupy_layout(kind)
+        layout = framework_fields.cupy_layout(kind)
         if layout is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
         self.keep += [layout, type(value.data)]
