@@ -3,8 +3,8 @@
     cupy_layout(cupy.ndarray)           the offsets of dtype, data, shape and strides
     torch_layout(torch.Tensor)          the offsets of the storage, sizes, strides, …
 
-The offsets are determined from samples whose fields have known values. If they cannot be determined, because a version of a
-framework has another layout, launches use slower ways.
+The offsets are determined from samples whose fields have known values. If a version of a framework has another layout, torch's
+tensors are read by DLPack's C exchange API, and launches of CuPy's arrays are made by Python.
 """
 
 from __future__ import annotations
