@@ -43,20 +43,16 @@ _COUNT = (1 << 63) - 1
 @shared("i64", "ptr %names", "i64 %count", "ptr %name")
 def place_of(code: GuardWriter) -> None:
     """The position of a name among the parameters, or -1. Names are compared by identity first, and then as text."""
-    for same in (_is_same, _is_equal):
+    for by_identity in (True, False):
         with code.repeat("%count") as i:
             here = code.load("ptr", code.at("%names", i, _POINTER))
             with code.when(code.compare("ne", "ptr", here, "null")):
-                code.leave_when(same(code, here), i)
+                if by_identity:
+                    same = code.equal("ptr", here, "%name")
+                else:
+                    same = code.equal("i32", code.call("PyObject_RichCompareBool", here, "%name", EQ), 1)
+                code.leave_when(same, i)
     code.finish(-1)
-
-
-def _is_same(code: GuardWriter, here: str) -> str:
-    return code.equal("ptr", here, "%name")
-
-
-def _is_equal(code: GuardWriter, here: str) -> str:
-    return code.equal("i32", code.call("PyObject_RichCompareBool", here, "%name", EQ), 1)
 
 
 @shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "ptr %values", "ptr %sizes")

@@ -255,10 +255,15 @@ def note(
 
     `values` holds an argument for each parameter; `launch` is the function whose calls run machine code first.
     """
-    with _Attempt(f"a launcher for {kernel!r}") as possible:
-        if possible:
-            _ready_support(launch)
-            _add(kernel, _plan(kernel, variant, stream, tuple(values)))
+    if not is_wanted() or not _lock.acquire(blocking=False):
+        return
+    try:
+        _ready_support(launch)
+        _add(kernel, _plan(kernel, variant, stream, tuple(values)))
+    except Exception as error:
+        logs.say(logs.DEBUG, "no launcher for %r", kernel, error=error)
+    finally:
+        _lock.release()
 
 
 def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], start: Callable[..., None]) -> Any:
@@ -298,27 +303,6 @@ def asked_first() -> Callable[..., bool] | None:
 def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
     """Two functions with the parameters of `launch`: whether machine code can make the launch, and whether it has made it."""
     return builtin("check_method"), builtin("launch_method")
-
-
-class _Attempt:
-    """Logs and suppresses the exceptions of the `with` block. The value is False if another thread is in such a block."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._possible = False
-
-    def __enter__(self) -> bool:
-        self._possible = is_wanted() and _lock.acquire(blocking=False)
-        return self._possible
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self._possible:
-            _lock.release()
-        if isinstance(error, UnsupportedSignature):
-            logs.say(logs.DEBUG, "no %s: %s", self._what, error)
-        elif isinstance(error, Exception):
-            logs.say(logs.DEBUG, "no %s", self._what, error=error)
-        return isinstance(error, Exception)
 
 
 def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> Plan:
