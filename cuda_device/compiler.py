@@ -1,17 +1,17 @@
-"""The compiler driver: the table of stages of a job (`jobs`) in their order, and the loop that runs them.
+"""The compiler driver: the stages of a job (`jobs`), and the loop that runs them.
 
     function ─ python ─ typed ─ device ─┬─ llvm ─ optimised ─ ptx ─ cubin          for a GPU
                                         ├─ llvm ─ ltoir                            for a linker of CUDA C++
                                         ├─ inlined ─ llvm ─ native                 for the CPU
                                         └─ inlined ─ llvm ─ object                 for C++ on the host
 
-Each stage is a function that adds one artifact to the work so far. The artifact has the stage's name everywhere: in this table,
-in `compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` writes (one for each stage).
-`CUDA_DEVICE_VERIFY=1` verifies the IR after each stage that produces IR.
+Each stage is a function that adds one artifact to the work. The artifact is named after the stage in this table, in
+`compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` writes. `CUDA_DEVICE_VERIFY=1` verifies the IR after
+each stage that produces IR.
 
-If any process has compiled a job before, its machine code comes from the cache on disk. If everything that the compiler read is
-unchanged, no stage runs (`cache/programs`). Otherwise the stages up to LLVM IR run, and the LLVM IR is the key to the machine
-code (`cache/disk`). The modules that a stage needs are therefore imported when it runs. With `CUDA_DEVICE_DUMP` every stage runs.
+The machine code of a job that has been compiled before comes from the cache on disk. If nothing that the compiler read has
+changed, no stage runs (`cache/programs`). Otherwise the stages up to LLVM IR run, and the LLVM IR is the key to the machine
+code (`cache/disk`). Modules are therefore imported by the stage that needs them. With `CUDA_DEVICE_DUMP`, every stage runs.
 """
 
 from __future__ import annotations
@@ -191,14 +191,14 @@ def _cubin(work: Work) -> elf.Cubin:
     from cuda_device.codegen.gpu import cubin
 
     job = work.job
-    # A function alone is of use to a linker only.
+    # A function without a kernel is input for a linker.
     options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel, "debug": job.options.debug}
     with _culprits(work):
         inlines = job.kernel and not (job.options.lineinfo or job.options.debug or work.bitcode)
         if inlines and any(each.is_lto for each in work.inputs):
             try:
                 return _optimised_with_links(work)
-            except (CompileError, CompilerBug) as error:  # what is wrong with the program will be said below
+            except (CompileError, CompilerBug) as error:  # assembling below raises the error if the program is wrong
                 logs.say(logs.INFO, "%s calls linked code without inlining it: %s", job.name, error)
         return cubin.assemble(work["ptx"].text, job.target.architecture, work.inputs, **options)
 
@@ -215,7 +215,7 @@ def _culprits(work: Work) -> Iterator[None]:
 
 
 def _optimised_with_links(work: Work) -> elf.Cubin:
-    """A kernel that is LTO-IR itself and is optimised with the LTO-IR that it calls, as one program without calls."""
+    """The cubin of a kernel that is optimised together with the LTO-IR that it calls."""
     from cuda_device.codegen import ltoir
     from cuda_device.codegen.gpu import assemblers, cubin, peephole
 
@@ -229,7 +229,7 @@ def _optimised_with_links(work: Work) -> elf.Cubin:
 
 
 def _culprit(module: Module, reason: str, links: bool) -> Location:
-    """Where the program's own PTX is that an assembler refuses, or the call of C++ that a linker or NVRTC does."""
+    """The location of the inline PTX that an assembler refused, or of the C++ call that a linker or NVRTC refused."""
     from cuda_device.ir import ops
 
     found = module.ops()
@@ -281,7 +281,7 @@ def _native(work: Work) -> machine_code.Native:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step: its name, what makes its artifact, and the artifact as text or bytes for a file with this suffix."""
+    """A step of compilation. `show` gives the artifact as text or bytes, for a file with this suffix."""
 
     name: str
     run: Callable[[Work], Any]
@@ -291,10 +291,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """An optimisation of device IR: its name, what changes a module, and the kernels that it makes faster.
+    """An optimisation of device IR.
 
-    `gain` says how many times as long kernels of `benchmarks/kernels.py` take on an H100 without the pass:
-    `docs/optimisations.md` has the whole table. A pass that gains less than 2 % on each kernel does not stay.
+    `gain` gives the run time of kernels of `benchmarks/kernels.py` on an H100 without the pass, relative to that with it; see
+    `docs/optimisations.md`. A pass that gains less than 2 % on every kernel is removed.
     """
 
     name: str
@@ -303,8 +303,6 @@ class Pass:
 
 
 def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
-    """A pass over each function of a module."""
-
     def run(module: Module) -> None:
         for function in module.functions:
             change(function)
@@ -361,27 +359,27 @@ CPU = (
     Stage("native", _native, "s", lambda artifact: artifact.assembly),
 )
 LINK_TIME = (*GPU[: len(FRONT) + 1], Stage("ltoir", _ltoir, "ltoir", bytes))
-"""For a linker that optimises: what ends in a kernel somewhere else."""
+"""For a linker that optimises."""
 HOST = (
     *FRONT,
     Stage("inlined", _inlined_host, "ir", _show),
     Stage("llvm", _llvm_host, "ll", lambda artifact: artifact.text),
     Stage("object", _object, "o", bytes),
 )
-"""For functions of C++ on this machine."""
+"""For functions that C++ calls on the host."""
 STAGES = {False: GPU, True: CPU}
 """The stages of each kind of target, by `Target.on_cpu`."""
 
 
 KEPT = ("cubin", "native")
-"""The stages whose artifacts are kept on disk."""
+"""The stages whose artifacts the cache on disk keeps."""
 
 
 def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None = None) -> Work:
     """Compiles a job, up to the stage `until` if it is named. Raises `CompileError` for the user's mistakes.
 
-    `typed` is what the function means, if its bytecode does not say that. Machine code comes from the cache on disk if it is
-    there; `afresh` makes it again, because what was found is of no use.
+    `typed` is typed IR that replaces the bytecode of the function. Machine code comes from the cache on disk if possible;
+    `afresh` compiles it again, because the cached code is unusable.
     """
     work = Work(job, make=_make)
     if typed is not None:
@@ -394,17 +392,17 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
         _make(work, last)
         _entry(work, last).fill(work[last])
         disk.count(hits=-afresh, misses=1)
-    work.asked = None  # a fingerprint holds all that it was made of
+    work.asked = None  # a fingerprint holds references to the objects that it was made of
     _warn(work)
     return work
 
 
 _WARNED: WeakKeyDictionary[FunctionType, set[Loss]] = WeakKeyDictionary()
-"""What has been said of each function."""
+"""The warnings that have been issued for each function."""
 
 
 def _warn(work: Work) -> None:
-    """Says once what the program loses by the rules of promotion."""
+    """Warns once for each place where promotion loses digits."""
     typed = work.artifacts.get("typed")
     for loss in typed.losses if typed is not None else work.program.losses if work.program is not None else ():
         told = _WARNED.setdefault(work.job.function, set())
@@ -416,17 +414,17 @@ def _warn(work: Work) -> None:
 
 
 def stages_of(job: Job, until: str) -> tuple[Stage, ...]:
-    """The stages of a job, in their order."""
+    """The stages of a job."""
     if job.target.is_host:
         return HOST
     return LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
 
 
 def _make(work: Work, until: str) -> None:
-    """Runs the stages up to one of them, but for those that have run.
+    """Runs the stages up to one of them that have not run yet.
 
-    Meanwhile Python's cyclic garbage collector rests. All that a compilation allocates lives until its end, and to traverse it
-    again and again, with all that the program has loaded, would take a tenth of the time.
+    Python's cyclic garbage collector is disabled meanwhile. The objects of a compilation live until its end, and traversing them
+    again and again would take a tenth of the time.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -435,7 +433,7 @@ def _make(work: Work, until: str) -> None:
         with logs.Progress(lambda: f"compiling {job.name} for {job.target.architecture} ({current})"):
             for number, stage in enumerate(stages_of(job, until)):
                 current = stage.name
-                if stage.name not in work.artifacts and not _may_be_of_no_use(work, stage, until):
+                if stage.name not in work.artifacts and not _may_be_unused(work, stage, until):
                     _run(work, number, stage)
                 if stage.name == until:
                     break
@@ -444,15 +442,15 @@ def _make(work: Work, until: str) -> None:
             gc.enable()
 
 
-def _may_be_of_no_use(work: Work, stage: Stage, until: str) -> bool:
-    """Whether it makes the PTX of a kernel that may become LTO-IR instead, to be linked: `_cubin` asks for what it needs."""
+def _may_be_unused(work: Work, stage: Stage, until: str) -> bool:
+    """Whether a stage makes PTX of a kernel that may be linked as LTO-IR instead; `_cubin` then requests what it needs."""
     if until != "cubin" or stage.name not in ("optimised", "ptx"):
         return False
     return bool(work.job.kernel and work.links)
 
 
 def _recall(work: Work, last: str) -> bool:
-    """Takes the last artifact from the cache, if it is known without compiling what the program is."""
+    """Takes the last artifact from the cache if the program is known without compiling it."""
     start = time.perf_counter()
     work.asked = None if work.job.link else programs.ask(work.job.question)
     found = programs.find(work.asked) if work.asked else None
@@ -470,7 +468,7 @@ def _recall(work: Work, last: str) -> bool:
 
 
 def _find(work: Work, last: str) -> bool:
-    """Takes the last artifact from the cache, once it is known what the program is, which is kept for the next time."""
+    """Compiles the program up to its key, records that for `_recall`, and takes the last artifact from the cache."""
     from cuda_device.codegen import llvm
 
     llvm.begin_to_load()
@@ -503,7 +501,7 @@ def _entry(work: Work, last: str) -> CacheEntry:
 
 
 def _kept(stage: str) -> Kept:
-    """How the artifact of a stage is kept."""
+    """How the cache stores the artifact of a stage."""
     if stage == "cubin":
         from cuda_device.codegen.gpu import cubin
 
@@ -524,7 +522,7 @@ def _take(work: Work, last: str, start: float) -> bool:
 
 
 def _root(job: Job) -> Call:
-    """The end of the chain of calls that leads to an error: the kernel, with its arguments' types."""
+    """The last entry of an error's chain of calls: the kernel, with the types of its arguments."""
     code = job.function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     shown = ", ".join(f"{name}: {known}" for name, known in zip(names, job.arguments, strict=False))
@@ -532,7 +530,7 @@ def _root(job: Job) -> Call:
 
 
 def _run(work: Work, number: int, stage: Stage) -> None:
-    """Runs one stage, dumps and verifies what it makes."""
+    """Runs one stage; dumps and verifies its artifact."""
     job, start = work.job, time.perf_counter()
     try:
         work.artifacts[stage.name] = artifact = stage.run(work)
@@ -555,12 +553,12 @@ def _run(work: Work, number: int, stage: Stage) -> None:
 
 
 def _verifies() -> bool:
-    """Whether the compiler is to check what it does."""
+    """Whether the compiler checks its own results."""
     return os.environ.get("CUDA_DEVICE_VERIFY", "") not in ("", "0")
 
 
 def _dump(folder: str, job: Job, number: int, stage: Stage, artifact: Any) -> None:
-    """Writes an artifact to `folder`; the name tells the function, its arguments and target (hashed), and the stage."""
+    """Writes an artifact to `folder`, in a file named after the function, a hash of its arguments and target, and the stage."""
     from pathlib import Path
 
     Path(folder).mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""What is to be compiled, and how far it is: `Job` and `Work`, which launches know too. `compiler` has the stages.
+"""`Job`, the input of a compilation, and `Work`, its state. Launches use them as well; `compiler` has the stages.
 
     job = Job(saxpy.underlying, arguments, True, Target(parse("sm_90")))
     work = compiler.run(job)
     work["cubin"].code, work.outline.written
 
-A kernel that was loaded from a file is work, too, whose artifacts are all there: neither the compiler nor LLVM is loaded for it.
+A kernel that was loaded from a file is a `Work` with all artifacts, for which neither the compiler nor LLVM is imported.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from cuda_device.instrument import traces
 
 KEY = "llvm"
-"""The stage whose artifact tells one machine code from another."""
+"""The stage whose artifact is the key to the machine code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The machine to compile for: a GPU's architecture; `on_cpu` emulates it on this machine's processors.
+    """The machine to compile for: the architecture of a GPU, which the CPU emulates if `on_cpu`.
 
-    `is_host` is for functions that a program on this machine calls.
+    `is_host` is for functions that a program on the host calls.
     """
 
     architecture: Architecture
@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that a compilation depends on, but for the names that the program reads: those are found on the way."""
+    """Everything that a compilation depends on, except the names that the program reads, which compilation finds."""
 
     function: FunctionType
     arguments: tuple[Known, ...]
@@ -56,7 +56,7 @@ class Job:
     interop: bool = False
     link: tuple[Any, ...] = ()
     by_address: bool = False
-    """Whether an interoperable function gets addresses of its arguments, and of where its result goes."""
+    """Whether an interoperable function takes the addresses of its arguments and of the place for its result."""
 
     @property
     def name(self) -> str:
@@ -65,23 +65,23 @@ class Job:
 
     @property
     def known(self) -> tuple[Known, ...]:
-        """What inference may know of the arguments."""
+        """The arguments as inference sees them."""
         return tuple(map(small, self.arguments)) if self.options.launch_facts else self.arguments
 
     @property
     def counts_on_alignment(self) -> bool:
-        """Whether it may count on what launches check of where the memory of arrays begins: CPUs do not care."""
+        """Whether the code may rely on the alignment of arrays, which launches on a GPU check."""
         return self.options.launch_facts and not self.target.on_cpu
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What is asked about the function, for `cache/programs`."""
+        """What determines the program, for `cache/programs`."""
         return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
 
 
 @dataclass(slots=True)
 class Work:
-    """A job under way: its artifacts and the seconds that each took, by the name of the stage that made them."""
+    """A job in progress: its artifacts and the seconds that each took, by the name of the stage."""
 
     job: Job
     artifacts: dict[str, Any] = field(default_factory=dict)
@@ -90,17 +90,17 @@ class Work:
     read: tuple[assemblers.Input, ...] | None = None
     read_bitcode: tuple[assemblers.Input, ...] | None = None
     program: ProgramSummary | None = None
-    """What the cache on disk knows of it, or could keep."""
+    """The summary of the program in the cache on disk."""
     asked: Fingerprint | None = None
-    """The question about its program, as the cache on disk knows it."""
+    """The fingerprint of `Job.question`."""
     known: Outline | None = None
     entry: CacheEntry | None = None
     """Where the last artifact belongs in the cache."""
     make: Callable[[Work, str], None] | None = None
-    """The compiler, which runs the stages up to one; None of what was loaded from a file."""
+    """Runs the stages up to one; None for a kernel that was loaded from a file."""
 
     def __getitem__(self, stage: str) -> Any:
-        """The artifact of a stage. One that was not needed for machine code from the cache is made now."""
+        """The artifact of a stage, which is made now if machine code from the cache did not need it."""
         if stage not in self.artifacts:
             assert self.make is not None, stage
             self.make(self, stage)
@@ -108,7 +108,7 @@ class Work:
 
     @property
     def cached(self) -> bool:
-        """Whether its machine code comes from the cache on disk."""
+        """Whether the machine code comes from the cache on disk."""
         return "cache" in self.seconds
 
     @property
@@ -138,7 +138,7 @@ class Work:
 
     @property
     def outline(self) -> Outline:
-        """What a launch has to know of it."""
+        """The facts that a launch needs."""
         if self.known is None:
             found = self.program.outline if self.program is not None else None
             self.known = found or Outline.of(self["device"], self.job.counts_on_alignment)
@@ -146,23 +146,23 @@ class Work:
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes of shared memory that it declares."""
+        """The bytes of static shared memory."""
         return self.program.shared_bytes if self.program is not None else int(self["llvm"].shared_bytes)
 
     @property
     def summary(self) -> ProgramSummary:
-        """What launches and the cache on disk have to know of its program."""
+        """The summary of the program, for launches and the cache on disk."""
         return self.program or self.summarised()
 
     def summarised(self) -> ProgramSummary:
-        """The same, made of the program."""
+        """The same, computed from the artifacts."""
         llvm: to_llvm.Llvm = self[KEY]
         losses = self["typed"].losses
         return ProgramSummary.of(self.outline, losses, llvm.text, llvm.library, llvm.shared_bytes)
 
     @property
     def watched(self) -> dict[int, traces.TracePoint]:
-        """The places that the race detector hears of, by their numbers."""
+        """The places with events for the race detector, by their numbers."""
         from cuda_device.instrument import traces
 
         return traces.points(self["inlined"])

@@ -1,7 +1,7 @@
-"""Lowers typed IR to device IR, whose values are numbers and addresses and whose operations are a machine's.
+"""Lowers typed IR to device IR, whose values are numbers and addresses and whose operations are machine operations.
 
-Tuples, arrays, ranges and None are divided into their leaves (`device.lowering.Tree`), including those that are parameters of
-functions and blocks. Python's operators become sequences of machine operations. Rows of the device tables lower themselves.
+Tuples, arrays, ranges and None are divided into their leaves (`device.lowering.Tree`), also as parameters of functions and
+blocks. Python's operators become sequences of machine operations. Rows of the device tables lower themselves.
 
     %2: float32 = py.getitem %x %i       →     %3: int64 = convert %i
                                                %4: ref<global, float32> = element %x %3
@@ -10,7 +10,6 @@ functions and blocks. Python's operators become sequences of machine operations.
 
 from __future__ import annotations
 
-import enum
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,11 +38,10 @@ from cuda_device.types.layout import (
     usual_alignment,
 )
 
-# The face that an interoperable function shows to CUDA C++, and the calls of functions that C++ defines.
+# Functions that CUDA C++ calls, and calls of functions that C++ defines.
 #
-# Inside of our code a value is its leaves; C++ passes bytes (`types/abi`). The function that C++ calls is a small one
-# around the other: it takes each parameter as C++ passes it, and gives the result as C++ returns it. A copy arrives and
-# leaves as a reference to it, which is `local`; what travels by its address has a `generic` one.
+# In our code, a value is a tree of leaves; C++ passes bytes (`types/abi`). C++ therefore calls a wrapper that converts the
+# parameters and the result. A value that C++ copies is a `local` reference, a value that it passes by address a `generic` one.
 #
 #     func @norm(%v: struct<pair, x: float32, y: float32>) -> float32 typed
 #
@@ -55,9 +53,9 @@ from cuda_device.types.layout import (
 
 
 def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
-    """The function around the module's main one, whose name it takes.
+    """The wrapper around the module's main function, whose name it takes.
 
-    `by_address`: it gets addresses, of each argument and last of where its result goes, if it has one.
+    If `by_address`, its parameters are the addresses of the arguments and, last, of the place for the result.
     """
     inner = module.main
     taken = {function.name for function in module.functions}
@@ -69,7 +67,7 @@ def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
     build = Lowering(Block())
     build.location = inner.location
     result, kernel = exchanged(prototype.result), inner.kernel
-    # The first parameter may be the address of where the result goes.
+    # The first parameter may be the address of the place for the result.
     has_place = not by_address and result != model.NONE and passing(result, kernel=False) is Passing.ADDRESS
     place = _address(build, result) if has_place else None
     trees = [_take(build, type, kernel, by_address) for type in prototype.arguments]
@@ -106,7 +104,7 @@ def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.T
 
 
 def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
-    """An argument as C++ takes it."""
+    """An argument in the form in which C++ takes it."""
     packed, how = pack(build, tree, type), passing(type, kernel=False)
     if how is Passing.VALUE:
         assert isinstance(packed, Value)
@@ -118,14 +116,14 @@ def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
 
 
 def _address(build: Lowering, type: model.Type) -> Value:
-    """Adds a parameter: the address of where C++ has a value."""
+    """Adds a parameter: the address of a value in C++."""
     place = Value(reference_of_cpp(model.Space.GENERIC, representation(type)))
     build.block.params.append(place)
     return place
 
 
 def _take(build: Lowering, type: model.Type, kernel: bool, by_address: bool) -> Tree:
-    """Adds a parameter of `type`; its value."""
+    """Adds a parameter of `type`; returns its value."""
     form = representation(type)
     if by_address:
         return unpack(build, build.load(_address(build, exchanged(type)), form), type)
@@ -138,7 +136,7 @@ def _take(build: Lowering, type: model.Type, kernel: bool, by_address: bool) -> 
 
 
 def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, place: Value | None) -> list[Value]:
-    """What the function returns, if anything, for a result of the type `source`."""
+    """The operands of the return for a result of the type `source`."""
     if type == model.NONE:
         return []
     form = representation(type)
@@ -198,9 +196,9 @@ def _unpack_array(build: Lowering, tree: Tree, type: model.Array) -> ArrayTree:
 
 
 def _pack_array(build: Lowering, tree: ArrayTree, type: model.Array) -> Tree:
-    """The descriptor of an array. Its strides in bytes are multiples of the elements' size: who passes it has seen to it."""
+    """The descriptor of an array. The caller has checked that its strides in bytes are multiples of the size of an element."""
     size = build.number(model.INT64, size_of(type.dtype))
-    # Arrays that are known to be small have shorter lengths.
+    # Small arrays have shorter lengths.
     extents = tuple(build.convert(extent, model.INT64) for extent in tree.extents)
     steps = (build.convert(stride, model.INT64) for stride in build.strides(tree, type))
     strides = tuple(build.op(ops.QUOTIENT, model.INT64, step, size) for step in steps)
@@ -213,12 +211,12 @@ def _generic(build: Lowering, reference: Value, type: model.Type) -> Value:
 
 
 def local(build: Lowering, form: model.Type) -> Value:
-    """Memory of the function's own for one value."""
+    """Local memory for one value."""
     return build.op(ops.LOCAL, model.Ref(model.Space.LOCAL, form), count=1, align=usual_alignment(form))
 
 
 class Lowerer:
-    """Lowers one function: `trees` maps typed values to what they have become."""
+    """Lowers one function; `trees` maps typed values to their trees."""
 
     def __init__(self, source: Function, checked: bool) -> None:
         self.source, self.checked = source, checked
@@ -243,13 +241,13 @@ class Lowerer:
         return grow(param.type, iter(parts))
 
     def value(self, value: Value) -> Value:
-        """The tree of a number."""
+        """The lowered number."""
         tree = self.trees[value]
         assert isinstance(tree, Value)
         return tree
 
     def values(self, op: Op) -> list[Value]:
-        """The trees of an operation's operands, which are numbers."""
+        """The lowered operands of an operation, which are numbers."""
         return [self.value(operand) for operand in op.operands]
 
     def leaves(self, op: Op) -> list[Value]:
@@ -263,7 +261,7 @@ class Lowerer:
         return tree, value.type
 
     def define(self, op: Op, tree: Tree) -> None:
-        """Gives the operation's only result its tree, which keeps what inference knew."""
+        """Sets the tree of the operation's only result, and keeps whether inference found it nonnegative."""
         result = op.result
         if isinstance(tree, Value) and result.nonneg and not tree.nonneg:
             tree.nonneg = True
@@ -271,7 +269,7 @@ class Lowerer:
 
 
 def _iterate(lowerer: Lowerer, op: Op) -> Tree:
-    """A range → the next item, the stop and the step, in the type that it counts in."""
+    """A range → the next item, the stop and the step, in the type of the counter."""
     build, type = lowerer.build, op.result.type
     tree = lowerer.trees[op.operands[0]]
     if isinstance(type, model.RangeIterator) and type.counter is not None:
@@ -286,9 +284,9 @@ def _iterate(lowerer: Lowerer, op: Op) -> Tree:
 def _advance(lowerer: Lowerer, op: Op) -> None:
     """One step of a range.
 
-    A step of 1 or -1 gives LLVM's canonical loop, and so does a step up of what has room for one step beyond any stop: an
-    index, and an unsigned counter of signed numbers, and any step whose bounds show that it is `roomy`. Any other might step
-    over the end of the type: where too little is left to step, the iterator goes to its stop instead.
+    A step that cannot overflow gives LLVM's canonical loop: a step of 1 or -1, a step up of an index or of an unsigned counter
+    for signed numbers, and a step that is `roomy` by its bounds. Any other step might pass the end of the type, so the
+    iterator moves to its stop if too little is left.
     """
     build = lowerer.build
     iterator = lowerer.trees[op.operands[0]]
@@ -301,13 +299,13 @@ def _advance(lowerer: Lowerer, op: Op) -> None:
     if isinstance(known, int):
         step = build.number(number, known)
     up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not number.signed
-    direction = RangeDirection.UP if up else RangeDirection.DOWN if isinstance(known, int) else RangeDirection.EITHER
+    direction = True if up else False if isinstance(known, int) else None
     roomy = number == model.INDEX or (type.counter is not None and not number.signed)
     exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
     more, found = _has_more(build, item, stop, step, direction), build.convert(item, type.item, exact=True)
     if op.results[1].nonneg:
-        # Behind the last item, and where there is none at all, what goes down may be negative.
+        # A counter that goes down may be negative behind the last item.
         if not up:
             lowerer.falling |= {item, found}
         item.nonneg = found.nonneg = True
@@ -315,12 +313,8 @@ def _advance(lowerer: Lowerer, op: Op) -> None:
     lowerer.trees.update(zip(op.results, trees, strict=True))
 
 
-class RangeDirection(enum.Enum):
-    """Where a range goes, as far as is known."""
-
-    UP = enum.auto()
-    DOWN = enum.auto()
-    EITHER = enum.auto()
+RangeDirection = bool | None
+"""Whether a range goes up; None if only run time knows."""
 
 
 def _number(value: Value) -> model.Number:
@@ -331,9 +325,9 @@ def _number(value: Value) -> model.Number:
 def _by_direction(
     build: Lowering, step: Value, direction: RangeDirection, up: Callable[[], Value], down: Callable[[], Value]
 ) -> Value:
-    """`up()` for a positive step, `down()` for a negative one; a step that only run time knows selects."""
-    if direction is not RangeDirection.EITHER:
-        return up() if direction is RangeDirection.UP else down()
+    """`up()` for a positive step, `down()` for a negative one; a select between them if only run time knows."""
+    if direction is not None:
+        return up() if direction else down()
     return build.select(build.compare(">", step, build.number(_number(step), 0)), up(), down())
 
 
@@ -344,7 +338,7 @@ def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction:
 
 
 def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: RangeDirection) -> Value:
-    """item + step, or stop where that would pass it: distances are unsigned, so nothing overflows."""
+    """item + step, or stop if the sum would pass it. The distances are unsigned, so they do not overflow."""
     unsigned = model.Number(model.NumberKind.UINT, _number(item).bits)
 
     def left(end: Value, start: Value, stride: Value) -> Value:
@@ -362,27 +356,27 @@ def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: Ran
 
 
 Rule = Callable[[Lowerer, Op], "Tree | None"]
-"""What an operation becomes: the tree of its only result; None if it has none, or if the rule has seen to it."""
+"""Lowers an operation: returns the tree of its only result; None if it has no result or the rule has set the trees."""
 
 
 def run(module: Module, checked: bool = False) -> Module:
-    """The device-level module of a typed one; `checked` adds the checks of checked mode."""
+    """The device-level module of a typed one, with the checks of checked mode if `checked`."""
     return Module([_function(Lowerer(function, checked)) for function in module.functions])
 
 
 def export(module: Module, prototype: Prototype, by_address: bool) -> None:
-    """Gives a device-level module the function that CUDA C++ calls, which becomes the main one."""
+    """Adds the function that CUDA C++ calls to a device-level module, as its main function."""
     module.functions.insert(0, entry(module, prototype, by_address))
 
 
 def number_places(module: Module) -> None:
-    """Numbers what copies of a function's body must share: places where threads wait, and shared arrays."""
+    """Numbers the operations whose copies must stay the same place or array: those that wait or report, and shared arrays."""
     placed = [op for op in module.ops() if Effect.SUSPENDS in op.code.effects or op.code in (ops.REPORT, ops.PRINT)]
     for number, op in enumerate(placed, 1):
         op.attributes["place"] = number
     numbers: dict[tuple[object, ...], int] = {}
     for function in module.functions:
-        passes: Counter[tuple[object, ...]] = Counter()  # an unrolled loop has an array for each pass
+        passes: Counter[tuple[object, ...]] = Counter()  # an unrolled loop has an array for each iteration
         for op in function.ops():
             if op.code is ops.SHARED:
                 array = op.location, op.result.type, op.attributes["count"], op.attributes["align"]
@@ -392,7 +386,6 @@ def number_places(module: Module) -> None:
 
 
 def _function(lowerer: Lowerer) -> Function:
-    """The function at the device level."""
     source = lowerer.source
     for block in source.blocks:
         target = lowerer.blocks[id(block)]
@@ -425,10 +418,10 @@ def _function(lowerer: Lowerer) -> Function:
 
 
 def _join_returns(function: Function) -> None:
-    """Gives a function that returns several values one place to do so, where each of them is a parameter.
+    """Joins the returns of a function that returns several values.
 
-    Where LLVM inlines a function with several such returns, the aggregate becomes a phi, which hides from it what is constant
-    on an edge: a generator that goes on returns true beside its value, and the loop over it branches on that at once.
+    If LLVM inlines a function with several such returns, the aggregate becomes a phi, which hides the elements that are constant
+    on an edge: a generator that continues returns true with its value, and the loop over it branches on that.
 
         ^1():  %3 = make %a %b; return %3            ^1():  jump ^3(%a, %b)
         ^2():  %4 = make %c %d; return %4      →     ^2():  jump ^3(%c, %d)
@@ -454,7 +447,7 @@ def _const(lowerer: Lowerer, op: Op) -> None:
     lowerer.constants[op.result] = value
     if isinstance(type, model.Number):
         lowerer.trees[op.result] = lowerer.build.constant(type, value)
-    else:  # None, or a variable that has no value on this path
+    else:  # None, or an undefined variable
         zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(type))
         lowerer.trees[op.result] = grow(type, zeros)
 
@@ -515,7 +508,7 @@ _FIRST_ADDRESS = 4096
 
 
 def _check_not_null(build: Lowering, pointer: Value, extents: Sequence[Value]) -> None:
-    """Reports a null pointer, or one little behind it, unless an array there has no elements."""
+    """Reports a pointer that is null or nearly null, unless the array has no elements."""
     address = build.op(ops.ADDRESS, model.UINT64, pointer)
     holds = build.compare(">=", address, build.number(model.UINT64, _FIRST_ADDRESS))
     for extent in extents:
@@ -551,7 +544,7 @@ def _binary(lowerer: Lowerer, op: Op) -> Tree:
     build, sign, (a, b) = lowerer.build, str(op.attributes["op"]), lowerer.values(op)
     type = _number(op.result)
     if sign in _SUMS:
-        # A builtin integer never leaves its range (the specification leaves it undefined), so LLVM may widen it.
+        # The overflow of a builtin integer is undefined in the specification, so LLVM may widen it.
         exact = (type.builtin and type.is_integer) or bool(op.attributes.get("exact"))
         return build.sum(_SUMS[sign], a, b, exact=exact)
     if sign in _PLAIN:
@@ -572,7 +565,7 @@ def _getitem(lowerer: Lowerer, op: Op) -> Tree:
 
 
 def _check_size(op: Op, type: model.Type) -> None:
-    """A struct with a large subarray is read where it lies."""
+    """Refuses to load a struct with a large subarray."""
     count = len(leaves(type))
     if count > MOST_NUMBERS:
         raise CompileError(
@@ -673,7 +666,7 @@ def _check(lowerer: Lowerer, op: Op) -> None:
 
 
 def _unreachable(lowerer: Lowerer, op: Op) -> None:
-    """The end of a block, if nothing has ended it already."""
+    """Ends the block, unless an exit has already ended it."""
     if not lowerer.build.block.ops or lowerer.build.block.terminator.code is not ops.EXIT:
         _end(lowerer, op)
 

@@ -174,9 +174,10 @@ def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
         cursor = Cursor(code, raws, raw, index, slots.copy())
         if raw.protection or raw.name not in ROWS:
             what = raw.protection or UNSUPPORTED.get(raw.name, f"the bytecode instruction {raw.name}")
-            steps_of[index] = steps = (Step(Opcode.UNSUPPORTED, what),)
+            steps: Steps = (Step(Opcode.UNSUPPORTED, what),)
         else:
-            steps_of[index] = steps = ROWS[raw.name](cursor)
+            steps = ROWS[raw.name](cursor)
+        steps_of[index] = steps
         at_target = cursor.slots if cursor.slots_at_target is None else cursor.slots_at_target
         pending += [(step.target, at_target) for step in steps if step.target >= 0]
         if not steps or steps[-1].opcode not in TERMINATORS:

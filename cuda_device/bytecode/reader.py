@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import CodeType
+from typing import Any
 
 from cuda_device.bytecode.cfg import CELL, spans
 from cuda_device.bytecode.scopes import ITERATOR, Scopes, is_of_comprehension
@@ -83,6 +84,8 @@ class Reader:
         self.stack: list[Value] = []
         self.variables: dict[str, Value] = {}
         self.build = Builder(Block())
+        self.ended = False
+        """Whether the current block has its terminator."""
 
     def begin_cell(self, name: str) -> None:
         """Creates the box of a cell variable, which is a parameter or has no value yet."""
@@ -210,7 +213,7 @@ class Reader:
             self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=name.removeprefix(CELL))
         return self.variables[name]
 
-    def read(self, code: ops.OpDef, owner: Value, *index: Value, **attributes: object) -> None:
+    def read(self, code: ops.OpDef, owner: Value, *index: Value, **attributes: Any) -> None:
         """Pushes an item or attribute, and records where it comes from."""
         value = self.build.op(code, None, owner, *index, **attributes)
         self.stack.append(value)
@@ -229,6 +232,7 @@ class Reader:
 
     def end(self, code: ops.OpDef, operands: list[Value], successors: list[Edge]) -> None:
         """Ends the block."""
+        self.ended = True
         self.build.append(Op(code, operands, [], {}, successors, self.build.location))
 
     def unsupported(self, what: str) -> None:

@@ -124,7 +124,7 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
     """Reads the instructions of a span into its block."""
     live = reader.live(span.start)
     depth = len(block.params) - len(live)
-    reader.build = Builder(block, reader.instructions[span.start].location)
+    reader.build, reader.ended = Builder(block, reader.instructions[span.start].location), False
     reader.variables = dict(zip(live, block.params[depth:], strict=True))
     params = iter(block.params[:depth])
     paths = reader.paths[span.start]
@@ -136,8 +136,7 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
             names = tuple(sorted(reader.cells))
             reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in names), names=names)
         HANDLERS[instruction.opcode](reader, instruction, span)
-        here = reader.build.block
-        if here.ops and ops.Effect.TERMINATES in here.terminator.code.effects:
+        if reader.ended:
             return
     reader.end(ops.JUMP, [], [reader.edge(span.successors[0])])
 
