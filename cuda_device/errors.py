@@ -1,7 +1,7 @@
 """The errors that users see, each with the source location, the reason and a remedy.
 
-A user's mistake raises an `Error`, whose message gives the location, the reason and a remedy. A mistake of the compiler raises a
-`CompilerBug`, which is not an `Error` and asks the user to report it.
+A user's mistake raises an `Error`. A mistake of the compiler raises a `CompilerBug`, which is not an `Error` and asks the user to
+report it.
 
     CompileError: the constant 300 does not fit uint8
       at kernel.py:7:12, in brighten
@@ -22,7 +22,7 @@ from cuda_device.lazy_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's program: lines count from 1, columns from 0; 0 or -1 where the bytecode does not know."""
+    """A place in the user's program. Lines count from 1, columns from 0; unknown ones are 0 or -1."""
 
     file: str
     line: int
@@ -39,11 +39,11 @@ class Location:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is in one of our own files: what is written in the language itself, such as `AtomicInterface.wait`."""
+        """Whether this is in one of our own files, which implement library functions such as `AtomicInterface.wait` in Python."""
         return self.file.startswith(_PACKAGE)
 
     def excerpt(self) -> str:
-        """The source line with carets under the culprit; empty where there is no source (a REPL, `exec`)."""
+        """The source line with carets under the culprit; empty if there is no source (a REPL, `exec`)."""
         source = linecache.getline(self.file, self.line).rstrip("\n") if self.line > 0 else ""
         if not source.strip():
             return ""
@@ -66,9 +66,9 @@ NOWHERE = Location("<unknown>", 0)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One frame of the chain of calls that leads to an error: a function, its arguments' types, where it was called.
+    """One call of the chain that leads to an error: a function, the types of its arguments, and the place of the call.
 
-    The last one is the kernel, which is called from nowhere.
+    The last one is the kernel, which has no place of a call.
     """
 
     function: str
@@ -80,11 +80,11 @@ class Call:
         return f"in {self.function}({self.arguments}){where}"
 
 
-# Of a long chain of calls, so many are shown at each end.
 _SHOWN_CALLS = 4
+"""The calls shown at each end of a long chain."""
 
-# Of a thread or a block: along x, y and z.
 Index = tuple[int, int, int]
+"""The index of a thread or a block along x, y and z."""
 
 
 class Error(Exception):
@@ -92,14 +92,14 @@ class Error(Exception):
 
 
 class ArgumentError(TypeError, ValueError):
-    """A constructor or decorator of the host got an argument that it cannot take: of a wrong type, or without a meaning."""
+    """A constructor or decorator on the host got an argument of a wrong type or with an invalid value."""
 
 
 class CompileError(Error):
     """Device code cannot be compiled.
 
-    `reason` says in one line what is wrong, `location` says where, and `help` says what to do. `chain` lists the calls that
-    lead there, innermost first.
+    `reason` says in one line what is wrong, `location` where, and `help` what to do. `chain` lists the calls that lead there,
+    innermost first.
     """
 
     def __init__(self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()) -> None:
@@ -125,7 +125,7 @@ class CompileError(Error):
 
 
 def _folded(calls: list[tuple[str, Call]]) -> list[str]:
-    """The lines of a chain of calls, in which recursion is shown once, and how often it goes on."""
+    """The lines of a chain of calls, in which recursion is shown once, with the number of repetitions."""
     places = [(call.function, call.location) for _, call in calls]
     lines: list[str] = []
     at = 0
@@ -142,8 +142,8 @@ def _folded(calls: list[tuple[str, Call]]) -> list[str]:
     return lines
 
 
-# Recursion that is shown once.
 _FOLDED_FROM = 3
+"""The number of repetitions from which recursion is shown once."""
 
 
 def _repetitions(places: list[tuple[str, Location]], at: int, period: int) -> int:
@@ -156,7 +156,7 @@ def _repetitions(places: list[tuple[str, Location]], at: int, period: int) -> in
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Digits that a program loses by the rules of promotion: where, why, and what to write instead."""
+    """A place where the rules of promotion lose digits, with the reason and a remedy."""
 
     location: Location
     reason: str
@@ -190,11 +190,11 @@ class LaunchError(Error, ValueError):
 
 
 class CallError(LaunchError, TypeError):
-    """A launch of what is no kernel, or with arguments that are not the kernel's: what Python's calls call a `TypeError`."""
+    """A launch of something that is not a kernel, or with arguments that do not fit its parameters."""
 
 
 class UnalignedError(CompileError, LaunchError):
-    """The code needs memory that is more aligned than that of an argument: found while compiling for this launch."""
+    """The code needs memory that is more aligned than an argument of the launch."""
 
 
 class KernelError(Error):

@@ -30,9 +30,9 @@ TOO_DEEP = "the recursion is too deep: the stack is full"
 
 
 def add_yields(module: Module, at_atomics: bool = False) -> Module:
-    """Changes the functions of a device-level module, before `inline`, and returns it.
+    """Adds yields to a device-level module and returns it.
 
-    With `at_atomics`, threads also yield before each atomic, where a schedule may hold them up.
+    With `at_atomics`, threads also yield before each atomic, where a schedule may delay them.
     """
     dominance.propagate(module, Effect.SPINS)
     spinning = {function.name for function in module.functions if Effect.SPINS in function.effects}
@@ -68,7 +68,7 @@ def _spins(op: Op, spinning: set[str], used: set[Value]) -> bool:
 
 
 def guard_stack(module: Module) -> Module:
-    """Changes the functions of a device-level module that may call themselves, and returns it."""
+    """Adds a test of the stack to the recursive functions of a device-level module, and returns it."""
     places = [int(str(op.attributes["place"])) for op in module.ops() if "place" in op.attributes]
     for place, name in enumerate(sorted(dominance.in_recursion(module)), max(places, default=0) + 1):
         _guard(module[name], place)
@@ -77,7 +77,7 @@ def guard_stack(module: Module) -> Module:
 
 
 def _guard(function: Function, place: int) -> None:
-    """Lets a function report at its beginning when the stack is nearly full. The report has the number `place`."""
+    """Makes a function report a stack that is nearly full. The report has the number `place`."""
     entry = function.blocks[0]
     rest, failed = Block(ops=entry.ops), Block()
     location = entry.ops[0].location
@@ -89,10 +89,10 @@ def _guard(function: Function, place: int) -> None:
     function.blocks[1:1] = [failed, rest]
 
 
-# Lets functions tell their callers that their thread has ended: the CPU has no instruction that ends a thread.
+# Exits: the CPU has no instruction that ends a thread
 #
-# Each function that may exit returns a bool before its result, true if the thread has ended; each call of one looks at it,
-# and goes the same way. In the kernel, to exit is to return.
+# Each function that may exit returns a bool before its result, which is true if the thread has ended; its callers test it and
+# exit as well. In the kernel, an exit is a return.
 #
 #     %2: float32 = call {callee="checked_root"} %x
 #                                      →   %3: tuple<bool, float32> = call {callee="checked_root"} %x
@@ -100,7 +100,7 @@ def _guard(function: Function, place: int) -> None:
 
 
 def return_exits(module: Module) -> Module:
-    """Lets the functions of a device-level module tell whether their thread has ended; changes it, and returns it."""
+    """Makes the functions of a device-level module return whether their thread has ended; returns the module."""
     exiting = {f.name: f for f in module.functions if f is not module.main and Effect.EXITS in f.effects}
     for function in module.functions:
         for block in list(function.blocks):
@@ -115,7 +115,7 @@ def _has_result(type: Type) -> bool:
 
 
 def _flagged(result: Type) -> Type:
-    """What a function returns that returned `result` before."""
+    """The result type with the bool."""
     return Tuple((BOOL, result)) if _has_result(result) else BOOL
 
 
@@ -132,7 +132,7 @@ def _follow_calls(function: Function, block: Block, exiting: dict[str, Function]
 
 
 def _split(function: Function, block: Block, at: int, result: Type) -> Block:
-    """Ends `block` behind the call `block.ops[at]`; returns the block that goes on."""
+    """Ends `block` behind the call `block.ops[at]`; returns the block that follows."""
     call = block.ops[at]
     ended, after = Block(), Block([], block.ops[at + 1 :])
     del block.ops[at:]
@@ -168,17 +168,17 @@ def _return_whether_ended(function: Function) -> None:
 
 
 def _nothing(build: Builder, type: Type) -> Value:
-    """Some value of a type, for a caller that does not look at it."""
+    """An arbitrary value of a type, for a caller that ignores it."""
     if isinstance(type, Tuple):
         return build.op(ops.MAKE, type, *(_nothing(build, element) for element in type.elements))
     return build.const(type, False if type == BOOL else 0.0 if isinstance(type, Number) and type.is_float else 0)
 
 
-# The CPU stream divides the kernel alone into regions: only in its own body can a thread wait.
+# Inlining: the CPU stream divides only the kernel's own body into regions, so functions that wait are inlined into it.
 
 
 def inline_suspending(module: Module) -> Module:
-    """The module with suspending callees gone; changes its functions. Recursion that suspends is a `CompileError`."""
+    """Inlines all functions that wait. Recursion that waits is a `CompileError`."""
     return _without(module, {f.name for f in module.functions if Effect.SUSPENDS in f.effects})
 
 
@@ -194,9 +194,9 @@ def inline_loops(module: Module) -> Module:
 
 
 def inline_ours(module: Module) -> Module:
-    """The module of checked mode with those of our own functions gone that may end their thread.
+    """Inlines those of our own functions that may end their thread, in checked mode.
 
-    What our own Python found wrong, such as the function behind `x[i][:]`, is told of the user's line:
+    Errors that our own Python finds, such as in the function behind `x[i][:]`, thus have the user's line:
 
         call {callee="place"} %i %n        at kernel.py:7      →      its blocks, all of them at kernel.py:7
     """
@@ -205,7 +205,7 @@ def inline_ours(module: Module) -> Module:
 
 
 def _without(module: Module, names: Container[str]) -> Module:
-    """The module with these functions gone, but for its main one: each call of one is replaced by its blocks."""
+    """The module without these functions, except the main one: their blocks replace their calls."""
     kept = [function for function in module.functions if function is module.main or function.name not in names]
     for function in kept:
         _expand(module, function, names, (function.name,))
@@ -213,7 +213,7 @@ def _without(module: Module, names: Container[str]) -> Module:
 
 
 def _expand(module: Module, function: Function, names: Container[str], stack: tuple[str, ...]) -> None:
-    """Inlines into `function`; `stack` names the functions that wait for it."""
+    """Inlines into `function`; `stack` names the functions that are being expanded."""
     blocks = list(function.blocks)
     while blocks:
         block = blocks.pop()
@@ -231,12 +231,12 @@ def _expand(module: Module, function: Function, names: Container[str], stack: tu
                 break
 
 
-# Beyond so many blocks a function is refused: each call of a function that waits is a copy of it.
 _BLOCKS = 50_000
+"""The maximum number of blocks of a function; each call of a function that waits is a copy of it."""
 
 
 def _inline(function: Function, block: Block, at: int, callee: Function) -> Block:
-    """Replaces the call `block.ops[at]`; returns the block that goes on after it."""
+    """Replaces the call `block.ops[at]`; returns the block that follows it."""
     call = block.ops[at]
     if len(function.blocks) + len(callee.blocks) > _BLOCKS:
         raise CompileError(
@@ -265,7 +265,7 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
 
 @dataclass(slots=True)
 class _InlinedCopy:
-    """A copy of a function's blocks under new names. What is in our own Python stands where the user called it."""
+    """A copy of a function's blocks. Operations of our own Python get the location of the call."""
 
     values: dict[Value, Value]
     blocks: dict[Block, Block]

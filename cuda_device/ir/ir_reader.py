@@ -53,7 +53,7 @@ def parse_type(text: str) -> Type:
 
 
 def _type(words: list[str], at: int) -> tuple[Type, int]:
-    """The type that begins at `words[at]`, and where it ends."""
+    """The type that begins at `words[at]`, and its end."""
     name = words[at]
     simple = _SIMPLE.get(name)
     if simple is not None:
@@ -97,7 +97,7 @@ def _struct(words: list[str], at: int) -> tuple[Type, int]:
 
 
 def _mark(words: list[str], at: int, mark: str, otherwise: int) -> tuple[int, int]:
-    """The number behind a word, if that is there, and where the text goes on."""
+    """The number behind the word `mark`, if that is at `at`, and the end of the two."""
     return (int(words[at + 1]), at + 2) if words[at] == mark else (otherwise, at)
 
 
@@ -140,7 +140,7 @@ _SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}
 
 
 def read_module(text: str, objects: Sequence[object] = ()) -> Module:
-    """The functions that print as `text`, of which each ends with a line that is a brace. Raises `ValueError`."""
+    """The functions that print as `text`; each ends with a line `}`. Raises `ValueError`."""
     ends = [match.end() for match in re.finditer(r"^\}$", text, re.MULTILINE)]
     if not ends or text[ends[-1] :].strip():
         raise ValueError("the text does not end with a line '}'")
@@ -195,14 +195,14 @@ class _Parser:
         return Function(name, blocks, Level[level.upper()], parse_type(result), bool(kernel), bool(interop))
 
     def declare(self, line: str) -> None:
-        """Makes the block of a label, so that jumps to it can be read."""
+        """Creates the block of a label, so that jumps can refer to it."""
         if label := _LABEL.fullmatch(line):
             if label[1] in self.blocks:
                 raise ValueError(f"there are two blocks {label[1]}")
             self.blocks[label[1]] = Block()
 
     def line(self, line: str, block: Block | None) -> Block:
-        """Reads a label or an operation; returns the block that it belongs to."""
+        """Reads a label or an operation; returns its block."""
         if label := _LABEL.fullmatch(line):
             block = self.blocks[label[1]]
             block.params = [self.define(param) for param in _split(label[2])]
@@ -286,7 +286,7 @@ class _Parser:
 
 
 def _split(text: str) -> list[str]:
-    """`text` at its commas, those inside angle brackets left alone."""
+    """Splits `text` at the commas outside angle brackets."""
     parts, depth, start = [], 0, 0
     for i, character in enumerate(text):
         depth += (character == "<") - (character == ">")

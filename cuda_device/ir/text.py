@@ -28,7 +28,7 @@ def show_module(module: Module) -> str:
     return "\n".join(show(function) for function in module.functions)
 
 
-# Python refuses to print more than some 4300 digits in decimal.
+# Python refuses to print more than 4300 decimal digits.
 _HEXADECIMAL = 1 << 256
 
 

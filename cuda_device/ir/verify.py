@@ -1,4 +1,4 @@
-"""Verifies the IR between passes; a violation raises a `CompilerBug` that shows the function.
+"""Verifies the IR between passes. A violation raises a `CompilerBug` that shows the function.
 
 1. Structure: a function has blocks; a block ends with a terminator and has no other; each operation has the operands,
    results, attributes and successors of its row.
@@ -26,7 +26,7 @@ Complaint = tuple[Op | None, str]
 
 
 def verify(module: Module) -> None:
-    """Checks every function of a module. Raises `CompilerBug` with all that is wrong in the first bad one."""
+    """Checks every function of a module. Raises `CompilerBug` with all violations in the first bad one."""
     for function in module.functions:
         complaints = list(check(function, module))
         if complaints:
@@ -34,14 +34,14 @@ def verify(module: Module) -> None:
 
 
 def check(function: Function, module: Module | None = None) -> Iterator[Complaint]:
-    """All that is wrong with a function; calls are checked against `module` if there is one."""
+    """All violations in a function; calls are checked against `module` if it is given."""
     structure = list(_structure(function))
     yield from structure
-    if structure:  # the other rules walk a sound structure
+    if structure:  # the other rules need a sound structure
         return
     edges = list(_edges(function))
     yield from (*edges, *_level(function), *_single_assignment(function))
-    if not edges:  # data flow follows them
+    if not edges:  # dominance needs sound edges
         yield from _dominance(function)
     if function.level is Level.DEVICE:
         yield from _types(function)
@@ -50,21 +50,12 @@ def check(function: Function, module: Module | None = None) -> Iterator[Complain
 
 
 def _report(function: Function, complaints: list[Complaint]) -> str:
-    lines = show(function).splitlines()
-    where: dict[int, list[str]] = {}
-    number = 1
-    position: dict[int, int] = {}
-    for block in function.blocks:
-        number += 1
-        for op in block.ops:
-            number += 1
-            position[id(op)] = number
-    for culprit, text in complaints:
-        where.setdefault(position.get(id(culprit), 1), []).append(f"  ^^^ {text}")
+    """The text of the function, with each complaint below its operation or below the head."""
+    culprits = iter([None, *(op for block in function.blocks for op in (block, *block.ops))])
     shown = []
-    for i, line in enumerate(lines, 1):
-        shown += [line, *where.get(i, [])]
-    return f"the IR of {function.name} is wrong\n" + "\n".join(shown)
+    for line, culprit in zip(show(function).splitlines(), culprits, strict=False):
+        shown += [line, *(f"  ^^^ {text}" for op, text in complaints if op is culprit)]
+    return f"the IR of {function.name} is wrong\n" + "\n".join([*shown, "}"])
 
 
 def _structure(function: Function) -> Iterator[Complaint]:
@@ -119,7 +110,7 @@ def _single_assignment(function: Function) -> Iterator[Complaint]:
 
 
 def _dominance(function: Function) -> Iterator[Complaint]:
-    """What a block uses is defined before in it, or, where a level allows that, in one through which all ways to it lead."""
+    """A value is defined before its use in the block or, above the python level, in a dominating block."""
     homes = {} if function.level is Level.PYTHON else Definitions(function).homes
     entry, above = function.blocks[0], dominators(function.blocks[0])
 
@@ -156,7 +147,7 @@ def _edges(function: Function) -> Iterator[Complaint]:
             yield op, f"a branch on {op.operands[0].type}"
 
 
-# What a function without a result promises, and what a call of it gives.
+# The result types of a function without a result, and of a call of it.
 _NOTHING = {NONE, Tuple(())}
 
 
@@ -230,7 +221,7 @@ def _is_address(op: Op) -> bool:
 
 
 def _is_print(op: Op) -> bool:
-    """Numbers of 64 bits, and those that choose between texts: a bool of two, an integer of more."""
+    """The operands are 64-bit numbers, and bools and integers that select one of two or of several texts."""
     choices = op.attributes["choices"]
     assert isinstance(choices, tuple)
     return len(choices) == len(op.operands) and all(
@@ -240,7 +231,7 @@ def _is_print(op: Op) -> bool:
 
 
 def _is_atomic(op: Op) -> bool:
-    """The operands after the reference, and the result, are numbers of the type that it refers to."""
+    """The result and the operands after the reference have the type of the atomic."""
     reference, *values = op.operands
     if not isinstance(reference.type, Ref) or not isinstance(reference.type.pointee, AtomicCell):
         return False
@@ -256,7 +247,7 @@ def _is_same_size(op: Op) -> bool:
 
 
 def _meets(op: Op) -> bool:
-    """Lanes bring a mask and a bool, or a mask, a word of bits and perhaps a number of a lane."""
+    """The operands are a mask and a bool, or a mask, a word, and perhaps the number of a lane."""
     taken, given = [value.type for value in op.operands], [value.type for value in op.results]
     if op.code in (ops.BARRIER_REDUCE, ops.WARP_VOTE):
         lanes = [INT32] if op.code is ops.WARP_VOTE else []

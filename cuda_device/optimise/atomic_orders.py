@@ -33,7 +33,7 @@ _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 
 
 def run(module: Module) -> None:
-    """Narrows scopes, and drops orders that nobody can see."""
+    """Narrows scopes and relaxes orders in place."""
     if not module.has(*_ATOMICS) or module.has(ops.IN_CLUSTER):
         return
     for op in module.ops():
@@ -53,7 +53,7 @@ def _space(op: Op) -> Space:
 
 
 def _silent(function: Function) -> Iterator[tuple[Block, int, Op]]:
-    """The atomics on shared memory that tell nothing, with their places."""
+    """The atomics on shared memory whose value is unused, with their places."""
     read = used(function)
     for block in function.blocks:
         for index, op in enumerate(block.ops):
@@ -63,7 +63,7 @@ def _silent(function: Function) -> Iterator[tuple[Block, int, Op]]:
 
 
 def _is_observed(module: Module, silent: Sequence[tuple[Function, Block, int, Op]]) -> bool:
-    """Whether anybody can tell that the silent operations order anything."""
+    """Whether an observer can tell that the silent operations order accesses."""
     observers = _observers(module, {id(op) for *_, op in silent})
     if any(op.code in _ATOMICS and _space(op) is not Space.GLOBAL for op in observers):
         return True
@@ -74,7 +74,7 @@ def _is_observed(module: Module, silent: Sequence[tuple[Function, Block, int, Op
 
 
 def _observers(module: Module, silent: Container[int]) -> list[Op]:
-    """All observers, and the calls of functions that have some."""
+    """All observers, and the calls of functions that contain some."""
     found: list[Op] = []
     names: set[str] = set()
     for function in module.functions:
@@ -92,7 +92,7 @@ def _observers(module: Module, silent: Container[int]) -> list[Op]:
 
 
 def _reaches(block: Block, first: int, wanted: Container[int]) -> bool:
-    """Whether one of some operations can be reached from a place without a barrier on the way."""
+    """Whether one of the operations is reachable from a place without passing a barrier."""
     todo, seen = [(block, first)], set[int]()
     while todo:
         block, first = todo.pop()

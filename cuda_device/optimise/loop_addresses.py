@@ -20,18 +20,18 @@ from cuda_device.types.model import INT64, Number, Ref, Space
 
 # Loop-invariant parts of sums
 #
-#     invariants.split(index, loop)       [(%k, 1)], [(%i, 1)] for %k + %i, where the loop changes %i alone
+#     invariants.split(index, loop)       [(%k, 1)], [(%i, 1)] for %k + %i, if the loop changes only %i
 
 
 class Invariants:
-    """What the loops of a function leave alone."""
+    """The loop-invariant values of a function."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self._found: dict[Loop, set[Value]] = {}
 
     def split(self, value: Value, loop: Loop) -> tuple[list[Term], list[Term]]:
-        """The parts of a sum that a loop leaves alone, and the others."""
+        """The loop-invariant terms of a sum, and the others."""
         if loop not in self._found:
             self._found[loop] = _invariants(
                 [block for block in self.definitions.function.blocks if block in loop.blocks]
@@ -44,7 +44,7 @@ class Invariants:
 
 
 def _invariants(blocks: list[Block]) -> set[Value]:
-    """What operations of a loop make of what is made before it, alone. Its blocks are in reverse postorder."""
+    """The results of pure operations whose operands do not change in a loop. Its blocks are in reverse postorder."""
     moving = {param for block in blocks for param in block.params}
     found = set[Value]()
     for block in blocks:
@@ -57,7 +57,7 @@ def _invariants(blocks: list[Block]) -> set[Value]:
 
 
 def total(build: Lowering, terms: Sequence[Term]) -> Value:
-    """A sum in 64 bits, where it is the same in any order."""
+    """A sum in 64 bits, which does not depend on the order of its terms."""
     found: Value | None = None
     for value, sign in terms:
         wide = build.convert(value, INT64)
@@ -78,14 +78,14 @@ def total(build: Lowering, terms: Sequence[Term]) -> Value:
 #     %4: int32 = add {exact=True} %3 %i              %7 = element {outside=True} %x %3
 #     %6 = element %x %4                     →        %6 = element {outside=True} %7 %i
 #
-# LLVM seldom believes that a sum of 32 bits behind a branch does not wrap, and computes each such address anew. It believes it of
-# what each iteration computes, but makes two pointers for one row when it unrolls. So this is done behind branches, and in global
-# memory for what the loop itself counts. Other places are better in 32 bits: pointers take two registers each, which loads that
-# wait for memory together need. LLVM moves the first address out of the loop.
+# LLVM can seldom prove that a 32-bit sum behind a branch does not wrap, and computes each such address in every iteration. It can
+# for addresses that every iteration computes, but creates two pointers for one row when it unrolls the loop. Addresses are
+# therefore split behind branches and, in global memory, if the variable part is a counter of the loop. Others stay in 32 bits,
+# because a pointer takes two registers, which loads that wait for memory together need. LLVM hoists the first address.
 
 
 def hoist(function: Function) -> None:
-    """Adds what a loop leaves alone of an address before the loop."""
+    """Separates the loop-invariant part of addresses, so that LLVM hoists it."""
     found = natural_loops(function.blocks)
     if found:
         invariants = Invariants(Definitions(function))
@@ -124,18 +124,18 @@ def _is_global(op: Op) -> bool:
 #         jump ^1(%8)                               %9 = element {outside=True} %p %4
 #                                                   jump ^1(%8, %9)
 #
-# Where LLVM computes an address anew, the assembler reads `x`, an argument of the kernel, in each iteration before the load can
-# begin. A pointer takes two registers in all of the loop: so only short innermost loops get them, and only a few.
+# If LLVM computes an address in each iteration, the assembler reads `x`, an argument of the kernel, before each load. A pointer
+# takes two registers throughout the loop, so only short innermost loops get pointers, and only a few.
 
 _MOST = 4
-"""Pointers of a loop, at most."""
+"""The maximum number of pointers of a loop."""
 _LONG = 128
-"""Operations of a loop in which an address is little beside the rest."""
+"""The number of operations of a loop from which the cost of an address is negligible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Increment:
-    """An edge to a loop's header, and what the counter begins with there or, on an edge from `inside`, is increased by."""
+    """An edge to a loop's header, with the initial value of the counter or, on an edge from `inside`, its increment."""
 
     block: Block
     edge: Edge
@@ -145,9 +145,9 @@ class Increment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counter:
-    """An induction variable: a number that a loop changes by sums of what it leaves alone.
+    """An induction variable: a number that a loop changes by loop-invariant sums.
 
-    `pointers` follow it: each by what else makes the address, and with the constant that is part of it already.
+    `pointers` are its pointer induction variables, each with its constant offset, by the other parts of the address.
     """
 
     loop: Loop
@@ -156,7 +156,7 @@ class Counter:
 
 
 def follow(function: Function) -> None:
-    """Gives short innermost loops pointers for the addresses behind a branch that a counter of theirs goes along with."""
+    """Creates pointer induction variables in short innermost loops, for addresses behind a branch that follow a counter."""
     found = natural_loops(function.blocks)
     if found:
         loops = innermost(found)
@@ -174,14 +174,14 @@ def _is_short(loop: Loop, loops: dict[Block, Loop]) -> bool:
 
 
 class _Pointers:
-    """The induction variables of the loops of a function, each looked at once."""
+    """The induction variables of the loops of a function."""
 
     def __init__(self, values: Definitions) -> None:
         self.values, self.invariants = values, Invariants(values)
         self.counters: dict[Value, Counter | None] = {}
 
     def take(self, block: Block, op: Op, loop: Loop) -> None:
-        """Takes an address from a pointer, if there can be one."""
+        """Replaces an address by a pointer induction variable, if possible."""
         reference, place = op.operands
         if not isinstance(reference.type, Ref) or reference.type.space is not Space.GLOBAL:
             return
@@ -208,18 +208,18 @@ class _Pointers:
         block.ops[at:at] = build.block.ops
 
     def is_inside(self, value: Value, loop: Loop) -> bool:
-        """Whether a value is made in a loop, and no constant."""
+        """Whether a value is defined in a loop and not constant."""
         return self.values.homes[value] in loop.blocks and self.values.constant(value) is None
 
     def counter(self, value: Value, loop: Loop) -> Counter | None:
-        """The induction variable that a value is, if it is one."""
+        """The value as an induction variable; None if it is not one."""
         if value not in self.counters:
             found = self.increments(value, loop) if value in loop.header.params else None
             self.counters[value] = Counter(loop, found) if found else None
         return self.counters[value]
 
     def increments(self, value: Value, loop: Loop) -> list[Increment] | None:
-        """What the edges to a loop's header bring; None if a value changes by more than a sum of what the loop leaves alone."""
+        """The increments of a value on the edges to a loop's header; None if it is not an induction variable."""
         place, found = loop.header.params.index(value), []
         for block, edge in (*loop.entries, *loop.backs):
             inside = block in loop.blocks
@@ -236,7 +236,7 @@ class _Pointers:
 
 
 def _pointer(op: Op, counter: Counter, sign: int, far: list[Term], constant: int) -> Value:
-    """A new pointer, which begins before the loop and moves with each iteration."""
+    """Creates a pointer induction variable."""
     reference = op.operands[0]
     pointer = Value(reference.type, hint="pointer")
     for each in counter.increments:
@@ -263,14 +263,14 @@ def _builder(op: Op) -> Lowering:
 #         for i in range(d, n):          i begins with d: no strength reduction
 #             … x[i] …
 #
-# LLVM makes induction variables for the addresses of an innermost loop. Where such a variable begins with something that the loop
-# around it changes, the outer loop gets one, too, and becomes longer by more than the inner one becomes shorter. Few registers
-# are left, and ptxas reads `%tid.x` anew in each iteration. A Needleman-Wunsch takes 1.22 times as long with it; other nests take
+# LLVM creates induction variables for the addresses of an innermost loop. If the initial value of one changes in the outer loop,
+# LLVM creates one for the outer loop as well, which makes that longer by more than it makes the inner one shorter; with few
+# registers left, ptxas reads `%tid.x` in each iteration. Needleman-Wunsch takes 1.22 times as long with it; other nests take
 # 0.97 to 1.05 times as long without it.
 
 
 def wants_strength_reduction(module: Module) -> bool:
-    """Whether LLVM is to reduce the strength of the loops of a module of the device level."""
+    """Whether LLVM shall apply loop strength reduction to a module of the device level."""
     return not any(map(_has_dependent_nest, module.functions))
 
 
@@ -296,7 +296,7 @@ def _begins_with_what_changes(inner: Loop, outer: Loop, invariants: Invariants) 
 
 
 def _is_counter(param: Value, place: int, loop: Loop, invariants: Invariants) -> bool:
-    """Whether a loop adds to an integer, on each back edge, only what it leaves alone."""
+    """Whether a loop adds a loop-invariant sum to an integer on each back edge."""
     if not (isinstance(param.type, Number) and param.type.is_integer):
         return False
     for _, edge in loop.backs:

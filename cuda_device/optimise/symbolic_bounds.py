@@ -30,24 +30,24 @@ _MOST_TERMS = 8
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """`constant` and each value so many times."""
+    """A linear sum: a constant, and values with their factors."""
 
     constant: int
     terms: tuple[tuple[Value, int], ...] = ()
 
     def plus(self, other: Sum, times: int = 1) -> Sum:
-        """This sum and another one, `times` over."""
+        """This sum plus `times` another one."""
         counts = Counter(dict(self.terms))
         for value, count in other.terms:
             counts[value] += times * count
         return Sum(self.constant + times * other.constant, tuple((v, n) for v, n in counts.items() if n))
 
     def minus(self, other: Sum) -> Sum:
-        """This sum less another one."""
+        """This sum minus another one."""
         return self.plus(other, -1)
 
     def plainly_nonneg(self, falling: AbstractSet[Value]) -> bool:
-        """Whether no part of it can be negative; what is said of `falling` values holds in some places only."""
+        """Whether no term can be negative. Values that are `falling` are nonnegative only in some places, and do not count."""
         return self.constant >= 0 and all(
             count > 0 and value.nonneg and value not in falling for value, count in self.terms
         )
@@ -55,7 +55,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class IncomingEdge:
-    """An edge into a block: from which one, with what for its parameters, and on which condition, if that `holds` or not."""
+    """An edge into a block, with its arguments and the condition that is true (`holds`) or false on it."""
 
     before: Block
     arguments: list[Value]
@@ -82,7 +82,7 @@ def run(function: Function) -> None:
         index = op.operands[2]
         if proofs.holds(block, proofs.sum(index)):
             same[op.result] = index
-            index.nonneg |= makers[index] in block.ops  # elsewhere it may be
+            index.nonneg |= makers[index] in block.ops  # it may be negative in other blocks
     for block in [block for block in checks if proofs.is_within(block, *makers[block.terminator.operands[0]].operands)]:
         check = block.ops.pop()
         block.ops.append(Op(ops.JUMP, successors=check.successors[:1], location=check.location))
@@ -95,7 +95,7 @@ def run(function: Function) -> None:
 
 
 def _checks_a_bound(block: Block, makers: dict[Value, Op]) -> bool:
-    """Whether a block ends where checked mode reports an index that is not below a length."""
+    """Whether a block ends with the check of an index against a length, in checked mode."""
     end = block.terminator
     if end.code is not ops.BRANCH or end.successors[1].block.ops[0].attributes.get("status") != "check":
         return False
@@ -133,7 +133,7 @@ def _room(value: Value) -> int:
 
 
 class Proofs:
-    """What is known of a function's integers."""
+    """Facts about the integers of a function."""
 
     def __init__(self, function: Function, definitions: Definitions) -> None:
         self.definitions, self.makers, self.falling = definitions, definitions.makers, function.falling
@@ -151,7 +151,7 @@ class Proofs:
         return self._follows(self.known(block), sum)
 
     def is_within(self, block: Block, index: Value, length: Value) -> bool:
-        """Whether an index is below a length in a block, both as numbers without a sign."""
+        """Whether an index is below a length in a block, both as unsigned numbers."""
         place = self.sum(index)
         maker = self.makers.get(index)
         if maker is not None and maker.code is ops.CONVERT and is_integer(maker.operands[0]):
@@ -164,7 +164,7 @@ class Proofs:
         return any(each.plainly_nonneg(self.falling) for each in (sum, *map(sum.minus, facts)))
 
     def known(self, block: Block) -> tuple[Sum, ...]:
-        """The sums that are not negative wherever the block is reached."""
+        """The sums that are not negative in a block."""
         chain = []
         while block not in self.facts and block in self.dominators:
             chain.append(block)
@@ -177,7 +177,7 @@ class Proofs:
         return facts
 
     def _entered(self, block: Block, facts: Sequence[Sum]) -> Iterator[Sum]:
-        """What the edges into a block say."""
+        """The facts that the edges into a block imply."""
         match self.entries[block]:
             case [IncomingEdge(condition=Value() as condition, holds=holds)]:
                 yield from self._told(condition, holds, facts)
@@ -190,12 +190,12 @@ class Proofs:
                         yield from self._compared("<=", param, first, facts)
 
     def _moved(self, param: Value, after: Value) -> int:
-        """Whether a parameter has risen (1), or fallen (-1), by a constant; 0 if that cannot be told."""
+        """1 if a parameter increases by a constant, -1 if it decreases, 0 if neither is known."""
         step = self.sum(after).minus(Sum(0, ((param, 1),)))
         return 0 if step.terms else 1 if step.constant >= 0 else -1
 
     def _told(self, condition: Value, holds: bool, facts: Sequence[Sum]) -> Iterator[Sum]:
-        """What a condition says that holds, or does not."""
+        """The facts that a true (`holds`) or false condition implies."""
         maker = self.makers.get(condition)
         if maker is None:
             return
@@ -209,7 +209,7 @@ class Proofs:
                 yield from self._compared(sign if holds else ops.OPPOSITES[sign], a, b, facts)
 
     def _compared(self, sign: str, a: Value, b: Value, facts: Sequence[Sum]) -> Iterator[Sum]:
-        """What `a sign b` says."""
+        """The facts that `a sign b` implies."""
         match sign:
             case "<" | "<=":
                 for low in self.bounds(a, ">"):
@@ -220,14 +220,14 @@ class Proofs:
             case "==":
                 yield from self._compared("<=", a, b, facts)
                 yield from self._compared("<=", b, a, facts)
-            case "!=":  # and if one is no less than the other, it is greater
+            case "!=":  # with a >= b, this implies a > b
                 for one, other in ((a, b), (b, a)):
                     apart = self.sum(one).minus(self.sum(other))
                     if self._follows(facts, apart):
                         yield apart.plus(Sum(-1))
 
     def bounds(self, value: Value, sign: str) -> list[Sum]:
-        """Sums that a value is not above (`<`) or not below (`>`): the value, and what it is the least or greatest of."""
+        """Upper (`<`) or lower (`>`) bounds of a value: the value, and the operands of a minimum or maximum."""
         found = [self.sum(value)]
         maker = self.makers.get(self._origin(value))
         if maker is not None and maker.code is ops.SELECT:
@@ -238,7 +238,7 @@ class Proofs:
         return found
 
     def sum(self, value: Value) -> Sum:
-        """What a value is a sum of."""
+        """A value as a linear sum."""
         found = self.sums.get(value)
         if found is None:
             found = self._sum(value)
@@ -260,7 +260,7 @@ class Proofs:
         return Sum(0, ((origin, 1),))
 
     def _origin(self, value: Value) -> Value:
-        """The value before conversions that have not changed it."""
+        """The value before conversions that preserve it."""
         maker = self.makers.get(value)
         while maker is not None and maker.code is ops.CONVERT and keeps(maker):
             (value,) = maker.operands

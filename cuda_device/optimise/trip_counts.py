@@ -28,7 +28,7 @@ _FEW = 7
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A loop over a range that goes up: `entry` leads from `before` to its `header`, with the item at a `place`."""
+    """A loop over an ascending range. The edge `entry` from `before` passes the first item as the argument at `place`."""
 
     header: Block
     before: Block
@@ -53,7 +53,7 @@ def run(function: Function) -> None:
 
 
 def _counted(loop: Loop, definitions: Definitions) -> Counted | None:
-    """The same loop, if it is one over a range that goes up."""
+    """The loop, if it is one over an ascending range."""
     header, makers = loop.header, definitions.makers
     compare = makers.get(header.terminator.operands[0]) if header.terminator.code is ops.BRANCH else None
     if compare not in header.ops or compare is None or compare.code is not ops.COMPARE:
@@ -82,7 +82,7 @@ def _constant(value: Value, makers: dict[Value, Op]) -> int | None:
 
 
 def _has_few(loop: Counted, makers: dict[Value, Op]) -> bool:
-    """Whether the loop has a few iterations at most, though their number is not known."""
+    """Whether the number of iterations is unknown but small."""
     start, stop, step = (
         _constant(value, makers) for value in (loop.entry.arguments[loop.place], loop.compare.operands[1], loop.step)
     )
@@ -90,13 +90,13 @@ def _has_few(loop: Counted, makers: dict[Value, Op]) -> bool:
 
 
 def _goes_through_a_grid(step: Value, makers: dict[Value, Op]) -> bool:
-    """Whether a step is one of as many elements as the grid has threads, or blocks."""
+    """Whether a step is the number of threads or blocks of the grid."""
     maker = makers.get(step)
     if maker is None:
         return False
     if maker.code is ops.REGISTER:
         return str(maker.attributes["name"]).startswith("grid_dim")
-    if maker.code is ops.SELECT:  # of a step that may be 0
+    if maker.code is ops.SELECT:  # for a step that may be 0
         return _goes_through_a_grid(maker.operands[1], makers)
     return maker.code in (ops.CONVERT, ops.MUL) and any(_goes_through_a_grid(each, makers) for each in maker.operands)
 
