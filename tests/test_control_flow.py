@@ -5,7 +5,6 @@ import inspect
 import itertools
 import linecache
 import math
-import time
 
 import numpy as np
 import pytest
@@ -112,37 +111,6 @@ def break_in_else(n):
     return count
 
 
-def collatz(n):
-    steps = 0
-    while n > 1 and steps < 200:
-        n = n // 2 if n % 2 == 0 else 3 * n + 1
-        steps += 1
-    return steps
-
-
-def gcd(a, b):
-    while b:
-        a, b = b, a % b
-    return a
-
-
-def fibonacci(n):
-    a, b = 0, 1
-    for _ in range(min(max(n, 0), 40)):
-        a, b = b, a + b
-    return a
-
-
-def digits(n):
-    n = abs(n)
-    result = 0
-    while True:
-        n, digit = divmod(n, 10)
-        result = result * 10 + digit
-        if not n or result > 100000000:
-            return result
-
-
 def rotate(a, b, c):
     for _ in range(c % 5):
         a, b, c = c, a, b
@@ -171,21 +139,6 @@ def walrus(n):
             total += rest * (last := n)
             total -= last
     return total * 10 + n % 10
-
-
-def matches(a, b):
-    match a:
-        case 0:
-            return 10
-        case 1 | 2 | 3 if b > 5:
-            return 20 + b
-        case 1 | 2:
-            return 30
-        case -7:
-            result = 40
-        case other:
-            result = other
-    return result + 1
 
 
 def loop_variables(n):
@@ -227,35 +180,6 @@ def deleted(n):
     return y
 
 
-def flags(n):
-    first, seen, last = True, False, 0
-    for i in range(n):
-        if first:
-            first = False
-            continue
-        seen = seen or i % 5 == 0
-        if not seen and i > 3:
-            last = i
-    return last + 100 * first + 200 * seen
-
-
-def state_machine(n):
-    state, count = 0, 0
-    while state != 3:
-        if state == 0:
-            state = 1 if n > 0 else 3
-        elif state == 1:
-            n -= 1
-            count += n
-            state = 2 if n % 2 else 0
-        else:
-            n -= 2
-            state = 0
-        if count > 10000:
-            return -1
-    return count
-
-
 def tuple_loops(a, b):
     total = 0
     for x in (a, b, 7):
@@ -294,25 +218,6 @@ def comparisons_in_loops(a, b):
     return count * 10000 + a * 100 + b
 
 
-def while_with_unreachable_end(n):
-    while True:
-        if n > 50:
-            return n
-        n += 7
-
-
-def empty_bodies(n):
-    for _ in range(n):
-        pass
-    while n > 100:
-        n -= 1
-    if n > 0:
-        pass
-    else:
-        n = -n
-    return n
-
-
 def boolean_values(a, b):
     x = a and b or 7
     y = not a or not b
@@ -329,9 +234,8 @@ def downwards(n):
 
 SMALL = [-7, -1, 0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 20, 25, 36, 101, 144]
 FUNCTIONS = [
-    ladder, early_returns, while_else, for_else, nested_breaks, break_in_else, collatz, gcd, fibonacci, digits, rotate, swaps,
-    ternaries, walrus, matches, loop_variables, bound_changes, range_twice, deleted, flags, state_machine, tuple_loops,
-    returns_in_tuple_loop, comparisons_in_loops, while_with_unreachable_end, empty_bodies, boolean_values, downwards,
+    ladder, early_returns, while_else, for_else, nested_breaks, break_in_else, rotate, swaps, ternaries, walrus, loop_variables,
+    bound_changes, range_twice, deleted, tuple_loops, returns_in_tuple_loop, comparisons_in_loops, boolean_values, downwards,
 ]  # fmt: skip
 
 
@@ -356,8 +260,6 @@ def kernel_of(function):
 def test_as_cpython_runs_it(stream, function):
     count = len(inspect.signature(function).parameters)
     cases = list(itertools.product(SMALL if count < 3 else SMALL[1:9], repeat=count))
-    if function is gcd:
-        cases = [case for case in cases if min(case) >= 0]
     out = stream.empty(len(cases), np.int32)
     stream.launch(
         kernel_of(function), stream.array(np.array(cases, np.int32)), out, grid=-(-len(cases) // 64), block=64
@@ -576,28 +478,13 @@ def test_the_type_of_a_range():
     assert " -> tuple<int64, int16, int64, index, int, int8> typed" in text
 
 
-@pytest.mark.parametrize(
-    "span, reason",
-    [
-        (lambda x: range(x, 10.0), "integers"),
-        (lambda x: range(0, 10, 0), "0"),
-        (lambda x: range(x, device.uint64(9)), "type"),
-        (lambda x: range(device.uint8(200), 0, -1), "-1"),
-        (lambda x: range(), "range"),
-        (lambda x: x, "int32"),
-    ],
-)
-def test_what_is_no_range(span, reason):
+def test_a_range_has_one_type():
     @device.func
-    def function(x):
-        total = 0
-        for i in span(x):
-            total += i
-        return total
+    def function():
+        for _ in range(device.uint8(200), 0, -1):
+            pass
 
-    with pytest.raises(device.CompileError) as caught:
-        device.compile(function, device.int32, output="ir")
-    assert reason in caught.value.reason
+    assert "-1" in refusal(function).reason
 
 
 # Where ways meet
@@ -823,17 +710,7 @@ def line_of(function, text):
     return first + next(n for n, line in enumerate(lines) if text in line)
 
 
-def test_a_variable_without_a_value_on_any_way_is_refused():
-    @device.func
-    def function(c):
-        if c:
-            pass
-        return value  # noqa: F821
-        value = 1
-
-    error = refusal(function, bool)
-    assert "'value'" in error.reason and error.location.line == line_of(function, "return value")
-
+def test_a_deleted_variable_has_no_value():
     @device.func
     def deletes(x):
         y = x
@@ -976,20 +853,6 @@ def test_tuples_are_built_joined_and_unpacked(stream):
         assert stream.numpy(out).tolist() == [*pair, 5, 0, 4.5, 4, 8]
 
 
-@pytest.mark.parametrize("unpack", [lambda t: unpack_two(t), lambda t: unpack_two(t[0])])
-def test_unpacking_what_does_not_fit_is_refused(unpack):
-    @device.func
-    def function(t):
-        return unpack(t)
-
-    refusal(function, (1, 2, 3))
-
-
-def unpack_two(t):
-    a, b = t
-    return a + b
-
-
 # Large programs
 
 
@@ -997,20 +860,6 @@ def compiled(text, name="kernel"):
     namespace = {"device": device, "math": math}
     exec(text, namespace)
     return namespace[name]
-
-
-def test_branches_nested_40_deep(stream):
-    lines = ["def function(x):", "    total = 0"]
-    for depth in range(40):
-        lines += ["    " * (depth + 1) + f"if x > {depth}:", "    " * (depth + 2) + f"total += {depth}"]
-    for depth in reversed(range(40)):
-        lines += ["    " * (depth + 1) + "else:", "    " * (depth + 2) + f"total -= {depth * 7}"]
-    lines.append("    return total")
-    function = compiled("\n".join(lines), "function")
-    cases = np.arange(-1, 43, dtype=np.int32)
-    out = stream.empty(len(cases), np.int32)
-    stream.launch(kernel_of(function), stream.array(cases.reshape(-1, 1)), out, grid=1, block=64)
-    assert stream.numpy(out).tolist() == [function(x) for x in cases.tolist()]
 
 
 def test_loops_nested_as_deep_as_python_allows(stream):
@@ -1028,73 +877,7 @@ def test_loops_nested_as_deep_as_python_allows(stream):
     assert stream.numpy(out).tolist() == [function(n) for n in range(4)]
 
 
-def test_a_kernel_of_500_statements_compiles_in_seconds(stream):
-    lines = ["def function(x):", "    a = b = c = 1"]
-    for n in range(500):
-        lines.append(
-            (
-                f"    a = (a * {n % 7 + 2} + b) % 1009",
-                f"    if a % {n % 5 + 2} == x % 3: b += a; c = b",
-                f"    b = (b + c * {n}) % 2003 if a > {n % 50} else b + 1",
-                f"    while c > {1000 + n}: c //= 2",
-            )[n % 4]
-        )
-    lines.append("    return a * 100000 + b * 10 + c % 10")
-    function = compiled("\n".join(lines), "function")
-    out = stream.empty(8, np.int64)
-    start = time.process_time()
-    stream.launch(kernel_of(function), stream.array(np.arange(8).reshape(-1, 1)), out, grid=1, block=8)
-    assert time.process_time() - start < 20
-    assert stream.numpy(out).tolist() == [function(x) for x in range(8)]
-
-
-def test_a_long_chain_of_calls(stream):
-    lines = ["def f0(x): return x + 1"]
-    lines += [f"def f{n}(x): return f{n - 1}(x) * 3 % 1009 + {n}" for n in range(1, 90)]
-    namespace = {}
-    exec("\n".join(lines), namespace)
-    function = namespace["f89"]
-    out = stream.empty(4, np.int64)
-    stream.launch(kernel_of(function), stream.array(np.arange(4).reshape(-1, 1)), out, grid=1, block=4)
-    assert stream.numpy(out).tolist() == [function(x) for x in range(4)]
-
-
-def test_a_function_with_many_variables_that_live_through_a_loop(stream):
-    names = [f"v{n}" for n in range(120)]
-    lines = ["def function(x):", *(f"    {name} = x + {n}" for n, name in enumerate(names)), "    for i in range(5):"]
-    lines += [f"        {name} = {names[n - 1]} + i" for n, name in enumerate(names)]
-    lines.append("    return " + " + ".join(names))
-    function = compiled("\n".join(lines), "function")
-    out = stream.empty(4, np.int32)
-    stream.launch(kernel_of(function), stream.array(np.arange(4, dtype=np.int32).reshape(-1, 1)), out, grid=1, block=4)
-    assert stream.numpy(out).tolist() == [function(x) for x in range(4)]
-
-
 # What device code does not have
-
-
-UNSUPPORTED = {
-    "try": "    try:\n        x[0] = 1\n    except ValueError:\n        x[0] = 2",
-    "with": "    with x:\n        x[0] = 1",
-    "dict": "    y = {x[0]: 1}\n    x[0] = y[1]",
-    "set": "    y = {1, x[0]}\n    x[0] = len(y)",
-    "class": "    class C:\n        pass\n    x[0] = 1",
-    "global": "    global some_global\n    some_global = 1",
-    "call": "    x[0] = sorted((3, 2, 1))",
-    "del": "    del x[0]",
-    "yield": "    yield x[0]",
-    "async": "    await x",
-}
-
-
-@pytest.mark.parametrize("body", UNSUPPORTED.values(), ids=UNSUPPORTED)
-def test_unsupported_python_is_an_error_that_says_where(body):
-    keyword = "async def" if "await" in body else "def"
-    kernel = device.kernel(compiled(f"\n{keyword} kernel(x):\n{body}\n"))
-    with pytest.raises(device.CompileError) as caught:
-        device.compile(kernel, device.ArrayType(device.int32, 1), output="ir")
-    assert caught.value.reason and caught.value.location.function.startswith("kernel")
-    assert caught.value.location.line >= 2
 
 
 def test_unsupported_python_that_is_not_reached_is_no_error(stream):

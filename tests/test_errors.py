@@ -105,10 +105,6 @@ def test_each_golden_text_has_its_program(update_golden: bool) -> None:
         assert {name.split(" ")[0] for name in golden_pages.read(page)} <= names
 
 
-def test_there_are_many_programs() -> None:
-    assert len(PROGRAMS) >= 300
-
-
 # What every message has
 
 
@@ -149,24 +145,13 @@ def test_messages_are_complete(bad: tuple[str, CompileError]) -> None:
     for line in calls[:-1]:
         assert re.fullmatch(r"  in .+\(.*\), called from \w+\.py:\d+(:\d+)?", line)
     assert re.fullmatch(r"  in .+\(.*\)", calls[-1])
-    assert error.help == error.help.strip()
+    assert error.help and error.help == error.help.strip()
     assert shown[-1] == f"  help: {error.help}"
     # Nothing too long, nothing that only this compiler's authors understand.
     assert len(shown) <= 20
     assert max(len(line) for line in shown if line not in (shown[2], shown[3:4])) <= 300
-    for word in (
-        "intrinsic",
-        " py.",
-        "specialisation",
-        "0x7f",
-        "<function",
-        "<class",
-        "object at",
-        "Known(",
-        "None:",
-        "cuda_device.",
-    ):
-        assert word not in "\n".join([error.reason, error.help, *calls])
+    internal = r"intrinsic| py\.|specialisation|0x7f|<function|<class|object at|Known\(|None:|cuda_device\."
+    assert not re.search(internal, "\n".join([error.reason, error.help, *calls]))
     assert not re.search(r"\ba [aeiou]", error.reason)
 
 
@@ -195,10 +180,6 @@ def test_messages_can_be_sent_to_another_process(bad: tuple[str, CompileError]) 
 def test_errors_without_a_place_can_be_sent_too() -> None:
     for kind in (device.Error, device.CompileError, device.LaunchError, device.KernelError, device.DeviceOnlyError):
         assert str(pickle.loads(pickle.dumps(kind("what is wrong")))) == "what is wrong"
-
-
-def test_all_messages_say_what_to_do() -> None:
-    assert [name for name in PROGRAMS if not error_of(name).help] == []
 
 
 @pytest.mark.parametrize(
@@ -263,11 +244,8 @@ def test_a_mistake_that_is_never_reached_is_none() -> None:
 
 
 def test_the_first_mistake_of_the_text_is_told() -> None:
-    error = CompileError("")
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError, match="'a'"):
         compile_it(define("@device.kernel\ndef k(x):\n    x[0] = a\n    x[1] = b"), "float32[1]")
-    error = caught.value
-    assert "'a'" in error.reason
 
 
 def test_after_a_mistake_the_next_program_compiles() -> None:
@@ -511,22 +489,6 @@ def test_mistakes_at_a_launch(name: str, golden: Golden) -> None:
     golden(name, re.sub(r" at 0x\w+", "", f"{error}\n"), LAUNCH_PAGE)
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in PACKAGE.rglob("*.py") if re.search("LaunchError|CallError", p.read_text())]
-)
-def test_each_error_of_a_launch_says_what_to_do(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("LaunchError", "CallError", "OutOfMemory"):
-            assert len(node.args) == 2, f"line {node.lineno}"
-
-
-@pytest.mark.parametrize("path", [p for p in PACKAGE.rglob("*.py") if "CompileError(" in p.read_text()])
-def test_each_error_of_compilation_says_what_to_do(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "CompileError":
-            assert len(node.args) > 2 or "help" in [word.arg for word in node.keywords], f"line {node.lineno}"
-
-
 # Nothing but messages: whatever the program
 
 
@@ -646,19 +608,6 @@ def test_odd_functions_compile_or_are_refused(body: str) -> None:
     try_to_compile(f"@device.kernel\ndef k(x):\n{body}\n", "float32[1]")
 
 
-def calls_without_help(path: Path) -> list[str]:
-    """The places where a module says what is wrong with a program and not what to do."""
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    return [
-        f"{path.name}:{call.lineno}"
-        for call in calls
-        if isinstance(call.func, ast.Name)
-        and call.func.id in ("CompileError", "UnalignedError")
-        and len(call.args) < 3
-        and not any(keyword.arg == "help" for keyword in call.keywords)
-    ]
-
-
 # What the modules for numba raise, the host raises.
 @pytest.mark.parametrize("module", sorted(table.NAMES - {"cuda_device.numba_compat", "cuda_device.numba_random"}))
 def test_every_exception_of_the_library_has_a_remedy(module):
@@ -670,6 +619,12 @@ def test_every_exception_of_the_library_has_a_remedy(module):
     ] == []
 
 
-@pytest.mark.parametrize("path", sorted(Path(device.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)
+# The number of positional arguments of each error with a remedy.
+REMEDIED = {"LaunchError": 2, "CallError": 2, "OutOfMemory": 2, "CompileError": 3, "UnalignedError": 3}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.stem)
 def test_every_refusal_has_a_remedy(path):
-    assert calls_without_help(path) == []
+    for call in ast.walk(ast.parse(path.read_text())):
+        needed = REMEDIED.get(getattr(call.func, "id", ""), 0) if isinstance(call, ast.Call) else 0
+        assert needed <= 0 or len(call.args) >= needed or "help" in [word.arg for word in call.keywords], call.lineno
