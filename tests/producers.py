@@ -26,14 +26,16 @@ _frameworks: list[Torch] = []
 
 
 class Torch:
-    """A framework with a table of C functions, and a current stream."""
+    """A framework with a table of C functions, and a current stream, of which it notes who `asked`."""
 
-    def __init__(self, stream: int = 0x77, module: str = "torch") -> None:
-        self.stream, self.lent, self.failing = stream, 0, False
-        self._alive: dict[int, Any] = {}
-        self._callbacks = FROM_OBJECT(self._give), LEND(self._lend), STREAM(self._tell), DELETER(self._alive.pop)
+    def __init__(
+        self, stream: int = 0x77, module: str = "torch", major: int = 1, previous: int = 0, managed: bool = True
+    ) -> None:
+        self.stream, self.lent, self.failing, self.asked = stream, 0, False, list[tuple[int, int]]()
+        self.alive: dict[int, Any] = {}
+        self._callbacks = FROM_OBJECT(self.give), LEND(self._lend), STREAM(self._tell), DELETER(self.alive.pop)
         give, lend, tell, self._delete = (ctypes.cast(c, ctypes.c_void_p).value for c in self._callbacks)
-        self.table = (ctypes.c_uint64 * 7)(1 | 3 << 32, 0, 0, give, 0, lend, tell)
+        self.table = (ctypes.c_uint64 * 7)(major | 3 << 32, previous, 0, give if managed else 0, 0, lend, tell)
         self.Tensor = _tensor_type(new_capsule(ctypes.addressof(self.table), b"dlpack_exchange_api", None), module)
         _frameworks.append(self)
 
@@ -41,12 +43,12 @@ class Torch:
         """A tensor in C order; `fields` are strides in elements, a device, reservations."""
         return self.Tensor(address, shape, dtype, fields)
 
-    def _give(self, tensor: Any, out: Any) -> int:
+    def give(self, tensor: Any, out: Any) -> int:
         managed = dlpack.DLManagedTensorVersioned()
         managed.major, managed.minor, managed.flags = 1, 3, tensor.flags
         managed.deleter = self._delete
         managed.dl_tensor = tensor.tensor
-        self._alive[ctypes.addressof(managed)] = managed, tensor
+        self.alive[ctypes.addressof(managed)] = managed, tensor
         out[0] = ctypes.addressof(managed)
         return 0
 
@@ -58,6 +60,7 @@ class Torch:
         return 0
 
     def _tell(self, kind: int, ordinal: int, out: Any) -> int:
+        self.asked.append((kind, ordinal))
         out[0] = self.stream
         return 0
 

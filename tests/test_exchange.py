@@ -8,7 +8,7 @@ import gc
 import numpy as np
 import pytest
 from fake_driver import CONTEXT, installed
-from producers import DELETER, FROM_OBJECT, STREAM, new_capsule
+from producers import Torch, new_capsule
 
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
@@ -20,58 +20,13 @@ from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.types.model import FLOAT32
 
 
-class Framework:
-    """A framework with a table: it hands out the tensor of `Tensor` objects, counts deleters, and has a current stream."""
-
-    def __init__(self, major=1, previous=0, managed=True):
-        self.stream, self.asked, self.deleted, self.alive = 0x90, [], 0, {}
-        self.callbacks = FROM_OBJECT(self.give), STREAM(self.tell), DELETER(self.delete)
-        addresses = [ctypes.cast(callback, ctypes.c_void_p).value for callback in self.callbacks]
-        words = [major | 3 << 32, previous, 0, addresses[0] if managed else 0, 0, 0, addresses[1]]
-        self.table = (ctypes.c_uint64 * 7)(*words)
-        self.capsule = new_capsule(ctypes.addressof(self.table), b"dlpack_exchange_api", None)
-
-    def give(self, obj, out):
-        shape = (ctypes.c_int64 * 2)(2, 3)
-        tensor = dlpack.DLManagedTensorVersioned()
-        tensor.major, tensor.minor, tensor.flags = 1, 3, obj.flags
-        tensor.deleter = ctypes.cast(self.callbacks[2], ctypes.c_void_p).value
-        tensor.dl_tensor = dlpack.DLTensor(obj.address, obj.kind, obj.ordinal, 2, 2, 32, 1, shape, None, 8)
-        self.alive[ctypes.addressof(tensor)] = tensor, shape
-        out[0] = ctypes.addressof(tensor)
-        return obj.answer
-
-    def tell(self, kind, ordinal, out):
-        self.asked.append((kind, ordinal))
-        out[0] = self.stream
-        return 0
-
-    def delete(self, address):
-        del self.alive[address]
-        self.deleted += 1
-
-
-def tensor_type(framework):
-    class Tensor:
-        __dlpack_c_exchange_api__ = framework.capsule
-        flags, kind, ordinal, answer = 0, 2, 0, 0
-
-        def __init__(self, address=0x1000, **fields):
-            self.address = address
-            vars(self).update(fields)
-
-        def __dlpack_device__(self):
-            return self.kind, self.ordinal
-
-        def __dlpack__(self, **arguments):
-            raise BufferError("the slow way")
-
-    return Tensor
+def tensor_of(framework, address=0x1008, **fields):
+    return framework.tensor(address, (2, 3), offset=8, **fields)
 
 
 @pytest.fixture
 def framework():
-    return Framework()
+    return Torch(0x90)
 
 
 @pytest.fixture
@@ -99,15 +54,14 @@ def order(gpu):
 
 
 def test_a_tensor_comes_without_a_python_call(framework):
-    tensor = tensor_type(framework)(0x1000)
+    tensor = tensor_of(framework)
     view = view_of(tensor, 0x77)
     assert (view.data, view.shape, view.strides, view.element) == (0x1008, (2, 3), (12, 4), FLOAT32)
     assert (view.device, view.ordinal, view.stream, view.readonly) == (Device.CUDA, 0, 0x90, False)
     assert framework.asked == [(2, 0)]
-    assert framework.deleted == 0
+    assert len(framework.alive) == 1
     del view
     gc.collect()
-    assert framework.deleted == 1
     assert not framework.alive
 
 
@@ -116,50 +70,50 @@ def test_a_tensor_comes_without_a_python_call(framework):
     [(1, Device.HOST, None), (2, Device.CUDA, 0x90), (3, Device.PINNED, None), (13, Device.MANAGED, 0x90)],
 )
 def test_devices(framework, kind, where, stream):
-    view = view_of(tensor_type(framework)(kind=kind, ordinal=1 if kind == 2 else 0), 0x77)
+    view = view_of(tensor_of(framework, kind=kind, device=1 if kind == 2 else 0), 0x77)
     assert (view.device, view.stream) == (where, stream)
     assert framework.asked == ([(kind, view.ordinal)] if stream else [])
 
 
 def test_the_null_stream_is_the_legacy_one(framework):
     framework.stream = 0
-    assert view_of(tensor_type(framework)(), 0x77).stream == 1
+    assert view_of(tensor_of(framework), 0x77).stream == 1
 
 
 def test_read_only_memory_is_known_as_such(framework):
-    assert view_of(tensor_type(framework)(flags=dlpack.FLAG_READONLY), 1).readonly
+    assert view_of(tensor_of(framework, flags=dlpack.FLAG_READONLY), 1).readonly
 
 
-@pytest.mark.parametrize("fields", [{"requires_grad": True}, {"is_conj": lambda: True}])
+@pytest.mark.parametrize("fields", [{"requires_grad": True}, {"conjugated": True}])
 def test_what_the_memory_does_not_tell_is_asked_for(framework, fields):
     with pytest.raises(LaunchError, match="refuses to share its memory: the slow way"):
-        view_of(tensor_type(framework)(**fields), 1)
-    harmless = {"requires_grad": False, "is_conj": lambda: False, "is_neg": lambda: False}
-    assert view_of(tensor_type(framework)(**harmless), 1).data == 0x1008
+        view_of(tensor_of(framework, **fields), 1)
+    assert view_of(tensor_of(framework), 1).data == 0x1008
 
 
-OTHERS = Framework(major=2), Framework(managed=False)  # kept, as a framework keeps its table
+OTHERS = Torch(major=2), Torch(managed=False)
 
 
 def test_a_negated_view_is_refused(framework):
     with pytest.raises(LaunchError, match=r"resolve_neg\(\)"):
-        view_of(tensor_type(framework)(is_neg=lambda: True), 1)
+        view_of(tensor_of(framework, negative=True), 1)
 
 
-@pytest.mark.parametrize("capsule", [None, 5, new_capsule(0x1000, b"another", None), *(o.capsule for o in OTHERS)])
+@pytest.mark.parametrize(
+    "capsule",
+    [None, 5, new_capsule(0x1000, b"another", None), *(other.Tensor.__dlpack_c_exchange_api__ for other in OTHERS)],
+)
 def test_other_tables_are_left_alone(framework, capsule):
-    kind = tensor_type(framework)
-    kind.__dlpack_c_exchange_api__ = capsule
-    assert dlpack.exchange_of(kind) is None
+    framework.Tensor.__dlpack_c_exchange_api__ = capsule
+    assert dlpack.exchange_of(framework.Tensor) is None
     with pytest.raises(LaunchError, match="the slow way"):
-        view_of(kind(), 1)
+        view_of(tensor_of(framework), 1)
 
 
 def test_a_newer_table_leads_to_the_one_that_we_know(framework):
-    newer = Framework(major=2, previous=ctypes.addressof(framework.table))
-    kind = tensor_type(framework)
-    kind.__dlpack_c_exchange_api__ = newer.capsule
-    assert view_of(kind(), 1).stream == 0x90
+    newer = Torch(major=2, previous=ctypes.addressof(framework.table))
+    framework.Tensor.__dlpack_c_exchange_api__ = newer.Tensor.__dlpack_c_exchange_api__
+    assert view_of(tensor_of(framework), 1).stream == 0x90
 
 
 def test_the_words_of_a_framework_that_refuses():
@@ -177,10 +131,10 @@ def test_the_words_of_a_framework_that_refuses():
     code = machine_code.compile_native(
         ir.replace("KIND", str(ctypes.addressof(kind))), {"PyErr_SetString": function}, exports=("refuse",)
     )
-    framework = Framework()
+    framework = Torch()
     framework.table[3] = code.address("refuse")
     with pytest.raises(LaunchError, match="Tensor refuses to share its memory: not this one"):
-        view_of(tensor_type(framework)(), 1)
+        view_of(tensor_of(framework), 1)
 
 
 def test_torch(framework):
@@ -203,7 +157,7 @@ def test_torch(framework):
 
 def test_a_launch_is_put_in_order_with_the_frameworks_stream(framework, gpu):
     stream = GpuStream(0x77, 0, context=CONTEXT)
-    tensor = tensor_type(framework)()
+    tensor = tensor_of(framework)
     device.launch(touch, tensor, grid=1, block=3, stream=stream)
     assert order(gpu)[:5] == [("record", 0x90), ("wait", 0x77), ("launch", 0x77), ("record", 0x77), ("wait", 0x90)]
     assert not {"cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"} & set(gpu.names())
@@ -227,16 +181,15 @@ class Pack:
     """A producer with `__dlpack__`, which remembers what it was asked."""
 
     def __init__(self, framework):
-        self.framework, self.asked = framework, []
-        self.address, self.kind, self.ordinal, self.flags, self.answer = 0x1000, 2, 0, 0, 0
+        self.framework, self.asked, self.tensor = framework, [], tensor_of(framework)
 
     def __dlpack_device__(self):
-        return self.kind, self.ordinal
+        return self.tensor.__dlpack_device__()
 
     def __dlpack__(self, *, stream=None, max_version=None):
         self.asked.append(stream)
         found = (ctypes.c_void_p * 1)()
-        self.framework.give(self, found)
+        self.framework.give(self.tensor, found)
         return new_capsule(found[0], b"dltensor_versioned", None)
 
 
@@ -276,7 +229,7 @@ def test_a_dlpack_producer_is_told_our_stream(framework, gpu, ours, told):
 def test_an_unordered_stream_waits_for_nobody(framework, gpu):
     gpu.foreign_addresses.add(0x1000)
     stream = device.unordered(GpuStream(0x77, 0, context=CONTEXT))
-    producer, table = Pack(framework), tensor_type(framework)()
+    producer, table = Pack(framework), tensor_of(framework)
     for array in (producer, table, Interface(0x90), device.zeros((2, 3), stream=GpuStream(0x99, 0, context=CONTEXT))):
         device.launch(touch, array, grid=1, block=3, stream=stream)
     assert producer.asked == [-1]
@@ -303,7 +256,7 @@ def test_a_capture_is_put_in_order_with_its_own_streams_only(framework, gpu):
 
 def test_managed_memory_is_waited_for_before_the_cpu_uses_it(framework, gpu):
     memory = np.zeros(8, np.float32)
-    tensor = tensor_type(framework)(memory.ctypes.data, kind=13)
+    tensor = tensor_of(framework, memory.ctypes.data + 8, kind=13)
     device.launch(touch, tensor, grid=1, block=3, stream=device.cpu_stream())
     assert ("cuStreamSynchronize", 0x90) in gpu.log
     assert memory.tolist() == [0, 0, 1, 1, 1, 0, 0, 0]
