@@ -110,8 +110,8 @@ def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
     [
         (-1, "stream handle -1"),
         (1 << 64, "not an address"),
-        (WithProtocol((1, 5)), "version 1"),
-        (WithProtocol(5), r"gave 5 instead of \(version, handle\)"),
+        (WithProtocol((1, 5)), r"gave \(1, 5\) instead of \(0, handle\)"),
+        (WithProtocol(5), r"gave 5 instead of \(0, handle\)"),
         (WithProtocol(None), "gave None"),
         (WithAttribute("ptr", -8), "stream handle -8"),
     ],

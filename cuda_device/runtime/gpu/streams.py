@@ -358,37 +358,27 @@ def _handle_of(obj: Any) -> int | None:
     """The handle of a foreign stream, or None if `obj` is not one."""
     if isinstance(obj, (bool, type)):
         return None
-    if isinstance(obj, (int, np.integer)):
+    # CUstream and cudaStream_t of cuda.bindings convert to int.
+    if isinstance(obj, (int, np.integer)) or type(obj).__name__ in ("CUstream", "cudaStream_t"):
         return _checked(int(obj), obj)
     protocol = getattr(obj, "__cuda_stream__", None)
     if protocol is not None:
-        return _by_protocol(obj, protocol() if callable(protocol) else protocol)
+        answer = protocol() if callable(protocol) else protocol
+        try:
+            version, handle = map(int, answer)
+        except (TypeError, ValueError):
+            version = handle = -1
+        if version == 0:  # the only version that there is
+            return _checked(handle, obj)
+        raise LaunchError(
+            f"__cuda_stream__ of {_describe(obj)} gave {answer!r} instead of (0, handle)",
+            "pass the stream's handle as an int",
+        )
     for name in ("cuda_stream", "ptr"):
         handle = getattr(obj, name, None)
         if isinstance(handle, int) and not isinstance(handle, bool):
             return _checked(handle, obj)
-    # CUstream and cudaStream_t of cuda.bindings convert to int.
-    if type(obj).__name__ in ("CUstream", "cudaStream_t"):
-        return _checked(int(obj), obj)
     return None
-
-
-def _by_protocol(obj: Any, answer: Any) -> int:
-    """The handle in `answer`, the pair (version, handle) of `__cuda_stream__`."""
-    try:
-        version, handle = answer
-        version, handle = int(version), int(handle)
-    except (TypeError, ValueError) as error:
-        raise LaunchError(
-            f"__cuda_stream__ of {_describe(obj)} gave {answer!r} instead of (version, handle)",
-            "pass the stream's handle as an int",
-        ) from error
-    if version != 0:
-        raise LaunchError(
-            f"__cuda_stream__ of {_describe(obj)} uses version {version}; only version 0 is supported",
-            "pass the stream's handle as an int",
-        )
-    return _checked(handle, obj)
 
 
 def _checked(handle: int, obj: Any) -> int:
