@@ -39,7 +39,7 @@ from cuda_device.lazy_dataclasses import dataclass
 if TYPE_CHECKING:
     from cuda_device.codegen.cpu import machine_code
     from cuda_device.codegen.emit import to_llvm
-    from cuda_device.codegen.gpu import elf, nvptx
+    from cuda_device.codegen.gpu import elf
     from cuda_device.codegen.llvm import LlvmModule
     from cuda_device.ir.nodes import Function, Module
 
@@ -146,7 +146,7 @@ def _optimised(work: Work) -> LlvmModule:
     return module
 
 
-def _ptx(work: Work) -> nvptx.Ptx:
+def _ptx(work: Work) -> str:
     from cuda_device.codegen.gpu import nvptx
     from cuda_device.optimise import loop_addresses
 
@@ -200,7 +200,7 @@ def _cubin(work: Work) -> elf.Cubin:
                 return _optimised_with_links(work)
             except (CompileError, CompilerBug) as error:  # assembling below raises the error if the program is wrong
                 logs.say(logs.INFO, "%s calls linked code without inlining it: %s", job.name, error)
-        return cubin.assemble(work["ptx"].text, job.target.architecture, work.inputs, **options)
+        return cubin.assemble(work["ptx"], job.target.architecture, work.inputs, **options)
 
 
 @contextlib.contextmanager
@@ -349,7 +349,7 @@ GPU = (
     *FRONT,
     Stage("llvm", _llvm_gpu, "ll", lambda artifact: artifact.text),
     Stage("optimised", _optimised, "ll", str),
-    Stage("ptx", _ptx, "ptx", lambda artifact: artifact.text),
+    Stage("ptx", _ptx, "ptx", str),
     Stage("cubin", _cubin, "cubin", lambda artifact: artifact.code),
 )
 CPU = (

@@ -48,7 +48,7 @@ def test_every_stage_for_a_gpu(folder: Path) -> None:
     found = stages(folder)
     assert list(found) == ["python.ir", "typed.ir", "device.ir", "llvm.ll", "optimised.ll", "ptx.ptx", "cubin.cubin"]
     assert [f"{stage.name}.{stage.suffix}" for stage in compiler.GPU] == list(found)
-    assert found["ptx.ptx"].read_text() == work["ptx"].text
+    assert found["ptx.ptx"].read_text() == work["ptx"]
     assert found["cubin.cubin"].read_bytes() == work["cubin"].code
     assert found["cubin.cubin"].read_bytes().startswith(b"\x7fELF")
     assert "define ptx_kernel void @saxpy" in found["llvm.ll"].read_text()
@@ -125,7 +125,7 @@ def test_a_compilation_stops_where_it_is_told_to() -> None:
 def test_the_symbol_is_the_kernel_s_name() -> None:
     work = compiler.run(job(saxpy, *ARGUMENTS), "ptx")
     assert work.outline.symbol == "saxpy"
-    assert f".entry {work.outline.symbol}(" in work["ptx"].text
+    assert f".entry {work.outline.symbol}(" in work["ptx"]
 
 
 def test_loops_are_those_that_may_run_for_long() -> None:

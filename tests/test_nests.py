@@ -106,7 +106,7 @@ def test_which_loops_llvm_reduces(kernel, count, reduces):
 def emitted(text, reduce):
     module = nvptx.parse(text)
     nvptx.optimise(module, SM_90)
-    return nvptx.emit(module, SM_90, reduce=reduce).text
+    return nvptx.emit(module, SM_90, reduce=reduce)
 
 
 def test_threads_that_compile_at_once_do_not_disturb_one_another():

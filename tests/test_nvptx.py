@@ -20,7 +20,7 @@ from cuda_device.types.architectures import ARCHITECTURES, Architecture, PtxVers
 SM_90 = parse("sm_90")
 
 
-def emit_ptx(ir: str, architecture: Architecture, level: int = 3, functions: Iterable[str] = frozenset()) -> nvptx.Ptx:
+def emit_ptx(ir: str, architecture: Architecture, level: int = 3, functions: Iterable[str] = frozenset()) -> str:
     """IR text compiled to PTX; `functions` are those of libdevice that it calls."""
     module = nvptx.parse(ir)
     nvptx.link_libdevice(module, functions)
@@ -48,9 +48,9 @@ def calls(*names: str) -> str:
     return kernel("\n  ".join(lines), "\n".join(f"declare float @{name}(float)" for name in sorted(set(names))))
 
 
-def instructions(ptx: nvptx.Ptx) -> Counter[str]:
+def instructions(ptx: str) -> Counter[str]:
     """How often each instruction occurs."""
-    return Counter(re.findall(r"^\s+(?:@!?%\w+ )?([a-z][\w.:]*)\s", ptx.text, re.M))
+    return Counter(re.findall(r"^\s+(?:@!?%\w+ )?([a-z][\w.:]*)\s", ptx, re.M))
 
 
 # ---- architectures
@@ -58,7 +58,7 @@ def instructions(ptx: nvptx.Ptx) -> Counter[str]:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=str)
 def test_llvm_knows_the_architecture_and_its_ptx(architecture: Architecture) -> None:
-    text = emit_ptx(kernel("%y = fadd float %x, 1.0"), architecture).text
+    text = emit_ptx(kernel("%y = fadd float %x, 1.0"), architecture)
     assert f"\n.target {architecture.name}\n" in text
     assert f"\n.version {architecture.ptx}\n" in text
     assert architecture.ptx <= PtxVersion(9, 0), "newer than driver 580 reads"
@@ -130,8 +130,8 @@ def test_arithmetic_is_precise(level: int) -> None:
     ptx = emit_ptx(kernel(body), SM_90, level)
     found = instructions(ptx)
     for name in ("sqrt.rn.f32", "div.rn.f32", "mul.rn.f32", "add.rn.f32"):
-        assert found[name] == 1, (name, ptx.text)
-    assert ptx.entries == ("k",)
+        assert found[name] == 1, (name, ptx)
+    assert ".entry k(" in ptx
 
 
 def test_contraction_is_asked_for() -> None:
@@ -179,13 +179,13 @@ exit:
 """
     ptx = emit_ptx(ir, SM_90)
     barrier = re.compile(r"^\s+(?:@%p\d+ )?bar(?:rier)?(?:\.cta)?\.sync", re.M)
-    assert len(barrier.findall(ptx.text)) == 1, ptx.text
+    assert len(barrier.findall(ptx)) == 1, ptx
     # The test can fail: the same kernel with a call in the barrier's place that is not convergent gets two copies.
     unaware = ir.replace("@llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent", "@f(i32 0)")
     unaware = unaware.replace(
         "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent", "declare void @f(i32)"
     )
-    assert len(re.findall(r"call\.uni", emit_ptx(unaware, SM_90).text)) == 2
+    assert len(re.findall(r"call\.uni", emit_ptx(unaware, SM_90))) == 2
 
 
 def test_divergent_loops_are_not_split() -> None:
@@ -240,13 +240,13 @@ def test_steps_and_their_text() -> None:
 
 def test_only_what_is_asked_for_is_linked() -> None:
     ptx = emit_ptx(calls("__nv_expf", "__nv_sinf"), SM_90, 3, {"__nv_expf", "__nv_sinf", "__nv_powf"})
-    assert "__nv_" not in ptx.text and "reflect" not in ptx.text
-    assert "mad.lo.cc.u32" in ptx.text, "the slow path of sinf"
-    assert ptx.text.count(".func") == 0 and len(ptx.text) < 10_000
+    assert "__nv_" not in ptx and "reflect" not in ptx
+    assert "mad.lo.cc.u32" in ptx, "the slow path of sinf"
+    assert ptx.count(".func") == 0 and len(ptx) < 10_000
 
 
 def test_libdevice_at_level_0() -> None:
-    assert "__nv_" not in emit_ptx(calls("__nv_expf"), SM_90, 0, {"__nv_expf"}).text
+    assert "__nv_" not in emit_ptx(calls("__nv_expf"), SM_90, 0, {"__nv_expf"})
 
 
 def test_helpers_and_tables_come_along() -> None:
@@ -260,7 +260,7 @@ define ptx_kernel void @k(ptr %p) {
   store double %y, ptr %p
   ret void
 }"""
-    text = emit_ptx(ir, SM_90, 3, {"__nv_sin", "__nv_pow"}).text
+    text = emit_ptx(ir, SM_90, 3, {"__nv_sin", "__nv_pow"})
     assert "__nv_" not in text
     assert "__cudart_sin_cos_coeffs" in text and ".visible .func" not in text and ".weak" not in text
     assert '.pragma "nounroll"' in text, "libdevice asks to keep a loop of the slow path of sin"
@@ -289,7 +289,7 @@ define ptx_kernel void @k(ptr %p) {{
   store i32 %a, ptr %p
   ret void
 }}"""
-    assert re.search(rf"st\.global\.b32\s+\[%rd\d+\], {answer};", emit_ptx(ir, SM_90).text)
+    assert re.search(rf"st\.global\.b32\s+\[%rd\d+\], {answer};", emit_ptx(ir, SM_90))
 
 
 def test_libdevice_asks_only_what_we_know() -> None:
@@ -391,7 +391,7 @@ def test_ir_that_does_not_verify_is_a_bug_with_its_line() -> None:
 
 def test_our_machine_may_be_named() -> None:
     header = f'target triple = "{architectures.TRIPLE}"\ntarget datalayout = "{architectures.DATA_LAYOUT}"\n'
-    assert emit_ptx(header + kernel("%y = fadd float %x, 1.0"), SM_90).entries == ("k",)
+    assert emit_ptx(header + kernel("%y = fadd float %x, 1.0"), SM_90).count(".entry k(") == 1
 
 
 def test_an_unresolved_function_is_a_bug() -> None:
@@ -428,11 +428,11 @@ print("alive")
 
 def test_eight_threads() -> None:
     irs = [calls(*names) for names in (["__nv_expf"], ["__nv_sinf"], ["__nv_expf", "__nv_sinf"], ["__nv_cosf"])]
-    expected = [emit_ptx(ir, SM_90, 3, set(re.findall(r"__nv_\w+", ir))).text for ir in irs]
+    expected = [emit_ptx(ir, SM_90, 3, set(re.findall(r"__nv_\w+", ir))) for ir in irs]
     assert len(set(expected)) == len(irs)
     with ThreadPoolExecutor(8) as pool:
         work = [pool.submit(emit_ptx, ir, SM_90, 3, set(re.findall(r"__nv_\w+", ir))) for ir in irs * 8]
-        assert [future.result().text for future in work] == expected * 8
+        assert [future.result() for future in work] == expected * 8
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -89,7 +89,7 @@ class Ways(Printing):
             "fastmath": choose.choice(((), ("afn", "ftz"), ("nnan", "nsz"))),
         }  # fmt: skip
         job = self._job(False, **options)
-        ptx = compiler.run(job, "ptx")["ptx"].text
+        ptx = compiler.run(job, "ptx")["ptx"]
         if wrong := facts(ptx, job, options, self.file, searches=bool(_SEARCHES.search(self.source()))):
             return wrong
         if any(each.available(job.target.architecture) for each in assemblers.ASSEMBLERS):

@@ -1,7 +1,7 @@
 """Compiles LLVM IR text to PTX with LLVM's NVPTX target.
 
     parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
-    Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
+    ".version 8.8\n.target sm_90\n…"
 
 The optimiser is created with the NVPTX target machine. Without it, LLVM would assume that threads never diverge, and move and
 duplicate barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise. Flushing denormals
@@ -31,7 +31,6 @@ from cuda_device.codegen.gpu import peephole
 from cuda_device.codegen.gpu.assemblers import Input
 from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types import architectures
 from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
 
@@ -45,21 +44,7 @@ _LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
 _GPU_LAYOUT = re.compile(r"e(?!.*-(?:m:|p:(?!64)))")
 _TWICE = re.compile(r"Linking globals named '([^']+)': symbol multiply")
 _CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
-_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
-
-
-@dataclass(frozen=True, slots=True)
-class Ptx:
-    """A module in PTX."""
-
-    text: str
-    architecture: Architecture
-
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """The names of the kernels, as the assembler sees them."""
-        return tuple(_ENTRY.findall(self.text))
 
 
 def parse(ir: str) -> LlvmModule:
@@ -120,7 +105,7 @@ def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> 
     llvm.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
 
 
-def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True) -> Ptx:
+def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True) -> str:
     """Writes the module, which it changes, as PTX.
 
     `reduce` turns LLVM's loop strength reduction on (see `optimise/loop_addresses`).
@@ -133,7 +118,7 @@ def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce:
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not linked from libdevice")
     # LLVM numbers the calls of the whole process in comments; the text must be the same for the same program.
     text = _CALL_NUMBER.sub("", text) if "callseq" in text else text
-    return Ptx(peephole.avoid_faults(peephole.run(text)), architecture)
+    return peephole.avoid_faults(peephole.run(text))
 
 
 @cache
@@ -185,7 +170,7 @@ def _try(declared: str, architecture: Architecture) -> int:
     os.write(1, _BEGUN)
     try:
         module = parse(f"declare {declared}\ndefine {result} @f({', '.join(values)}) {{\n{body}\n}}\n")
-        return _UNKNOWN * (".extern" in emit(module, architecture).text)
+        return _UNKNOWN * (".extern" in emit(module, architecture))
     except CompilerBug:
         return _UNKNOWN
 

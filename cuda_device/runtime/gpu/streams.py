@@ -375,9 +375,9 @@ def _handle_of(obj: Any) -> int | None:
             "pass the stream's handle as an int",
         )
     for name in ("cuda_stream", "ptr"):
-        handle = getattr(obj, name, None)
-        if isinstance(handle, int) and not isinstance(handle, bool):
-            return _checked(handle, obj)
+        attribute = getattr(obj, name, None)
+        if isinstance(attribute, int) and not isinstance(attribute, bool):
+            return _checked(attribute, obj)
     return None
 
 
