@@ -431,7 +431,8 @@ def _forget() -> None:
     driver.has_pool.cache_clear()
     driver._primary.clear()
     driver._spare_events.clear()
-    launch_log.forget()
+    launch_log.RING[0] = 0
+    launch_log._ended.clear()
     streams._retained.clear()
     streams._defaults.clear()
     streams._log_once.cache_clear()

@@ -301,7 +301,6 @@ def test_fields_of_a_hand_built_tensor(versioned):
     )
     assert (view.data, view.shape, view.strides, view.element) == (0x10024, (2, 3), (-28, 8), INT32)
     assert (view.device, view.ordinal, view.stream, view.readonly) == (Device.HOST, 0, None, not versioned)
-    assert view.alignment == 4
 
 
 @pytest.mark.parametrize(("bits", "stride"), [(32, 2**62 - 1), (64, 2**61 - 2), (8, -3), (32, -3)])

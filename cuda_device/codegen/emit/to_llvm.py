@@ -588,11 +588,10 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
 
 @dataclass(frozen=True, slots=True)
 class Llvm:
-    """LLVM IR, the library functions that it calls, and the types of the main function's parameters."""
+    """LLVM IR, the library functions that it calls, and the bytes of its shared arrays."""
 
     text: str
     library: frozenset[str]
-    parameters: tuple[str, ...]
     shared_bytes: int
 
 
@@ -600,12 +599,11 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     """Writes a device module. The options control floating-point arithmetic and debug information."""
     writer = ModuleWriter(dialect, options)
     functions = [_function(FunctionWriter(writer, function)) for function in module.functions]
-    parameters = tuple(writer.memory_type(param.type) for param in module.main.params)
-    tail = dialect.runner(parameters)
+    tail = dialect.runner(tuple(writer.memory_type(param.type) for param in module.main.params))
     helpers = [float8.definition(*conversion, dialect.has_float8) for conversion in sorted(writer.conversions)]
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
     text = "\n".join((declarations, *helpers, *functions, tail + writer.metadata.text()))
-    return Llvm(f"{dialect.preamble()}\n{text}", frozenset(writer.library), parameters, dialect.shared_bytes)
+    return Llvm(f"{dialect.preamble()}\n{text}", frozenset(writer.library), dialect.shared_bytes)
 
 
 def _function(to: FunctionWriter) -> str:

@@ -23,9 +23,6 @@ from cuda_device.types.host import dtype_of_type
 from cuda_device.types.layout import WIDEST_ACCESS, size_of, usual_alignment
 from cuda_device.types.model import Array, Layout, Type
 
-MOST_ALIGNMENT = 256
-"""The alignment that cudaMalloc guarantees."""
-
 
 class Device(enum.Enum):
     """The kind of memory of an array."""
@@ -123,11 +120,6 @@ class ArrayView:
             return 0
         steps = functools.reduce(operator.or_, self.strides, self.data | align)
         return steps & -steps
-
-    @property
-    def alignment(self) -> int:
-        """The largest power of two, 256 at most, that divides the address."""
-        return min(self.data & -self.data or MOST_ALIGNMENT, MOST_ALIGNMENT)
 
     @property
     def extent(self) -> tuple[int, int]:

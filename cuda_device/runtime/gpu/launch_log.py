@@ -93,10 +93,3 @@ def describe() -> str:
     ]
     more = len(shown) - _MOST_SHOWN
     return "; ".join(shown[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-
-
-def forget() -> None:
-    """Forgets all launches."""
-    with _lock:
-        RING[0] = 0
-        _ended.clear()
