@@ -7,59 +7,20 @@ second rounding, in any direction and to 16 or 32 bits, comes out as if it were 
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 
 import numpy as np
 
 Values = np.ndarray
 
 
+_fma = ctypes.CDLL(None).fma
+_fma.argtypes, _fma.restype = [ctypes.c_double] * 3, ctypes.c_double
+_each_fused = np.frompyfunc(_fma, 3, 1)
+
+
 def fused(a: Values, b: Values, c: Values) -> Values:
-    """a * b + c of float64, rounded once."""
-    a, b, c = (np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b, c))
-    result = np.empty(a.shape, np.float64)
-    _machine_code()(*(x.ctypes.data for x in (a, b, c, result)), a.size)
-    return result
-
-
-@cache
-def _machine_code() -> object:
-    """A loop over the processor's own instruction."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly("""
-declare double @llvm.fma.f64(double, double, double)
-define void @fused(ptr %a, ptr %b, ptr %c, ptr %r, i64 %n) {
-start:
-  %none = icmp eq i64 %n, 0
-  br i1 %none, label %done, label %loop
-loop:
-  %i = phi i64 [0, %start], [%next, %loop]
-  %a.i = getelementptr double, ptr %a, i64 %i
-  %b.i = getelementptr double, ptr %b, i64 %i
-  %c.i = getelementptr double, ptr %c, i64 %i
-  %r.i = getelementptr double, ptr %r, i64 %i
-  %x = load double, ptr %a.i
-  %y = load double, ptr %b.i
-  %z = load double, ptr %c.i
-  %s = call double @llvm.fma.f64(double %x, double %y, double %z)
-  store double %s, ptr %r.i
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}""")
-    features = llvm.get_host_cpu_features().flatten()
-    machine = llvm.Target.from_default_triple().create_target_machine(features=features, jit=True)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
-    function = kind(engine.get_function_address("fused"))
-    function.engine = engine
-    return function
+    """a * b + c of float64, rounded once, by C's library."""
+    return np.asarray(_each_fused(a, b, c), np.float64)
 
 
 def odd_sum(a: Values, b: Values) -> Values:
