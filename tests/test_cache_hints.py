@@ -122,6 +122,3 @@ def test_read_only_arrays_and_the_host():
     with pytest.raises(CompileError, match="read-only"):
         device.compile(device.kernel(store), x, output="ptx")
     assert "ld.global.cs" in str(device.compile(device.kernel(load), x, np.zeros(1, np.float32), output="ptx"))
-    for use in (lambda: device.cache_load(np.zeros(1), 0, "cs"), lambda: device.cache_store(np.zeros(1), 0, 1, "cs")):
-        with pytest.raises(device.DeviceOnlyError):
-            use()

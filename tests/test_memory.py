@@ -12,20 +12,7 @@ from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.architectures import parse
 
-NUMBERS = [
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bool",
-]
+NUMBERS = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 bool".split()
 
 
 def compiled(function, *arguments, output="ptx", **options):
@@ -464,9 +451,3 @@ def test_dynamic_shared_memory_takes_no_arguments():
     assert "too many positional arguments" in refusal(
         "@device.kernel\ndef k(out):\n    device.dynamic_shared_array(4)\n"
     )
-
-
-@pytest.mark.parametrize("call", [lambda: device.local_array(4, np.int32), device.dynamic_shared_array])
-def test_they_are_device_only(call):
-    with pytest.raises(device.DeviceOnlyError, match="only be used in device code"):
-        call()

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -378,6 +379,16 @@ def test_each_device_entity_is_public_and_documented(row):
     assert inspect.getdoc(row.entity)
     if isinstance(row.entity, DeviceValue):
         assert row.is_value
+
+
+FUNCTIONS = [row.entity for row in table.ALL if isinstance(row.entity, FunctionType)]
+OF_DEVICES = [f"cuda_device.device.{name}" for name in ("positioning", "memory", "sync", "atomics", "atomic_types")]
+
+
+@pytest.mark.parametrize("function", [each for each in FUNCTIONS if each.__module__ in OF_DEVICES])
+def test_the_host_cannot_call_what_only_devices_have(function):
+    with pytest.raises(cuda_device.DeviceOnlyError, match="can only be used in device code"):
+        function(*inspect.signature(function).parameters)
 
 
 @pytest.mark.parametrize("function", numeric.FUNCTIONS, ids=lambda function: function.name)

@@ -108,23 +108,6 @@ def test_the_number_of_axes_is_checked(function, ndims):
 # Shared memory
 
 
-def test_reversal(stream):
-    @device.kernel
-    def kernel(x):
-        tile = device.shared_array(256, device.float32)
-        t, n = device.thread_idx.x, device.block_dim.x
-        start = device.block_idx.x * n
-        tile[t] = x[start + t]
-        device.syncthreads()
-        x[start + t] = tile[n - 1 - t]
-
-    for block in (1, 31, 32, 33, 100, 256):
-        x = np.arange(block * 5, dtype=np.float32)
-        array = stream.array(x)
-        stream.launch(kernel, array, grid=5, block=block)
-        assert stream.numpy(array).tolist() == x.reshape(5, block)[:, ::-1].reshape(-1).tolist()
-
-
 def sum_of_block(value):
     """Called from kernels: barriers in a function, in a loop."""
     tile = device.shared_array(1024, value.dtype)
@@ -163,96 +146,6 @@ def test_reduction_of_a_block(stream, dtype):
         stream.launch(kernel, stream.array(x), out, grid=3, block=block)
         sums = x.reshape(3, block).sum(axis=1, dtype=dtype)
         assert stream.numpy(out).tolist() == np.stack([sums, (sums * dtype(2)).astype(dtype)], axis=1).tolist()
-
-
-def test_scan_of_a_block(stream):
-    @device.kernel
-    def kernel(x, out):
-        tile = device.shared_array((2, 512), device.int64)
-        t, n = device.thread_idx.x, device.block_dim.x
-        source = 0
-        tile[source, t] = x[device.tid(1)]
-        step = 1
-        while step < n:
-            device.syncthreads()
-            value = tile[source, t]
-            if t >= step:
-                value += tile[source, t - step]
-            tile[1 - source, t] = value
-            source = 1 - source
-            step *= 2
-        out[device.tid(1)] = tile[source, t]
-
-    x = np.random.default_rng(5).integers(-100, 100, 512 * 4)
-    for block in (1, 7, 64, 511, 512):
-        part = x[: block * 4]
-        out = stream.empty(len(part), np.int64)
-        stream.launch(kernel, stream.array(part), out, grid=4, block=block)
-        assert stream.numpy(out).tolist() == np.cumsum(part.reshape(4, block), axis=1).reshape(-1).tolist()
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("pad", [0, 1])
-def test_tiled_transpose(stream, pad, order):
-    @device.kernel
-    def kernel(x, out):
-        tile = device.shared_array((16, 16 + pad), x.dtype, order)
-        tx, ty = device.thread_idx.x, device.thread_idx.y
-        left, top = device.block_idx.x * 16, device.block_idx.y * 16
-        for k in range(ty, 16, 4):
-            if top + k < x.shape[0] and left + tx < x.shape[1]:
-                tile[k, tx] = x[top + k, left + tx]
-        device.syncthreads()
-        for k in range(ty, 16, 4):
-            if left + k < out.shape[0] and top + tx < out.shape[1]:
-                out[left + k, top + tx] = tile[tx, k]
-
-    for shape in ((16, 16), (1, 1), (33, 50), (64, 17)):
-        x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
-        for elements in (x, np.asfortranarray(x)):
-            out = stream.empty(shape[::-1])
-            grid = -(-shape[1] // 16), -(-shape[0] // 16)
-            stream.launch(kernel, stream.array(elements), out, grid=grid, block=(16, 4))
-            assert np.array_equal(stream.numpy(out), x.T)
-
-
-TILE = 8
-
-
-@device.kernel
-def matrix_product(a, b, out):
-    left = device.shared_array((TILE, TILE), a.dtype)
-    right = device.shared_array((TILE, TILE), b.dtype)
-    tx, ty = device.thread_idx.x, device.thread_idx.y
-    column, row = device.tid(2)
-    total = out.dtype(0)
-    for k in range(0, a.shape[1], TILE):
-        inside = row < a.shape[0] and k + tx < a.shape[1]
-        left[ty, tx] = a[row, k + tx] if inside else 0
-        inside = k + ty < b.shape[0] and column < b.shape[1]
-        right[ty, tx] = b[k + ty, column] if inside else 0
-        device.syncthreads()
-        for m in range(TILE):
-            total += left[ty, m] * right[m, tx]
-        device.syncthreads()
-    if row < out.shape[0] and column < out.shape[1]:
-        out[row, column] = total
-
-
-@pytest.mark.parametrize(
-    "types", [("int32", "int32", "int64"), ("float64", "float64", "float64"), ("uint8", "float32", "float32")]
-)
-@pytest.mark.parametrize("sizes", [(8, 8, 8), (1, 1, 1), (9, 17, 7), (20, 5, 33)])
-def test_tiled_matrix_product_with_ragged_edges(stream, types, sizes):
-    n, m, k = sizes
-    rng = np.random.default_rng(6)
-    a, b = rng.integers(0, 9, (n, k)).astype(types[0]), rng.integers(0, 9, (k, m)).astype(types[1])
-    out = stream.empty((n, m), types[2])
-    grid = -(-m // TILE), -(-n // TILE)
-    stream.launch(
-        matrix_product, stream.array(a), stream.array(np.asfortranarray(b)), out, grid=grid, block=(TILE, TILE)
-    )
-    assert np.array_equal(stream.numpy(out), a.astype(types[2]) @ b.astype(types[2]))
 
 
 def test_shared_arrays_of_every_shape_order_and_type(stream):
@@ -388,23 +281,6 @@ def test_shared_memory_has_a_limit(stream, count):
         stream.launch(kernel, out, grid=1, block=2)
     with pytest.raises(device.CompileError, match="shared"):
         device.compile(kernel, device.ArrayType(device.float64, 1))
-
-
-def test_shared_memory_up_to_48_kib(stream):
-    @device.kernel
-    def kernel(out):
-        whole = device.shared_array(6 * 1024, device.float64)
-        for i in range(device.thread_idx.x, len(whole), device.block_dim.x):
-            whole[i] = i
-        device.syncthreads()
-        total = 0.0
-        for i in range(device.thread_idx.x, len(whole), device.block_dim.x):
-            total += whole[len(whole) - 1 - i]
-        out[device.tid(1)] = total
-
-    out = stream.empty(128, np.float64)
-    stream.launch(kernel, out, grid=2, block=64)
-    assert stream.numpy(out).sum() == 2 * sum(range(6 * 1024))
 
 
 # Barriers

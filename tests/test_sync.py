@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device import CompileError, DeviceOnlyError, KernelError
+from cuda_device import CompileError, KernelError
 
 BLOCKS = [(1,), (7,), (32,), (33,), (256,), (1024,), (8, 4, 3), (5, 7, 3)]
 
@@ -152,20 +152,6 @@ def test_barriers_in_functions(stream):
     out = stream.empty((64, 2), np.int32)
     stream.launch(in_functions, out, stream.array(x), grid=1, block=64)
     assert (stream.numpy(out) == [(x > 0).sum(), (x < 0).sum() + (x > 10).sum()]).all()
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        device.syncthreads,
-        lambda: device.syncthreads_count(True),
-        lambda: device.syncthreads_and(True),
-        lambda: device.syncthreads_or(True),
-    ],
-)
-def test_the_host_cannot_use_them(use):
-    with pytest.raises(DeviceOnlyError, match="only be used in device code"):
-        use()
 
 
 def nothing():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device import CompileError, DeviceOnlyError, KernelError
+from cuda_device import CompileError, KernelError
 
 ALL = 0xFFFFFFFF
 LANES = np.arange(32)
@@ -43,7 +43,7 @@ def positions(out, linear):
     x, y, z = device.tid(3)
     i = x + device.block_dim.x * (y + device.block_dim.y * z)
     out[i, 0] = device.lane_id
-    out[i, 1] = device.warp_size
+    out[i, 1] = len(device.local_array(device.warp_size, device.int8))  # a constant expression
     out[i, 2] = device.lanemask_lt()
     linear[i] = device.lane_id + 1 == device.warp_size
 
@@ -57,20 +57,6 @@ def test_lane_id_and_lanemask_follow_the_linear_thread(stream, block):
     expected = np.stack([lane, np.full(count, 32), (1 << lane) - 1], axis=1)
     assert (stream.numpy(out) == expected).all()
     assert (stream.numpy(last) == (lane == 31)).all()
-
-
-@device.kernel
-def size_is_constant(out):
-    tile = device.shared_array(device.warp_size, device.int32)
-    tile[31 - device.lane_id] = device.lane_id
-    device.syncthreads()
-    out[device.tid(1)] = tile[device.lane_id]
-
-
-def test_warp_size_is_a_constant_expression(stream):
-    out = stream.empty(32, np.int32)
-    stream.launch(size_is_constant, out, grid=1, block=32)
-    assert (stream.numpy(out) == 31 - LANES).all()
 
 
 # Shuffles
@@ -120,104 +106,146 @@ def test_shuffles_of_every_type(stream, kernel, dtype):
         assert stream.numpy(out).tobytes() == expected.tobytes()
 
 
-@device.kernel
-def each_lane_asks_another(out, x, sources):
-    i = device.tid(1)
-    out[i] = device.shfl_sync(-1, x[i], sources[i])
+def each_lane_asks_another(lane, x, sources):
+    return (device.shfl_sync(-1, x[lane], sources[lane]),)
 
 
-def test_each_lane_may_ask_another(stream):
-    rng = np.random.default_rng(3)
-    sources, values = rng.integers(0, 32, 128, dtype=np.int32), sample(np.float64, 128)
-    out = stream.empty(128, np.float64)
-    stream.launch(each_lane_asks_another, out, stream.array(values), stream.array(sources), grid=2, block=64)
-    assert (stream.numpy(out) == values[np.arange(128) // 32 * 32 + sources]).all()
-
-
-@device.kernel
-def shuffle_builtin(out, flags):
-    lane = device.lane_id
+def builtin_numbers_and_constants(lane):
     number = 3
     for _ in range(lane):
         number = number + 2
-    out[lane, 0] = device.shfl_sync(ALL, number, 5)
-    out[lane, 1] = device.shfl_sync(ALL, 42, 5)
-    out[lane, 2] = int(device.shfl_xor_sync(ALL, 0.5, 1) * 100)
-    flags[lane] = device.shfl_down_sync(ALL, lane == 9, 3)
+    half = device.shfl_xor_sync(ALL, 0.5, 1)
+    return (
+        device.shfl_sync(ALL, number, 5),
+        device.shfl_sync(ALL, 42, 5),
+        half,
+        device.shfl_down_sync(ALL, lane == 9, 3),
+    )
 
 
-def test_shuffles_of_builtin_numbers_and_constants(stream):
-    out, flags = stream.empty((32, 3), np.int32), stream.empty(32, np.bool_)
-    stream.launch(shuffle_builtin, out, flags, grid=1, block=32)
-    assert (stream.numpy(out) == [13, 42, 50]).all()
-    assert (stream.numpy(flags) == (LANES == 6)).all()
-
-
-@device.kernel
-def shuffle_tuples(out, x, y):
-    lane = device.lane_id
-    a, b, c = device.shfl_xor_sync(ALL, (x[lane], lane == 3, y[lane]), 1)
+def tuples(lane, x, y):
     (d, e), f = device.shfl_down_sync(ALL, ((y[lane], y[lane]), x[lane] > 0), 2)
-    out[lane, 0] = a
-    out[lane, 1] = b
-    out[lane, 2] = c
-    out[lane, 3] = d + e
-    out[lane, 4] = f
+    return (*device.shfl_xor_sync(ALL, (x[lane], lane == 3, y[lane]), 1), d + e, f)
 
 
-def test_shuffles_of_tuples(stream):
-    x, y = sample(np.float32, 32), sample(np.int8, 32) // 2
-    out = stream.empty((32, 5), np.float64)
-    stream.launch(shuffle_tuples, out, stream.array(x), stream.array(y), grid=1, block=32)
-    other, below = LANES ^ 1, np.where(LANES < 30, LANES + 2, LANES)
-    expected = np.stack([x[other], other == 3, y[other], 2.0 * y[below], x[below] > 0], axis=1)
-    assert (stream.numpy(out) == expected).all()
+def sixteen_bytes(lane, x):
+    return (*device.shfl_up_sync(ALL, (x[lane], lane), 1), *device.shfl_sync(ALL, (x[lane], -x[lane]), 7))
 
 
-@device.kernel
-def shuffle_wide(out, x):
-    lane = device.lane_id
-    a, b = device.shfl_up_sync(ALL, (x[lane], lane), 1)
-    c, d = device.shfl_sync(ALL, (x[lane], -x[lane]), 7)
-    out[lane, 0] = a
-    out[lane, 1] = b
-    out[lane, 2] = c
-    out[lane, 3] = d
+def vectors(lane):
+    a = device.shfl_xor_sync(ALL, device.int8x4(lane, -lane, lane + 1, 7), 1)
+    b = device.shfl_sync(ALL, device.float32x2(lane * 0.5, -1.0), 9)
+    c = device.shfl_down_sync(ALL, device.float64x2(lane, lane * 2), 1)
+    same = device.match_any_sync(ALL, device.int32x2(lane // 16, 3)) == 0xFFFF0000
+    return (a.x, a.y, a.z + a.w, b.x, b.y, c.x + c.y, same)
 
 
-def test_shuffles_of_sixteen_bytes(stream):
-    x = sample(np.float64, 32)
-    out = stream.empty((32, 4), np.float64)
-    stream.launch(shuffle_wide, out, stream.array(x), grid=1, block=32)
-    above = np.where(LANES > 0, LANES - 1, LANES)
-    expected = np.stack([x[above], above, np.full(32, x[7]), np.full(32, -x[7])], axis=1)
-    assert (stream.numpy(out) == expected).all()
+def masks_as_they_are_written(lane):
+    full = device.ballot_sync(-1, True)
+    half = device.WarpMask(0xFFFF0000) if lane >= 16 else device.WarpMask(0x0000FFFF)
+    return (
+        device.ballot_sync(0xFFFFFFFF, lane < 3),
+        device.ballot_sync(-1, lane < 4),
+        device.ballot_sync(device.uint32(0xFFFFFFFF), lane < 5),
+        device.ballot_sync(device.WarpMask(0xFFFFFFFF), lane > 30),
+        device.ballot_sync(~device.WarpMask(0), True),
+        device.ballot_sync(full, lane == 31),
+        device.ballot_sync(half, lane % 4 == 0),
+    )
 
 
-@device.kernel
-def shuffle_vectors(out):
-    lane = device.lane_id
-    four = device.int8x4(lane, -lane, lane + 1, 7)
-    pair = device.float32x2(lane * 0.5, -1.0)
-    wide = device.float64x2(lane, lane * 2)
-    a = device.shfl_xor_sync(ALL, four, 1)
-    b = device.shfl_sync(ALL, pair, 9)
-    c = device.shfl_down_sync(ALL, wide, 1)
-    out[lane, 0] = a.x
-    out[lane, 1] = a.y
-    out[lane, 2] = a.z + a.w
-    out[lane, 3] = b.x
-    out[lane, 4] = b.y
-    out[lane, 5] = c.x + c.y
-    out[lane, 6] = device.match_any_sync(ALL, device.int32x2(lane // 16, 3)) == 0xFFFF0000
+def operators_of_masks(lane, variable):
+    m = device.WarpMask(variable[0])
+    n = device.ballot_sync(ALL, lane % 2 == 0)
+    masks = (~m, m & n, m | n, m ^ n, m & 0xF0000000, 0x80000001 | n, m ^ variable[0], n + 1)
+    n_is_even = n == 0x55555555 and ~n == 0xAAAAAAAA
+    return (*masks, m[lane], n[31] or n[1], n_is_even, m == variable[0], m != n, (~n)[31] and n[30])
 
 
-def test_shuffles_of_vectors(stream):
-    out = stream.empty((32, 7), np.float64)
-    stream.launch(shuffle_vectors, out, grid=1, block=32)
-    other, down = LANES ^ 1, np.where(LANES < 31, LANES + 1, LANES)
-    columns = [other, -other, other + 8, np.full(32, 4.5), np.full(32, -1.0), 3.0 * down, LANES >= 16]
-    assert (stream.numpy(out) == np.stack(columns, axis=1)).all()
+def is_positive():
+    return device.lane_id > 3
+
+
+@device.func
+def is_small():
+    return device.lane_id < 7
+
+
+@device.func
+def below(limit):
+    return device.lane_id < limit
+
+
+def predicates(lane, limit):
+    bound = lane + limit
+
+    def nested():
+        return lane == limit
+
+    return (
+        device.ballot_sync(ALL, is_positive),
+        device.ballot_sync(ALL, is_small),
+        device.ballot_sync(ALL, lambda: bound > 20),
+        device.ballot_sync(pred=lambda: below(limit), mask=-1),
+        device.ballot_sync(-1, nested),
+        device.ballot_sync(-1, lambda: True),
+        device.ballot_sync(-1, lambda: lane & 1),
+    )
+
+
+def bits_match(lane, x):
+    return (device.match_any_sync(ALL, x[lane]),)
+
+
+def sixteen_bytes_match(lane, x, y):
+    return (device.match_any_sync(ALL, (x[lane], y[lane])),)
+
+
+BITS, EVEN = 0xC0FFEE01, 0x55555555
+OTHER, ABOVE, BELOW = LANES ^ 1, np.minimum(LANES + 1, 31), np.maximum(LANES - 1, 0)
+BELOW_2 = np.where(LANES < 30, LANES + 2, LANES)
+SOURCES = np.random.default_rng(3).integers(0, 32, 32, dtype=np.int32)
+X, Y, Z = sample(np.float32, 32), sample(np.int8, 32) // 2, sample(np.float64, 32)
+ZEROS = np.where((LANES >= 8) & (LANES < 16), np.nan, np.where(LANES % 2, -0.0, 0.0))
+OF_ZEROS = np.where(np.isnan(ZEROS), 0xFF00, np.where(LANES % 2, 0xAAAA00AA, 0x55550055))
+GROUPS, PARITY = LANES // 8 % 2 + 0.0, LANES % 2 + (1 << 40)
+SAME = (GROUPS[:, None] == GROUPS) & (PARITY[:, None] == PARITY)
+OF_MASKS = [~BITS & ALL, BITS & EVEN, BITS | EVEN, BITS ^ EVEN, BITS & 0xF0000000, 0x80000001 | EVEN, 0, EVEN + 1]
+ONE_WARP = [
+    (each_lane_asks_another, (Z, SOURCES), [Z[SOURCES]]),
+    (builtin_numbers_and_constants, (), [13, 42, 0.5, LANES == 6]),
+    (tuples, (X, Y), [X[OTHER], OTHER == 3, Y[OTHER], 2.0 * Y[BELOW_2], X[BELOW_2] > 0]),
+    (sixteen_bytes, (Z,), [Z[BELOW], BELOW, Z[7], -Z[7]]),
+    (vectors, (), [OTHER, -OTHER, OTHER + 8, 4.5, -1.0, 3.0 * ABOVE, LANES >= 16]),
+    (masks_as_they_are_written, (), [7, 15, 31, 1 << 31, ALL, 1 << 31, np.where(LANES >= 16, 0x11110000, 0x1111)]),
+    *(
+        (operators_of_masks, (np.array([BITS], np.uint32).view(dtype),), [*OF_MASKS, BITS >> LANES & 1, 0, 1, 1, 1, 1])
+        for dtype in (np.uint32, np.int32)
+    ),
+    (predicates, (5,), [~0b1111 & ALL, 0x7F, ALL << 16 & ALL, 0x1F, 1 << 5, ALL, 0xAAAAAAAA]),
+    (bits_match, (ZEROS,), [OF_ZEROS]),
+    (sixteen_bytes_match, (GROUPS, PARITY), [SAME @ (1 << LANES)]),
+]
+IS_MASK = (masks_as_they_are_written, operators_of_masks, predicates, bits_match, sixteen_bytes_match)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "columns"), ONE_WARP, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_lanes(stream, function, arguments, columns):
+    """Each lane computes a tuple; those of masks are compared as 32 bits."""
+
+    @device.kernel
+    def kernel(out, arguments):
+        lane = device.lane_id
+        for k, value in enumerate(function(lane, *arguments)):
+            out[lane, k] = value
+
+    out = stream.empty((32, len(columns)), np.int32 if function in IS_MASK else np.float64)
+    given = tuple(stream.array(a) if isinstance(a, np.ndarray) else a for a in arguments)
+    stream.launch(kernel, out, given, grid=1, block=32)
+    expected = np.stack([np.broadcast_to(column, 32) for column in columns], axis=1)
+    assert (stream.numpy(out) == (signed(expected) if function in IS_MASK else expected)).all()
 
 
 # Masks
@@ -229,62 +257,6 @@ def test_any_integer_with_the_bits_is_a_mask(stream, mask):
     out = stream.empty(32, np.int32)
     stream.launch(shuffle_xor, out, stream.array(values), mask, 5, grid=1, block=32)
     assert (stream.numpy(out) == values[LANES ^ 5]).all()
-
-
-@device.kernel
-def literal_masks(out):
-    lane = device.lane_id
-    out[lane, 0] = device.ballot_sync(0xFFFFFFFF, lane < 3)
-    out[lane, 1] = device.ballot_sync(-1, lane < 4)
-    out[lane, 2] = device.ballot_sync(device.uint32(0xFFFFFFFF), lane < 5)
-    out[lane, 3] = device.ballot_sync(device.WarpMask(0xFFFFFFFF), lane > 30)
-    out[lane, 4] = device.ballot_sync(~device.WarpMask(0), True)
-    full = device.ballot_sync(-1, True)
-    out[lane, 5] = device.ballot_sync(full, lane == 31)
-    half = device.WarpMask(0xFFFF0000) if lane >= 16 else device.WarpMask(0x0000FFFF)
-    out[lane, 6] = device.ballot_sync(half, lane % 4 == 0)
-
-
-def test_masks_as_they_are_written(stream):
-    out = stream.empty((32, 7), np.int32)
-    stream.launch(literal_masks, out, grid=1, block=32)
-    columns = [7, 15, 31, 1 << 31, ALL, 1 << 31]
-    expected = np.array([[*columns, 0x11110000 if lane >= 16 else 0x1111] for lane in range(32)], np.uint64)
-    assert (stream.numpy(out) == signed(expected)).all()
-
-
-@device.kernel
-def mask_operators(out, flags, variable):
-    lane = device.lane_id
-    m = device.WarpMask(variable[0])
-    n = device.ballot_sync(ALL, lane % 2 == 0)
-    out[lane, 0] = ~m
-    out[lane, 1] = m & n
-    out[lane, 2] = m | n
-    out[lane, 3] = m ^ n
-    out[lane, 4] = m & 0xF0000000
-    out[lane, 5] = 0x80000001 | n
-    out[lane, 6] = m ^ variable[0]
-    out[lane, 7] = n + 1
-    flags[lane, 0] = m[lane]
-    flags[lane, 1] = n[31] or n[1]
-    flags[lane, 2] = n == 0x55555555
-    flags[lane, 3] = ~n == 0xAAAAAAAA
-    flags[lane, 4] = m == variable[0]
-    flags[lane, 5] = m != n
-    flags[lane, 6] = (~n)[31] and n[30]
-
-
-@pytest.mark.parametrize("dtype", [np.uint32, np.int32])
-def test_operators_of_masks(stream, dtype):
-    bits = 0xC0FFEE01
-    out, flags = stream.empty((32, 8), np.int32), stream.empty((32, 7), np.bool_)
-    stream.launch(mask_operators, out, flags, stream.array(np.array([bits], np.uint32).view(dtype)), grid=1, block=32)
-    even = 0x55555555
-    masks = [~bits & ALL, bits & even, bits | even, bits ^ even, bits & 0xF0000000, 0x80000001 | even, 0, even + 1]
-    assert (stream.numpy(out) == signed(masks)).all()
-    expected = [[bits >> lane & 1, False, True, True, True, True, True] for lane in range(32)]
-    assert (stream.numpy(flags) == np.array(expected, bool)).all()
 
 
 # Votes
@@ -307,44 +279,6 @@ def test_votes(stream, bits):
     found = stream.numpy(out).view(np.uint32)
     for warp, ballot in ((found[:32], bits), (found[32:], ~bits & ALL)):
         assert (warp == np.array([ballot == ALL, ballot != 0, ballot in (0, ALL), ballot], np.uint32)).all()
-
-
-def is_positive():
-    return device.lane_id > 3
-
-
-@device.func
-def is_small():
-    return device.lane_id < 7
-
-
-@device.func
-def below(limit):
-    return device.lane_id < limit
-
-
-@device.kernel
-def predicates(out, limit):
-    lane = device.lane_id
-    bound = lane + limit
-    out[lane, 0] = device.ballot_sync(ALL, is_positive)
-    out[lane, 1] = device.ballot_sync(ALL, is_small)
-    out[lane, 2] = device.ballot_sync(ALL, lambda: bound > 20)
-    out[lane, 3] = device.ballot_sync(pred=lambda: below(limit), mask=-1)
-
-    def nested():
-        return lane == limit
-
-    out[lane, 4] = device.ballot_sync(-1, nested)
-    out[lane, 5] = device.ballot_sync(-1, lambda: True)
-    out[lane, 6] = device.ballot_sync(-1, lambda: lane & 1)
-
-
-def test_predicates_are_functions_without_parameters(stream):
-    out = stream.empty((32, 7), np.int32)
-    stream.launch(predicates, out, 5, grid=1, block=32)
-    expected = [~0b1111, 0x7F, ALL << 16, 0x1F, 1 << 5, ALL, 0xAAAAAAAA]
-    assert (stream.numpy(out) == signed([e & ALL for e in expected])).all()
 
 
 # Matches
@@ -377,48 +311,6 @@ def test_matches_of_every_type(stream, dtype):
         whole = ALL if (mine == mine[0]).all() else 0
         columns = [equal, np.full(32, whole), np.full(32, whole != 0), np.full(32, ALL), equal, np.full(32, 1)]
         assert (found[32 * warp : 32 * warp + 32] == np.stack(columns, axis=1)).all()
-
-
-@device.kernel
-def match_bits(out, x):
-    lane = device.lane_id
-    out[lane] = device.match_any_sync(ALL, x[lane])
-
-
-def test_matches_compare_bits(stream):
-    values = np.where(LANES % 2, -0.0, 0.0)
-    values[8:16] = np.nan
-    out = stream.empty(32, np.int32)
-    stream.launch(match_bits, out, stream.array(values), grid=1, block=32)
-    even, odd, nan = 0x55550055, 0xAAAA00AA, 0xFF00
-    expected = [nan if 8 <= lane < 16 else odd if lane % 2 else even for lane in range(32)]
-    assert (stream.numpy(out) == signed(expected)).all()
-
-
-@device.kernel
-def match_wide(out, x, y):
-    lane = device.lane_id
-    out[lane, 0] = device.match_any_sync(ALL, (x[lane], y[lane]))
-    lanes, same = device.match_all_sync(ALL, (x[lane], 1.0, y[0]))
-    out[lane, 1] = lanes
-    out[lane, 2] = same
-
-
-def test_matches_of_sixteen_bytes(stream):
-    x, y = LANES // 8 % 2 + 0.0, LANES % 2 + (1 << 40)
-    out = stream.empty((32, 3), np.int32)
-    with pytest.raises(CompileError, match="more than 16 bytes"):
-        stream.launch(match_wide, out, stream.array(x), stream.array(y), grid=1, block=32)
-    out = stream.empty((32, 1), np.int32)
-    stream.launch(match_pair, out, stream.array(x), stream.array(y), grid=1, block=32)
-    same = (x[:, None] == x[None, :]) & (y[:, None] == y[None, :])
-    assert (stream.numpy(out)[:, 0] == signed(same.astype(np.uint64) @ (1 << LANES).astype(np.uint64))).all()
-
-
-@device.kernel
-def match_pair(out, x, y):
-    lane = device.lane_id
-    out[lane, 0] = device.match_any_sync(ALL, (x[lane], y[lane]))
 
 
 # Groups of lanes
@@ -555,91 +447,7 @@ def test_activemask_names_lanes_that_come_together(stream, limit):
             assert branch == side
 
 
-# Patterns
-
-
-@device.func
-def warp_sum(value):
-    for step in (16, 8, 4, 2, 1):
-        value += device.shfl_xor_sync(ALL, value, step)
-    return value
-
-
-@device.kernel
-def block_sum(out, x):
-    i = device.tid(1)
-    parts = device.shared_array(32, device.int64)
-    total = warp_sum(x[i])
-    if device.lane_id == 0:
-        parts[device.thread_idx.x // 32] = total
-    device.syncthreads()
-    if device.thread_idx.x < 32:
-        mine = device.int64(0)
-        if device.lane_id < device.block_dim.x // 32:
-            mine = parts[device.lane_id]
-        total = warp_sum(mine)
-        if device.lane_id == 0:
-            out[device.block_idx.x] = total
-
-
-@pytest.mark.parametrize("threads", [32, 256, 1024])
-def test_a_sum_over_a_block(stream, threads):
-    x = sample(np.int32, 4 * threads).astype(np.int64)
-    out = stream.empty(4, np.int64)
-    stream.launch(block_sum, out, stream.array(x), grid=4, block=threads)
-    assert (stream.numpy(out) == x.reshape(4, threads).sum(axis=1)).all()
-
-
-@device.kernel
-def scan(out, x):
-    i = device.tid(1)
-    value = x[i]
-    delta = 1
-    while delta < 32:
-        other = device.shfl_up_sync(ALL, value, delta)
-        if device.lane_id >= delta:
-            value += other
-        delta *= 2
-    out[i] = value
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.int16, np.float64])
-def test_a_scan_over_a_warp(stream, dtype):
-    x = np.random.default_rng(1).integers(0, 100, 96).astype(dtype)
-    out = stream.empty(96, dtype)
-    stream.launch(scan, out, stream.array(x), grid=3, block=32)
-    assert (stream.numpy(out) == np.cumsum(x.reshape(3, 32), axis=1, dtype=dtype).reshape(-1)).all()
-
-
-@device.func
-def bits_of(mask):
-    count = 0
-    for i in range(32):
-        if mask[i]:
-            count += 1
-    return count
-
-
-@device.kernel
-def compact(out, counts, x):
-    i = device.tid(1)
-    warp = i // 32
-    kept = device.ballot_sync(ALL, x[i] > 0)
-    if x[i] > 0:
-        out[warp * 32 + bits_of(kept & device.lanemask_lt())] = x[i]
-    if device.lane_id == 0:
-        counts[warp] = bits_of(kept)
-
-
-def test_compaction_by_ballot(stream):
-    x = sample(np.int32, 128)
-    out, counts = stream.empty(128, np.int32), stream.empty(4, np.int32)
-    stream.launch(compact, out, counts, stream.array(x), grid=1, block=128)
-    for warp in range(4):
-        kept = x[32 * warp : 32 * warp + 32]
-        kept = kept[kept > 0]
-        assert stream.numpy(counts)[warp] == len(kept)
-        assert (stream.numpy(out)[32 * warp : 32 * warp + len(kept)] == kept).all()
+# Orders
 
 
 @device.kernel
@@ -723,29 +531,6 @@ def test_lanes_run_along_x_first(stream):
 
 
 # What is wrong
-
-
-ENTITIES = [
-    lambda: device.WarpMask(1),
-    device.activemask,
-    device.lanemask_lt,
-    lambda: device.syncwarp(-1),
-    *(lambda f=f: f(-1, True) for f in (device.all_sync, device.any_sync, device.eq_sync, device.ballot_sync)),
-    *(
-        lambda f=f: f(-1, 1, 0)
-        for f in (device.shfl_sync, device.shfl_up_sync, device.shfl_down_sync, device.shfl_xor_sync)
-    ),
-    lambda: device.match_any_sync(-1, 1),
-    lambda: device.match_all_sync(-1, 1),
-    lambda: device.lane_id + 1,
-    lambda: int(device.warp_size),
-]
-
-
-@pytest.mark.parametrize("use", ENTITIES)
-def test_the_host_cannot_use_them(use):
-    with pytest.raises(DeviceOnlyError, match="only be used in device code"):
-        use()
 
 
 REDUCTIONS = {
@@ -833,6 +618,7 @@ def wrong(source):
         ("device.shfl_sync(-1, (), 0)", "lanes exchange numbers"),
         ("device.match_any_sync(-1, 'word')", "lanes exchange numbers"),
         ("device.shfl_sync(-1, (x[i], x[i], x[i]), 0)", "more than 16 bytes"),
+        ("device.match_all_sync(-1, (x[i], 1.0, x[0]))", "more than 16 bytes"),
         ("device.any_sync(-1, noop)", "pred of any_sync returns None, not a bool"),
         ("device.any_sync(-1, one)", "is missing an argument for 'x'"),
         ("device.any_sync(-1, x)", "cannot be called"),
