@@ -136,7 +136,6 @@ def power(z: Any, exponent: Any) -> Any:
 
 _LN2 = math.log(2)
 _LOG10_E = 1 / math.log(10)
-_LOG2_E = 1 / math.log(2)
 _HALF_PI = math.pi / 2
 
 # Parts
@@ -223,21 +222,6 @@ def exp(z: Any, /) -> Any:
     return complex_of(real, imaginary)
 
 
-def expm1(z: Any, /) -> Any:
-    """`np.expm1(z)`: exp(z) - 1 without cancellation."""
-    x, y = z.real, z.imag
-    half = math.sin(y * 0.5)
-    return complex_of(math.expm1(x) * math.cos(y) - 2 * half * half, exp(z).imag)
-
-
-def exp2(z: Any, /) -> Any:
-    """`np.exp2(z)`."""
-    size, angle = math.exp2(z.real), z.imag * _LN2
-    if z.imag == 0:
-        return complex_of(size, z.imag)
-    return complex_of(size * math.cos(angle), size * math.sin(angle))
-
-
 def log(z: Any, base: Any = None, /) -> Any:
     """`cmath.log(z)` and `cmath.log(z, base)`."""
     logarithm = complex_of(_log_of_magnitude(z.real, z.imag), math.atan2(z.imag, z.real))
@@ -247,20 +231,6 @@ def log(z: Any, base: Any = None, /) -> Any:
 def log10(z: Any, /) -> Any:
     """`cmath.log10(z)`."""
     return log(z) * _LOG10_E
-
-
-def log2(z: Any, /) -> Any:
-    """`np.log2(z)`."""
-    return log(z) * _LOG2_E
-
-
-def log1p(z: Any, /) -> Any:
-    """`np.log1p(z)`: log(1 + z) without cancellation."""
-    x, y = z.real, z.imag
-    real = _log_of_magnitude(1 + x, y)
-    if abs(x) < 0.5 and abs(y) < 0.5:
-        real = math.log1p(x * (2 + x) + y * y) * 0.5
-    return complex_of(real, math.atan2(y, 1 + x))
 
 
 def _log_of_magnitude(x: Any, y: Any) -> Any:
@@ -480,7 +450,6 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """What computes each function of `cmath`."""
 OF_MATH: dict[Callable[..., Any], Callable[..., Any]] = {
-    getattr(math, function.__name__): function
-    for function in (*_ROOTS, log, log1p, log2, expm1, exp2, isnan, isinf, isfinite)
+    getattr(math, function.__name__): function for function in (*_ROOTS, log, isnan, isinf, isfinite)
 }
 """What computes NumPy's universal function of a complex number where it is that function of `math` for real ones."""

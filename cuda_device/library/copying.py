@@ -1,15 +1,12 @@
 """Assignment of arrays that may overlap: `target[...] = source` behaves as if the source were copied first.
 
     a[1:] = a[:-1]        from the end, as C's memmove
-    a[:] = a[::-1]        two elements at a time change places
-    a[::2] = a[:n]        writes the element that the others need last at the end
+    a[:] = a[::-1]        pairs of elements are exchanged
+    m[:] = m.T            likewise
 
-There is no memory for a copy, so the elements must be moved in a suitable order. Writing element `i` overwrites element `j` of
-the source if i * step + ahead == j * other (in bytes: the steps of both, and the distance from the beginning of the source to
-that of the target), so `j` must be read before. Both are equally far from the place where i == j, or `j` is always farther by the
-same factor, so an order by this distance is correct. With several axes, this works if the steps of both arrays are the same.
-Otherwise, as in `m[:] = m.T`, an order is found by going from each element to the one that it is read from, and so on. If an
-element is read more than once and written in between, checked mode reports an error.
+No memory is allocated for a copy. If the strides of both arrays are equal, the rows are moved in the order in which none is
+overwritten before it is read. Otherwise each element is moved after the element that is read from its place, which follows the
+cycles of the permutation; this needs arrays of the same shape that read each element once. Checked mode reports other overlaps.
 """
 
 from __future__ import annotations
@@ -97,10 +94,11 @@ def move_elements(target: Any, source: Any) -> None:
     """The same of arrays that may lie in the same memory."""
     if source.ndim < target.ndim or source.itemsize != target.itemsize:
         copy_elements(target, source)
-    elif target.ndim == 1:
-        _move_row(target, source)
-    elif _has_chains(target, source) and source.strides != target.strides and not _are_apart(target, source):
-        _move_chains(target, source)
+    elif source.strides != target.strides:
+        if _has_chains(target, source) and not _are_apart(target, source):
+            _move_chains(target, source)
+        else:
+            copy_elements(target, source)
     elif abs(target.strides[0]) < abs(target.strides[-1]):
         _move_rows(target.T, source.T)
     else:
@@ -108,56 +106,14 @@ def move_elements(target: Any, source: Any) -> None:
 
 
 def _move_rows(target: Any, source: Any) -> None:
-    """`target[:] = source`, whose axes of the longest steps come first."""
-    if target.ndim == 1:
-        _move_row(target, source)
-    elif distance(target, source) * target.strides[0] > 0:
-        for i in reversed(range(len(target))):
-            _move_rows(target[i], source[0 if len(source) == 1 else i])
-    else:
-        for i in range(len(target)):
-            _move_rows(target[i], source[0 if len(source) == 1 else i])
-
-
-def _move_row(target: Any, source: Any) -> None:
-    """`target[:] = source` of one axis."""
-    step, other, ahead = target.strides[0], source.strides[0], distance(target, source)
-    if len(source) == 1 or (step == other and ahead * step <= 0) or (step != other and _are_apart(target, source)):
-        copy_elements(target, source)
-    elif step == other:
-        for i in reversed(range(len(target))):
-            target[i] = source[i]
-    elif abs(step) < abs(other):
-        _move_nearest_first(target, source, other - step, ahead)
-    else:
-        _move_farthest_first(target, source, other - step, ahead)
-
-
-def _move_farthest_first(target: Any, source: Any, gap: Any, ahead: Any) -> None:
-    """Copies from both ends; ahead / gap is the element that waits for itself. Two that wait for each other are read first."""
-    first, last = 0 * len(target), len(target) - 1
-    while first <= last:
-        before, behind = abs(first * gap - ahead), abs(last * gap - ahead)
-        a, b = source[first], source[last]
-        if before >= behind:
-            target[first] = a
-            first += 1
-        if behind >= before:
-            target[last] = b
-            last -= 1
-
-
-def _move_nearest_first(target: Any, source: Any, gap: Any, ahead: Any) -> None:
-    """Copies to both ends, beginning with the elements beside ahead / gap."""
-    last = min(max(ahead // gap, -1), len(target) - 1)
-    first = last + 1
-    while last >= 0 or first < len(target):
-        if last < 0 or (first < len(target) and abs(first * gap - ahead) < abs(last * gap - ahead)):
-            target[first] = source[first]
-            first += 1
+    """`target[:] = source` of arrays with the same steps, the longest of which come first."""
+    backwards = distance(target, source) * target.strides[0] > 0
+    for k in range(len(target)):
+        i = len(target) - 1 - k if backwards else k
+        if target.ndim == 1:
+            target[i] = source[0 if len(source) == 1 else i]
         else:
-            target[last] = source[last]
-            last -= 1
+            _move_rows(target[i], source[0 if len(source) == 1 else i])
 
 
 def _has_chains(target: Any, source: Any) -> Any:
@@ -238,8 +194,8 @@ def has_order(target: Any, source: Any) -> Any:
         return True
     if source.itemsize != target.itemsize or source.ndim < target.ndim:
         return _are_apart(target, source) or _is_row(target, source)
-    known = target.ndim == 1 or source.strides == target.strides or _has_chains(target, source)
-    return known or _are_apart(target, source)
+    ordered = source.size == 1 or source.strides == target.strides or _has_chains(target, source)
+    return ordered or _are_apart(target, source)
 
 
 def _is_row(target: Any, source: Any) -> Any:
