@@ -334,6 +334,7 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
 
 def cut(function: Function, found: Uniform) -> None:
     """Ends regions at the branches that decide whether threads wait, and lets neighbours read what a shuffle moves."""
+    known = {value for op in function.ops() for value in op.results}
     for block in found.cuts:
         at = function.blocks.index(block) + 1
         for edge in block.successors:
@@ -355,6 +356,7 @@ def cut(function: Function, found: Uniform) -> None:
                 op, values, found, Builder(block, op.location), again
             )
             block.ops += [] if is_done else [op]
+    found.varying |= {value for op in function.ops() for value in op.results} - known
 
 
 def _separate(function: Function, found: ThreadRange, number: int) -> None:
@@ -416,7 +418,6 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder,
     build.effect(ops.STORE, place, again.get(value, value))
     build.effect(ops.YIELD, kind=CUT)
     own = again[value] = build.op(ops.LOAD, value.type, place)
-    found.varying.add(own)
     zero, lanes, one = (build.const(INT32, number) for number in (0, 32, 31))
     near, lane, linear = (
         build.op(ops.AND, INT32, distance, one),
