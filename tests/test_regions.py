@@ -154,6 +154,33 @@ def moved(x, y):
 
 
 @device.kernel
+def whole_warps(x, y):
+    """Warp operations in ranges of whole warps, with ranges and loops in them."""
+    s = device.shared_array(128, float32)
+    i, j = device.thread_idx.x, device.thread_idx.y
+    at = i + device.block_dim.x * j
+    value = x[device.block_idx.x, at % 64]
+    s[at] = value
+    device.syncthreads()
+    if i < 32:
+        part = s[at] if i < 8 else float32(0)
+        for k in (16, 8, 4, 2, 1):
+            part += device.shfl_down_sync(0xFFFFFFFF, part, k)
+        k = 2
+        while k > 0:
+            part += device.popc(device.ballot_sync(0xFFFFFFFF, part > k))
+            if i > k:
+                part += float32(k)
+            k //= 2
+        if i < 3:
+            s[at] = part
+    device.syncthreads()
+    if 64 > i:
+        value += device.shfl_sync(0xFFFFFFFF, s[at], i % 32)
+        y[0, at + 2 * 64 * device.block_idx.x] = value
+
+
+@device.kernel
 def strides(x, y):
     """Threads that take turns over elements, with what they hand from pass to pass."""
     i, step = device.tid(1), device.grid_size(1)
@@ -202,6 +229,7 @@ KERNELS = {
     turns: (1, 40, (1, 40)),
     halves: (3, (16, 4), (3, 64)),
     moved: (2, 72, (1, 144)),
+    whole_warps: (2, (64, 2), (1, 256)),
     strides: (3, 8, (1, 24)),
     alike: ((2, 3), (24, 4), (11, 45)),
 }

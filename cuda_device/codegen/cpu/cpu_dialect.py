@@ -652,8 +652,12 @@ def _lanes(symbol: str, leaves: Sequence[str], limit: str, number: int, regions:
   %place{n} = call i32 @{symbol}({given}{_arguments(leaves)}) alwaysinline
   store i32 %place{n}, ptr %next
 """
+    if regions and number in regions.limits:
+        limited = f"  %limited{n} = call i32 @llvm.umin.i32(i32 {end}, i32 {regions.limits[number]})\n"
+        range, end = limited + range, f"%limited{n}"
     if regions and number in regions.ranges:
         range = f"""\
+{range.rpartition("  br")[0]}\
   %from.wide{n} = load i64, ptr %in
   %end.at{n} = getelementptr inbounds i8, ptr %in, i64 8
   %end.wide{n} = load i64, ptr %end.at{n}

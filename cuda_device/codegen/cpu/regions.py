@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from cuda_device.codegen.cpu import strided_loops, uniform
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
-from cuda_device.codegen.cpu.uniform import waits_at
+from cuda_device.codegen.cpu.uniform import LIMIT, waits_at
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import back_edges, reverse_postorder
@@ -88,6 +88,8 @@ class Regions:
     """What the lanes of a block have to exchange before such a region, if they are together."""
     ranges: dict[int, int] = field(default_factory=dict)
     """Regions of a range of threads, with their places."""
+    limits: dict[int, int] = field(default_factory=dict)
+    """Regions of threads whose x is less than a number, which is that of whole warps."""
     ends: dict[int, int] = field(default_factory=dict)
     """By such places, the regions where all threads go on afterwards."""
 
@@ -221,13 +223,15 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
             end = _aligned(end + size * lanes)
     escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
     places = {value: index for index, value in enumerate(spilled)}
-    order = [sorted(places[v] for v in live[op] if v in places) for op in function.ops() if waits_at(op)]
+    waiting = [op for op in function.ops() if waits_at(op)]
+    order = [sorted(places[v] for v in live[op] if v in places) for op in waiting]
+    limits = {n: int(str(op.attributes[LIMIT])) for n, op in enumerate(waiting, 1) if LIMIT in op.attributes}
     spilling = _Spilling(function, crossing, cheap, places)
     spilling.run()
     memory = {value: index for index, value in enumerate(spilling.memory)}
     kept = own if escapes else own & crossing
     by_row = together is not None and together.by_row
-    found = Regions(slots, order, kept, memory, end, in_loops, bool(together), by_row, common)
+    found = Regions(slots, order, kept, memory, end, in_loops, bool(together), by_row, common, limits=limits)
     return Module([function, *module.functions[1:]], module.links, module.losses), found
 
 

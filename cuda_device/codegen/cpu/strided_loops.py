@@ -77,7 +77,7 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
     others = set(header.params) - {left, variables[0]}
     if (
         not _counts_only(values.function, left, {header.terminator.operands[0], given[left][1]})
-        or not is_x(values.makers.get(moving[0][0]))
+        or not is_x(moving[0][0], values)
         or not all(map(has_room, (stop, step, start, *(value for value, _ in values.terms(start)))))
         or not all(isinstance(value.type, Number) for value in others)
         or any(others.intersection(op.operands) for op in header.ops)
@@ -119,9 +119,7 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
     params, inside, behind = list(header.params), header.successors[0], header.successors[1]
 
     end, build = entry.ops.pop(), Builder(entry, location)
-    terms: list[Bound] = [
-        (value, factor) for value, factor in values.terms(counter.start) if not is_x(values.makers.get(value))
-    ]
+    terms: list[Bound] = [(value, factor) for value, factor in values.terms(counter.start) if not is_x(value, values)]
     begin, stop, step = (total(build, parts) for parts in (terms, [(counter.stop, 1)], [(counter.step, 1)]))
     places = [lane_memory(build, params[i].type) for i in kept]
     for i, place in zip(kept, places, strict=True):

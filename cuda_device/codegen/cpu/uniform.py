@@ -10,12 +10,13 @@ of them is. A uniform branch that decides whether threads wait becomes a cut, wh
 regions contain only branches that do not concern waits. Threads that fail, after which a launch stops, do not count.
 
 What only the threads of a range along x run, as behind `if i < k`, becomes a region of these threads. Otherwise vectors would be
-stored by masks, which takes several times as long.
+stored by masks, which takes several times as long. In a range of whole warps, as behind `if i < 32`, there may be warp
+operations.
 """
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu.records import MAXIMUM_THREADS
+from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Definitions, Loop, dominators, natural_loops, reverse_postorder
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
@@ -27,6 +28,8 @@ from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space, Type
 CUT, RANGE = "cut", "range"
 """The kinds of a `yield` where a region ends, but no thread waits. Behind a `range`, threads go on whose x is between the
 operands; the others go on at the cut with the same `place`, or return if there is none."""
+LIMIT = "limit"
+"""An attribute of operations that wait: only threads whose x is less go on."""
 FULL_MASK = 0xFFFFFFFF
 _OF_OPERANDS = frozenset(
     {
@@ -59,6 +62,8 @@ class Uniform:
     divergent: set[Block] = field(default_factory=set)
     cuts: list[Block] = field(default_factory=list)
     ranges: list[ThreadRange] = field(default_factory=list)
+    warps: list[ThreadRange] = field(default_factory=list)
+    """The ranges of whole warps in which lanes wait for each other. They count as uniform."""
 
 
 @dataclass(slots=True)
@@ -89,7 +94,10 @@ def find(function: Function, headers: set[Block]) -> Uniform | None:
     waits |= _loops(function, values, found)
     if not waits:
         return None
+    whole = {each.block for each in found.warps}
     for block in function.blocks:
+        if block in whole:
+            continue
         if flow.decides(block) and block not in found.divergent and waits & flow.between(block):
             assert block.terminator.operands[0] not in found.varying
             found.cuts.append(block)
@@ -111,10 +119,31 @@ def _waiting(function: Function) -> set[Block]:
 
 def analysed(function: Function) -> tuple[Flow, Uniform]:
     """Where threads go, and what is uniform."""
-    flow, found, size = Flow(function), Uniform(not _waiting(function)), -1
-    while size != (size := len(found.varying) + len(found.divergent)):
-        _spread(function, flow, found)
-    return flow, found
+    flow, waits, values = Flow(function), _waiting(function), Definitions(function)
+    found = _spread(function, flow, Uniform(not waits))
+    for block in function.blocks if waits & found.divergent else []:
+        ranges = _ranges(block, flow, values, found.varying) if flow.decides(block) else []
+        found.warps += [each for each in ranges if waits & each.between and _has_whole_warps(each, values)]
+    return flow, _spread(function, flow, Uniform(not waits, warps=found.warps)) if found.warps else found
+
+
+def _has_whole_warps(found: ThreadRange, values: Definitions) -> bool:
+    """Whether a range ends where a warp does, and no thread waits for the others of the block there."""
+    first, end = found.bounds
+    codes = {op.code for block in found.between for op in block.ops}
+    return (
+        first == [0] and _constant(end, values) % WARP_SIZE == 0 and codes.isdisjoint((ops.BARRIER, ops.BARRIER_REDUCE))
+    )
+
+
+def _constant(parts: list[Bound], values: Definitions) -> int:
+    """What a sum is; 1 if it is not known."""
+    known = [part if isinstance(part, int) else values.constant(part[0]) for part in parts]
+    return (
+        1
+        if None in known or any(part != (part[0], 1) for part in parts if not isinstance(part, int))
+        else sum(filter(None, known))
+    )
 
 
 def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) -> list[ThreadRange]:
@@ -149,7 +178,7 @@ def _bounds(
         return None
     terms = values.terms(a)
     moving = [(value, factor) for value, factor in terms if value in varying]
-    if [factor for _, factor in moving] != [1] or not is_x(values.makers.get(moving[0][0])):
+    if [factor for _, factor in moving] != [1] or not is_x(moving[0][0], values):
         return None
     if not all(has_room(value) for value, _ in terms):
         return None
@@ -175,9 +204,12 @@ def has_room(value: Value) -> bool:
     return isinstance(number, Number) and number.is_integer and (number.bits <= 32 or (number.signed and value.nonneg))
 
 
-def is_x(op: Op | None) -> bool:
-    """Whether an operation is the thread's x."""
-    return op is not None and op.code is ops.REGISTER and op.attributes["name"] == "thread_idx.x"
+def is_x(value: Value, values: Definitions) -> bool:
+    """Whether a value is the thread's x, which every type that holds an index has room for."""
+    maker, number = values.makers.get(value), value.type
+    if maker is not None and maker.code is ops.CONVERT and isinstance(number, Number) and number.bits >= 32:
+        return number.is_integer and is_x(maker.operands[0], values)
+    return maker is not None and maker.code is ops.REGISTER and maker.attributes["name"] == "thread_idx.x"
 
 
 _MOST_CARRIED = 8
@@ -234,7 +266,7 @@ def _stride(reference: Value, values: Definitions, varying: set[Value]) -> int |
     if maker.code is ops.BYTES or index not in varying:
         return _stride(base, values, varying) if index not in varying else None
     moving = [(value, factor) for value, factor in values.terms(index) if value in varying]
-    is_next = [factor for _, factor in moving] == [1] and is_x(values.makers.get(moving[0][0]))
+    is_next = [factor for _, factor in moving] == [1] and is_x(moving[0][0], values)
     return 1 if is_next and base not in varying else None
 
 
@@ -297,11 +329,18 @@ class Flow:
         return found
 
 
-def _spread(function: Function, flow: Flow, found: Uniform) -> None:
-    """Adds what follows from what is known by now."""
-    varying, joins = found.varying, set[Block]()
+def _spread(function: Function, flow: Flow, found: Uniform) -> Uniform:
+    """Finds which values differ between threads, and which blocks only some threads run."""
+    size = -1
+    while size != (size := len(found.varying) + len(found.divergent)):
+        _spread_once(function, flow, found)
+    return found
+
+
+def _spread_once(function: Function, flow: Flow, found: Uniform) -> None:
+    varying, joins, whole = found.varying, set[Block](), {each.block for each in found.warps}
     for block in function.blocks:
-        if flow.decides(block) and block.terminator.operands[0] in varying:
+        if flow.decides(block) and block not in whole and block.terminator.operands[0] in varying:
             between = flow.between(block)
             found.divergent |= between
             joins |= {*between, flow.after.get(block, flow.end)}
@@ -335,6 +374,12 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
 def cut(function: Function, found: Uniform) -> None:
     """Ends regions at the branches that decide whether threads wait, and lets neighbours read what a shuffle moves."""
     known = {value for op in function.ops() for value in op.results}
+    values = Definitions(function)
+    limits = [(each, _constant(each.bounds[1], values)) for each in found.warps]
+    for number, each in enumerate((*found.ranges, *found.warps), 1):
+        added = _separate(function, each, number if each in found.ranges else 0)
+        for whole in found.warps:
+            whole.between |= added if each is not whole and each.block in whole.between else set()
     for block in found.cuts:
         at = function.blocks.index(block) + 1
         for edge in block.successors:
@@ -343,8 +388,8 @@ def cut(function: Function, found: Uniform) -> None:
             build.jump(edge.block, *edge.arguments)
             edge.block, edge.arguments = build.block, []
             function.blocks.insert(at, build.block)
-    for number, each in enumerate(found.ranges, 1):
-        _separate(function, each, number)
+            for whole in found.warps:
+                whole.between |= {build.block} if block in whole.between else set()
     values = Definitions(function)
     for block in function.blocks:
         old, block.ops, again = block.ops, list[Op](), dict[Value, Value]()
@@ -357,18 +402,23 @@ def cut(function: Function, found: Uniform) -> None:
             )
             block.ops += [] if is_done else [op]
     found.varying |= {value for op in function.ops() for value in op.results} - known
+    for whole, limit in limits:
+        for op in (op for block in whole.between for op in block.ops if waits_at(op)):
+            op.attributes = {**op.attributes, LIMIT: limit}
 
 
-def _separate(function: Function, found: ThreadRange, number: int) -> None:
-    """Lets all threads come to a range, and only those in it go on."""
+def _separate(function: Function, found: ThreadRange, number: int) -> set[Block]:
+    """Lets all threads come to a range, and only those in it go on; returns the new blocks. Ranges of warps have the number 0."""
     block, location = found.block, found.block.terminator.location
     del block.ops[-1]
     build, inside = Builder(block, location), Builder(Block(), location)
-    bounds = [total(build, parts) for parts in found.bounds]
+    bounds = [total(build, parts) for parts in found.bounds] if number else []
     build.jump(inside.block)
-    inside.effect(ops.YIELD, *bounds, kind=RANGE, place=number)
+    inside.effect(ops.YIELD, *bounds, kind=RANGE if number else CUT, place=number)
     inside.jump(found.inside.block)
     added = [inside.block]
+    if not number:
+        found.between.add(inside.block)
     if found.end is not None:
         after = Builder(Block(), location)
         after.effect(ops.YIELD, kind=CUT, place=number)
@@ -380,6 +430,7 @@ def _separate(function: Function, found: ThreadRange, number: int) -> None:
                     edge.block = after.block
     at = function.blocks.index(block) + 1
     function.blocks[at:at] = added
+    return set(added)
 
 
 def total(build: Builder, parts: list[Bound]) -> Value:
@@ -455,4 +506,4 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder,
 
 def count_of_regions(function: Function, found: Uniform) -> int:
     """How many regions there will be."""
-    return 1 + 2 * (len(found.cuts) + len(found.ranges)) + sum(map(waits_at, function.ops()))
+    return 1 + 2 * (len(found.cuts) + len(found.ranges) + len(found.warps)) + sum(map(waits_at, function.ops()))
