@@ -265,6 +265,27 @@ def test_lanes_compute_the_same_in_loops_and_one_by_one(kernel, checked, afresh,
     assert found.any()
 
 
+@pytest.mark.parametrize("block", [1, 7, 8, (3, 5), (33, 2), (9, 2, 3)])
+def test_rows_of_any_length_loop_alike(block):
+    @device.kernel(checked=False)
+    def kernel(x, y, z):
+        at, size = device.thread_idx, device.block_dim
+        i = at.x + size.x * (at.y + size.y * (at.z + size.z * device.block_idx.x))
+        total = int32(i)
+        for k in range(x.shape[0]):
+            total = total * 3 + x[k]
+        y[i] = total
+        for k in range(device.tid(1), len(z), device.grid_size(1)):
+            z[k] += x[k % x.shape[0]]
+
+    sizes = (*(block if isinstance(block, tuple) else (block,)), 1, 1)[:3]
+    threads, rows = 2 * sizes[0] * sizes[1] * sizes[2], sizes[1] * sizes[2]
+    x, y, z = np.arange(5, dtype=np.int32), np.zeros(threads, np.int32), np.zeros(101, np.int32)
+    device.launch(kernel, x, y, z, grid=2, block=block, stream=device.cpu_stream())
+    assert y.tolist() == [i * 3**5 + sum(k * 3 ** (4 - k) for k in range(5)) for i in range(threads)]
+    assert z.tolist() == [rows * (k % 5) for k in range(101)]
+
+
 def test_what_needs_no_memory_has_none(afresh, capsys):
     """A thread's index, and what is a few operations away, is computed again; parameters are there anyhow."""
 

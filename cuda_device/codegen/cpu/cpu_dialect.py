@@ -431,8 +431,7 @@ class Cpu(Dialect):
 
     def exit(self, function: Function) -> str:
         """The kernel's end: other functions have told their callers (see `instrument/cpu_passes`)."""
-        assert function.kernel, function.name
-        return f"ret i32 {_FAILED}" if self.together else self.leave(function)
+        return f"ret i32 {_FAILED}" if function.kernel and self.together else self.leave(function)
 
     def library(self, stem: str, type: Number) -> str:
         """The C library's names: `sinf`, `sin`."""
@@ -451,6 +450,7 @@ class Cpu(Dialect):
         """What runs the kernel's threads."""
         symbol, found = self.symbol(self.module.main), self.regions
         limit = self.symbol(self.limit) if self.limit else ""
+        whole = self.symbol(found.whole) if found and found.whole else ""
         crew = found is not None and not found.together
         frame = 0 if found is None else found.warp_bytes if crew else found.block_bytes
         worker, function = (CREW, "resume") if crew else ("cuda_device.blocks", "block")
@@ -464,7 +464,7 @@ class Cpu(Dialect):
 
 declare void @{worker}(ptr, ptr, i64, i64)
 
-{_regions(symbol, parameters, found) if found and crew else _blocks(symbol, parameters, limit, found)}
+{_regions(symbol, parameters, found) if found and crew else _blocks(symbol, parameters, limit, found, whole)}
 {_report()}
 {_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}, !{{!"llvm.loop.parallel_accesses", {_ACCESSES}}}}}
 {_ACCESSES} = distinct !{{}}
@@ -504,6 +504,8 @@ declare void @{worker}(ptr, ptr, i64, i64)
 
 _SIZE = ("size.x", "size.y", "size.z")
 _AXES = "xyz"
+# Rows of fewer threads do not make vectors.
+_SHORT = 8
 # The loops over threads are vectorised, not unrolled, which would only cost time to compile. Nobody else takes this
 # number.
 _LOOP = "!900000000"
@@ -521,8 +523,10 @@ def _arguments(leaves: Sequence[str]) -> str:
     return "".join(f", {type} %argument.{i}" for i, type in enumerate(leaves))
 
 
-def _blocks(symbol: str, leaves: Sequence[str], limit: str, regions: Regions | None) -> str:
+def _blocks(symbol: str, leaves: Sequence[str], limit: str, regions: Regions | None, whole: str) -> str:
     """The blocks of a row, one after the other; of each the regions, of which a kernel that does not wait has one.
+
+    Short rows of threads run the `whole` kernel: its loops are better than loops around few threads.
 
     The records are copied to where nothing else can write: so they dissolve into registers, and the optimiser sees that
     stores through the kernel's arrays do not change them. So does the memory for uniform values: each region reads what the last
@@ -545,7 +549,13 @@ def _blocks(symbol: str, leaves: Sequence[str], limit: str, regions: Regions | N
     ]
     stops = "".join(f"region.{n}:\n{text}{end}" for n, (text, end) in enumerate(zip(inside, ends, strict=True)))
     if goal == "row.end":
-        start = f"{_end_of_row(limit, leaves) if limit else '  br label %region.0'}\n"
+        start = f"{_end_of_row(limit, leaves) if limit else '  br label %lanes'}\nlanes:\n"
+        if whole:
+            start += f"  %is.short = icmp ult i32 %size.x, {_SHORT}\n"
+            start += "  br i1 %is.short, label %region.whole, label %region.0\nregion.whole:\n"
+            start += _lanes(whole, leaves, limit, "whole", None) + "region.end.whole:\n  br label %row.end\n"
+        else:
+            start += "  br label %region.0\n"
         stops = f"  br label %planes\nplanes:\n{_rows('', start + stops)}region.end:\n  br label %block.end\n"
     else:
         stops = "  br label %region.0\n" + stops
@@ -631,7 +641,7 @@ warp{n}:
 """
 
 
-def _lanes(symbol: str, leaves: Sequence[str], limit: str, number: int, regions: Regions | None) -> str:
+def _lanes(symbol: str, leaves: Sequence[str], limit: str, number: int | str, regions: Regions | None) -> str:
     """The threads of a row one after the other: those below the limit, or in the range of a region."""
     n, row = f".{number}", f".{number}"
     if regions is None or regions.by_row:
@@ -727,7 +737,7 @@ def _end_of_row(limit: str, leaves: Sequence[str]) -> str:
   %least = call i64 @llvm.smin.i64(i64 %limit, i64 %size.wide)
   %end = trunc i64 %least to i32
   %has_some = icmp sgt i64 %limit, 0
-  br i1 %has_some, label %region.0, label %row.end"""
+  br i1 %has_some, label %lanes, label %row.end"""
 
 
 def _copied(leaves: Sequence[str]) -> str:

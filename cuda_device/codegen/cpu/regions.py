@@ -79,6 +79,8 @@ class Regions:
     together: bool = False
     by_row: bool = False
     """Whether these are the lanes of a row of a block, as the kernel does not wait."""
+    whole: Function | None = None
+    """The kernel of which these are the regions, for rows that are too short."""
     common_bytes: int = 0
     names: dict[int, str] = field(default_factory=dict)
     """What the memory of a slot is called within a region."""
@@ -231,8 +233,14 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     memory = {value: index for index, value in enumerate(spilling.memory)}
     kept = own if escapes else own & crossing
     by_row = together is not None and together.by_row
-    found = Regions(slots, order, kept, memory, end, in_loops, bool(together), by_row, common, limits=limits)
-    return Module([function, *module.functions[1:]], module.links, module.losses), found
+    found = Regions(
+        slots, order, kept, memory, end, in_loops, bool(together), by_row, common_bytes=common, limits=limits
+    )
+    functions = [function, *module.functions[1:]]
+    if by_row:
+        found.whole = replace(copied(module.main), name=f"{module.main.name}.whole", kernel=False)
+        functions.append(found.whole)
+    return Module(functions, module.links, module.losses), found
 
 
 def _aligned(size: int) -> int:

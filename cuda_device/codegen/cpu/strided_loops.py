@@ -120,7 +120,7 @@ def _align(function: Function, loop: Loop, counter: _Counter, values: Definition
 
     end, build = entry.ops.pop(), Builder(entry, location)
     terms: list[Bound] = [(value, factor) for value, factor in values.terms(counter.start) if not is_x(value, values)]
-    begin, stop, step = (total(build, parts) for parts in (terms, [(counter.stop, 1)], [(counter.step, 1)]))
+    begin, stop, step = total(build, terms), total(build, [(counter.stop, 1)]), total(build, [(counter.step, 1)])
     places = [lane_memory(build, params[i].type) for i in kept]
     for i, place in zip(kept, places, strict=True):
         build.effect(ops.STORE, place, first.arguments[i])
