@@ -18,7 +18,7 @@ from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept
 from cuda_device.cache.summaries import ProgramSummary
 from cuda_device.codegen.cpu.processor import LOCK, identity, vector_library
-from cuda_device.codegen.cpu.records import CREW, EXPORTS, RUN, SUPPORT, TRACE
+from cuda_device.codegen.cpu.records import EXPORTS, RUN, STRAIGHT, SUPPORT
 from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
@@ -224,7 +224,7 @@ def _support(name: str) -> int:
         return scheduler.text(name) if name in EXPORTS else host_code.support_text(name)
 
     # Quick code takes no floats of 16 bits through calls (see `native`), and no vectors of what lanes bring.
-    return shared(name, text, (name,), level=2, quick=name in EXPORTS and name not in (CREW, TRACE))[name]
+    return shared(name, text, (name,), level=2, quick=name in STRAIGHT)[name]
 
 
 def piece(

@@ -263,7 +263,9 @@ INTERLEAVED = 256
 RUN = "cuda_device.run"
 EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "reduce", "exchange"))
 """What `scheduler` defines for kernels."""
-CREW, TRACE = "cuda_device.crew", "cuda_device.trace"
+CREW = "cuda_device.crew"
+STRAIGHT = ("cuda_device.blocks", "cuda_device.keep")
+"""Those of `EXPORTS` that do not gain from LLVM's optimiser."""
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
 NANOSECONDS = "cuda_device.nanoseconds"
 SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, NANOSECONDS))
