@@ -1,11 +1,11 @@
 """Kernels with barriers on the CPU stream, compared with PoCL, numba and Warp in one run.
 
-    python benchmarks/regions.py          milliseconds, and our time relative to that of each other system
+    python benchmarks/regions.py [seconds]      milliseconds, and our time relative to that of each other system
 
 PoCL (pip install pyopencl pocl-binary-distribution) runs the same kernels in OpenCL C with the same block sizes. numba and Warp
 (pip install numba warp-lang) do the same tasks as their users write them for a CPU: in parallel loops without blocks, and as
 kernels without barriers, which Warp runs on one thread. A system that is not installed is left out. Kernels are unchecked. The
-systems take turns, and each figure is the least of many times. Set the numbers of threads with CUDA_DEVICE_CPU_THREADS,
+systems take turns for so many seconds (3) with each task, and each figure is the least time. Set the numbers of threads with CUDA_DEVICE_CPU_THREADS,
 POCL_MAX_PTHREAD_COUNT and NUMBA_NUM_THREADS.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -329,7 +330,7 @@ def warp() -> Runs:
     }
 
 
-def least(runs: list[Callable[[], object]], seconds: float = 3.0) -> list[float]:
+def least(runs: list[Callable[[], object]], seconds: float) -> list[float]:
     """The least times of several functions, which take turns, in seconds."""
     for run in runs:
         run()
@@ -354,7 +355,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {name: [] for name in systems}
     print(f"{'milliseconds':12}" + "".join(f"{name:>9}{'' if name == 'ours' else '  ratio'}" for name in systems))
     for task, expected in EXPECTED.items():
-        times = least([runs[task][0] for runs in systems.values()])
+        times = least([runs[task][0] for runs in systems.values()], float((*sys.argv, "3")[1]))
         cells = ""
         for (name, runs), seconds in zip(systems.items(), times, strict=True):
             assert np.allclose(runs[task][1](), expected, rtol=1e-3), (name, task)
