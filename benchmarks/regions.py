@@ -5,8 +5,8 @@
 PoCL (pip install pyopencl pocl-binary-distribution) runs the same kernels in OpenCL C with the same block sizes. numba and Warp
 (pip install numba warp-lang) do the same tasks as their users write them for a CPU: in parallel loops without blocks, and as
 kernels without barriers, which Warp runs on one thread. A system that is not installed is left out. Kernels are unchecked. The
-systems take turns for so many seconds (3) with each task, and each figure is the least time. Set the numbers of threads with CUDA_DEVICE_CPU_THREADS,
-POCL_MAX_PTHREAD_COUNT and NUMBA_NUM_THREADS.
+systems take turns for `seconds` (3) at each task, and each figure is the least time. Set the numbers of threads with
+CUDA_DEVICE_CPU_THREADS, POCL_MAX_PTHREAD_COUNT and NUMBA_NUM_THREADS.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Rewrites the loops in which neighbouring threads take neighbouring elements, so that all threads of a row loop alike.
+"""Makes loops uniform in which neighbouring threads process neighbouring elements.
 
-    for k in range(tid(1), n, step):             u = the first thread's k
+    for k in range(tid(1), n, step):             u = k of the first thread
         body                            →        while u < n:
                                                      if u + x < n:  k = u + x; body
                                                      u += step
 
-Threads whose x is past the end skip a body. What a loop hands from one pass to the next is then in memory of the thread's own.
-`uniform` makes these loops run around the threads: they read memory in the order of its addresses and are vectorised, where each
-thread alone would stride through all of it.
+Values that a loop carries from one iteration to the next move to memory of the thread. `uniform` then runs the loop around the
+threads of a row. It is vectorised and reads memory sequentially, whereas each thread alone would stride through the whole array.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from cuda_device.types.model import BOOL, INT64, Number
 
 @dataclass(frozen=True, slots=True)
 class _Counter:
-    """The variable of a loop: where it begins, how far it goes and by which step. `left` counts the passes down."""
+    """The variable of a loop and its range. `left` counts the remaining iterations."""
 
     variable: Value
     left: Value
@@ -32,7 +31,7 @@ class _Counter:
 
 
 def rewrite(function: Function) -> set[Block]:
-    """Rewrites such loops of a kernel; returns their headers."""
+    """Rewrites the loops of a kernel whose threads run together; returns their headers."""
     headers, loops = set[Block](), natural_loops(reverse_postorder(function.blocks[0]))
     flow, found = analysed(function)
     for loop in loops if runs_together(function, flow, found) else []:
@@ -45,7 +44,7 @@ def rewrite(function: Function) -> set[Block]:
 
 
 def _made_by(values: Definitions, value: Value, code: ops.OpDef, **attributes: object) -> list[Value]:
-    """The operands of the operation that makes a value, if it is such a one."""
+    """The operands of the operation that defines a value; none if it is another operation."""
     maker = values.makers.get(value)
     if maker is None or maker.code is not code or not attributes.items() <= maker.attributes.items():
         return []
@@ -53,7 +52,7 @@ def _made_by(values: Definitions, value: Value, code: ops.OpDef, **attributes: o
 
 
 def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None:
-    """The variable of a loop over a `range` from the thread's own number on, by a uniform step; None if it is another one."""
+    """The counter of a loop over a `range` with a uniform step, which starts at x plus a uniform value; None for other loops."""
     header = loop.header
     if len(loop.entries) != 1 or len(loop.backs) != 1 or loop.entries[0][0] in found.divergent:
         return None
@@ -88,7 +87,7 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
 
 
 def _counts_only(function: Function, left: Value, made: set[Value]) -> bool:
-    """Whether what counts passes is used for the two values that are made of it, and these once for the loop itself."""
+    """Whether the count of iterations is used only by the loop itself."""
     uses = [
         value
         for op in function.ops()

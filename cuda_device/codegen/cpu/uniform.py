@@ -1,16 +1,16 @@
-"""Finds kernels whose threads all come to the same barriers, and rewrites them so that a block runs as loops over its threads.
+"""Finds the kernels whose threads all reach the same barriers, and prepares them to run as loops over the threads of a block.
 
-    for k in range(n):                 start:        for each thread:  …; continue with the cut in front of the body, or behind it
-        t[i] = x[k, i]          →      body:         for each thread:  t[i] = x[k, i]; continue behind the barrier
-        syncthreads()                  barrier:      for each thread:  …; k += 1; continue with the cut …
+    for k in range(n):                 start:        for each thread:  k = 0; continue at `body` or at the end
+        t[i] = x[k, i]          →      body:         for each thread:  t[i] = x[k, i]; continue at `barrier`
+        syncthreads()                  barrier:      for each thread:  k += 1; continue at `body` or at the end
 
-A value is uniform if all threads of a block compute the same; a branch on it takes all of them the same way. If every wait is
-reached by uniform branches only, all threads of a block are at the same wait at any time, and nothing has to find out where each
-of them is. A uniform branch that decides whether threads wait becomes a cut, where a region ends as at a wait (`regions`), so
-regions contain only branches that do not concern waits. Threads that fail, after which a launch stops, do not count.
+A value is uniform if all threads of a block compute the same value; a branch on such a value is uniform too. If only uniform
+branches lead to a wait, all threads of the block reach it together, and the scheduler does not have to track each thread. A
+uniform branch that decides whether threads wait ends a region, like a wait (`regions`); this is a cut. Branches to a failure are
+ignored, because the launch stops after a failure.
 
-What only the threads of a range along x run, as behind `if i < k`, becomes a region of these threads. Otherwise vectors would be
-stored by masks, which takes several times as long. In a range of whole warps, as behind `if i < 32`, there may be warp
+Code that only a range of threads along x executes, as after `if i < k`, becomes a region of these threads. Otherwise vectors
+would need masked stores, which take several times as long. A range of whole warps, as after `if i < 32`, may contain warp
 operations.
 """
 
@@ -26,10 +26,10 @@ from cuda_device.types.layout import align_of
 from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space, Type
 
 CUT, RANGE = "cut", "range"
-"""The kinds of a `yield` where a region ends, but no thread waits. Behind a `range`, threads go on whose x is between the
-operands; the others go on at the cut with the same `place`, or return if there is none."""
+"""The kinds of a `yield` that ends a region without waiting. After a `range`, the threads whose x lies between the operands
+continue; the others continue at the cut with the same `place`, or return if there is none."""
 LIMIT = "limit"
-"""An attribute of operations that wait: only threads whose x is less go on."""
+"""An attribute of operations that wait: only threads with a smaller x continue."""
 FULL_MASK = 0xFFFFFFFF
 _OF_OPERANDS = frozenset(
     {
@@ -49,13 +49,16 @@ _OF_OPERANDS = frozenset(
         *(ops.ELEMENT, ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.BARRIER_REDUCE),
     }
 )
-"""Operations whose result depends on their operands alone, or is given to all threads of a block."""
+"""Operations whose result depends only on their operands, or is the same for all threads of a block."""
 _OF_THREADS = ("thread_idx", "linear_thread", "lane_id", "lanemask_lt")
 
 
 @dataclass(slots=True)
 class Uniform:
-    """The values that differ between threads, the blocks that only some threads may run, and the branches that become cuts."""
+    """The values that differ between threads, the blocks that only some threads may execute, and the blocks that end in a cut.
+
+    In a kernel that does not wait, threads are compared within a row (`by_row`), and not within a block.
+    """
 
     by_row: bool
     varying: set[Value] = field(default_factory=set)
@@ -63,12 +66,12 @@ class Uniform:
     cuts: list[Block] = field(default_factory=list)
     ranges: list[ThreadRange] = field(default_factory=list)
     warps: list[ThreadRange] = field(default_factory=list)
-    """The ranges of whole warps in which lanes wait for each other. They count as uniform."""
+    """The ranges of whole warps in which lanes wait for each other. Their branches count as uniform."""
 
 
 @dataclass(slots=True)
 class ThreadRange:
-    """A branch that threads of a range take to `inside`, a number of blocks that lead to `end`: the others go there at once."""
+    """A branch at the end of `block`: a range of threads takes the blocks `between`, and then, like the others, `end`."""
 
     block: Block
     inside: Edge
@@ -78,14 +81,14 @@ class ThreadRange:
 
 
 Bound = tuple[Value, int] | int
-"""A part of a sum: a number, or a value times 1 or -1."""
+"""A term of a sum: a number, or a value multiplied by 1 or -1."""
 
 
 def find(function: Function, headers: set[Block]) -> Uniform | None:
-    """What is uniform in a kernel whose waits are all reached by uniform branches; None for another one.
+    """Analyses a kernel; None if its threads may wait at different places.
 
-    In a kernel that does not wait, it is what is uniform along a row; None if no loop gains from that, as do those with these
-    `headers`.
+    Also None for a kernel that does not wait, unless it has loops that gain from running around the threads of a row, such as
+    those with these `headers`.
     """
     flow, found = analysed(function)
     if not runs_together(function, flow, found):
@@ -107,7 +110,7 @@ def find(function: Function, headers: set[Block]) -> Uniform | None:
 
 
 def runs_together(function: Function, flow: Flow, found: Uniform) -> bool:
-    """Whether all threads of a block come to the same waits, and wait for all others there."""
+    """Whether all threads of a block reach the same waits, and each wait is for all threads of the block or warp."""
     waits, values = _waiting(function), Definitions(function)
     leads_on = waits <= flow.after.keys() and not waits & found.divergent
     return leads_on and all(_is_for_all(op, values) for op in function.ops())
@@ -118,7 +121,7 @@ def _waiting(function: Function) -> set[Block]:
 
 
 def analysed(function: Function) -> tuple[Flow, Uniform]:
-    """Where threads go, and what is uniform."""
+    """The control flow of a kernel, and what is uniform in it."""
     flow, waits, values = Flow(function), _waiting(function), Definitions(function)
     found = _spread(function, flow, Uniform(not waits))
     for block in function.blocks if waits & found.divergent else []:
@@ -128,7 +131,7 @@ def analysed(function: Function) -> tuple[Flow, Uniform]:
 
 
 def _has_whole_warps(found: ThreadRange, values: Definitions) -> bool:
-    """Whether a range ends where a warp does, and no thread waits for the others of the block there."""
+    """Whether a range consists of whole warps, and contains no barrier of the block."""
     first, end = found.bounds
     codes = {op.code for block in found.between for op in block.ops}
     return (
@@ -137,7 +140,7 @@ def _has_whole_warps(found: ThreadRange, values: Definitions) -> bool:
 
 
 def _constant(parts: list[Bound], values: Definitions) -> int:
-    """What a sum is; 1 if it is not known."""
+    """The value of a sum; 1 if it is unknown."""
     known = [part if isinstance(part, int) else values.constant(part[0]) for part in parts]
     return (
         1
@@ -147,7 +150,7 @@ def _constant(parts: list[Bound], values: Definitions) -> int:
 
 
 def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) -> list[ThreadRange]:
-    """The range of threads of a row that a branch on their x selects; empty if it does something else."""
+    """The range of threads that a branch on their x selects; empty for any other branch."""
     end = flow.after.get(block, flow.end)
     for number, edge in enumerate(block.successors):
         other = block.successors[1 - number]
@@ -166,7 +169,7 @@ _SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 def _bounds(
     values: Definitions, branch: Op, is_true: bool, varying: set[Value]
 ) -> tuple[list[Bound], list[Bound]] | None:
-    """The first x and the one behind the last for which a branch is taken."""
+    """The half-open range of x for which a branch is taken."""
     maker = values.makers.get(branch.operands[0])
     if maker is None or maker.code is not ops.COMPARE:
         return None
@@ -199,7 +202,7 @@ def _bounds(
 
 
 def has_room(value: Value) -> bool:
-    """Whether a value, and a sum with it, is an integer of 64 bits."""
+    """Whether a value is an integer that int64 can represent."""
     number = value.type
     return isinstance(number, Number) and number.is_integer and (number.bits <= 32 or (number.signed and value.nonneg))
 
@@ -217,9 +220,9 @@ _SHORT = 32
 
 
 def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block]:
-    """The headers of innermost loops that all threads run alike, where threads next to each other access what lies side by side.
+    """The headers of innermost uniform loops in which neighbouring threads access neighbouring elements.
 
-    Such a loop becomes one around the threads, which is vectorised, even if no thread's own passes could be.
+    Such a loop becomes a loop around the threads, which LLVM vectorises, even if it could not vectorise the loop of one thread.
     """
     loops = natural_loops(reverse_postorder(function.blocks[0]))
     headers = {loop.header for loop in loops}
@@ -238,7 +241,7 @@ def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block
 
 
 def _is_short(loop: Loop, values: Definitions) -> bool:
-    """Whether LLVM will unroll a loop: one with a small constant for its end."""
+    """Whether a loop has small constant bounds, so that LLVM unrolls it."""
     maker = values.makers.get(loop.header.terminator.operands[0])
     known = [values.constant(each) for each in maker.operands] if maker is not None else []
     starts = [values.constant(argument) for _, edge in loop.entries for argument in edge.arguments]
@@ -248,7 +251,7 @@ def _is_short(loop: Loop, values: Definitions) -> bool:
 
 
 def _is_side_by_side(op: Op, values: Definitions, varying: set[Value]) -> bool:
-    """Whether an operation of several threads can be one of vectors."""
+    """Whether an operation of neighbouring threads can be vectorised."""
     if op.code in (ops.LOAD, ops.STORE):
         stride = _stride(op.operands[0], values, varying)
         return stride == 1 or (stride == 0 and op.code is ops.LOAD)
@@ -256,7 +259,7 @@ def _is_side_by_side(op: Op, values: Definitions, varying: set[Value]) -> bool:
 
 
 def _stride(reference: Value, values: Definitions, varying: set[Value]) -> int | None:
-    """How many elements behind a reference that of the next thread of a row is; None if it is not known."""
+    """The distance in elements to the reference of the next thread along x; None if it is unknown."""
     maker = values.makers.get(reference)
     if reference not in varying:
         return 0
@@ -276,7 +279,7 @@ def waits_at(op: Op) -> bool:
 
 
 def _is_for_all(op: Op, values: Definitions) -> bool:
-    """Whether an operation does not wait, or for all threads of a block or warp."""
+    """Whether an operation does not wait, or waits for all threads of the block or warp."""
     if not waits_at(op) or op.code in (ops.BARRIER, ops.BARRIER_REDUCE):
         return True
     if op.code in (ops.YIELD, ops.WARP_ACTIVE):
@@ -286,7 +289,7 @@ def _is_for_all(op: Op, values: Definitions) -> bool:
 
 
 class Flow:
-    """Where the threads of a kernel that do not fail go."""
+    """The control flow of a kernel, without the paths that end in a failure."""
 
     def __init__(self, function: Function) -> None:
         self.failing: set[Block] = set()
@@ -308,18 +311,18 @@ class Flow:
             image.ops.append(Op(ops.JUMP, successors=edges[block]))
         images = {image: block for block, image in mirror.items()}
         self.after = {images[a]: images[b] for a, b in dominators(mirror[self.end]).items()}
-        """For each block that leads to the end, the next one that all threads that run it come to."""
+        """The immediate post-dominator of each block that leads to the end."""
 
     def following(self, block: Block) -> list[Block]:
-        """The blocks that come next."""
+        """The successors."""
         return [edge.block for edge in block.successors if edge.block not in self.failing]
 
     def decides(self, block: Block) -> bool:
-        """Whether a block ends with a branch that threads may leave both ways."""
+        """Whether a block ends with a branch that may go both ways."""
         return block not in self.failing and len(set(self.following(block))) > 1
 
     def between(self, block: Block) -> set[Block]:
-        """The blocks that a branch decides about."""
+        """The blocks from a branch to the place where its ways meet."""
         found, todo, meets = set[Block](), self.following(block), self.after.get(block)
         while todo:
             each = todo.pop()
@@ -330,7 +333,7 @@ class Flow:
 
 
 def _spread(function: Function, flow: Flow, found: Uniform) -> Uniform:
-    """Finds which values differ between threads, and which blocks only some threads run."""
+    """Finds the values that differ between threads, and the blocks that only some threads may execute."""
     size = -1
     while size != (size := len(found.varying) + len(found.divergent)):
         _spread_once(function, flow, found)
@@ -356,7 +359,7 @@ def _spread_once(function: Function, flow: Flow, found: Uniform) -> None:
 
 
 def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
-    """Whether the results are uniform. A load is if its address is: in a program without races, nobody else writes there."""
+    """Whether the results are uniform. A load from a uniform address is, because programs without races do not write to it."""
     if op.code is ops.REGISTER:
         name = str(op.attributes["name"])
         return name.partition(".")[0] not in _OF_THREADS or (by_row and name in ("thread_idx.y", "thread_idx.z"))
@@ -372,7 +375,7 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
 
 
 def cut(function: Function, found: Uniform) -> None:
-    """Ends regions at the branches that decide whether threads wait, and lets neighbours read what a shuffle moves."""
+    """Inserts the cuts and ranges, and replaces shuffles by uniform distances."""
     known = {value for op in function.ops() for value in op.results}
     values = Definitions(function)
     limits = [(each, _constant(each.bounds[1], values)) for each in found.warps]
@@ -408,7 +411,7 @@ def cut(function: Function, found: Uniform) -> None:
 
 
 def _separate(function: Function, found: ThreadRange, number: int) -> set[Block]:
-    """Lets all threads come to a range, and only those in it go on; returns the new blocks. Ranges of warps have the number 0."""
+    """Replaces a branch by a range; returns the new blocks. Ranges of warps have the number 0."""
     block, location = found.block, found.block.terminator.location
     del block.ops[-1]
     build, inside = Builder(block, location), Builder(Block(), location)
@@ -434,7 +437,7 @@ def _separate(function: Function, found: ThreadRange, number: int) -> set[Block]
 
 
 def total(build: Builder, parts: list[Bound]) -> Value:
-    """The sum in 64 bits."""
+    """Computes a sum in 64 bits."""
     result = build.const(INT64, sum(part for part in parts if isinstance(part, int)))
     for part in parts:
         if not isinstance(part, int):
@@ -445,15 +448,15 @@ def total(build: Builder, parts: list[Bound]) -> Value:
 
 
 def lane_memory(build: Builder, type: Type | None) -> Value:
-    """Memory for one value of each thread, side by side: other threads may read it, so it is no local memory."""
+    """Memory for a value of each thread. Its space is not local, because other threads may read it."""
     assert type is not None
     return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=align_of(type))
 
 
 def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder, again: dict[Value, Value]) -> bool:
-    """Writes a shuffle by a uniform distance as memory that the other lane reads after a cut; False if it is another one.
+    """Replaces a shuffle by a uniform distance: each lane stores its value, and reads that of the other lane after a cut.
 
-    `again` gets what was read from there of the lane's own value, which need not be kept elsewhere.
+    Returns False for other shuffles. `again` maps the value to what the lane reads back, so that it needs no second slot.
     """
     _, word, distance = op.operands
     kind, known = op.attributes["kind"], values.constant(distance)
@@ -505,5 +508,5 @@ def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder,
 
 
 def count_of_regions(function: Function, found: Uniform) -> int:
-    """How many regions there will be."""
+    """The number of regions of a kernel after `cut`."""
     return 1 + 2 * (len(found.cuts) + len(found.ranges) + len(found.warps)) + sum(map(waits_at, function.ops()))
