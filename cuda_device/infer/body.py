@@ -62,14 +62,14 @@ _READING = frozenset(
         ops.PY_TUPLE,
     )
 )
-"""Operations that write nothing."""
+"""Operations that do not write to memory."""
 _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
-"""Operations that take a variable also if it has no value."""
+"""Operations that also accept a variable without a value."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
-"""Operations whose first operand stays a reference: in a method, they act on the struct that `self` refers to."""
+"""Operations that take their first operand by reference, so that methods change the struct behind `self`."""
 _PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
-"""Operations that pass on a reference to a record, where those are references (`wide`)."""
-# Beyond so many block versions a function is refused rather than compiled for ever.
+"""Operations that pass references to records on, with numba's semantics (`wide`)."""
+# Functions with more block versions are refused, because their compilation would hardly end.
 _VERSIONS = 20_000
 
 
@@ -191,7 +191,7 @@ class Body:
         }
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
-        """The objects that change among the arguments: what becomes of them is returned, too."""
+        """The mutable objects among the arguments, whose new contents the function returns as well."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
@@ -199,7 +199,7 @@ class Body:
         self.effects = Effect.PURE
 
     def run(self) -> tuple[Function, State, frozenset[Identity]]:
-        """The typed function, what is known of its result, and the objects that it changes."""
+        """Returns the typed function, the state of its result, and the objects that it changes."""
         entry = self.python.blocks[0]
         self.propagate(entry, [Cell(known) for known in self.parameters], ((), 0))
         while self.worklist:
@@ -230,7 +230,7 @@ class Body:
         return typed, result, frozenset(changed.intersection(self.objects))
 
     def propagate(self, source: Block, cells: Sequence[Cell | Pending], edge: EdgeKey) -> BlockVersion:
-        """Brings the state at an edge to the version of `source` that it selects, which is visited again if its state changes."""
+        """Joins the state at an edge into the version of `source` that the state selects, and schedules it if that changed."""
         states = [state_of(cell.known) if isinstance(cell, Cell) else cell.state for cell in cells]
         key = (self.rank[id(source)], *objects.positions(states))
         version = self.versions.get(key)
@@ -252,9 +252,10 @@ class Body:
         return version
 
     def update(self, version: BlockVersion) -> None:
-        """Joins the states at all incoming edges.
+        """Joins the states at all incoming edges, and schedules the version if the result is new.
 
-        An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
+        The join starts from the edges alone, so that wrong states of earlier visits leave no trace. After many changes it
+        includes the version's old state, which ensures termination.
         """
         incoming = [*version.incoming.values()]
         if version.changes > WIDENING_DELAY and not version.is_new:
@@ -277,7 +278,7 @@ class Body:
             heapq.heappush(self.worklist, version.key)
 
     def visit(self, version: BlockVersion) -> None:
-        """Runs a version's operations; an error is kept until it is certain."""
+        """Infers a version's operations. Its first error counts only if it remains at the fixed point."""
         before = {edge: target for target, edge, _ in version.outgoing}
         cells = self.begin(version)
         frame = version.frame
@@ -292,7 +293,7 @@ class Body:
             except CompileError as error:
                 if error.location is NOWHERE:
                     error.location = frame.location
-                # The rest is looked at nevertheless: what it brings back to a loop may make this right.
+                # The remaining operations are still inferred: their effect on a back edge may remove the error.
                 if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
                     version.error = error
                 cells.update((result, Pending(FAILED)) for result in op.results)
@@ -328,7 +329,7 @@ class Body:
         return cells
 
     def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
-        """The cell of a block's parameter; only what is left for run time becomes one of the typed block."""
+        """The cell of a block's parameter. The typed block has a parameter only for run-time values."""
         if not isinstance(state, Known):
             return Pending(state)
         if is_static(state):
@@ -338,7 +339,7 @@ class Body:
         return Cell(state, value)
 
     def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Runs one operation: by its method of this class, or by its rule."""
+        """Infers one operation, by its method of this class or by its rule."""
         own = _OWN.get(op.code)
         if own is not None:
             own(self, version, frame, op, cells)
@@ -347,7 +348,7 @@ class Body:
         if "back" in op.attributes and op.operands[-1] not in version.changed:
             return
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
-            operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
+            operands[-1] = replace(operands[-1], place=None)  # the memory there may have changed
         if self.wide:
             operands = wide.operands(frame, op, operands)
         results = RULES[op.code](frame, op, operands)
@@ -358,7 +359,7 @@ class Body:
         else:
             version.fresh.clear()
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
-            # A vector or struct is a value: the variable is the changed one from here on.
+            # Vectors and structs are values: from here on the variable is the new one.
             cells.update(zip(op.operands, results, strict=False))
             version.changed.update(op.operands[: len(results)])
             return
@@ -370,23 +371,23 @@ class Body:
             cells[value] = cell if isinstance(state, Known) else Pending(state)
 
     def variable(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """What debuggers see of a variable: a number, or where an array is."""
+        """Records a variable for debuggers: the value of a number, or the address of an array."""
         cell = cells[op.operands[0]]
         if isinstance(cell, Cell) and cell.value is not None and isinstance(cell.value.type, (Number, Array)):
             frame.build.effect(ops.VARIABLE, cell.value, **op.attributes)
 
     def undefined(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """A variable loses its value, or has none yet."""
+        """A variable without a value: not yet assigned, or deleted."""
         cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
 
     def name_cells(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Variables that nested functions see."""
+        """Variables that nested functions capture."""
         names = op.attributes["names"]
         assert isinstance(names, tuple)
         frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
 
     def stands_at(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Whether a generator stands at a position."""
+        """Whether a generator is suspended at a position."""
         position, mark = (cells[value] for value in op.operands)
         stands = Cell(constant(False))
         if isinstance(mark, Cell):
@@ -395,12 +396,12 @@ class Body:
         cells[op.result] = stands
 
     def resume(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """What a generator has at hand when it goes on."""
+        """The values of a resumed generator."""
         parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
         cells[op.result] = frame.bundle(Resumed(), parts)
 
     def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> list[Cell]:
-        """What an operation gets: variables as they are now, which have to have a value; references but for owners are read."""
+        """The operands of an operation: current values. References are loaded, unless the operation takes them."""
         operands: list[Cell] = []
         for number, value in enumerate(op.operands):
             cell = objects.now(frame, cells[value])
@@ -418,7 +419,7 @@ class Body:
         return operands
 
     def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Ends the block: a branch on a constant has one edge."""
+        """Ends the block, and propagates its edges. A branch on a constant has one edge."""
         edges = op.successors
         operands = [closures.settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
         version.end = Op(op.code, location=op.location)
@@ -429,7 +430,7 @@ class Body:
         elif op.code is ops.BRANCH:
             condition = operands[0]
             if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
-                condition = Cell(constant(True))  # Python has folded the condition; both edges are one
+                condition = Cell(constant(True))  # CPython folded the condition, so both edges are the same
             if condition.known.constant:
                 edges = [edges[0] if condition.known.value else edges[1]]
                 version.end.code = ops.JUMP
@@ -453,7 +454,7 @@ class Body:
             version.outgoing.append((self.propagate(edge.block, arguments, name), name, arguments))
 
     def result(self, ordered: list[BlockVersion]) -> State:
-        """What all returns have in common."""
+        """The join of the states of all returns."""
         ends = [version for version in ordered if version.returned is not None]
         states = objects.returned([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
         result: State = Undefined()
