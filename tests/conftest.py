@@ -14,7 +14,6 @@ The compiler verifies its IR after each stage of every compilation that tests ma
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import difflib
 import faulthandler
 import gc
@@ -32,6 +31,7 @@ from ptx_machine.gpu import installed
 
 import cuda_device as device
 from cuda_device import compiler, nvshmem
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu import driver
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
@@ -146,7 +146,7 @@ def assemble(kernel: device.Kernel) -> None:
     job = next(reversed(kernel.variants.values())).work.job
     if job not in _assembled:
         _assembled.add(job)
-        compiler.run(dataclasses.replace(job, target=compiler.Target(job.target.architecture)), "cubin")
+        compiler.run(replace(job, target=compiler.Target(job.target.architecture)), "cubin")
 
 
 _assembled: set[compiler.Job] = set()

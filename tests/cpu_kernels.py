@@ -1,6 +1,5 @@
 """Kernels for the tests of the CPU back end: in LLVM text, within the module that the real generators make, and in Python."""
 
-import dataclasses
 import math
 import struct
 
@@ -11,6 +10,7 @@ from cuda_device import compiler
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.ir.nodes import Block, Function, Module
 from cuda_device.ir.ops import Level
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.cpu_executor import execute
 from cuda_device.runtime.launch.compiling import job_of
 
@@ -51,7 +51,7 @@ def reversal(out, n):
 def compiled(kernel, *arguments):
     """The machine code of a kernel for the CPU."""
     job = job_of(kernel, arguments)
-    job = dataclasses.replace(job, target=compiler.Target(job.target.architecture, on_cpu=True))
+    job = replace(job, target=compiler.Target(job.target.architecture, on_cpu=True))
     return compiler.run(job, "native")["native"]
 
 
