@@ -131,11 +131,11 @@ def _function(cls: type, head: str, body: str, names: Mapping[str, Any]) -> Any:
 
 
 def _init(cls: type, name: str) -> Any:
-    slots = [getattr(cls, field, None) for field in fields_of(cls)]
+    slots: list[Any] = [getattr(cls, field, None) for field in fields_of(cls)]
     # Writing to a slot takes half the time of finding it by its name.
     has_slots = is_frozen(cls) and all(isinstance(slot, MemberDescriptorType) for slot in slots)
     names: dict[str, Any] = {"_set": object.__setattr__, "_ABSENT": _ABSENT}
-    parameters, body, defaults = ["self"], [], []
+    parameters, body, defaults = ["self"], list[str](), list[Any]()
     for (field, given), slot in zip(fields_of(cls).items(), slots, strict=True):
         value, factory = field, given.default_factory
         if factory is not _ABSENT:

@@ -244,8 +244,10 @@ class Definitions:
         return found
 
     def constant(self, value: Value) -> int | None:
-        """The value of an integer constant; None for any other value."""
+        """The value of an integer constant, perhaps converted; None for any other value."""
         maker = self.makers.get(value)
+        while maker is not None and maker.code is ops.CONVERT and keeps(maker):
+            maker = self.makers.get(maker.operands[0])
         found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
         return found if isinstance(found, int) else None
 

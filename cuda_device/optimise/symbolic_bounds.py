@@ -239,25 +239,24 @@ class Proofs:
 
     def sum(self, value: Value) -> Sum:
         """A value as a linear sum."""
-        found = self.sums.get(value)
-        if found is None:
-            found = self._sum(value)
-            self.sums[value] = found = found if len(found.terms) <= _MOST_TERMS else Sum(0, ((value, 1),))
-        return found
+        if value not in self.sums:
+            total = Sum(0)
+            for term, sign in self.definitions.terms(value):
+                total = total.plus(self._term(term), sign)
+            self.sums[value] = total if len(total.terms) <= _MOST_TERMS else Sum(0, ((value, 1),))
+        return self.sums[value]
 
-    def _sum(self, value: Value) -> Sum:
-        origin = self._origin(value)
-        maker = self.makers.get(origin)
-        constant = self.definitions.constant(origin)
+    def _term(self, value: Value) -> Sum:
+        """A term of `Definitions.terms`, which may be a constant or a product with one."""
+        constant = self.definitions.constant(value)
         if constant is not None:
             return Sum(constant)
-        if maker is not None and maker.attributes.get("exact"):
+        maker = self.makers.get(value)
+        if maker is not None and maker.code is ops.MUL and maker.attributes.get("exact"):
             a, b = map(self.sum, maker.operands)
-            if maker.code in (ops.ADD, ops.SUB):
-                return a.plus(b, 1 if maker.code is ops.ADD else -1)
-            if maker.code is ops.MUL and not (a.terms and b.terms):
+            if not (a.terms and b.terms):
                 return Sum(0).plus(a, b.constant) if a.terms else Sum(0).plus(b, a.constant)
-        return Sum(0, ((origin, 1),))
+        return Sum(0, ((value, 1),))
 
     def _origin(self, value: Value) -> Value:
         """The value before conversions that preserve it."""

@@ -45,11 +45,10 @@ def run(function: Function) -> None:
     if not loops:
         return
     definitions = Definitions(function)
-    makers = definitions.makers
     for loop in [found for loop in loops if (found := _counted(loop, definitions))]:
-        few = _has_few(loop, makers)
-        if few or _goes_through_a_grid(loop.step, makers):
-            _count_down(loop, _constant(loop.step, makers), hidden=few)
+        few = _has_few(loop, definitions)
+        if few or _goes_through_a_grid(loop.step, definitions.makers):
+            _count_down(loop, definitions.constant(loop.step), hidden=few)
 
 
 def _counted(loop: Loop, definitions: Definitions) -> Counted | None:
@@ -67,25 +66,16 @@ def _counted(loop: Loop, definitions: Definitions) -> Counted | None:
     if after is None or after.code is not ops.ADD or not after.attributes.get("exact") or after.operands[0] is not item:
         return None
     step = after.operands[1]
-    needed = [stop] if _constant(step, makers) is not None else [stop, step]
+    needed = [stop] if definitions.constant(step) is not None else [stop, step]
     if any(definitions.homes[value] in loop.blocks for value in needed):
         return None
     return Counted(header, before, entry, [edge for _, edge in loop.backs], place, compare, step)
 
 
-def _constant(value: Value, makers: dict[Value, Op]) -> int | None:
-    maker = makers.get(value)
-    while maker is not None and maker.code is ops.CONVERT:
-        maker = makers.get(maker.operands[0])
-    found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
-    return found if isinstance(found, int) else None
-
-
-def _has_few(loop: Counted, makers: dict[Value, Op]) -> bool:
+def _has_few(loop: Counted, definitions: Definitions) -> bool:
     """Whether the number of iterations is unknown but small."""
-    start, stop, step = (
-        _constant(value, makers) for value in (loop.entry.arguments[loop.place], loop.compare.operands[1], loop.step)
-    )
+    values = loop.entry.arguments[loop.place], loop.compare.operands[1], loop.step
+    start, stop, step = map(definitions.constant, values)
     return start is None and stop is not None and step is not None and 1 < step < stop <= _FEW * step
 
 
