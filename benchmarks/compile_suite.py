@@ -17,7 +17,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from suite import SUITE, Problem, Row
 from triton_kernels import TRITON
 
 from cuda_device import compiler
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.launch.compiling import job_of
 
 STAGES = {"front end": ("python", "typed", "device", "llvm"), "LLVM": ("optimised", "ptx"), "assembler": ("cubin",)}

@@ -1,7 +1,6 @@
 """Indices that comparisons with other values show not to be negative do not count from the end, and all others still do."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.ir import ops
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.launch.compiling import job_of
 
 # Loops over `i`, what they read of `x`, and whether that cannot be negative. All are run with n from 0 to 5, m from 0 to 7.

@@ -1,6 +1,5 @@
 """LTO-IR: libNVVM takes what we write in either of its languages, and what it makes links to cubins, with CUDA C++ too."""
 
-import dataclasses
 import re
 
 import cuda_cpp
@@ -17,6 +16,7 @@ from cuda_device import compiler
 from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import assemblers, cubin, linking
 from cuda_device.device.functions import FASTMATH
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
 
@@ -78,7 +78,7 @@ def test_what_launches_check_is_no_obstacle(target):
         out[0] = x[0] + x[1]
 
     job = job_of(device.kernel(kernel), (FLOATS, FLOATS), target, {"checked": False})
-    job = dataclasses.replace(job, options=dataclasses.replace(job.options, launch_facts=True))
+    job = replace(job, options=replace(job.options, launch_facts=True))
     work = compiler.run(job, "ltoir")
     assert "addrspace(1) align 16 %" in work["llvm"].text and work["ltoir"].startswith(ltoir.MAGIC)
 

@@ -1,7 +1,6 @@
 """From LLVM text to machine code in the process, and what the kernels on the CPU look like there."""
 
 import ctypes
-import dataclasses
 import math
 import platform
 import re
@@ -21,6 +20,7 @@ from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import CONVERSIONS, RECORDS
 from cuda_device.codegen.gpu import elf
 from cuda_device.errors import CompilerBug
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import execute
 from cuda_device.runtime.launch.compiling import job_of
@@ -319,7 +319,7 @@ def of_many_kinds(x, halves, n):
 def test_llvm_makes_code_for_aarch64():
     floats, halves = device.ArrayType(device.float32, 1), device.ArrayType(device.bfloat16, 1)
     job = job_of(of_many_kinds, (floats, halves, 3.0))
-    job = dataclasses.replace(job, target=compiler.Target(job.target.architecture, on_cpu=True))
+    job = replace(job, target=compiler.Target(job.target.architecture, on_cpu=True))
     module = llvm_api.parse(compiler.run(job, "llvm")["llvm"].text)
     api = llvm_api.load()
     for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):

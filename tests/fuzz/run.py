@@ -28,6 +28,7 @@ from cuda_device import compiler
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.compiler import Options, Work
 from cuda_device.device.functions import FunctionOptions, Kernel
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.launch.launcher import CompiledKernel
 from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
@@ -143,7 +144,7 @@ def share(first: Kernel, other: Kernel, on_cpu: bool) -> None:
     for key, variant in first.variants.items():
         if variant.work.job.target.on_cpu != on_cpu:
             continue
-        job = dataclasses.replace(variant.work.job, options=other.options.build)
+        job = replace(variant.work.job, options=other.options.build)
         artifacts = {name: made for name, made in variant.work.artifacts.items() if name not in OF_A_LEVEL}
         work = Work(job, artifacts, {}, variant.work.dependencies, known=variant.work.outline)
         if on_cpu:
@@ -235,7 +236,7 @@ def launch(kernel: Kernel, arrays: Any, outputs: Any, stream: device.Stream, on_
 def assemble(kernel: Kernel) -> None:
     """Makes a cubin of a kernel's newest variant, as a launch on a GPU would."""
     job = next(reversed(kernel.variants.values())).work.job
-    compiler.run(dataclasses.replace(job, target=compiler.Target(job.target.architecture)), "cubin")
+    compiler.run(replace(job, target=compiler.Target(job.target.architecture)), "cubin")
 
 
 def poisoned(length: int, type: str) -> Any:
