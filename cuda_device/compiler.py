@@ -235,11 +235,11 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
     found = module.ops()
     for op in found:
         if op.code in (ops.PTX, ops.MACHINE):
-            words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", str(op.attributes["instruction"]))
+            words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", op.attributes["instruction"])
             if any(f" '{word} " in reason for word in words):
                 return op.location
-    calls = [op for op in found if op.code is ops.EXTERN and (links or str(op.attributes["symbol"]) in reason)]
-    named = [op for op in calls if re.search(rf"(?<!\w){re.escape(str(op.attributes['symbol']))}(?!\w)", reason)]
+    calls = [op for op in found if op.code is ops.EXTERN and (links or op.attributes["symbol"] in reason)]
+    named = [op for op in calls if re.search(rf"(?<!\w){re.escape(op.attributes['symbol'])}(?!\w)", reason)]
     return next((op.location for op in (*named, *calls)), NOWHERE)
 
 

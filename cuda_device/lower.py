@@ -460,19 +460,19 @@ def _convert(lowerer: Lowerer, op: Op) -> Tree:
 
 
 def _field(lowerer: Lowerer, op: Op) -> Tree:
-    tree, index = lowerer.trees[op.operands[0]], op.attributes["index"]
-    assert isinstance(tree, tuple) and isinstance(index, int)
-    return tree[index]
+    tree = lowerer.trees[op.operands[0]]
+    assert isinstance(tree, tuple)
+    return tree[op.attributes["index"]]
 
 
 def _extent(lowerer: Lowerer, op: Op) -> Tree:
     tree, _ = lowerer.array(op.operands[0])
-    return lowerer.build.convert(tree.extents[int(str(op.attributes["axis"]))], model.INDEX)
+    return lowerer.build.convert(tree.extents[op.attributes["axis"]], model.INDEX)
 
 
 def _stride(lowerer: Lowerer, op: Op) -> Tree:
     tree, array = lowerer.array(op.operands[0])
-    return lowerer.build.strides(tree, array)[int(str(op.attributes["axis"]))]
+    return lowerer.build.strides(tree, array)[op.attributes["axis"]]
 
 
 def _window(lowerer: Lowerer, op: Op) -> Tree:
@@ -541,7 +541,7 @@ _SHIFTS = {"<<": ops.SHL, ">>": ops.SHR}
 
 
 def _binary(lowerer: Lowerer, op: Op) -> Tree:
-    build, sign, (a, b) = lowerer.build, str(op.attributes["op"]), lowerer.values(op)
+    build, sign, (a, b) = lowerer.build, op.attributes["op"], lowerer.values(op)
     type = _number(op.result)
     if sign in _SUMS:
         # The overflow of a builtin integer is undefined in the specification, so LLVM may widen it.
@@ -587,7 +587,7 @@ def _refer(lowerer: Lowerer, op: Op) -> Tree:
 def _member(lowerer: Lowerer, op: Op) -> Tree:
     assert isinstance(op.result.type, model.Ref)
     reference = replace(op.result.type, pointee=pointee_of(op.result.type.pointee))
-    return lowerer.build.refer(lowerer.value(op.operands[0]), reference, int(str(op.attributes["offset"])))
+    return lowerer.build.refer(lowerer.value(op.operands[0]), reference, op.attributes["offset"])
 
 
 def _element(lowerer: Lowerer, op: Op) -> Tree:
@@ -616,23 +616,21 @@ def _setitem(lowerer: Lowerer, op: Op) -> None:
 
 def _intrinsic(lowerer: Lowerer, op: Op) -> Tree:
     assert op.result.type is not None
-    row = BY_NAME[str(op.attributes["name"])]
-    settings = op.attributes.get("settings", ())
-    assert isinstance(settings, tuple)
-    typed = Typed(of_type(op.result.type, op.result.nonneg), settings=settings)
+    row = BY_NAME[op.attributes["name"]]
+    typed = Typed(of_type(op.result.type, op.result.nonneg), settings=op.attributes.get("settings", ()))
     return row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed)
 
 
 def _call(lowerer: Lowerer, op: Op) -> None:
     type = op.result.type
     assert type is not None
-    callee = str(op.attributes["callee"])
+    callee = op.attributes["callee"]
     lowerer.trees[op.result] = lowerer.build.call(callee, lowerer.leaves(op), type, op.result.nonneg)
 
 
 def _extern(lowerer: Lowerer, op: Op) -> None:
     arguments = [(lowerer.trees[operand], operand.type) for operand in op.operands if operand.type is not None]
-    tree = extern(lowerer.build, str(op.attributes["symbol"]), arguments, op.results[0].type or model.NONE)
+    tree = extern(lowerer.build, op.attributes["symbol"], arguments, op.results[0].type or model.NONE)
     lowerer.trees[op.results[0]] = tree
 
 
@@ -656,13 +654,13 @@ def _end(lowerer: Lowerer, op: Op) -> None:
 
 def _raise(lowerer: Lowerer, op: Op) -> None:
     words = {name: op.attributes[name] for name in ("message", "help")}
-    lowerer.build.effect(ops.REPORT, *lowerer.values(op), status=str(op.attributes["kind"]), **words)
+    lowerer.build.effect(ops.REPORT, *lowerer.values(op), status=op.attributes["kind"], **words)
     lowerer.build.append(Op(ops.EXIT, location=op.location))
 
 
 def _check(lowerer: Lowerer, op: Op) -> None:
     holds, *values = lowerer.values(op)
-    lowerer.build.check(holds, str(op.attributes["message"]), *values, help=str(op.attributes.get("help", "")))
+    lowerer.build.check(holds, op.attributes["message"], *values, help=op.attributes.get("help", ""))
 
 
 def _unreachable(lowerer: Lowerer, op: Op) -> None:
@@ -693,7 +691,7 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.WINDOW: _window,
     ops.PY_UNARY: _unary,
     ops.PY_BINARY: _binary,
-    ops.PY_COMPARE: lambda low, op: low.build.exact_compare(str(op.attributes["op"]), *low.values(op)),
+    ops.PY_COMPARE: lambda low, op: low.build.exact_compare(op.attributes["op"], *low.values(op)),
     ops.PY_TRUTH: lambda low, op: low.build.truth(*low.values(op)),
     ops.PY_GETITEM: _getitem,
     ops.REFER: _refer,

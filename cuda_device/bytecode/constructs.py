@@ -184,7 +184,7 @@ def _unpack(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
     before, after = instruction.argument
     results = [Value() for _ in range(before + 1 + after)]
-    attributes: dict[str, object] = {"before": before, "after": after}
+    attributes = {"before": before, "after": after}
     reader.build.append(Op(ops.PY_UNPACK_STAR, reader.pop(1), results, attributes, [], reader.build.location))
     reader.stack += reversed(results)
 

@@ -167,8 +167,8 @@ def add_companions(function: Function) -> None:
             for operand in op.operands if op.code not in _NO_USE else ():
                 if operand in names and operand not in asked:
                     asked.add(operand)
-                    words: dict[str, object] = {"name": names[operand]}
-                    changed.append(Op(ops.PY_DEFINED, [companions[operand]], [], words, [], op.location))
+                    name = {"name": names[operand]}
+                    changed.append(Op(ops.PY_DEFINED, [companions[operand]], [], name, [], op.location))
             for edge in op.successors:
                 for argument in [
                     a for a, param in zip(edge.arguments, edge.block.params, strict=False) if param in names
@@ -186,7 +186,7 @@ def add_companions(function: Function) -> None:
 
 def _open_parameters(function: Function) -> dict[Value, str]:
     """The parameters of blocks that are undefined on some edge, with the names of their variables."""
-    names = {op.result: str(op.attributes["name"]) for op in function.ops() if op.code is ops.PY_UNDEFINED}
+    names = {op.result: op.attributes["name"] for op in function.ops() if op.code is ops.PY_UNDEFINED}
     found: dict[Value, str] = {}
     changed = bool(names)
     while changed:

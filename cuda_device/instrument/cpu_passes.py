@@ -69,7 +69,7 @@ def _spins(op: Op, spinning: set[str], used: set[Value]) -> bool:
 
 def guard_stack(module: Module) -> Module:
     """Adds a test of the stack to the recursive functions of a device-level module, and returns it."""
-    places = [int(str(op.attributes["place"])) for op in module.ops() if "place" in op.attributes]
+    places = [op.attributes["place"] for op in module.ops() if "place" in op.attributes]
     for place, name in enumerate(sorted(dominance.in_recursion(module)), max(places, default=0) + 1):
         _guard(module[name], place)
     dominance.propagate(module, Effect.EXITS)
@@ -123,7 +123,7 @@ def _follow_calls(function: Function, block: Block, exiting: dict[str, Function]
     at = 0
     while at < len(block.ops):
         op = block.ops[at]
-        callee = exiting.get(str(op.attributes.get("callee", ""))) if op.code is ops.CALL else None
+        callee = exiting.get(op.attributes["callee"]) if op.code is ops.CALL else None
         if callee is None:
             at += 1
             continue
@@ -187,8 +187,8 @@ def inline_loops(module: Module) -> Module:
 
     As loops of the kernel they may be exchanged with those over threads (`codegen/cpu/uniform`).
     """
-    calls = Counter(str(op.attributes["callee"]) for f in module.functions for op in f.ops() if op.code is ops.CALL)
-    own = {str(op.attributes["callee"]) for op in module.main.ops() if op.code is ops.CALL}
+    calls = Counter(op.attributes["callee"] for f in module.functions for op in f.ops() if op.code is ops.CALL)
+    own = {op.attributes["callee"] for op in module.main.ops() if op.code is ops.CALL}
     once = (f for f in module.functions if f.name in own and calls[f.name] == 1)
     return _without(module, {f.name for f in once if dominance.back_edges(reverse_postorder(f.blocks[0]))})
 
@@ -219,7 +219,7 @@ def _expand(module: Module, function: Function, names: Container[str], stack: tu
         block = blocks.pop()
         for at, op in enumerate(block.ops):
             if op.code is ops.CALL and op.attributes["callee"] in names:
-                callee = module[str(op.attributes["callee"])]
+                callee = module[op.attributes["callee"]]
                 if callee.name in stack:
                     raise CompileError(
                         f"{callee.shown} calls itself and waits for other threads",

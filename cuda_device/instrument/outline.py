@@ -88,7 +88,7 @@ class Outline:
 
         found = module.ops()
         registers = {op.attributes["name"] for op in found if op.code is ops.REGISTER and op.result.type == INT32}
-        placed = [(int(str(op.attributes["place"])), op) for op in found if "place" in op.attributes]
+        placed = [(op.attributes["place"], op) for op in found if "place" in op.attributes]
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
@@ -106,13 +106,12 @@ class Outline:
 
 def _place(op: Op) -> ReportPlace:
     text = op.attributes
-    return ReportPlace(op.location, str(text["message"]), str(text.get("help", "")), bool(op.operands))
+    return ReportPlace(op.location, text["message"], text.get("help", ""), bool(op.operands))
 
 
 def _print(op: Op) -> Print:
-    choices = op.attributes["choices"]
-    assert isinstance(choices, tuple)
-    values = (choice or _letter(operand.type) for operand, choice in zip(op.operands, choices, strict=True))
+    pairs = zip(op.operands, op.attributes["choices"], strict=True)
+    values = (choice or _letter(operand.type) for operand, choice in pairs)
     return Print(str(op.attributes["format"]), tuple(values))
 
 

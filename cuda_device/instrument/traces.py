@@ -85,18 +85,18 @@ def run(module: Module, launch_facts: bool) -> Module:
 
 def points(module: Module) -> dict[int, TracePoint]:
     """The events that `run` added, by their numbers."""
-    return {int(str(op.attributes["place"])): _point(op) for op in module.ops() if op.code is ops.TRACE}
+    return {op.attributes["place"]: _point(op) for op in module.ops() if op.code is ops.TRACE}
 
 
 def _point(op: Op) -> TracePoint:
     said = op.attributes
-    order = Order(str(said.get("memory", Order.RELAXED))), Scope(str(said.get("scope", Scope.SYSTEM)))
+    event, order = Event(said["event"]), (Order(said.get("memory", "relaxed")), Scope(said.get("scope", "system")))
     type = op.operands[0].type if op.operands else None
     if not isinstance(type, Ref):
-        return TracePoint(Event(str(said["event"])), op.location, 0, False, *order)
+        return TracePoint(event, op.location, 0, False, *order)
     shared, generic = type.space is Space.SHARED, type.space is Space.GENERIC
     may_fail = len(op.operands) > 1
-    return TracePoint(Event(str(said["event"])), op.location, size_of(type.pointee), shared, *order, may_fail, generic)
+    return TracePoint(event, op.location, size_of(type.pointee), shared, *order, may_fail, generic)
 
 
 def _traced(op: Op, places: Iterator[int]) -> list[Op]:

@@ -191,7 +191,7 @@ def reached_from(calls: Calls, name: str) -> set[str]:
 
 def callees(function: Function) -> set[str]:
     """The direct callees of a function."""
-    return {str(op.attributes["callee"]) for op in function.ops() if op.code is ops.CALL}
+    return {op.attributes["callee"] for op in function.ops() if op.code is ops.CALL}
 
 
 def _all_callees(module: Module) -> dict[str, set[str]]:

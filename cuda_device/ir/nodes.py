@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 from cuda_device.errors import NOWHERE, Location, Loss
 from cuda_device.ir import ops
@@ -51,7 +52,7 @@ class Op:
     code: OpDef
     operands: list[Value] = field(default_factory=list)
     results: list[Value] = field(default_factory=list)
-    attributes: dict[str, object] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
     successors: list[Edge] = field(default_factory=list)
     location: Location = NOWHERE
 

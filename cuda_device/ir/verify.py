@@ -223,7 +223,6 @@ def _is_address(op: Op) -> bool:
 def _is_print(op: Op) -> bool:
     """The operands are 64-bit numbers, and bools and integers that select one of two or of several texts."""
     choices = op.attributes["choices"]
-    assert isinstance(choices, tuple)
     return len(choices) == len(op.operands) and all(
         operand.type == (BOOL if len(choice) == 2 else INT64) if choice else operand.type in (INT64, UINT64, FLOAT64)
         for operand, choice in zip(op.operands, choices, strict=True)

@@ -83,7 +83,7 @@ def of_launch(module: Module) -> dict[Value, Roots]:
         for op in caller.ops():
             if op.code is not ops.CALL:
                 continue
-            callee = module[str(op.attributes["callee"])]
+            callee = module[op.attributes["callee"]]
             arguments = (own[caller.name].get(operand, _NONE) for operand in op.operands)
             now = [_through(given[caller.name], roots) for roots in arguments]
             joined = [a | b for a, b in zip(given[callee.name], now, strict=True)]
