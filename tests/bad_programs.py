@@ -103,7 +103,6 @@ statement("try_except", "try:\n    x[0] = 1 / n\nexcept ZeroDivisionError:\n    
 statement("try_finally", "try:\n    x[0] = 1\nfinally:\n    x[1] = 1")
 statement("with_statement", "with x:\n    x[0] = 1")
 statement("import_statement", "import math\nx[0] = math.pi")
-statement("import_from", "from math import pi\nx[0] = pi")
 statement("dict_without_the_key", 'weights = {"a": 1, "b": 2}\nx[0] = weights["c"]')
 statement("dict_with_key_of_run_time", "weights = {1: 0.5, 2: (1, 2)}\nx[0] = weights[n]")
 statement("dict_item_assignment", "weights = {}\nweights[n] = 2\nx[0] = weights['b']")
@@ -144,7 +143,6 @@ def k(x, n):
 """,
 )
 program("coroutine", "float32[1]", "@device.kernel\nasync def k(x):\n    x[0] = 1\n")
-program("await_in_function", "float32[1]", "async def f(x):\n    await x\n\n@device.kernel\ndef k(x):\n    f(x)\n")
 program(
     "nonlocal_assignment",
     "float32[1]",
@@ -210,19 +208,6 @@ def k(x):
 )
 statement("call_of_bytes", "x[0] = bytes(n)[0]")
 program(
-    "call_of_a_class_without_init",
-    "float32[1]",
-    """
-class Point:
-    x = 2
-
-
-@device.kernel
-def k(x):
-    x[0] = Point().x
-""",
-)
-program(
     "call_of_an_instance",
     "float32[1]",
     """
@@ -251,7 +236,6 @@ for name, value, use in [
     ("method_that_changes_a_global_array", "np.ones(3)", "table.sort()"),
     ("method_of_a_global_array_of_variable", "np.ones(3)", "table.reshape(n)"),
     ("global_dict_without_the_key", "dict(a=1)", "table['b']"),
-    ("global_dict_with_key_of_run_time", "{1: 2, 2: 'two'}", "table[n]"),
     ("global_list_index_out_of_range", "[1, 2]", "table[2]"),
     ("global_list_of_different_things", "[1, (2, 3)]", "table[n]"),
     ("global_list_too_long", "list(range(2000))", "sum(table)"),
@@ -408,7 +392,6 @@ section("Constants")
 statement("constant_too_large_for_uint8", "x[0] = x[0] + 300", "uint8[1]; int")
 statement("negative_constant_and_unsigned", "x[0] = x[0] * -1", "uint32[1]; int")
 statement("constant_too_large_for_int", "big = 5_000_000_000\nx[0] = n + big")
-statement("constant_too_large_for_index", "x[1 << 63] = 1")
 statement("constant_too_large_for_everything", "x[0] = n + 2**70")
 statement("constructor_of_large_constant", "x[0] = device.int8(1000)")
 statement("very_long_constant", "x[0] = n + 10**400")
@@ -418,12 +401,10 @@ section("Indices and items")
 
 statement("too_many_indices", "x[0, 1] = 1")
 statement("float_index", "x[1.5] = 1")
-statement("float_variable_as_index", "x[x[0]] = 1")
 statement("tuple_index_out_of_range", "pair = (1, 2)\nx[0] = pair[2]")
 statement("tuple_index_of_float", "pair = (1, 2)\nx[0] = pair[x[0]]")
 statement("tuple_repeated_by_variable", "x[0] = ((1, 2) * n)[0]")
 statement("tuple_repeated_too_often", "x[0] = ((1, 2) * 100_000)[0]")
-statement("tuple_compared_with_number", "x[0] = (n, 1) < 3")
 statement("tuple_of_arrays_compared", "x[0] = (x, 1) < (x, 2)")
 program(
     "difference_of_named_tuples",
@@ -606,7 +587,6 @@ statement("iterator_on_two_ways", "a, b = iter((n, 1)), iter((2, n))\nc = a if n
 statement("raise_of_number", "raise 3")
 statement("reshape_with_two_unknowns", "y = x.reshape(3, n, -1, -1)\nx[0] = y[0, 0, 0, 0]")
 statement("reshape_of_float", "y = x.reshape(2.5)\nx[0] = y[0]")
-statement("view_of_no_dtype", 'y = x.view("real")\nx[0] = y[0]')
 statement("astype_that_copies", "y = x.astype(device.int32)\nx[0] = y[0]")
 
 section("Warps and atomics")
@@ -866,7 +846,6 @@ statement("pow_of_one_number", "x[0] = pow(n)")
 statement("greatest_common_divisor_of_floats", "x[0] = math.gcd(x[0], n)")
 statement("factorial_of_a_float", "x[0] = math.factorial(2.0 * n)")
 statement("minus_none", "x[0] = -None")
-statement("minus_text", "x[0] = -'a'")
 statement("minus_list", "x[0] = -[n, 1]")
 statement("dict_and_number", "x[0] = {'a': n} | n")
 statement("groups_of_itertools", "for k, g in itertools.groupby((1, 1, n)):\n    x[0] += k")
@@ -887,37 +866,16 @@ def k(x, n):
     x[0] = size(n)
 """,
 )
-program(
-    "object_of_a_dataclass",
-    "float32[1]; int",
-    """
-import dataclasses
-
-
-@dataclasses.dataclass
-class Point:
-    x: float
-    y: float
-
-
-@device.kernel
-def k(x, n):
-    p = Point(x[0], n)
-    x[1] = p.x * p.y
-""",
-)
 statement("divmod_of_tuple", "x[0] = divmod((1, 2), n)[0]")
 statement("pow_of_string", 'x[0] = pow("a", n)')
 statement("round_to_digits_of_variable", "x[0] = round(n, n)")
 statement("getattr_of_variable", "x[0] = getattr(x, n)")
-statement("getattr_that_is_not_there", 'x[0] = getattr(math, "pie")')
 statement("int_with_base", "x[0] = int(n, 16)")
 statement("complex_of_string", 'x[0] = abs(complex("j1"))')
 statement("ord_of_two", 'x[0] = ord("ab")')
 statement("chr_of_variable", "x[0] = len(chr(n))")
 statement("next_of_tuple", "x[0] = next((1, n))")
 statement("next_of_list", "x[0] = next([1, n])")
-statement("iter_of_number", "for v in iter(n):\n    x[0] = v")
 statement("eval_call", 'x[0] = eval("n + 1")')
 statement("super_call", "x[0] = super().value")
 statement("id_of_array", "x[0] = id(x)")

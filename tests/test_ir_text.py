@@ -147,10 +147,6 @@ def test_every_row_at_every_level(row: ops.OpDef, level: Level) -> None:
     assert op.attributes == {name: (i, "a", None) for i, name in enumerate(row.attributes)}
 
 
-def test_names_of_rows_are_unique() -> None:
-    assert len({row.name for row in ops.ALL}) == len(ops.ALL) == len(ops.BY_NAME)
-
-
 def constant(value: object) -> Function:
     """A function with one constant."""
     return Function(

@@ -211,34 +211,26 @@ def test_only_the_first_bad_function_is_reported() -> None:
 # What text cannot say
 
 
-def _function(*blocks: Block, level: Level = Level.DEVICE) -> Function:
-    return Function("f", list(blocks), level)
-
-
 def _complaints(function: Function) -> list[str]:
     return [text for _, text in check(function)]
 
 
-def test_a_function_has_blocks() -> None:
-    assert _complaints(_function()) == ["the function has no blocks"]
-    refused(Module([_function()]))
+_ELSEWHERE = Block([], [Op(ops.RETURN)])
 
 
-def test_a_block_has_operations() -> None:
-    assert _complaints(_function(Block())) == ["the block does not end with a terminator"]
-
-
-def test_a_jump_stays_in_its_function() -> None:
-    elsewhere = Block([], [Op(ops.RETURN)])
-    function = _function(Block([], [Op(ops.JUMP, successors=[Edge(elsewhere, [])])]))
-    assert _complaints(function) == ["a jump out of the function"]
-    assert "^?" in "\n".join(refused(Module([function])))
-
-
-def test_an_operand_comes_from_its_function() -> None:
-    function = _function(Block([], [Op(ops.RETURN, [Value(INT32)])]))
-    assert "a value is used before it is defined" in _complaints(function)
-    assert "%?" in "\n".join(refused(Module([function])))
+@pytest.mark.parametrize(
+    ("blocks", "complaint", "shown"),
+    [
+        ([], "the function has no blocks", ""),
+        ([Block()], "the block does not end with a terminator", ""),
+        ([Block([], [Op(ops.JUMP, successors=[Edge(_ELSEWHERE, [])])])], "a jump out of the function", "^?"),
+        ([Block([], [Op(ops.RETURN, [Value(INT32)])])], "a value is used before it is defined", "%?"),
+    ],
+)
+def test_what_text_cannot_say_is_refused(blocks: list[Block], complaint: str, shown: str) -> None:
+    function = Function("f", blocks, Level.DEVICE)
+    assert _complaints(function)[0] == complaint
+    assert shown in "\n".join(refused(Module([function])))
 
 
 def test_a_value_of_a_loop_does_not_dominate_its_beginning() -> None:
