@@ -49,7 +49,7 @@ PACKAGES = (
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command that `words` spell, or the process's own; returns the exit status."""
+    """Runs a command, by default that of the process; returns the exit status."""
     parser = argparse.ArgumentParser("python -m cuda_device", description="The compiler's command line.")
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -98,7 +98,7 @@ def _info(_: argparse.Namespace) -> None:
 
 
 def facts() -> Iterator[tuple[str, str]]:
-    """What a bug report needs, as names and values."""
+    """The facts that a bug report needs, as names and values."""
     from cuda_device.codegen.gpu import libdevice
     from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
     from cuda_device.runtime.gpu import driver
@@ -172,7 +172,7 @@ def _cache(wanted: argparse.Namespace) -> None:
 
 
 def _machine_code(entry: bytes) -> tuple[str, str] | None:
-    """The kernels and the target of an entry of the cache, if it is machine code of kernels: `Kept` says how it is kept."""
+    """The kernels and the target of an entry of the cache; None if it is not the machine code of kernels."""
     from cuda_device.codegen.gpu import elf
     from cuda_device.codegen.gpu.assemblers import Input
 
@@ -211,7 +211,7 @@ def _dump(wanted: argparse.Namespace) -> None:
 
 
 def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
-    """The types that a signature names, also by names of the kernel's module; none where there is no signature."""
+    """The types that a signature names, also by names of the kernel's module; empty without a signature."""
     help = (
         "separate types by commas, as in --signature 'float32, ArrayType(float32, 1)'; "
         "names are those of cuda_device and of the kernel's file"
@@ -226,7 +226,7 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
     try:
         names = {**dict(_names()), **kernel.underlying.__globals__}
         return eval(f"({signature},)", names) if signature.strip() else ()
-    except Exception as error:  # the text may say anything
+    except Exception as error:  # `eval` may raise anything
         said = error.msg if isinstance(error, SyntaxError) else error
         raise ValueError(f"the signature {signature!r} cannot be read: {said}\n  help: {help}") from None
 
@@ -247,7 +247,7 @@ def _build(wanted: argparse.Namespace) -> None:
     print("\n".join(os.path.join(wanted.output, file) for file in files))
 
 
-# Stages as lines, each with the place in the source that it comes from, if it says so.
+# The lines of stages, with their places in the source if they are known
 
 Place = tuple[str, int]
 
@@ -298,7 +298,7 @@ _LINES = {"ir": _lines_of_ir, "llvm": _lines_of_llvm, "ptx": _lines_of_ptx}
 
 
 def _groups(lines: Iterable[tuple[Place | None, str]]) -> list[tuple[Place | None, list[str]]]:
-    """Lines that follow each other and come from the same place. Labels and phis belong to what follows them."""
+    """Groups consecutive lines from the same place. Labels and phis belong to the lines that follow them."""
     groups: list[tuple[Place | None, list[str]]] = []
     place, labels = None, list[str]()
     for own, line in lines:
@@ -316,7 +316,7 @@ def _groups(lines: Iterable[tuple[Place | None, str]]) -> list[tuple[Place | Non
 
 
 def _columns(stages: dict[str, list[tuple[Place | None, list[str]]]]) -> Iterator[str]:
-    """Stages side by side: below each line of the source what it becomes, wherever that is."""
+    """Stages side by side: below each line of the source, all lines that come from it."""
     columns: list[dict[Place | None, list[str]]] = []
     for stage, groups in stages.items():
         columns.append({None: [f"==== {stage}"]})
@@ -335,7 +335,7 @@ def _source(place: Place) -> str:
 
 
 def _names() -> Iterator[tuple[str, Any]]:
-    """What signatures may name besides: the package's public names, and the package itself as `device`."""
+    """The package's public names, and the package itself as `device`, which signatures may use."""
     yield "device", device
     yield from ((name, getattr(device, name)) for name in dir(device) if name != "__version__")
 

@@ -37,7 +37,7 @@ _MOST_COLUMNS = 79
 class Progress:
     """Shows in the last line of a terminal what is running and for how long, if it takes longer than a second.
 
-    The line is erased at the end. Does nothing if stderr is not a terminal that can erase a line, and within another `Progress`.
+    The line is erased at the end. Nothing is shown within another `Progress`, or if stderr is not a terminal.
     """
 
     _busy = threading.Lock()

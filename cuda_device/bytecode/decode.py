@@ -21,7 +21,7 @@ import ast
 import dis
 import linecache
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType
 
@@ -49,20 +49,16 @@ def decode(code: CodeType) -> tuple[Instruction, ...]:
 
     Raises `CompileError` if this version of CPython is not supported.
     """
+    place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
     if VERSION not in ADDED_ROWS:
         here, oldest, newest = (".".join(map(str, v)) for v in (VERSION, min(ADDED_ROWS), max(ADDED_ROWS)))
         raise CompileError(
-            f"this compiler cannot read the bytecode of Python {here}",
-            Location(code.co_filename, code.co_firstlineno, function=code.co_qualname),
-            help=f"use Python {oldest} to {newest}",
+            f"this compiler cannot read the bytecode of Python {here}", place, help=f"use Python {oldest} to {newest}"
         )
-    huge = [c for c in code.co_consts if isinstance(c, int) and c.bit_length() > _MOST_BITS]
-    if huge:
-        raise CompileError(
-            f"a constant of {huge[0].bit_length()} bits",
-            Location(code.co_filename, code.co_firstlineno, function=code.co_qualname),
-            help="no type is wider than 64 bits",
-        )
+    for constant in code.co_consts:
+        if isinstance(constant, int) and constant.bit_length() > _MOST_BITS:
+            reason = f"a constant of {constant.bit_length()} bits"
+            raise CompileError(reason, place, help="no type is wider than 64 bits")
     raws = _read(code)
     return _assemble(raws, _walk(code, raws))
 
@@ -213,9 +209,10 @@ _MARK = "@pytest_ar"
 
 def original(code: CodeType) -> CodeType:
     """The code without pytest's changes; the code itself if there are none, or if there is no source text."""
-    if not any(_MARK in part.co_names for part in _parts(code)):
+    rewrite = getattr(sys.modules.get("_pytest.assertion.rewrite"), "rewrite_asserts", None)
+    if rewrite is None or not any(_MARK in part.co_names for part in _parts(code)):
         return code
-    return _originals(code.co_filename, "".join(linecache.getlines(code.co_filename))).get(code, code)
+    return _originals(rewrite, code.co_filename, "".join(linecache.getlines(code.co_filename))).get(code, code)
 
 
 def _parts(code: CodeType) -> Iterator[CodeType]:
@@ -227,11 +224,8 @@ def _parts(code: CodeType) -> Iterator[CodeType]:
 
 
 @lru_cache(maxsize=8)
-def _originals(file: str, text: str) -> dict[CodeType, CodeType]:
+def _originals(rewrite: Callable[..., object], file: str, text: str) -> dict[CodeType, CodeType]:
     """The original code of each function of a module, by the code that pytest compiled."""
-    rewrite = getattr(sys.modules.get("_pytest.assertion.rewrite"), "rewrite_asserts", None)
-    if rewrite is None:
-        return {}
     try:
         changed = ast.parse(text, file)
         rewrite(changed, text.encode(), file, None)

@@ -157,7 +157,7 @@ class Reader:
 
     def is_variable(self, value: Value) -> bool:
         """Whether this is the current value of a variable."""
-        return any(value is other for other in self.variables.values())
+        return value in self.variables.values()
 
     def write_back(self, value: Value) -> None:
         """After `x.part.y = v`: `x.part` has a new value, unless it lies in memory, and so has x."""

@@ -6,7 +6,7 @@ SAVE_CELL and RESTORE_CELL then enclose the comprehension. Here its variable get
     [(lambda: x) for x in t]      SAVE_CELL 'x' … STORE_CELL 'x' … CLOSURE 'x' … RESTORE_CELL 'x'
                               →   SAVE_CELL 'x.1' … STORE_CELL 'x.1' … CLOSURE 'x.1' … POP
 
-The length of a comprehension's result must be known, so its loops are unrolled; `unrolled` finds their ITERs.
+The length of a comprehension's result must be known, so its loops are unrolled.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ITERATOR = ".0"
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The instructions with a name for each cell variable, the function's own cells, and the ITERs to unroll.
+    """The instructions with a unique name for each cell variable, the function's own cells, and the ITERs to unroll.
 
-    `boxed` are the cells that are more than one value, so that whoever captured them sees the latest: those that functions
-    inside of this one assign to (`nonlocal`, `:=` in a generator expression), that are assigned twice, or in a loop.
+    `boxed` are the cells whose value changes after their capture: nested functions assign to them (`nonlocal`, `:=` in a
+    generator expression), or they are assigned twice or in a loop.
     """
 
     instructions: tuple[Instruction, ...]
@@ -43,12 +43,12 @@ class Scopes:
 
 
 def is_of_comprehension(name: str) -> bool:
-    """Whether a cell variable is a comprehension's: it begins with SAVE_CELL."""
+    """Whether a cell variable belongs to a comprehension, which creates it with SAVE_CELL."""
     return "." in name
 
 
 def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
-    """Looks at all instructions of `code`."""
+    """The scopes of a function with these instructions."""
     renamed: dict[str, list[str]] = {}
     own = set(code.co_cellvars).difference(code.co_freevars)  # a comprehension may hide what its function captured
     result = []
@@ -71,7 +71,7 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
 
 
 def _assigned_inside(code: CodeType) -> frozenset[str]:
-    """The variables that functions inside of a function assign to, and that are not their own."""
+    """The variables of enclosing functions that nested functions assign to."""
     found: set[str] = set()
     for inner in code.co_consts:
         if isinstance(inner, CodeType) and inner.co_freevars:
@@ -95,7 +95,7 @@ def _changing(code: CodeType, instructions: Sequence[Instruction]) -> set[str]:
 
 
 def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:
-    """The indices of ITERs whose loops belong to comprehensions: a loop that is a statement begins right behind its ITER."""
+    """The indices of ITERs whose loops belong to comprehensions. The loop of a `for` statement follows its ITER directly."""
     found = set()
     end = len(instructions) if code.co_name in OF_KNOWN_LENGTH else 0
     for index, instruction in enumerate(instructions):
@@ -104,37 +104,33 @@ def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[
         following = instructions[index + 1].opcode
         if following is Opcode.CONST and instructions[index + 2].opcode is Opcode.POP:  # yield from
             continue
-        if (
-            following is Opcode.CALL
-        ):  # the iterator of a generator expression, or of a comprehension with its own function
+        if following is Opcode.CALL:  # the argument of a generator expression or of a comprehension's own function
             continue
         if following is not Opcode.FOR_ITER or index < end:
             found.add(index)
-            # There is none behind what is refused, such as a set.
+            # An unsupported construct, such as a set, has no FOR_ITER.
             loops = (each for each in instructions[index:] if each.opcode is Opcode.FOR_ITER)
             end = max(end, next((loop.target or 0 for loop in loops), 0))
     return frozenset(found)
 
 
-# Ends of a function that CPython wrote several times become one again.
+# Merging the copies of a function's end
 #
-# Since 3.12 its compiler copies what is short and ends in a `return` to the places that jump there. A choice that is returned, or
-# is an argument of what is returned, would then be no choice of a value, whose types join, but one of ways, each with its own
-# type.
+# Since 3.12, CPython copies a short end of a function to the places that jump there. In a conditional expression that is
+# returned, or is part of the returned value, the types of both values would then not join.
 #
 #     return f(x if c else y)      LOAD c, JUMP_IF_FALSE → 4      LOAD c, JUMP_IF_FALSE → 4
 #                                  LOAD x, CALL f, RETURN    →    LOAD x, JUMP → 5
 #                                  LOAD y, CALL f, RETURN         LOAD y, CALL f, RETURN
 #
-# Copies are known by their places in the source, which they share; so columns have to be known, which Python can be told to leave
-# out (`-X no_debug_ranges`).
+# Copies have the same place in the source. Without columns (`-X no_debug_ranges`), nothing is merged.
 
 
 _LAST = frozenset((Opcode.RETURN, Opcode.RAISE))
 
 
 def merge(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The same program, in which each such end is there once: where it was last."""
+    """The program with only the last copy of each end."""
     targets = {instruction.target for instruction in instructions}
     ends: dict[tuple[object, ...], int] = {}
     jumps: dict[int, int] = {}
@@ -166,7 +162,7 @@ def merge(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
 
 
 def _common(instructions: Sequence[Instruction], targets: set[int | None], one: int, other: int) -> int:
-    """How many instructions are the same up to these two, which are. Jumps lead to none but the first of them."""
+    """The number of equal instructions that end at these two; a jump may lead only to the first of them."""
     length = 1
     while one >= length and not {one - length + 1, other - length + 1} & targets:
         a, b = instructions[one - length], instructions[other - length]
@@ -177,6 +173,6 @@ def _common(instructions: Sequence[Instruction], targets: set[int | None], one: 
 
 
 def _place(instruction: Instruction) -> tuple[object, ...]:
-    """What copies have in common, beside their arguments."""
+    """The opcode and place, which copies have in common."""
     at = instruction.location
     return instruction.opcode, at.line, at.end_line, at.column, at.end_column

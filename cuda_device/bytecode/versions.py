@@ -29,7 +29,7 @@ LOOP_END: dict[tuple[int, int], tuple[str, ...]] = {
 """What FOR_ITER's target starts with, to take the exhausted iterator away. Our FOR_ITER does so itself."""
 
 ADDED_ROWS: dict[tuple[int, int], dict[str, Row]] = {}
-"""By version: the rows that the version before has not, or has differently."""
+"""By version: the rows that are new or different in this version."""
 
 ADDED_ROWS[3, 11] = {
     "LOAD_CONST": translate.load_const,
@@ -163,4 +163,4 @@ UNSUPPORTED = {
     }.items()
     for name in names.split()
 }
-"""Raw instructions of constructs that device code has not, and the constructs' names."""
+"""Raw instructions of unsupported constructs, with the names of the constructs."""

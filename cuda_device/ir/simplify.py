@@ -96,8 +96,8 @@ def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: di
     for block in function.blocks:
         if block in gone:
             continue
-        while len(block.successors) == 1 and len(entries[block.successors[0].block]) == 1:
-            (edge,) = block.successors
+        while len(edges := block.successors) == 1 and len(entries[edges[0].block]) == 1:
+            (edge,) = edges
             if edge.block is block or edge.block is function.blocks[0]:
                 break
             same.update(zip(edge.block.params, edge.arguments, strict=True))
