@@ -63,7 +63,8 @@ class _Printer:
 
     def typed(self, value: Value) -> str:
         kind = "" if value.type is None else f": {value.type}"
-        return self.names[value] + kind + (" nonneg" if value.nonneg and _can_be_negative(value) else "")
+        is_unsigned = isinstance(value.type, types.Number) and not value.type.signed
+        return self.names[value] + kind + " nonneg" * (value.nonneg and not is_unsigned)
 
     def edge(self, edge: Edge) -> str:
         arguments = ", ".join(self.names.get(value, "%?") for value in edge.arguments)
@@ -72,7 +73,7 @@ class _Printer:
     def literal(self, value: object) -> str:
         match value:
             case str():
-                return _quote(value)
+                return '"' + value.encode("unicode_escape").decode().replace('"', '\\"') + '"'
             case bool() | None:
                 return repr(value)
             case int():
@@ -86,14 +87,7 @@ class _Printer:
             case _ if isinstance(value, types.Type):
                 return f"<{value}>"
             case _:
-                if not any(known is value for known in self.objects):
+                found = [i for i, known in enumerate(self.objects) if known is value]
+                if not found:
                     self.objects.append(value)
-                return f"${next(i for i, known in enumerate(self.objects) if known is value)}"
-
-
-def _can_be_negative(value: Value) -> bool:
-    return not isinstance(value.type, types.Number) or value.type.signed
-
-
-def _quote(text: str) -> str:
-    return '"' + text.encode("unicode_escape").decode().replace('"', '\\"') + '"'
+                return f"${(*found, len(self.objects) - 1)[0]}"

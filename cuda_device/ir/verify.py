@@ -20,7 +20,20 @@ from cuda_device.ir.dominance import Definitions, dominates, dominators
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
-from cuda_device.types.model import BOOL, FLOAT64, INT32, INT64, NONE, UINT32, UINT64, AtomicCell, Number, Ref, Tuple
+from cuda_device.types.model import (
+    BOOL,
+    FLOAT64,
+    INT32,
+    INT64,
+    NONE,
+    UINT32,
+    UINT64,
+    AtomicCell,
+    Number,
+    Ref,
+    Tuple,
+    Type,
+)
 
 Complaint = tuple[Op | None, str]
 
@@ -159,44 +172,21 @@ def _types(function: Function) -> Iterator[Complaint]:
             yield op, f"{op.code.name} cannot take ({kinds}) to {', '.join(str(r.type) for r in op.results)}"
 
 
-def _is_number(op: Op) -> bool:
-    return isinstance(op.result.type, Number) and all(operand.type == op.result.type for operand in op.operands)
+def _arithmetic(allows: Callable[[Number], bool]) -> Callable[[Op], bool]:
+    """The operands have the type of the result, which is a number of this kind."""
+    return lambda op: (
+        isinstance(op.result.type, Number)
+        and allows(op.result.type)
+        and all(operand.type == op.result.type for operand in op.operands)
+    )
 
 
-def _is_float(op: Op) -> bool:
-    return _is_number(op) and isinstance(op.result.type, Number) and op.result.type.is_float
+def _are_numbers(*values: Value) -> bool:
+    return all(isinstance(value.type, Number) for value in values)
 
 
-def _is_integer(op: Op) -> bool:
-    return _is_number(op) and isinstance(op.result.type, Number) and op.result.type.is_integer
-
-
-def _is_bits(op: Op) -> bool:
-    return _is_number(op) and not _is_float(op)
-
-
-def _is_conversion(op: Op) -> bool:
-    return isinstance(op.operands[0].type, Number) and isinstance(op.result.type, Number)
-
-
-def _is_comparison(op: Op) -> bool:
-    a, b = (operand.type for operand in op.operands)
-    return isinstance(a, Number) and a == b and op.result.type == BOOL
-
-
-def _is_selection(op: Op) -> bool:
-    condition, a, b = op.operands
-    return condition.type == BOOL and a.type == b.type == op.result.type
-
-
-def _is_load(op: Op) -> bool:
-    reference = op.operands[0].type
-    return isinstance(reference, Ref) and reference.pointee == op.result.type
-
-
-def _is_store(op: Op) -> bool:
-    reference = op.operands[0].type
-    return isinstance(reference, Ref) and reference.pointee == op.operands[1].type
+def _points_to(reference: Value, value: Value) -> bool:
+    return isinstance(reference.type, Ref) and reference.type.pointee == value.type
 
 
 def _is_step(op: Op) -> bool:
@@ -214,10 +204,6 @@ def _is_distance(op: Op) -> bool:
     end = op.result.type
     integral = isinstance(distance, Number) and distance.is_integer
     return integral and isinstance(start, Ref) and isinstance(end, Ref) and start.space is end.space
-
-
-def _is_address(op: Op) -> bool:
-    return isinstance(op.operands[0].type, Ref) and op.result.type == UINT64
 
 
 def _is_print(op: Op) -> bool:
@@ -240,8 +226,7 @@ def _is_atomic(op: Op) -> bool:
 _WORDS = (UINT32, UINT64)
 
 
-def _is_same_size(op: Op) -> bool:
-    a, b = op.operands[0].type, op.result.type
+def _is_same_size(a: Type | None, b: Type | None) -> bool:
     return isinstance(a, Number) and isinstance(b, Number) and a.bits == b.bits and BOOL not in (a, b)
 
 
@@ -261,21 +246,25 @@ def _meets(op: Op) -> bool:
 
 
 _TYPE_RULES: dict[ops.OpDef, Callable[[Op], bool]] = {
-    **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL), _is_number),
-    **dict.fromkeys((ops.DIV, ops.NEG, ops.MATH), _is_float),
-    **dict.fromkeys((ops.QUOTIENT, ops.REMAINDER, ops.SHL, ops.SHR, ops.BITWISE), _is_integer),
-    **dict.fromkeys((ops.AND, ops.OR, ops.XOR), _is_bits),
-    ops.CONVERT: _is_conversion,
-    ops.COMPARE: _is_comparison,
-    ops.SELECT: _is_selection,
-    ops.LOAD: _is_load,
-    ops.STORE: _is_store,
+    **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL), _arithmetic(lambda number: True)),
+    **dict.fromkeys((ops.DIV, ops.NEG, ops.MATH), _arithmetic(lambda number: number.is_float)),
+    **dict.fromkeys(
+        (ops.QUOTIENT, ops.REMAINDER, ops.SHL, ops.SHR, ops.BITWISE), _arithmetic(lambda number: number.is_integer)
+    ),
+    **dict.fromkeys((ops.AND, ops.OR, ops.XOR), _arithmetic(lambda number: not number.is_float)),
+    ops.CONVERT: lambda op: _are_numbers(*op.operands, op.result),
+    ops.COMPARE: lambda op: (
+        _are_numbers(*op.operands) and op.operands[0].type == op.operands[1].type and op.result.type == BOOL
+    ),
+    ops.SELECT: lambda op: op.operands[0].type == BOOL and op.operands[1].type == op.operands[2].type == op.result.type,
+    ops.LOAD: lambda op: _points_to(op.operands[0], op.result),
+    ops.STORE: lambda op: _points_to(*op.operands),
     ops.ELEMENT: _is_step,
     **dict.fromkeys((ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE), _is_atomic),
     ops.BYTES: _is_distance,
-    ops.ADDRESS: _is_address,
+    ops.ADDRESS: lambda op: isinstance(op.operands[0].type, Ref) and op.result.type == UINT64,
     ops.PRINT: _is_print,
-    ops.BITS: _is_same_size,
+    ops.BITS: lambda op: _is_same_size(op.operands[0].type, op.result.type),
     **dict.fromkeys((ops.BARRIER_REDUCE, ops.WARP_SYNC, ops.WARP_VOTE), _meets),
     **dict.fromkeys((ops.WARP_SHUFFLE, ops.WARP_MATCH, ops.WARP_REDUCE, ops.WARP_ACTIVE), _meets),
 }
