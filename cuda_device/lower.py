@@ -462,7 +462,8 @@ def _convert(lowerer: Lowerer, op: Op) -> Tree:
 def _field(lowerer: Lowerer, op: Op) -> Tree:
     tree = lowerer.trees[op.operands[0]]
     assert isinstance(tree, tuple)
-    return tree[op.attributes["index"]]
+    part: Tree = tree[op.attributes["index"]]
+    return part
 
 
 def _extent(lowerer: Lowerer, op: Op) -> Tree:
@@ -472,7 +473,8 @@ def _extent(lowerer: Lowerer, op: Op) -> Tree:
 
 def _stride(lowerer: Lowerer, op: Op) -> Tree:
     tree, array = lowerer.array(op.operands[0])
-    return lowerer.build.strides(tree, array)[op.attributes["axis"]]
+    stride: Value = lowerer.build.strides(tree, array)[op.attributes["axis"]]
+    return stride
 
 
 def _window(lowerer: Lowerer, op: Op) -> Tree:
