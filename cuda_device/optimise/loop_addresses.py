@@ -100,8 +100,7 @@ def _split_addresses(block: Block, loop: Loop, invariants: Invariants) -> None:
         if len(moving) != 1 or all(invariants.definitions.constant(value) is not None for value, _ in still):
             continue
         if not always or (_is_global(op) and moving[0][0] in loop.header.params):
-            build, reference = Lowering(Block()), op.operands[0]
-            build.location = op.location
+            build, reference = _builder(op), op.operands[0]
             near = build.op(ops.ELEMENT, reference.type, reference, total(build, still), outside=True)
             op.operands = [near, total(build, moving)]
             op.attributes["outside"] = True
@@ -183,7 +182,7 @@ class _Pointers:
     def take(self, block: Block, op: Op, loop: Loop) -> None:
         """Replaces an address by a pointer induction variable, if possible."""
         reference, place = op.operands
-        if not isinstance(reference.type, Ref) or reference.type.space is not Space.GLOBAL:
+        if not _is_global(op):
             return
         still, moving = self.invariants.split(place, loop)
         far = [term for term in still if self.values.constant(term[0]) is None]
@@ -223,16 +222,20 @@ class _Pointers:
         place, found = loop.header.params.index(value), []
         for block, edge in (*loop.entries, *loop.backs):
             inside = block in loop.blocks
-            terms = [(edge.arguments[place], 1)]
-            if inside:
-                terms = self.values.terms(edge.arguments[place])
-                if (value, 1) not in terms:
-                    return None
-                terms.remove((value, 1))
-                if any(self.is_inside(each, loop) for each, _ in terms):
-                    return None
+            terms = _added(self.values, value, edge.arguments[place]) if inside else [(edge.arguments[place], 1)]
+            if terms is None or (inside and any(self.is_inside(each, loop) for each, _ in terms)):
+                return None
             found.append(Increment(block, edge, terms, inside))
         return found
+
+
+def _added(values: Definitions, counter: Value, after: Value) -> list[Term] | None:
+    """The terms of `after` besides `counter`; None if it is not a sum with it."""
+    terms = values.terms(after)
+    if (counter, 1) not in terms:
+        return None
+    terms.remove((counter, 1))
+    return terms
 
 
 def _pointer(op: Op, counter: Counter, sign: int, far: list[Term], constant: int) -> Value:
@@ -300,10 +303,7 @@ def _is_counter(param: Value, place: int, loop: Loop, invariants: Invariants) ->
     if not (isinstance(param.type, Number) and param.type.is_integer):
         return False
     for _, edge in loop.backs:
-        terms = invariants.definitions.terms(edge.arguments[place])
-        if (param, 1) not in terms:
-            return False
-        terms.remove((param, 1))
-        if any(invariants.split(value, loop)[1] for value, _ in terms):
+        terms = _added(invariants.definitions, param, edge.arguments[place])
+        if terms is None or any(invariants.split(value, loop)[1] for value, _ in terms):
             return False
     return True
