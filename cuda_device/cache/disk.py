@@ -56,8 +56,8 @@ _DIGEST = 32
 _HEADER = len(MAGIC) + _DIGEST
 _ENTRY = r"[0-9a-f]{64}\.bin"
 _UNFINISHED = r"[0-9a-f]{64}\.[0-9a-f]{16}\.tmp"
-_ABANDONED = 3600.0
-"""The age in seconds of an unfinished file whose process has ended."""
+_ABANDONED = 3600 * 10**9
+"""The age in nanoseconds of an unfinished file whose process has ended."""
 _REMAINS = 0.75
 """The part of the allowed size that remains after old entries were removed."""
 
@@ -113,7 +113,7 @@ class Store:
         """The number of entries and their size in bytes."""
         with contextlib.suppress(OSError), self._opened() as folder:
             if folder is not None:
-                sizes = [size for _, size, _ in _entries(folder)]
+                sizes = [size for _, size, _ in _files(folder, _ENTRY)]
                 return len(sizes), sum(sizes)
         return 0, 0
 
@@ -121,7 +121,7 @@ class Store:
         """The time of the last use, in seconds since 1970, and the data of each entry, the most recent first."""
         with contextlib.suppress(OSError), self._opened() as folder:
             if folder is not None:
-                for used, _, name in sorted(_entries(folder), reverse=True):
+                for used, _, name in sorted(_files(folder, _ENTRY), reverse=True):
                     with contextlib.suppress(OSError):
                         data = self._read(folder, bytes.fromhex(name.removesuffix(".bin")), is_use=False)
                         if data is not None:
@@ -131,7 +131,7 @@ class Store:
         """Removes all entries. Returns their number."""
         with contextlib.suppress(OSError), self._opened() as folder:
             if folder is not None:
-                names = [name for *_, name in _entries(folder)]
+                names = [name for *_, name in _files(folder, _ENTRY)]
                 for name in names:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(name, dir_fd=folder)
@@ -182,8 +182,12 @@ class Store:
             if self._unseen < self.most_bytes / 16:
                 return
             self._unseen = 0
-        _remove_abandoned(folder)
-        entries = sorted(_entries(folder))
+        abandoned = time.time_ns() - _ABANDONED
+        for changed, _, name in list(_files(folder, _UNFINISHED)):
+            if changed < abandoned:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+        entries = sorted(_files(folder, _ENTRY))
         total = sum(size for _, size, _ in entries)
         if total <= self.most_bytes:
             return
@@ -238,25 +242,14 @@ def _write(folder: int, name: str, content: bytes) -> None:
         raise
 
 
-def _entries(folder: int) -> Iterator[tuple[int, int, str]]:
-    """The time of the last use, the size and the name of each entry. Other files are ignored."""
-    for name, status in _files(folder, _ENTRY):
-        yield status.st_mtime_ns, status.st_size, name
-
-
-def _remove_abandoned(folder: int) -> None:
-    for name, status in _files(folder, _UNFINISHED):
-        if time.time() - status.st_mtime > _ABANDONED:
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=folder)
-
-
-def _files(folder: int, pattern: str) -> Iterator[tuple[str, os.stat_result]]:
+def _files(folder: int, pattern: str) -> Iterator[tuple[int, int, str]]:
+    """The time of the last use or change, the size and the name of the files whose names match a pattern."""
     with os.scandir(folder) as found:
         for item in found:
             if re.fullmatch(pattern, item.name):
                 with contextlib.suppress(OSError):  # another process has removed it
-                    yield item.name, item.stat(follow_symlinks=False)
+                    status = item.stat(follow_symlinks=False)
+                    yield status.st_mtime_ns, status.st_size, item.name
 
 
 T = TypeVar("T")
