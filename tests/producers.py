@@ -21,6 +21,13 @@ STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
+class Described:
+    """An array with the CUDA Array Interface, and nothing else."""
+
+    def __init__(self, **description: Any) -> None:
+        self.__cuda_array_interface__ = {"version": 3} | description
+
+
 # A table and its functions live as long as the process, as DLPack demands.
 _frameworks: list[Torch] = []
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import POISON, StreamUnderTest
+from producers import Described
 
 import cuda_device as device
 from cuda_device.codegen.gpu import peephole
@@ -82,14 +83,11 @@ def test_an_empty_array_is_aligned() -> None:
     device.launch(double, x, x, grid=1, block=32, stream=device.cpu_stream())
 
 
-class OnGpu:
+def on_gpu(memory: Any, offset: int, count: int, dtype: Any = np.float32) -> Described:
     """Bytes of a GPU's array, from `offset` on, as numbers of a type."""
-
-    def __init__(self, memory: Any, offset: int, count: int, dtype: Any = np.float32) -> None:
-        self.memory = memory
-        interface = memory.__cuda_array_interface__
-        address = (interface["data"][0] + offset, False)
-        self.__cuda_array_interface__ = interface | {"data": address, "shape": (count,), "typestr": np.dtype(dtype).str}
+    interface = memory.__cuda_array_interface__
+    address = interface["data"][0] + offset, False
+    return Described(**interface | {"data": address, "shape": (count,), "typestr": np.dtype(dtype).str})
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128, np.int64])
@@ -101,7 +99,7 @@ def test_numbers_at_any_address_of_a_gpu(stream: StreamUnderTest, dtype: Any, by
     numbers = (np.arange(1, 33) * (1 if dtype is np.int64 else -0.25)).astype(dtype)
     x = stream.array(np.frombuffer(bytes(by) + numbers.tobytes(), np.uint8))
     y = stream.empty(numbers.nbytes + by, np.uint8)
-    stream.launch(double, OnGpu(x, by, 32, dtype), OnGpu(y, by, 32, dtype), grid=1, block=32)
+    stream.launch(double, on_gpu(x, by, 32, dtype), on_gpu(y, by, 32, dtype), grid=1, block=32)
     assert np.array_equal(stream.numpy(y)[by:].view(dtype), numbers * 2)
 
 

@@ -135,10 +135,6 @@ def test_a_scalar():
     assert (view.shape, view.strides, view.size) == ((), (), 1)
 
 
-def test_readonly():
-    assert view_of(Fake(data=(ADDRESS, True))).readonly
-
-
 @pytest.mark.parametrize(("stream", "expected"), [(..., None), (None, None), (1, 1), (2, 2), (0xABC0, 0xABC0)])
 def test_streams(stream, expected):
     assert view_of(Fake(stream=stream)).stream == expected
@@ -185,10 +181,6 @@ def test_what_is_no_dict():
     with pytest.raises(LaunchError, match="is 5, which does not follow its specification"):
         view_of(Odd())
     assert view_of(Odd) is None
-
-
-def test_an_empty_mask_is_none():
-    assert view_of(Fake(mask=None)).shape == (2, 3)
 
 
 def test_the_producers_words_are_kept():

@@ -8,7 +8,7 @@ import gc
 import numpy as np
 import pytest
 from fake_driver import CONTEXT, installed
-from producers import Torch, new_capsule
+from producers import Described, Torch, new_capsule
 
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
@@ -168,13 +168,8 @@ def test_a_launch_is_put_in_order_with_the_frameworks_stream(framework, gpu):
     assert "cuStreamWaitEvent" not in gpu.names()
 
 
-class Interface:
-    """A producer with the CUDA Array Interface."""
-
-    def __init__(self, stream, version=3):
-        self.__cuda_array_interface__ = {
-            "shape": (2, 3), "typestr": "<f4", "data": (0x1000, False), "version": version, "stream": stream,
-        }  # fmt: skip
+def interface(stream, version=3):
+    return Described(shape=(2, 3), typestr="<f4", data=(0x1000, False), version=version, stream=stream)
 
 
 class Pack:
@@ -201,7 +196,7 @@ CASES = [(ours, theirs) for ours in (1, 2, 0x77) for theirs in (None, 1, 2, 0x77
 def test_the_stream_of_an_interface(gpu, ours, theirs):
     gpu.foreign_addresses.add(0x1000)
     stream = GpuStream(ours, 0, context=CONTEXT)
-    device.launch(touch, Interface(theirs), grid=1, block=3, stream=stream)
+    device.launch(touch, interface(theirs), grid=1, block=3, stream=stream)
     expected = [("launch", ours)]
     if theirs not in (None, ours):
         expected = [("record", theirs), ("wait", ours), ("launch", ours), ("record", ours), ("wait", theirs)]
@@ -212,7 +207,7 @@ def test_the_stream_of_an_interface(gpu, ours, theirs):
 
 def test_version_2_of_the_interface_is_waited_for_by_nobody(gpu):
     gpu.foreign_addresses.add(0x1000)
-    device.launch(touch, Interface(0x90, version=2), grid=1, block=3, stream=GpuStream(0x77, 0, context=CONTEXT))
+    device.launch(touch, interface(0x90, version=2), grid=1, block=3, stream=GpuStream(0x77, 0, context=CONTEXT))
     assert "cuStreamWaitEvent" not in gpu.names()
 
 
@@ -230,7 +225,7 @@ def test_an_unordered_stream_waits_for_nobody(framework, gpu):
     gpu.foreign_addresses.add(0x1000)
     stream = device.unordered(GpuStream(0x77, 0, context=CONTEXT))
     producer, table = Pack(framework), tensor_of(framework)
-    for array in (producer, table, Interface(0x90), device.zeros((2, 3), stream=GpuStream(0x99, 0, context=CONTEXT))):
+    for array in (producer, table, interface(0x90), device.zeros((2, 3), stream=GpuStream(0x99, 0, context=CONTEXT))):
         device.launch(touch, array, grid=1, block=3, stream=stream)
     assert producer.asked == [-1]
     assert "cuStreamWaitEvent" not in gpu.names()
@@ -242,15 +237,15 @@ def test_a_capture_is_put_in_order_with_its_own_streams_only(framework, gpu):
     gpu.foreign_addresses.add(0x1000)
     stream = GpuStream(0x77, 0, context=CONTEXT)
     for theirs in (0x88, 0x90, 1):
-        device.launch(touch, Interface(theirs), grid=1, block=3, stream=stream)
+        device.launch(touch, interface(theirs), grid=1, block=3, stream=stream)
     gpu.log.clear()
     gpu.capturing |= {0x77, 0x88}
     for theirs, foreign in ((0x90, False), (1, False), (0x88, True)):
         gpu.log.clear()
-        device.launch(touch, Interface(theirs), grid=1, block=3, stream=stream)
+        device.launch(touch, interface(theirs), grid=1, block=3, stream=stream)
         assert ("cuStreamWaitEvent" in gpu.names()) is foreign
     gpu.log.clear()
-    device.launch(touch, Interface(0x77), grid=1, block=3, stream=stream)
+    device.launch(touch, interface(0x77), grid=1, block=3, stream=stream)
     assert [name for name in gpu.names() if name not in ("push", "pop")] == ["cuLaunchKernel"]
 
 
