@@ -426,9 +426,6 @@ def translate(text: str) -> str:
     return lines + _VERSION
 
 
-MAGIC = b"\xedCN\x7f"
-
-
 def identity() -> str:
     """libNVVM's version, for cache keys; empty if it is missing."""
     try:

@@ -44,13 +44,13 @@ def read(obj: Any) -> ArrayView | None:
         # Read once, because each access creates a new description.
         description = getattr(obj, ATTRIBUTE, None)
     except RuntimeError as error:
-        raise LaunchError(f"{_describe(obj)} refuses to share its memory: {error}", _COPY) from error
+        raise LaunchError(f"{dlpack.describe(obj)} refuses to share its memory: {error}", _COPY) from error
     if description is None or isinstance(obj, type):
         return None
     try:
         return _view_of(obj, description)
     except _BadDescription as error:
-        raise LaunchError(f"the {ATTRIBUTE} of {_describe(obj)} {error}", _DESCRIPTION) from None
+        raise LaunchError(f"the {ATTRIBUTE} of {dlpack.describe(obj)} {error}", _DESCRIPTION) from None
 
 
 class _BadDescription(Exception):
@@ -131,10 +131,6 @@ def produce(view: ArrayView) -> dict[str, Any]:
         "strides": None if view.strides == c_strides(view.shape, view.itemsize) else view.strides,
         "stream": view.stream,
     } | ({} if dtype.names is None else {"descr": dtype.descr})
-
-
-def _describe(obj: Any) -> str:
-    return f"the {type(obj).__module__}.{type(obj).__qualname__}"
 
 
 # `view_of` reads an array by the first protocol that its type has: this package's own arrays, NumPy arrays, DLPack (by its C
