@@ -107,6 +107,7 @@ def assemble(
 def _run(assembler: Assembler, request: Request) -> bytes:
     """Assembles, and again with a register or two less if more warps are resident then (Hartree-Fock on an H200: 1.08)."""
     code = assembler.run(request)
+    # The order is reversed for programs with calls, so the assembler may be newer than the driver.
     if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
         raise Unusable("the driver of this GPU does not accept its code")
     if (
