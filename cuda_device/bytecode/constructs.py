@@ -175,17 +175,20 @@ def _raise(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.end(ops.UNREACHABLE, [], [])
 
 
+def _results(reader: Reader, code: ops.OpDef, count: int, **attributes: Any) -> list[Value]:
+    """Appends an operation on the top of the stack that has several results."""
+    results = [Value() for _ in range(count)]
+    reader.build.append(Op(code, reader.pop(1), results, attributes, [], reader.build.location))
+    return results
+
+
 def _unpack(reader: Reader, instruction: Instruction, _: Span) -> None:
-    results = [Value() for _ in range(instruction.argument)]
-    reader.build.append(Op(ops.PY_UNPACK, reader.pop(1), results, location=reader.build.location))
-    reader.stack += reversed(results)
+    reader.stack += reversed(_results(reader, ops.PY_UNPACK, instruction.argument))
 
 
 def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
     before, after = instruction.argument
-    results = [Value() for _ in range(before + 1 + after)]
-    attributes = {"before": before, "after": after}
-    reader.build.append(Op(ops.PY_UNPACK_STAR, reader.pop(1), results, attributes, [], reader.build.location))
+    results = _results(reader, ops.PY_UNPACK_STAR, before + 1 + after, before=before, after=after)
     reader.stack += reversed(results)
 
 
@@ -207,9 +210,7 @@ def _call_keywords(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _for_iter(reader: Reader, _: Instruction, span: Span) -> None:
-    results = [Value(), Value(), Value()]
-    reader.build.append(Op(ops.PY_NEXT, reader.pop(1), results, location=reader.build.location))
-    more, item, iterator = results
+    more, item, iterator = _results(reader, ops.PY_NEXT, 3)
     exit_ = reader.edge(span.successors[1])
     reader.stack += (iterator, item)
     reader.end(ops.BRANCH, [more], [reader.edge(span.successors[0]), exit_])
