@@ -80,7 +80,7 @@ def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequ
 
 def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """A dict literal."""
-    return [_dict(frame, dict(zip(op.attributes["keys"], cells, strict=True)))]  # type: ignore[call-overload]
+    return [_dict(frame, dict(zip(op.attributes["keys"], cells, strict=True)))]
 
 
 def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
