@@ -120,13 +120,6 @@ def add(k, q):
 add(0, n); add(1, 2); add(0, 1)
 return xs[0] * 10 + xs[1]
 """,
-    "closure_loop": """
-xs = [0, 0]
-def add(q):
-    xs[q & 1] += q
-for j in range(8): add(a[j])
-return xs[0] * 10 + xs[1]
-""",
     "cond_change": """
 xs = [1, 2]
 if n > 3:
@@ -255,12 +248,6 @@ xs = [3, n]
 xs.append(9)
 return xs.index(9) * 10 + xs.count(3)
 """,
-    "enumerate_set": """
-xs = [1, n, 3]
-for j, q in enumerate(xs):
-    xs[j] = q * 2
-return sum(xs)
-""",
     "zip_set": """
 xs = [1, n, 3]
 for p, q in zip(xs, a):
@@ -275,57 +262,11 @@ else:
 xs[0] += 1
 return xs[0] * 10 + xs[1]
 """,
-    "ifexp": """
-xs = [1, n] if n > 3 else [2, 3]
-xs[1] += 5
-return xs[0] * 10 + xs[1]
-""",
     "frozen_read": """
 p = [1, 2]
 q = [3, 4]
 r = p if n > 3 else q
 return r[0] + p[1] + q[1]
-""",
-    "set_const": """
-xs = [0, 0, 0]
-xs[1] = n
-return xs[0] + xs[1] * 10 + xs[2]
-""",
-    "set_dyn": """
-xs = [0, 0, 0]
-xs[i % 3] = n
-return xs[0] + xs[1] * 10 + xs[2]*100
-""",
-    "set_loop": """
-xs = [0, 0, 0, 0]
-for j in range(8):
-    xs[j % 4] += a[j]
-return xs[0] + xs[1] * 10 + xs[2]*100 + xs[3] * 1000
-""",
-    "mul": """
-xs = [0.0] * 4
-for j in range(4):
-    xs[j] = x[j]
-return sum(xs)
-""",
-    "alias": """
-xs = [1, 2]
-ys = xs
-ys[0] = n
-return xs[0]
-""",
-    "func": """
-def fill(t):
-    t[0] = n
-xs = [0, 0]
-fill(xs)
-return xs[0]
-""",
-    "append": """
-xs = []
-xs.append(n)
-xs.append(2)
-return xs[0] + xs[1] + len(xs)
 """,
     "append_unrolled": """
 xs = []
@@ -333,28 +274,10 @@ for k in (1, 2, 3):
     xs.append(k * n)
 return sum(xs)
 """,
-    "swap": """
-xs = [n, 2, i]
-xs[0], xs[2] = xs[2], xs[0]
-return xs[0] + xs[1]*10+ xs[2]*100
-""",
-    "nested": """
-m = [[1, 2], [3, 4]]
-m[1][0] = n
-return m[1][0] + m[0][1]
-""",
     "comp_nested": """
 m = [[0] * 3 for _ in range(2)]
 m[1][i % 3] = n
 return m[1][0] + m[1][1]*10 + m[1][2] *100 + m[0][0]
-""",
-    "list_in_rec": """
-def walk(path, k):
-    if k == 0:
-        return path[0] + path[1]
-    path[k & 1] += k
-    return walk(path, k - 1)
-return walk([0, n], 5)
 """,
     "list_in_gen_state": """
 def g():
@@ -391,23 +314,6 @@ m[0], m[1] = m[1], m[0]
 m[0][0] = 9
 return m[0][0] * 100 + m[0][1] + m[1][0]
 """,
-    "while_break_list": """
-xs = [0, 0, 0]
-j = 0
-while True:
-    xs[j % 3] += a[j]
-    j += 1
-    if j == 8 or xs[0] > 8: break
-return xs[0] * 100 + xs[1] * 10 + xs[2] + j
-""",
-    "early_return": """
-xs = [0, 0]
-for j in range(8):
-    xs[j & 1] += a[j]
-    if xs[1] > 9:
-        return xs[1]
-return xs[0]
-""",
     "list_arg_default_branch": """
 def pick(xs, c):
     if c:
@@ -423,22 +329,6 @@ for k in ('a', 'b'):
     for j in range(4):
         d[k][j & 1] += a[j]
 return d['a'][0] * 1000 + d['a'][1] * 100 + d['b'][0] * 10 + d['b'][1]
-""",
-    "sort_loop": """
-xs = [a[0], a[1], a[2], a[3]]
-for p in range(4):
-    for q in range(3):
-        if xs[q] > xs[q + 1]:
-            t = xs[q]
-            xs[q] = xs[q + 1]
-            xs[q + 1] = t
-return xs[0] + 20 * xs[1] + 400 * xs[2]
-""",
-    "list_float_promo_loop": """
-acc = [0] * 4
-for j in range(8):
-    acc[j % 4] += x[j] * 0.5
-return max(acc) + sum(acc)
 """,
     "two_funcs_share": """
 log = [0, 0, 0]
@@ -465,35 +355,11 @@ for j in range(4):
     s = s * 3 + get(j & 1)
 return s
 """,
-    "comp_over_changed": """
-xs = [n, 2, 3]
-xs[1] = i
-ys = [q * 2 for q in xs]
-xs[1] = 100
-return sum(ys) + len(xs)
-""",
-    "zip_lists": """
-xs = [1, 2, n]; ys = [4, 5, 6]
-for j, (p, q) in enumerate(zip(xs, ys)):
-    xs[j] = p * q
-return sum(xs)
-""",
-    "list_min_max": """
-xs = [n, 2]
-xs.append(i)
-return max(xs) * 100 + min(xs) * 10 + sum(xs)
-""",
     "unpack_list": """
 xs = [n, 2, 3]
 p, *q = xs
 q[0] = 50
 return p + q[0] + xs[1]
-""",
-    "return_tuple_of_lists": """
-def mk(k): return [k, 1], [2, k]
-p, q = mk(n)
-p[0] += 1; q[1] += 2
-return p[0] * 100 + q[1]
 """,
     "list_is_truthy": """
 xs = []
@@ -515,21 +381,6 @@ m = [[1, 2], [3, 4]]
 for j, r in enumerate(m): setr(r, j + n)
 return m[0][0] * 100 + m[1][0]
 """,
-    "loop_rows": """
-m = [[1, 2], [3, 4]]
-for r in m:
-    r[0] += n
-return m[0][0] * 100 + m[1][0]
-""",
-    "nonlocal_in_method_call": """
-total = 0
-def see(q):
-    nonlocal total
-    total += q
-    return True
-r = all(see(q) for q in a)
-return total
-""",
     "nonlocal_any_early": """
 count = 0
 def see(q):
@@ -547,28 +398,6 @@ def nxt():
     return c
 return sum(q * nxt() for q in a)
 """,
-    "nonlocal_cond_exp": """
-c = 0
-def up(k):
-    nonlocal c
-    c += k
-    return c
-z = up(1) if n > 3 else up(10)
-w = n > 0 and up(100) > 50
-return z + c
-""",
-    "nonlocal_chain": """
-c = 0
-def one():
-    nonlocal c
-    c += 1
-def two():
-    one(); one()
-def three():
-    two(); one()
-for j in range(i): three()
-return c
-""",
     "tuple_of_closures": """
 c = 0
 def inc():
@@ -581,19 +410,6 @@ ops = (inc, dec)
 for op in ops: op()
 for j in range(3): ops[0]()
 return c
-""",
-    "closure_returned_pair": """
-def account(start):
-    bal = start
-    def dep(k):
-        nonlocal bal
-        bal += k
-    def get():
-        return bal
-    return dep, get
-dep, get = account(n)
-dep(5); dep(i)
-return get()
 """,
 }
 
