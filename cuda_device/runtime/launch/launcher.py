@@ -275,7 +275,7 @@ def launch(
             if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
             grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
-        is_sized(grid, block, threads)
+        check_sizes(grid, block, shared, threads)
         where = as_stream(stream)
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
@@ -310,6 +310,12 @@ def is_sized(grid: Any, block: Any, threads: Any) -> bool:
             f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
         )
     return False
+
+
+def check_sizes(grid: Any, block: Any, shared: Any, threads: Any) -> None:
+    """Raises `LaunchError` for impossible sizes, before anything is compiled."""
+    if is_sized(grid, block, threads):
+        shape_of(grid, block, shared)
 
 
 def sized(
