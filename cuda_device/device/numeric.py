@@ -121,8 +121,8 @@ def _written(write: Write) -> Lower:
 
 def _math_row(function: MathFunction) -> Intrinsic:
     entity = function.entity
-    assert callable(entity)
     name = entity.__name__ if isinstance(entity, FunctionType) else f"math.{function.name}"
+    assert callable(entity)
 
     def write(build: Lowering, *operands: Value) -> Value:
         return call(build, function.name, *operands)

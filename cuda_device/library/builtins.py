@@ -48,7 +48,7 @@ def _constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
 
 
 def _roomy(argument: Known, source: model.Number) -> model.Number:
-    """The type in which a constant is handed to a constructor: 64 bits where 32 are too few."""
+    """The type in which a constant is passed to a constructor: an index if an int is too small."""
     if (
         source == model.INT
         and isinstance(argument.value, int)
@@ -80,7 +80,7 @@ def _lower_abs(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
 
 
 def _extreme(entity: object, name: str, op: str) -> Intrinsic:
-    """`min` and `max`, Python's: a later argument wins only where it compares so."""
+    """Python's `min` and `max`: a later argument is chosen only if it is strictly less or greater."""
 
     def infer(arguments: Sequence[Known]) -> Typed:
         if len(arguments) == 1:
@@ -157,7 +157,7 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
     start, stop, step = (part if part.constant else known_as(part, item) for part in (start, stop, step))
     settings: tuple[object, ...] = ()
     if step.bounds[0] <= 0 <= step.bounds[1]:
-        # It may be 0, and the range then begins beyond any stop.
+        # The step may be 0. The range then begins beyond any stop, so that it is empty.
         settings = (beyond := max(stop.bounds[1], 0),)
         start = between(item, min(start.bounds[0], beyond), max(start.bounds[1], beyond))
     operands: tuple[tuple[int, model.Type], ...] = tuple((i, item) for i in range(len(arguments)))
@@ -191,7 +191,7 @@ def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
 def _with_step(
     build: Lowering, item: model.Number, parts: tuple[Value, Tree, Value], settings: Sequence[object]
 ) -> Tree:
-    """A range with a step. One of 0 is reported in checked mode; else the range is empty, so that loops over it end."""
+    """A range with a step that is not constant. Checked mode reports a step of 0; otherwise the range is empty then."""
     start, stop, step = parts
     if settings and build.checked:
         build.check(build.truth(step), "the step of a range cannot be 0", help="give a step of 1 or more, or below 0")
@@ -220,9 +220,7 @@ ROWS = (
 )
 
 
-# Complex numbers as rows of the device table: their constructors, and what makes one of its parts.
-#
-# complex(x, y)      complex64(z)      complex128(1, 2)
+# Complex numbers
 
 
 def _complex_constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
@@ -240,7 +238,7 @@ def _complex_constructor(entity: type, name: str, number: model.Number) -> Intri
         if not second:
             return first
         (a, b), (c, d) = tuple(flatten(first)), tuple(flatten(second[0]))
-        # A real operand's other part is the constant 0, which must not touch signed zeros and infinities.
+        # The missing part of a real operand is not added, which would change signed zeros.
         real = a if _is_real(operands[1]) else build.sum(ops.SUB, a, d)
         return real, c if _is_real(operands[0]) else build.sum(ops.ADD, b, c)
 
@@ -248,7 +246,7 @@ def _complex_constructor(entity: type, name: str, number: model.Number) -> Intri
 
 
 def _handed_over(known: Known, type: model.Number, target: model.Number) -> model.Number:
-    """The type in which an argument goes to a constructor: a constant loses nothing on the way."""
+    """The type in which an argument is passed to a constructor: for a constant, that of the result, so that it loses nothing."""
     if not known.constant:
         return type
     return target if type.is_complex else target.part
@@ -280,11 +278,11 @@ COMPLEX_ROWS = (
 )
 
 
-# The vector types as constructors in device code: the specification's 'Vectors'.
+# The constructors of vectors
 
 
 def _taken_as(known: Known, target: model.Number, what: str) -> model.Number:
-    """The type in which an argument goes to a constructor, which converts it to `target`: a constant loses nothing on the way."""
+    """The type in which an argument is passed to a vector's constructor, which converts it to `target`."""
     number = number_of(known, what)
     if not known.constant:
         return number

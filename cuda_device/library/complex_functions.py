@@ -1,10 +1,12 @@
 """Complex arithmetic and the functions of `cmath` and NumPy, written in Python and compiled like users' code.
 
-`FUNCTIONS` maps each function of `cmath` to the one that device code runs. These compute in the precision of their argument, have
+`FUNCTIONS` maps each function of `cmath` to the one that device code calls. They compute in the precision of their argument, have
 `cmath`'s branch cuts, and follow C (Annex G) for zeros, infinities and NaN: if `cmath` raises `ValueError` or `OverflowError`,
 they return NaN or an infinity. Arguments are complex, except for those of `rect`.
 
-    sin(z) = -i sinh(iz)      cos(z) = cosh(iz)      tan(z) = -i tanh(iz)       and so are their inverses
+    sin(z) = -i sinh(iz)      cos(z) = cosh(iz)      tan(z) = -i tanh(iz)       and likewise their inverses
+
+`isinstance(x, np.float64)` is evaluated at compile time; builtin floats are float32 in device code.
 """
 
 from __future__ import annotations
@@ -19,29 +21,25 @@ import numpy as np
 from cuda_device.device import entities
 from cuda_device.library import numbers
 
-# What Python itself can express of complex arithmetic: quotients, powers, magnitudes. Compiled like a user's functions.
-#
-# They compute in the precision of their arguments: `isinstance(x, np.float64)` is decided while compiling, and builtin floats are
-# float32 in device code.
-
+# Arithmetic
 
 _INFINITY = math.inf
 
 
 def complex_of(real: Any, imaginary: Any) -> Any:
-    """The complex number with these parts, of their type. In device code a row of the device table."""
+    """Makes a complex number of the parts' precision. In device code, this is a row of the device table."""
     return complex(real, imaginary)
 
 
 def magnitude(z: Any, /) -> Any:
-    """`abs(z)`: without overflow on the way."""
+    """`abs(z)`, without intermediate overflow."""
     return math.hypot(z.real, z.imag)
 
 
 def quotient(numerator: Any, denominator: Any) -> Any:
-    """`numerator / denominator` without overflow or underflow on the way (Baudin and Smith, 2012).
+    """`numerator / denominator`, without intermediate overflow or underflow (Baudin and Smith, 2012).
 
-    Infinities and zeros are those of C's Annex G: what is not zero is infinite when it is divided by 0.
+    Infinities and zeros follow Annex G of C: a nonzero number divided by 0 is infinite.
     """
     a, b, c, d = numerator.real, numerator.imag, denominator.real, denominator.imag
     double = isinstance(a, np.float64)
@@ -74,13 +72,13 @@ def quotient(numerator: Any, denominator: Any) -> Any:
 
 
 def _part(a: Any, b: Any, c: Any, d: Any, ratio: Any, bottom: Any) -> Any:
-    """(a + b * ratio) / bottom, where ratio is d / c: in another order if a product underflows."""
+    """Computes `(a + b * ratio) / bottom`, where `ratio` is `d / c`, in another order if a product underflows."""
     top = a + d * (b / c) if ratio == 0 else a + b * ratio
     return top / bottom
 
 
 def _special_quotient(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """(a + bi) / (c + di), when the plain way gives NaN for both parts."""
+    """Computes (a + bi) / (c + di) where the general algorithm gives NaN for both parts."""
     if c == 0 and d == 0:
         infinity = math.copysign(_INFINITY, c)
         real, imaginary = infinity * a, infinity * b
@@ -95,12 +93,12 @@ def _special_quotient(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 def _direction(x: Any) -> Any:
-    """1 for an infinity, else 0, with the sign of x."""
+    """Returns 1 for an infinity, otherwise 0, with the sign of x."""
     return math.copysign(1.0 if math.isinf(x) else 0.0, x)
 
 
 def integer_power(z: Any, exponent: Any) -> Any:
-    """`z ** exponent` of an integer, by squaring."""
+    """`z ** exponent` for an integer exponent, by squaring."""
     if exponent == 0:
         return 1
     left = -exponent if exponent < 0 else exponent
@@ -131,8 +129,7 @@ def power(z: Any, exponent: Any) -> Any:
     return complex_of(length * math.cos(turn), length * math.sin(turn))
 
 
-# `cmath` in device code, and NumPy's functions of complex numbers: compiled like functions that a user writes.
-
+# `cmath`, and NumPy's functions of complex numbers
 
 _LN2 = math.log(2)
 _LOG10_E = 1 / math.log(10)
@@ -152,7 +149,7 @@ def polar(z: Any, /) -> Any:
 
 
 def rect(r: Any, phi: Any, /) -> Any:
-    """`cmath.rect(r, phi)`, of floats of one type."""
+    """`cmath.rect(r, phi)`, for floats of one type."""
     real, imaginary = r * math.cos(phi), r * math.sin(phi)
     if phi == 0:
         real, imaginary = r, math.copysign(phi, r) * math.copysign(1.0, phi)
@@ -189,7 +186,7 @@ def sqrt(z: Any, /) -> Any:
         return complex_of(height, y)
     if width == 0 and height == 0:
         return complex_of(width, y)
-    # Scaled by a power of 4 where the sum below might leave the range.
+    # Scales by a power of 4 where the sum below could overflow or underflow.
     double = isinstance(x, np.float64)
     huge = 2.0**1020 if double else 2.0**124
     tiny = 2.0**-960 if double else 2.0**-90
@@ -234,7 +231,7 @@ def log10(z: Any, /) -> Any:
 
 
 def _log_of_magnitude(x: Any, y: Any) -> Any:
-    """log(hypot(x, y)), also where that overflows, underflows or is about 1."""
+    """Computes log(hypot(x, y)) accurately, also where hypot overflows, underflows or is close to 1."""
     width, height = abs(x), abs(y)
     double = isinstance(x, np.float64)
     huge = 2.0**1020 if double else 2.0**124
@@ -340,7 +337,7 @@ def atanh(z: Any, /) -> Any:
 
 
 def _upper_atanh(x: Any, y: Any) -> Any:
-    """atanh of a number whose real part is not negative."""
+    """Computes atanh of a number with a non-negative real part."""
     double = isinstance(x, np.float64)
     largest = 2.0**510 if double else 2.0**62
     height = abs(y)
@@ -360,11 +357,11 @@ def _upper_atanh(x: Any, y: Any) -> Any:
 
 
 def _log_of_twice(x: Any, y: Any) -> Any:
-    """log(2 * hypot(x, y)) of what is large."""
+    """Computes log(2 * hypot(x, y)) of large numbers."""
     return math.log(math.hypot(x * 0.5, y * 0.5)) + 2 * _LN2
 
 
-# Trigonometric functions: hyperbolic ones, turned
+# Trigonometric functions, by hyperbolic functions of i * z
 
 
 def sin(z: Any, /) -> Any:
@@ -433,7 +430,7 @@ _ROOTS = (sqrt, exp, log10, sinh, cosh, tanh, asinh, acosh, atanh, sin, cos, tan
 
 
 def rounded(x: Any, decimals: Any = 0) -> Any:
-    """`np.round`: of a float a float; of a complex number both parts."""
+    """`np.round`: a float for a float; rounds both parts of a complex number."""
     if isinstance(x, (complex, np.complexfloating)):
         return complex_of(rounded(x.real, decimals), rounded(x.imag, decimals))
     if decimals == 0:
@@ -448,8 +445,8 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     cmath.rect: rect,
     cmath.isclose: numbers.is_close,
 }
-"""What computes each function of `cmath`."""
+"""By function of `cmath`, the function that computes it."""
 OF_MATH: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(math, function.__name__): function for function in (*_ROOTS, log, isnan, isinf, isfinite)
 }
-"""What computes NumPy's universal function of a complex number where it is that function of `math` for real ones."""
+"""By function of `math` that computes one of NumPy's for real numbers, the function for complex ones."""

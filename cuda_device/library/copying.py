@@ -24,7 +24,7 @@ from cuda_device.types.model import INDEX, INT64, UINT64
 
 
 def distance(target: Any, source: Any) -> Any:
-    """How many bytes behind the beginning of `source` the one of `target` is."""
+    """Returns the offset in bytes from the first element of `source` to that of `target`."""
     raise DeviceOnlyError.of("distance")
 
 
@@ -43,7 +43,7 @@ def _address(build: Lowering, array: Tree) -> Value:
 
 
 def address(array: Any) -> Any:
-    """Where an array begins: the address that a pointer to its first element is."""
+    """Returns the address of the first element of an array."""
     raise DeviceOnlyError.of("address")
 
 
@@ -76,7 +76,7 @@ def set_elements(target: Any, value: Any) -> None:
 
 
 def copy_elements(target: Any, source: Any) -> None:
-    """`target[...] = source` in the order of the elements; axes of length 1, and those that the source lacks, are repeated."""
+    """`target[...] = source`, element by element in order; the source is broadcast."""
     if source.ndim == 0:
         set_elements(target, source[()])
     elif source.ndim < target.ndim:
@@ -91,7 +91,7 @@ def copy_elements(target: Any, source: Any) -> None:
 
 
 def move_elements(target: Any, source: Any) -> None:
-    """The same of arrays that may lie in the same memory."""
+    """`target[...] = source` of arrays that may overlap."""
     if source.ndim < target.ndim or source.itemsize != target.itemsize:
         copy_elements(target, source)
     elif source.strides != target.strides:
@@ -117,12 +117,12 @@ def _move_rows(target: Any, source: Any) -> None:
 
 
 def _has_chains(target: Any, source: Any) -> Any:
-    """Whether each element is read once."""
+    """Returns whether each element of the source is read exactly once."""
     return source.shape == target.shape and 0 not in target.strides and 0 not in source.strides
 
 
 def _move_chains(target: Any, source: Any) -> None:
-    """From each element that nobody waits for to the one that it is read from, and on; then rings, from their first elements."""
+    """Follows each chain from an element that is not read to its source and so on, and each cycle from its first element."""
     for first in range(target.size):
         in_ring = _place_of(_offset(first, target) + distance(target, source), source) >= 0
         kept, place = target[_indices(first, target)], first
@@ -139,7 +139,7 @@ def _move_chains(target: Any, source: Any) -> None:
 
 
 def _indices(place: Any, items: Any) -> Any:
-    """The indices of the element that has so many before it."""
+    """Returns the indices of the element at position `place` in C order."""
     indices: Any = ()
     for length in items.shape[::-1]:
         indices = (place % length, *indices)
@@ -148,7 +148,7 @@ def _indices(place: Any, items: Any) -> Any:
 
 
 def _offset(place: Any, items: Any) -> Any:
-    """How many bytes it lies behind the first."""
+    """Returns the offset in bytes of the element at position `place`."""
     offset = 0 * place
     for index, step in zip(_indices(place, items), items.strides, strict=True):
         offset += index * step
@@ -156,12 +156,12 @@ def _offset(place: Any, items: Any) -> Any:
 
 
 def _place_of(offset: Any, items: Any) -> Any:
-    """Which element lies so many bytes behind the first; -1 if none does."""
+    """Returns the position of the element at an offset in bytes, or -1 if there is none."""
     low, _ = _span(items)
     rest = offset - low
     place, found = 0 * offset, 0 * offset
     for length, step in zip(items.shape, items.strides, strict=True):
-        longer = rest + 1  # of all longer steps the shortest
+        longer = rest + 1  # the shortest of the longer strides
         for other_length, other in zip(items.shape, items.strides, strict=True):
             if other_length > 1 and abs(step) < abs(other) < longer:
                 longer = abs(other)
@@ -172,7 +172,7 @@ def _place_of(offset: Any, items: Any) -> Any:
 
 
 def _are_apart(target: Any, source: Any) -> Any:
-    """Whether no byte can be of both."""
+    """Returns whether the memory ranges of two arrays are disjoint."""
     begin = distance(target, source)
     low, high = _span(target)
     other_low, other_high = _span(source)
@@ -180,7 +180,7 @@ def _are_apart(target: Any, source: Any) -> Any:
 
 
 def _span(items: Any) -> Any:
-    """From where to where, in bytes behind its beginning, the elements of an array lie."""
+    """Returns the range of bytes that an array occupies, relative to its first element."""
     low, high = 0 * items.size, 0 * items.size + items.itemsize
     for length, step in zip(items.shape, items.strides, strict=True):
         way = (length - 1) * step
@@ -189,7 +189,7 @@ def _span(items: Any) -> Any:
 
 
 def has_order(target: Any, source: Any) -> Any:
-    """Whether `move_elements` is right: arrays of one axis, of the same steps or shape, or that do not overlap."""
+    """Returns whether `move_elements` handles these arrays: equal strides, equal shapes, or no overlap."""
     if source.ndim == 0 or target.size == 0:
         return True
     if source.itemsize != target.itemsize or source.ndim < target.ndim:
@@ -199,7 +199,7 @@ def has_order(target: Any, source: Any) -> Any:
 
 
 def _is_row(target: Any, source: Any) -> Any:
-    """Whether an array of fewer axes is one of the target's rows, or lies beside them, so that no element of it changes."""
+    """Returns whether an array of fewer axes is a row of the target or lies between its rows, so that it is not changed."""
     if source.itemsize != target.itemsize or source.strides != target.strides[target.ndim - source.ndim :]:
         return False
     step = target.strides[target.ndim - source.ndim - 1]

@@ -1,6 +1,6 @@
 """Functions of `math` and NumPy and methods of `int` and `float`, written in Python.
 
-`library/standard` maps functions of Python to these. They are compiled like users' functions.
+`REPLACEMENTS`, `METHODS` and `OF_NUMPY` map names to them. They are compiled like users' functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def greatest_common_divisor(*numbers: Any) -> Any:
         result, other = number, result
         while other != 0:
             result, other = other, result % other
-    return abs(result)  # not before: the least integer has no magnitude
+    return abs(result)  # not earlier, because abs of the least integer wraps
 
 
 def least_common_multiple(*numbers: Any) -> Any:
@@ -73,7 +73,7 @@ def combinations(n: Any, k: Any, /) -> Any:
         return (n + k) * 0
     result = (n + k) * 0 + 1
     for i in range(min(k, n - k)):
-        # Divided first, so that nothing on the way is larger than the result.
+        # Dividing first keeps intermediate results no larger than the final one.
         quotient, remainder = divmod(result, i + 1)
         result = quotient * (n - i) + remainder * (n - i) // (i + 1)
     return result
@@ -117,7 +117,7 @@ def mantissa_and_exponent(x: Any, /) -> Any:
     x = as_float(x)
     if isinstance(x, (float, np.float32, np.float64)):
         return _mantissa_and_exponent(x)
-    mantissa, exponent = _mantissa_and_exponent(np.float32(x))  # narrower ones have no room for the powers
+    mantissa, exponent = _mantissa_and_exponent(np.float32(x))  # narrower formats cannot represent the powers
     return type(x)(mantissa), exponent
 
 
@@ -126,7 +126,7 @@ def _mantissa_and_exponent(x: Any) -> Any:
     if x == 0 or not math.isfinite(x):
         return x, exponent
     for power in _POWERS_64 if isinstance(x, np.float64) else _POWERS_32:
-        # Both directions: a subnormal number is brought up in as many steps.
+        # Subnormal numbers are scaled up in the same way.
         if abs(x) >= 2.0**power:
             x *= 2.0**-power
             exponent += power
@@ -143,7 +143,7 @@ def _mantissa_and_exponent(x: Any) -> Any:
 
 
 def times_power(x: Any, exponent: Any, /) -> Any:
-    """`math.ldexp`: x * 2**exponent, rounded once."""
+    """`math.ldexp`: `x * 2**exponent`, rounded once."""
     x = as_float(x)
     if isinstance(x, np.float64):
         return _scaled(x, exponent, 1023, 53)
@@ -153,7 +153,7 @@ def times_power(x: Any, exponent: Any, /) -> Any:
 
 
 def _scaled(x: Any, exponent: Any, most: Any, digits: Any) -> Any:
-    """Exact steps while the exponent is too large for one; those down leave room for all digits, so that only the last rounds."""
+    """Scales in steps while the exponent is out of range. Downward steps keep all digits, so that only the last one rounds."""
     if not math.isfinite(x):
         return x
     for _ in range(2):
@@ -176,7 +176,7 @@ def _scaled(x: Any, exponent: Any, most: Any, digits: Any) -> Any:
 
 
 def last_place(x: Any, /) -> Any:
-    """`math.ulp`: the distance to the next float away from zero; of the largest, from the one before."""
+    """`math.ulp`: the distance to the next float away from zero, or, for the largest float, to the previous one."""
     x = abs(as_float(x))
     if not math.isfinite(x):
         return x
@@ -185,7 +185,7 @@ def last_place(x: Any, /) -> Any:
 
 
 def as_float(x: Any) -> Any:
-    """A number as the float in which functions of it compute."""
+    """Converts an integer to the float type in which functions of it compute."""
     return math.fabs(x) * 0 + x if isinstance(x, (int, np.integer)) else x
 
 
@@ -233,18 +233,18 @@ _LOG2_OF_E = math.log2(math.e)
 
 
 def spacing(x: Any) -> Any:
-    """`np.spacing`: the distance to the next float away from zero, as negative as x is; none of infinity."""
+    """`np.spacing`: the distance to the next float away from zero, with the sign of x."""
     away = math.nextafter(x, -math.inf if x < 0 else math.inf)
     return away - x
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
-    """`np.clip`: x, but not below low nor above high."""
+    """`np.clip`: x limited to the range from low to high."""
     return prelude.minimum(prelude.maximum(x, low), high)
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """`np.where`: a if the condition holds, else b."""
+    """`np.where` of numbers."""
     return prelude.as_both(a if condition else b, a, b)
 
 
@@ -256,7 +256,7 @@ def are_close(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """`np.sign`: -1, 0 or 1 of x's type; NaN stays."""
+    """`np.sign`: -1, 0 or 1 in the type of x; NaN for NaN."""
     return x if x != x else type(x)(x > 0) - type(x)(x < 0)
 
 
@@ -282,14 +282,16 @@ def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
 
 
 def round_to(x: Any, digits: Any) -> Any:
-    """`round(x, digits)` of a float: correct up to the last bit of the scaled number."""
-    scale = (np.float64(10) if isinstance(x, np.float64) else 10.0) ** digits  # which digits of 32 bits do not narrow
+    """`round(x, digits)` of a float. Scaling may round, so the last bit may differ from Python's."""
+    scale = (
+        np.float64(10) if isinstance(x, np.float64) else 10.0
+    ) ** digits  # so that an int32 `digits` does not narrow it
     scaled = x * scale
     return entities.float_round(scaled) / scale if math.isfinite(scaled) else x
 
 
 def round_to_int64(x: Any) -> Any:
-    """`round(x)` of a float, where Python's integers have 64 bits."""
+    """`round(x)` of a float with the integers of `numba_compat`."""
     return np.int64(entities.float_round(x))
 
 
@@ -317,7 +319,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "bit_length": bit_length,
     "is_integer": is_integer,
 }
-"""Methods of numbers, each a function of the number."""
+"""By method of a number, the function that computes it."""
 OF_NUMPY: dict[str, Callable[..., Any]] = {
     "ceil": lambda x: -entities.float_floor(-x),
     "float_power": lambda a, b: math.pow(np.float64(a), np.float64(b)),

@@ -1,4 +1,4 @@
-"""Operators that are written in Python, and compiled like users' functions."""
+"""Operators and index arithmetic, written in Python and compiled like users' functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cuda_device.device.entities import float_floor
 
 
 def float_modulo(a: Any, b: Any) -> Any:
-    """`a % b` of floats: the divisor's sign."""
+    """`a % b` of floats; the result has the sign of the divisor."""
     remainder = math.fmod(a, b)
     if remainder != 0:
         if (remainder < 0) != (b < 0):
@@ -37,12 +37,12 @@ def float_floor_divide(a: Any, b: Any) -> Any:
 
 
 def place(index: Any, length: Any) -> Any:
-    """An index that counts from the end where it is negative, as one from the beginning."""
+    """Converts an index that may be negative, and then counts from the end, to one from 0."""
     return index + length if index < 0 else index
 
 
 def slice_bounds(start: Any, stop: Any, step: Any, length: Any) -> Any:
-    """Where a slice begins on an axis of `length`, and how many places it selects."""
+    """Returns the first index of a slice of an axis of `length`, and the number of elements."""
     if step > 0:
         first = 0 if start is None else _clamp(start, 0, length, length)
         end = length if stop is None else _clamp(stop, 0, length, length)
@@ -55,13 +55,13 @@ def slice_bounds(start: Any, stop: Any, step: Any, length: Any) -> Any:
 
 
 def _clamp(bound: Any, low: Any, high: Any, length: Any) -> Any:
-    """A bound of a slice, from the end where it is negative, no less than `low` and no more than `high`."""
+    """Converts a bound of a slice, which may be negative, to an index from `low` to `high`."""
     distance = place(bound, length)
     return min(max(distance, low), high)
 
 
 def looks_whole(x: Any, powers: Any) -> Any:
-    """Whether a float looks like an integer where so many digits of it are shown as there are `powers` of ten, from ten up."""
+    """Returns whether a float, printed with `len(powers)` digits, looks like an integer; `powers` are those of ten."""
     size = abs(x)
     nearest = float_floor(size + 0.5)
     if size < 0.5 or not nearest < powers[-1]:
@@ -70,44 +70,44 @@ def looks_whole(x: Any, powers: Any) -> Any:
 
 
 def magnitude(number: Any) -> Any:
-    """An integer without its sign; the least one of 64 bits is itself, which is right without a sign."""
+    """Returns the absolute value; the least int64 wraps to itself, whose bits are right as a uint64."""
     return -number if number < 0 else number
 
 
 def is_within(index: Any, length: Any) -> Any:
-    """Whether an index, which counts from the end where it is negative, is one of an axis of `length`."""
+    """Returns whether an index, which may be negative, is in the bounds of an axis of `length`."""
     return -length <= index < length
 
 
 def is_length(number: Any) -> Any:
-    """Whether a number can be the length of an axis."""
+    """Returns whether a number is a valid length."""
     return number >= 0
 
 
 def length_or_rest(length: Any, total: Any, product: Any) -> Any:
-    """A length of a shape with the `product` for `total` elements: that which is left, if it is -1."""
+    """Replaces a length of -1 in a shape for `total` elements; `product` is that of all lengths."""
     return total // -product if length == -1 else length
 
 
 def is_equal(number: Any, other: Any) -> Any:
-    """Whether two numbers are the same."""
+    """Returns whether two numbers are equal."""
     return number == other
 
 
 def is_lane(index: Any) -> Any:
-    """Whether a number is that of a lane."""
+    """Returns whether a number is a lane index."""
     return 0 <= index < 32
 
 
 def is_multiple(number: Any, factor: Any) -> Any:
-    """Whether a number from 0 up is a multiple of one from 1 up."""
+    """Returns whether a non-negative number is a multiple of a positive one."""
     return number % factor == 0 if factor > 0 else False
 
 
 def has_place(shape: Any, steps: Any, lengths: Any) -> Any:
-    """Whether elements that lie in axes of `shape`, `steps` bytes apart, can stay there in axes of `lengths`.
+    """Returns whether an array with this shape and these strides can be reshaped to `lengths` without a copy.
 
-    Axes that become one, or parts of one, have to follow each other as if they were one.
+    Axes that are merged must be contiguous with each other.
     """
     inner, expected = 1, 0
     for length, step in zip(shape[::-1], steps[::-1], strict=True):
@@ -121,7 +121,7 @@ def has_place(shape: Any, steps: Any, lengths: Any) -> Any:
 
 
 def is_boundary(count: Any, lengths: Any) -> Any:
-    """Whether the last of `lengths`, or some of them, have the product `count`."""
+    """Returns whether `count` is the product of the last lengths, for any number of them."""
     inner = 1
     for length in lengths[::-1]:
         inner *= length
@@ -131,7 +131,7 @@ def is_boundary(count: Any, lengths: Any) -> Any:
 
 
 def bytes_before(place: Any, shape: Any, steps: Any) -> Any:
-    """Where the element lies that has `place` others before it in the order of C."""
+    """Returns the offset in bytes of the element with the index `place` in C order."""
     offset = 0 * place
     for length, step in zip(shape[::-1], steps[::-1], strict=True):
         offset += place % max(length, 1) * step
@@ -140,23 +140,23 @@ def bytes_before(place: Any, shape: Any, steps: Any) -> Any:
 
 
 def fits(length: Any, other: Any) -> Any:
-    """Whether an axis can be assigned to one of the length `other`."""
+    """Returns whether an axis of `other` elements broadcasts to `length`."""
     return length in (1, other)
 
 
 def has_power(base: Any, exponent: Any) -> Any:
-    """Whether `base ** exponent` of integers is an integer."""
+    """Returns whether the power of two integers is an integer."""
     return exponent >= 0 or base == 1 or base == -1
 
 
 def with_element(items: Any, index: Any, value: Any) -> Any:
-    """A few values of one type with one of them changed, by an index that only run time knows."""
+    """Returns a copy of a tuple of values of one type in which the item at a run-time index is replaced."""
     count = len(items)
     return tuple(value if index == i or index == i - count else items[i] for i in range(count))
 
 
 def element(items: Any, index: Any) -> Any:
-    """One of a few values of one type, by an index that only run time knows."""
+    """Returns the item of a tuple of values of one type at a run-time index."""
     result = items[0]
     place = 0
     for item in items:
@@ -167,7 +167,7 @@ def element(items: Any, index: Any) -> Any:
 
 
 def mask_with(mask: Any, lane: Any, value: Any) -> Any:
-    """A mask in which `lane` takes part if `value` is true, and does not if it is false."""
+    """Returns a mask in which the bit of `lane` is `value`."""
     bit = mask & 0 | 1 << lane
     return mask | bit if value else mask & ~bit
 
@@ -183,12 +183,12 @@ def divide_and_modulo(a: Any, b: Any) -> Any:
 
 
 def has_whole_strides(items: Any, size: Any) -> Any:
-    """Whether an array can be described to CUDA C++, which counts its strides in elements of `size` bytes."""
+    """Returns whether all strides are multiples of `size`, as the array descriptor of CUDA C++ requires."""
     return all(stride % size == 0 for stride in items.strides)
 
 
 def integer_power(base: Any, exponent: Any) -> Any:
-    """`base ** exponent` of integers; a negative exponent gives 0 (but 1 and -1 keep their powers)."""
+    """`base ** exponent` of integers. A negative exponent gives 0, except for the bases 1 and -1."""
     if exponent < 0:
         if base == 1 or (base == -1 and exponent & 1 == 0):
             return base * base
@@ -203,19 +203,19 @@ def integer_power(base: Any, exponent: Any) -> Any:
 
 
 def as_both(chosen: Any, a: Any, b: Any) -> Any:
-    """One of a and b: a float if either is one, though it be chosen while compiling."""
+    """Returns `chosen`, which is `a` or `b`, as a float if either is one."""
     return chosen * 1.0 if isinstance(a, float) != isinstance(b, float) else chosen
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """`np.minimum`: NaN wins."""
+    """`np.minimum`: NaN if an argument is NaN."""
     return as_both(b if a == a and (b < a or b != b) else a, a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """`np.maximum`: NaN wins."""
+    """`np.maximum`: NaN if an argument is NaN."""
     return as_both(b if a == a and (b > a or b != b) else a, a, b)
 
 
 REPLACEMENTS: dict[object, Callable[..., Any]] = {divmod: divide_and_modulo}
-"""Builtins that are written in Python for device code."""
+"""By builtin, the function that device code calls instead."""

@@ -1,7 +1,7 @@
-"""Builtins and functions of `math` and `operator`, written in Python and compiled like users' functions.
+"""Builtins, iteration and functions of `math`, written in Python and compiled like users' functions.
 
-`REPLACEMENTS` maps each function to the one that device code runs instead. These accept everything that their operators accept:
-`sum` adds the elements of a tuple (unrolled) or of an array or range (a loop).
+`REPLACEMENTS` maps each function to the one that device code calls instead: `sum` of a tuple is unrolled, `sum` of an array or a
+range is a loop.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def all_of(items: Any, /) -> Any:
 
 
 def least(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
-    """`min(items)`; of nothing it is `default`, or an error that the thread reports."""
+    """`min(items)`; if there are no items, returns `default` or reports an error."""
     return _extreme(items, key, default, operator.lt, "min() iterable argument is empty")
 
 
 def greatest(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
-    """`max(items)`; of nothing it is `default`, or an error that the thread reports."""
+    """`max(items)`; if there are no items, returns `default` or reports an error."""
     return _extreme(items, key, default, operator.gt, "max() iterable argument is empty")
 
 
 def _extreme(items: Any, key: Any, default: Any, wins: Any, complaint: Any) -> Any:
-    """The first item that wins against all others."""
+    """Returns the first of the least or greatest items."""
     some = False
     for item in items:
         rank = item if key is None else key(item)
@@ -89,7 +89,7 @@ def next_or(items: Any, default: Any) -> Any:
 
 
 def next_if(items: Any, wanted: Any) -> Any:
-    """The next item, if it is wanted and there is one: what a loop over a `zip` asks of its parts."""
+    """Yields the next item if it is `wanted` and exists: one part of a loop over a `zip`."""
     if wanted:
         for item in items:
             yield item
@@ -97,12 +97,12 @@ def next_if(items: Any, wanted: Any) -> Any:
 
 
 def one_of(first: Any, a: Any, b: Any) -> Any:
-    """One of two iterators."""
+    """Selects one of two iterators."""
     return a if first else b
 
 
 def check_lengths(*lengths: Any) -> None:
-    """What `zip(strict=True)` asks of its arguments."""
+    """The check of `zip(strict=True)`."""
     for length in lengths[1:]:
         if length != lengths[0]:
             raise ValueError(
@@ -111,7 +111,7 @@ def check_lengths(*lengths: Any) -> None:
 
 
 def compare_in_order(a: Any, b: Any, operator: Any) -> Any:
-    """`a < b` and the like of two tuples: the first items that differ decide, then the lengths."""
+    """An order comparison of two tuples: the first items that differ decide, otherwise the lengths."""
     for x, y in zip(a, b):  # noqa: B905
         if not x == y:  # noqa: SIM201
             return operator(x, y)
@@ -156,7 +156,7 @@ def product(items: Any, /, *, start: Any = 1) -> Any:
 
 
 def float_sum(items: Any, /) -> Any:
-    """`math.fsum(items)`: a sum, and what the additions rounded away (Neumaier's algorithm)."""
+    """`math.fsum(items)`, by compensated summation (Neumaier)."""
     total, lost = 0.0, 0.0
     for item in items:
         after = total + item
@@ -206,14 +206,14 @@ def range_contains(value: Any, start: Any, stop: Any, step: Any) -> Any:
 
 
 def element_if(items: Any, index: Any, wanted: Any) -> Any:
-    """`items[index]` if it is wanted: what a loop over an array reads."""
+    """Reads `items[index]` if it is `wanted`: one step of a loop over an array."""
     if wanted:
         item = items[index]
     return item
 
 
 def apply_to_each(function: Any, out: Any, *operands: Any) -> None:
-    """`np.sin(x, out)` of arrays with as many axes as `out`, and of numbers."""
+    """`np.sin(x, out)`; operands are numbers or arrays with as many axes as `out`."""
     for i in range(len(out)):
         items = [operand[i] if operand.ndim else operand for operand in operands]
         if out.ndim > 1:
@@ -233,7 +233,7 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
 if hasattr(math, "sumprod"):
     REPLACEMENTS[math.sumprod] = sum_of_products
 ONE_ARGUMENT: dict[object, Callable[..., Any]] = {builtins.min: least, builtins.max: greatest}
-"""Functions that take many arguments, or one thing with many elements: then these."""
+"""What `min` and `max` call for a single argument, an iterable."""
 
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {"index": index_of, "count": count_of}
 """Methods of tuples and lists."""

@@ -52,21 +52,20 @@ def find(entity: object) -> Intrinsic | None:
 
 
 def entry(entries: Mapping[Any, T], entity: object) -> T | None:
-    """What a mapping from entities has for one, or None: also for what has no hash, and for dtypes, which equal classes."""
+    """Looks an entity up in a mapping. Returns None for unhashable objects, and for dtypes, which compare equal to classes."""
     try:
         return None if isinstance(entity, np.dtype) else entries.get(entity)
     except Exception:  # of a user's own `__hash__`
         return None
 
 
-# What of device code is written in Python: modules whose functions are compiled like a user's, and what they stand for.
-
+# The library: modules whose functions are compiled like a user's
 
 _MODULES = (barriers, complex_functions, copying, numbers, prelude, standard)
 NAMES = frozenset(module.__name__ for module in _MODULES) | {"cuda_device.numba_compat", "cuda_device.numba_random"}
-"""The names of these modules: in their functions, messages tell where the user called them."""
+"""The names of these modules. Messages about their code show the place where the user called it."""
 REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS
-"""By a function of Python, the one that device code runs instead."""
+"""By function of Python, the function that device code calls instead."""
 
 
 _OF_NUMPY = {getattr(np, name): function for name, function in numbers.OF_NUMPY.items()}
@@ -74,7 +73,7 @@ _SHOWN = {function: entity for entity, function in reversed((REPLACEMENTS | stan
 
 
 def shown(function: FunctionType) -> str:
-    """The name of a function in messages: of one of ours, that of what it stands for."""
+    """The name of a function in messages; a function of the library has the name of what it replaces."""
     entity = _SHOWN.get(function)
     if entity is None:
         return function.__qualname__
