@@ -21,7 +21,7 @@ WIDEST = 16
 
 
 def check(dtype: model.Type) -> None:
-    """Raises `TypeError` for what no atomic can hold."""
+    """Raises `TypeError` for a type that no atomic can hold."""
     name = dtype.name if isinstance(dtype, model.Struct) else str(dtype)
     if has_identity(dtype):
         raise TypeError(f"{name} has atomic members, so it cannot be the content of an atomic: name one of its members")
@@ -144,25 +144,25 @@ class Atomic(AtomicInterface, Aligned):
 
 
 def interface_of(type: model.Type) -> Any:
-    """The class whose methods a value of this type has in device code, each an entity with a row; None for most types."""
+    """Returns the class whose methods, each an entity with a row, values of this type have in device code, or None."""
     match type:
         case model.Ref(_, model.AtomicCell()):
             return AtomicInterface
     return None
 
 
-# Atomic operations that Python itself can express, by compare-and-swap: compiled like any function that a user writes.
+# Operations without an instruction, by compare-and-swap: compiled like a user's functions.
 #
-# Each takes the arguments of the method of `AtomicInterface` that it stands for; all of them were checked before.
+# They take the arguments of the methods of `AtomicInterface`, which have been checked.
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two numbers of one type have the same bits: a NaN is itself, and 0.0 is not -0.0."""
+    """Returns whether two numbers of one type have the same bits: equal NaNs match, 0.0 and -0.0 do not."""
     raise DeviceOnlyError.of("same_bits")
 
 
 def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
-    """`wait`: looks less and less often, up to about once in a microsecond."""
+    """`wait`: polls with pauses that grow up to about a microsecond."""
     nanoseconds = 16
     while same_bits(atomic.load(memory, scope), old):
         nanosleep(nanoseconds)
@@ -171,7 +171,7 @@ def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
 
 
 def _larger(a: Any, b: Any) -> Any:
-    """The larger; a NaN if there is one; 0.0 before -0.0."""
+    """Returns the larger number: NaN if there is one, and 0.0 rather than -0.0."""
     if a != a or b != b:
         return a if a != a else b
     if a == b:
@@ -180,7 +180,7 @@ def _larger(a: Any, b: Any) -> Any:
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    """The smaller; a NaN if there is one; -0.0 before 0.0."""
+    """Returns the smaller number: NaN if there is one, and -0.0 rather than 0.0."""
     if a != a or b != b:
         return a if a != a else b
     if a == b:
@@ -189,14 +189,14 @@ def _smaller(a: Any, b: Any) -> Any:
 
 
 def _larger_number(a: Any, b: Any) -> Any:
-    """As `_larger`, but a NaN only if both are."""
+    """Like `_larger`, but NaN only if both are."""
     if a != a or b != b:
         return b if a != a else a
     return _larger(a, b)
 
 
 def _smaller_number(a: Any, b: Any) -> Any:
-    """As `_smaller`, but a NaN only if both are."""
+    """Like `_smaller`, but NaN only if both are."""
     if a != a or b != b:
         return b if a != a else a
     return _smaller(a, b)

@@ -31,25 +31,23 @@ from cuda_device.types.dtypes import check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import accesses, align_of, leaves, size_of, usual_alignment
 
-# The bits of what atomics hold: machines access integers atomically, so any other value travels as one of its size.
+# Machines access real numbers atomically. Any other value is converted to an integer of its size.
 #
 #     vector<float16, 2>                        uint32
 #     struct<pair, key: uint32, n: uint16>      uint64; padding is zero
 #     complex128, vector<int32, 4>              vector<uint64, 2>: of 16 bytes there are loads and stores
-#
-# Real numbers are accessed as what they are.
 
 
 WIDEST_EXCHANGE = 8
 
 
 def is_number(dtype: model.Type) -> bool:
-    """Whether machines access it as what it is: a real number."""
+    """Returns whether a type is a real number, which machines access directly."""
     return isinstance(dtype, model.Number) and len(leaves(dtype)) == 1
 
 
 def storage(dtype: model.Type) -> model.Type:
-    """What an atomic of `dtype` is to a machine."""
+    """The type with which a machine accesses an atomic of `dtype`."""
     if is_number(dtype):
         return dtype
     size = size_of(dtype)
@@ -57,7 +55,7 @@ def storage(dtype: model.Type) -> model.Type:
 
 
 def pack(build: Lowering, dtype: model.Type, tree: Tree) -> Value:
-    """A value as what it is to a machine."""
+    """Converts a value to its type of `storage`."""
     if is_number(dtype):
         assert isinstance(tree, Value)
         return tree
@@ -66,7 +64,7 @@ def pack(build: Lowering, dtype: model.Type, tree: Tree) -> Value:
 
 
 def words_of(build: Lowering, dtype: model.Type, tree: Tree) -> list[Value]:
-    """The bits of a value as it lies in memory: one unsigned integer, or two of 64 bits."""
+    """The bits of a value in memory: one unsigned integer, or two of 64 bits."""
     word = model.Number(model.NumberKind.UINT, min(size_of(dtype), WIDEST_EXCHANGE) * 8)
     return gather(build, flatten(tree), _bit_offsets(dtype), word, size_of(dtype) * 8 // word.bits)
 
@@ -76,7 +74,7 @@ def _bit_offsets(dtype: model.Type) -> list[int]:
 
 
 def unpack(build: Lowering, dtype: model.Type, value: Value) -> Tree:
-    """The value of `dtype` that was packed so."""
+    """The inverse of `pack`."""
     if is_number(dtype):
         return value
     words = [value]
@@ -86,7 +84,7 @@ def unpack(build: Lowering, dtype: model.Type, value: Value) -> Tree:
 
 
 def equal(build: Lowering, dtype: model.Type, a: Tree, b: Tree) -> Value:
-    """Whether two values have the same bits."""
+    """Returns whether two values have the same bits."""
     pairs = zip(words_of(build, dtype, a), words_of(build, dtype, b), strict=True)
     first, *rest = (build.compare("==", x, y) for x, y in pairs)
     for each in rest:
@@ -94,12 +92,12 @@ def equal(build: Lowering, dtype: model.Type, a: Tree, b: Tree) -> Value:
     return first
 
 
-# How atomic operations become operations of the device level: one function for each, all of an `Access`.
+# The lowering of each operation
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicAccess:
-    """What lowering works with: the reference, the type of what is there, the operands, order and scope."""
+    """The access of an atomic operation: the reference, the type of the value, the operands, the order and the scope."""
 
     build: Lowering
     reference: Value
@@ -110,12 +108,12 @@ class AtomicAccess:
 
     @property
     def alone(self) -> bool:
-        """Whether nobody else looks: then plain accesses do."""
+        """Whether no other thread accesses the value, so that plain accesses suffice."""
         assert isinstance(self.reference.type, model.Ref)
         return self.scope == Scope.THREAD or self.reference.type.space is model.Space.LOCAL
 
     def at(self, type: model.Type) -> Value:
-        """The reference as one to something else."""
+        """Returns a reference of another type to the same place."""
         assert isinstance(self.reference.type, model.Ref)
         return self.build.refer(self.reference, model.Ref(self.reference.type.space, type))
 
@@ -128,24 +126,24 @@ class AtomicAccess:
         self.build.store(self.at(self.dtype), self.dtype, value)
 
     def operands(self) -> list[Value]:
-        """The operands of an atomic operation of the device level."""
+        """The operands of a device operation."""
         packed = [pack(self.build, self.dtype, value) for value in self.values]
         return [self.at(model.AtomicCell(storage(self.dtype))), *packed]
 
     def op(self, code: ops.OpDef, **more: str) -> Tree:
-        """The result of such an operation."""
+        """Appends a device operation, and returns its result."""
         type = storage(self.dtype)
         attributes = {"memory": self.order, "scope": self.scope, **more}
         return unpack(self.build, self.dtype, self.build.op(code, type, *self.operands(), nonneg=False, **attributes))
 
 
 def load(access: AtomicAccess) -> Tree:
-    """What is there."""
+    """Loads the value."""
     return access.read() if access.alone else access.op(ops.ATOMIC_LOAD)
 
 
 def store(access: AtomicAccess) -> Tree:
-    """Sets it."""
+    """Stores the value."""
     if access.alone:
         access.write(*access.values)
     else:
@@ -169,7 +167,7 @@ Combine = Callable[[Lowering, Value, Value], Value]
 
 
 def exchange(access: AtomicAccess) -> Tree:
-    """Sets what is there, and gives what was."""
+    """Sets the value, and returns the previous one."""
     if not access.alone:
         return access.op(ops.ATOMIC_UPDATE, operation="exch")
     here = access.read()
@@ -178,7 +176,7 @@ def exchange(access: AtomicAccess) -> Tree:
 
 
 def update(operation: str, combine: Combine) -> Callable[[AtomicAccess], Tree]:
-    """A read-modify-write of a number; `combine` makes the new one where nobody else looks."""
+    """A read-modify-write of a number; `combine` computes the new value if no other thread accesses it."""
 
     def lower(access: AtomicAccess) -> Tree:
         if not access.alone:
@@ -192,7 +190,7 @@ def update(operation: str, combine: Combine) -> Callable[[AtomicAccess], Tree]:
 
 
 def binary(code: ops.OpDef) -> Combine:
-    """An operation of the device level."""
+    """A binary device operation."""
     return lambda build, a, b: build.binary(code, a, b)
 
 
@@ -202,7 +200,7 @@ def extreme(sign: str) -> Combine:
 
 
 def subtract(access: AtomicAccess) -> Tree:
-    """The sum with the negative, which is the same."""
+    """Adds the negative value."""
     build, (value,) = access.build, access.values
     assert isinstance(value, Value)
     return add(replace(access, values=(build.negative(value),)))
@@ -212,7 +210,7 @@ add = update("add", binary(ops.ADD))
 
 
 def by_loop(_: AtomicAccess) -> Tree:
-    """Of what machines have no instruction for."""
+    """Operations without an instruction."""
     raise AssertionError("a function of device/atomic_types is called instead")
 
 
@@ -239,7 +237,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def _choice(known: Known, kind: type[Choice], name: str, allowed: Sequence[Choice], what: str) -> Choice:
-    """A constant expression that is one of `allowed`."""
+    """Returns the value of a constant expression that must be one of `allowed`."""
     value = constant_of(known, name)
     if not isinstance(value, str) or value not in list(kind):
         raise CompileError(
@@ -259,7 +257,7 @@ def _ordering(memory: Known, scope: Known, allowed: Sequence[Order], operation: 
 
 
 def _atomic_type(known: Known, name: str) -> model.Type:
-    """The type of what an atomic refers to."""
+    """The type of an atomic's value."""
     match known.type:
         case model.Ref(_, model.AtomicCell(), True):
             raise CompileError("the array is read-only", help="pass an array that can be written")
@@ -271,7 +269,7 @@ def _atomic_type(known: Known, name: str) -> model.Type:
     )
 
 
-# Making them
+# `atomic_ref` and `Atomic`
 
 
 def _infer_ref(arguments: Sequence[Known]) -> Typed:
@@ -365,9 +363,9 @@ _CHANGE = _LOOK | Effect.WRITES
 class _Method:
     """A method of `AtomicInterface`.
 
-    `values` is how many operands of the atomic's type it takes, `types` which numbers it is for (none: values of all types of up
-    to `most` bytes). `floats`, `narrow` and `loop` are what is called instead for floats, for what has less than 32 bits, and for
-    everything.
+    `values` is the number of operands of the atomic's type; `types` lists the supported numbers (if empty, all values of up
+    to `most` bytes). `floats`, `narrow` and `loop` are Python functions that are called instead: for floats, for values of less
+    than 32 bits, and for all values.
     """
 
     name: str
@@ -383,7 +381,7 @@ class _Method:
     loop: Callable[..., Any] | None = None
 
     def check(self, dtype: model.Type) -> None:
-        """Refuses what the operation is not for."""
+        """Raises `CompileError` for a type that the operation does not support."""
         if self.types and dtype not in self.types:
             raise CompileError(
                 f"atomic {self.name} does not support {dtype}", help=f"it supports {', '.join(map(str, self.types))}"
@@ -395,7 +393,7 @@ class _Method:
             )
 
     def instead(self, dtype: model.Type) -> Callable[..., Any] | None:
-        """The Python function that does it for values of this type, or None."""
+        """The Python function that implements the operation for this type, or None."""
         if self.narrow is not None and size_of(dtype) < 4:
             return self.narrow
         return self.loop or (self.floats if isinstance(dtype, model.Number) and dtype.is_float else None)
@@ -450,7 +448,7 @@ def _method_row(method: _Method) -> Intrinsic:
 
 
 def _becomes(given: model.Type, dtype: model.Type) -> bool:
-    """Whether a value may become one of the atomic's type: a number any number, tuples element by element."""
+    """Returns whether a value converts to the atomic's type: numbers to any number, tuples element by element."""
     if isinstance(given, model.Tuple) and isinstance(dtype, model.Tuple) and len(given.elements) == len(dtype.elements):
         return all(map(_becomes, given.elements, dtype.elements))
     return given == dtype or (isinstance(given, model.Number) and isinstance(dtype, model.Number))
@@ -476,7 +474,7 @@ def _lower_fence(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     return ()
 
 
-# What the loops need
+# For loops with compare-and-swap
 
 
 def _infer_same_bits(arguments: Sequence[Known]) -> Typed:

@@ -9,22 +9,22 @@ import numpy as np
 
 from cuda_device.errors import DeviceOnlyError
 
-# What type checkers take for an integer of device code.
+# The type of integers of device code, for type checkers.
 Integer = int | np.integer[Any]
 Real = float | np.generic
-"""A float; the formats of ml_dtypes are `np.generic`, and no `np.floating`."""
+"""A float. The formats of ml_dtypes are `np.generic`, but not `np.floating`."""
 
 
 class CompileTime:
-    """The base of objects that exist only while compiling and whose operators are evaluated then, by Python itself."""
+    """The base of compile-time objects, whose operators Python evaluates during compilation."""
 
     __slots__ = ()
 
 
 class DeviceValue:
-    """An entity that is a value in device code, such as `thread_idx`. On the host every use is a `DeviceOnlyError`.
+    """An entity that is a value in device code, such as `thread_idx`. On the host, using it raises `DeviceOnlyError`.
 
-    It prints, copies and pickles as the one object that it is, and is equal to itself.
+    Printing, copying, pickling and comparing it with itself work.
     """
 
     def __init__(self, name: str, doc: str) -> None:
@@ -49,7 +49,7 @@ class DeviceValue:
         return self._refuse() if spec else str(self)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("_"):  # what Python and its tools ask any object for
+        if name.startswith("_"):  # which Python and its tools look up on any object
             raise AttributeError(name)
         raise DeviceOnlyError.of(f"{self._name}.{name}")
 
@@ -72,11 +72,11 @@ class DeviceValue:
 
 
 def device_value(name: str, doc: str) -> Any:
-    """A `DeviceValue`, which stands for a value of another type, as its annotation says."""
+    """Returns a `DeviceValue` with the type of the value that it stands for."""
     return DeviceValue(name, doc)
 
 
-# What device code calls for floats, and the host, too.
+# Functions of floats, for the library and the host
 
 
 def float_floor(x: Any) -> Any:

@@ -115,7 +115,7 @@ def _is_int(low: int, high: int) -> Callable[[object], bool]:
 
 
 def _cluster(value: object) -> tuple[int, int, int] | None:
-    """The blocks of a cluster along x, y and z; None for what is no size of one."""
+    """Returns the blocks of a cluster along x, y and z, or None for an invalid value."""
     sizes = (*value, 1, 1)[:3] if isinstance(value, tuple) and 0 < len(value) <= 3 else (value, 1, 1)
     fits = all(type(size) is int and size > 0 for size in sizes) and math.prod(sizes) <= 8
     return sizes if fits else None
@@ -131,7 +131,7 @@ def _is_fastmath(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Keyword:
-    """What values a keyword takes, in words, too; whether it is for kernels only."""
+    """The valid values of a keyword, also in words, and whether it is for kernels only."""
 
     fits: Callable[[object], bool]
     wanted: str
@@ -162,9 +162,9 @@ _KEYWORDS = {
 def with_options(
     options: Options, keywords: Mapping[str, object], who: str, others: tuple[str, ...] = (), kernel: bool = True
 ) -> Options:
-    """`options` with some changed; `others` are names that `who` takes, too.
+    """Returns `options` with changes by `keywords`; `others` are further keywords of `who`.
 
-    An unknown name or a wrong value is a `TypeError`, and so is `min_blocks` without `max_threads`.
+    Raises `TypeError` for an unknown name, an invalid value, and `min_blocks` without `max_threads`.
     """
     names = [name for name, keyword in _KEYWORDS.items() if kernel or not keyword.for_kernels]
     changes = dict(keywords)
@@ -186,7 +186,7 @@ def with_options(
 
 
 def _fastmath(value: object) -> tuple[str, ...]:
-    """The names that a value stands for, in one order."""
+    """Returns the flags that a value selects, in a fixed order."""
     if isinstance(value, bool):
         return _NVCC if value else ()
     assert isinstance(value, Iterable)
@@ -194,7 +194,7 @@ def _fastmath(value: object) -> tuple[str, ...]:
     return tuple(name for name in FASTMATH if name in given or ("fast" in given and name in LLVM_FLAGS))
 
 
-# Those that are no keywords of Python as well.
+# The keywords of C++ that are not keywords of Python.
 CPP_WORDS = frozenset((
     "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
     "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
@@ -206,12 +206,12 @@ CPP_WORDS = frozenset((
     "volatile", "wchar_t", "xor", "xor_eq",
 ))  # fmt: skip
 
-# What means something else to the assembler, and what our own code names.
+# Names with a meaning in PTX, and names that generated code uses.
 _RESERVED = r"_|WARP_SZ|shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf|__nv_\w+"
 
 
 def check_symbol(name: str) -> None:
-    """Raises `TypeError` for what cannot be the name of an interoperable function, which is its symbol."""
+    """Raises `TypeError` for an invalid name of an interoperable function, which is also its symbol."""
     if name in CPP_WORDS or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or re.fullmatch(_RESERVED, name):
         raise TypeError(f"{name!r} cannot be the name of an interoperable function: choose a name that CUDA C++ allows")
 
@@ -221,7 +221,7 @@ RESERVED = ("grid", "block", "stream", "shared")
 
 @dataclass(frozen=True, slots=True)
 class FunctionOptions:
-    """The keywords of `@func` and `@kernel`: `build` is how to compile it (a function by itself), `link` what is linked to it."""
+    """The keywords of `@func` and `@kernel`. `build` applies to a function only if it is compiled by itself."""
 
     interop: bool = False
     build: Options = DEFAULTS
@@ -231,7 +231,7 @@ class FunctionOptions:
 
 
 class DecoratedFunction:
-    """What is made of a function, which is `underlying`."""
+    """The base of decorated functions; `underlying` is the plain function."""
 
     __name__: str
     __qualname__: str
@@ -241,7 +241,7 @@ class DecoratedFunction:
         self.underlying = underlying
 
     def _parts(self) -> tuple[Any, ...]:
-        """What it is made of again."""
+        """The arguments of its constructor."""
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
@@ -275,22 +275,22 @@ class Func(DecoratedFunction):
 class Kernel(DecoratedFunction):
     """A kernel: a device function that `launch` starts. `underlying` is the decorated Python function."""
 
-    # What machine code looks up at each launch has a place of its own.
+    # A slot, because machine code reads it at each launch.
     __slots__ = ("native",)
 
     def __init__(self, underlying: FunctionType, options: FunctionOptions) -> None:
         super().__init__(underlying)
         self.options = options
-        self.variants: dict[object, Any] = {}  # what the launcher has compiled, by its key
+        self.variants: dict[object, Any] = {}  # what the launcher has compiled, by key
         self.recent: dict[object, Any] = {}
-        """The same by the identity of what its key consists of, which is quicker to look up."""
+        """The same by the identities of the parts of the key, which are faster to look up."""
         self.native: tuple[Any, ...] | None = None
-        """Its launchers in machine code, and what they need."""
+        """Its launchers in machine code and their data."""
         self.changes = 0
-        """How often it was compiled again because a name had changed."""
+        """How many times it was recompiled because a name had changed."""
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuses: a kernel runs on a device, by `launch`."""
+        """Raises `DeviceOnlyError`: kernels are started by `launch`."""
         name = self.underlying.__name__
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
@@ -302,11 +302,11 @@ class Kernel(DecoratedFunction):
         Each argument is a value that `launch` takes, or a function of the kernel's arguments that returns such a value. Raises
         `TypeError` if such a function takes other parameters, and if neither `grid` nor `threads` is given.
         """
-        # It lies above this module, and is found as programs find it.
+        # This module cannot import it, because it is in a higher layer.
         return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads, cluster)
 
     def __getitem__(self, _: object) -> NoReturn:
-        """Refuses numba-cuda's and Triton's way to launch."""
+        """Raises `TypeError` for the launch syntax of numba-cuda and Triton."""
         name = self.underlying.__name__
         raise TypeError(f"a kernel cannot be indexed: start it with launch({name}, …, grid=…, block=…)")
 
@@ -319,13 +319,13 @@ class Kernel(DecoratedFunction):
         return dict(variants[-1].work.seconds) if variants else {}
 
     def __repr__(self) -> str:
-        """The kernel, and what has been compiled of it: arguments, target, registers and shared memory where they are known."""
-        # Another thread may compile meanwhile: what is gone through is a copy.
+        """Shows the kernel and its compiled variants: arguments, target, and registers and shared memory if known."""
+        # A copy, because another thread may compile meanwhile.
         compiled = "".join(f"; {variant}" for variant in list(self.variants.values())).removeprefix(";")
         return f"<kernel {self.underlying.__qualname__}{compiled and ':'}{compiled}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what has been compiled of the kernel, and its source, folded."""
+        """For notebooks: shows the compiled variants and, folded, the source."""
         from cuda_device import notebook_html
 
         code = self.underlying.__code__
@@ -344,10 +344,10 @@ class Kernel(DecoratedFunction):
 
 
 def _reduced(decorated: Any, parts: tuple[object, ...]) -> Any:
-    """How pickle takes a decorated function: by the name that a module has for it, as other functions, or else in `parts`.
+    """Pickles a decorated function by name, like a plain function, or, if no module has it by its name, by `parts`.
 
-    Those become the state of an empty object, since a function may mention itself. cloudpickle takes what `__main__` defines
-    along; it does not say so to objects that are neither functions nor classes, hence the look at who asks.
+    The parts become the state of an empty object, because a function may refer to itself. cloudpickle pickles definitions of
+    `__main__` by value, but only for functions and classes, so the caller is inspected to do the same here.
     """
     name = decorated.underlying.__qualname__
     found: object = sys.modules.get(decorated.underlying.__module__)
@@ -373,7 +373,7 @@ def _options(decorator: str, keywords: dict[str, Any]) -> FunctionOptions:
 
 
 def links_of(given: Any, who: str) -> tuple[Any, ...]:
-    """What `link=` was given, as a tuple. Raises `TypeError` for what holds no code."""
+    """Returns the value of `link=` as a tuple. Raises `TypeError` for an item that holds no code."""
     each = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     for item in each:
         holds_code = hasattr(item, "code") or hasattr(item, "compiled")
@@ -491,8 +491,8 @@ def kernel(
 
 # Functions that CUDA C++ defines and device code calls.
 #
-# The hints say what C++ declares: `extern "C" __device__ float norm(float x, float y)`. The body is for where there is no
-# C++: on the host, and on the CPU stream. A body that is only `...` says that there is none.
+# The hints correspond to the C++ declaration: `extern "C" __device__ float norm(float x, float y)`. The host and the CPU stream
+# run the body; `...` means that there is none.
 
 
 class Extern(DecoratedFunction):
@@ -549,14 +549,14 @@ class Extern(DecoratedFunction):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A function of C++, and one of the things that may define it."""
+    """A C++ function and one of its links."""
 
     function: Extern
     link: Any
 
 
 def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
-    """The types that the hints of a stub name."""
+    """Returns the types of a stub's parameters and result from its hints."""
     shown = stub.__qualname__
     if stub.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         raise TypeError(f"{shown} cannot take *args or **kwargs: name each parameter")
@@ -576,7 +576,7 @@ def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
 
 
 def fixed(type: Type) -> Type:
-    """A type as C++ has it: its `int` is an int32, a parameter of which takes Python's int, too."""
+    """Returns the C++ form of a type: builtin numbers become fixed formats."""
     match type:
         case Number():
             return machine(type)
@@ -592,7 +592,7 @@ def _documented() -> None:
     """Does nothing, and has a docstring."""
 
 
-# The bytecode of functions that do nothing: no name and no parameter of theirs is in it.
+# The bytecode of functions that do nothing, which does not depend on names and parameters.
 _EMPTY = (_nothing.__code__.co_code, _documented.__code__.co_code)
 
 
@@ -625,7 +625,7 @@ def extern(
             raise TypeError(f"@extern decorates a stub, not {target!r}")
         name = cpp or symbol or target.__name__
         if not found and name.startswith(("nvshmem_", "nvshmemx_")):
-            # It lies above this module.
+            # This module cannot import it, because it is in a higher layer.
             declared: Extern = importlib.import_module("cuda_device.nvshmem").declare(target, name)
             return declared
         return Extern(target, symbol, found, cpp)
@@ -638,7 +638,7 @@ def extern(
 
 @dataclass(frozen=True, slots=True)
 class _ConstExprOf:
-    """What `ConstExpr[type]` makes."""
+    """The value of `ConstExpr[type]`."""
 
     type: Any
 
@@ -657,7 +657,7 @@ class ConstExpr:
 
 
 def const_parameters(function: FunctionType) -> dict[str, Any]:
-    """The parameters that are annotated with `ConstExpr`, and the type that each must have (None: any).
+    """Returns the parameters that are annotated with `ConstExpr`, with their types (None: any).
 
     The annotations may be text (`from __future__ import annotations`).
     """
@@ -670,10 +670,10 @@ def const_parameters(function: FunctionType) -> dict[str, Any]:
 
 
 def constant_as(value: object, type: Any) -> object:
-    """A constant as the type that `ConstExpr[type]` asks for; what is no class asks for nothing.
+    """Converts a constant to the type of `ConstExpr[type]`, if that is a class.
 
-    Builtin numbers become a number's type as members of structs do: of its own kind or a lower one, but a bool is no int. Raises
-    `TypeError` for a constant of another type, or one that has no room.
+    Builtin numbers convert to the type of a number as for members of structs, but a bool is not an int. Raises `TypeError` for a
+    constant of another type, and for one that does not fit.
     """
     is_bool = type is int and isinstance(value, bool)
     if not isinstance(type, _class) or (isinstance(value, type) and not is_bool):

@@ -60,7 +60,7 @@ def ptx(
 
 
 def results_of(result: object) -> tuple[Number, ...]:
-    """The numbers that `result` asks for. Raises `TypeError` for anything else."""
+    """Returns the number types in `result`. Raises `TypeError` for anything else."""
     kinds = result if isinstance(result, tuple) else () if result is None else (result,)
     found = tuple(host_number_of(kind) if isinstance(kind, type) else None for kind in kinds)
     for number, kind in zip(found, kinds, strict=True):
@@ -72,12 +72,12 @@ def results_of(result: object) -> tuple[Number, ...]:
 
 
 def is_register(type: Type) -> bool:
-    """Whether values of a type lie in a register of PTX."""
+    """Returns whether values of a type fit a register of PTX."""
     return isinstance(type, Number) and (type.is_integer or type.is_float) and type.bits in _WIDTHS
 
 
 def wrong_operand(template: str, results: int, operands: int) -> str:
-    """What is wrong with the operands that a template names; empty if nothing is."""
+    """Describes what is wrong with the operands in a template; empty if nothing is."""
     named = re.findall(r"\$(\d+|\$|)", template)
     for name in named:
         if not name:
@@ -91,7 +91,7 @@ def wrong_operand(template: str, results: int, operands: int) -> str:
 
 
 def typed(template: str, operands: Sequence[Known], result: object, volatile: bool) -> Typed:
-    """What a call comes to. Raises `CompileError`."""
+    """Infers a call. Raises `CompileError`."""
     try:
         numbers = results_of(result)
     except TypeError as error:
@@ -135,7 +135,7 @@ def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
 
 
 def _word(build: Lowering, tree: Tree) -> Value:
-    """A number of 16 bits, also a float, is in the register of an integer."""
+    """Numbers of 16 bits, including floats, are in integer registers."""
     assert isinstance(tree, Value) and isinstance(tree.type, Number)
     return build.op(ops.BITS, UINT16, tree) if tree.type.is_float and tree.type.bits == 16 else tree
 

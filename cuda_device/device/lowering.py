@@ -18,15 +18,15 @@ from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout,
 from cuda_device.types.promote import promote
 
 FAR = 1 << 12
-"""What machines have room for in a load, in elements."""
+"""The largest offset, in elements, that load instructions encode."""
 WITHIN = "test the index first: if i < len(x)"
-"""What to do about an index out of bounds."""
+"""The help for an index out of bounds."""
 
 
 class Sums:
-    """What the lowering of one function has written. `opaque` is what comes from memory or from other threads.
+    """What is known about the values of one function. `opaque` values derive from memory or from other threads.
 
-    Products that may wrap are opaque, too: nothing follows from their factors.
+    Products that may wrap are opaque, too, because nothing follows from their factors.
     """
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class Sums:
         self._parts: dict[Value, tuple[Value, int]] = {}
 
     def flows(self, value: Value, result: Value) -> None:
-        """`result` is the value on some way, or is made of it."""
+        """Records that `result` is, or is computed from, `value`."""
         if value in self.opaque:
             self.opaque.add(result)
 
     def added(self, code: ops.OpDef, result: Value, a: Value, b: Value, exact: bool) -> None:
-        """`result` is the sum or difference of two numbers; unless it is `exact` it may have wrapped."""
+        """Records the sum, difference or product of two numbers, which may have wrapped unless it is `exact`."""
         self.flows(a, result)
         self.flows(b, result)
         if code is ops.MUL and not exact:
@@ -52,7 +52,7 @@ class Sums:
             self._parts[result] = a, self.constants[b] if code is ops.ADD else -self.constants[b]
 
     def converted(self, result: Value, value: Value) -> None:
-        """`result` is the value as another number, which may have no room for it."""
+        """Records a conversion, which may lose information."""
         self.flows(value, result)
         source, target = value.type, result.type
         assert isinstance(source, model.Number) and isinstance(target, model.Number)
@@ -61,14 +61,14 @@ class Sums:
             self._sources[result] = value
 
     def before(self, value: Value, type: model.Number) -> Value:
-        """The value that was made wider to get this one, if it is of the type, and as much is known of it; else this one."""
+        """Returns the value of `type` from which this one was widened, if as much is known about it, or else this one."""
         source: Value | None = value
         while source is not None and source.type != type:
             source = self._sources.get(source)
         return source if source is not None and source.nonneg >= value.nonneg else value
 
     def split(self, value: Value) -> tuple[Value, int] | None:
-        """A number that is not negative and a constant, of which `value` is the sum; None if it is no such sum."""
+        """Splits a sum into a non-negative number and a constant. Returns None if `value` is no such sum."""
         while value in self._sources:
             value = self._sources[value]
         found = self._parts.get(value)
@@ -77,7 +77,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class ArrayTree:
-    """The parts of an array: its address, its shape, and its strides in bytes where its layout does not imply them."""
+    """The parts of an array: its address, its shape, and its strides in bytes if the layout does not imply them."""
 
     data: Value
     extents: tuple[Value, ...]
@@ -127,7 +127,7 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
 
 
 class Lowering(Builder):
-    """A builder of device operations that knows Python's rules. `opened` are the blocks that checks have begun.
+    """A builder of device operations with Python's semantics. `opened` lists the blocks that checks have created.
 
     The builders of a function's blocks share `sums`.
     """
@@ -143,7 +143,7 @@ class Lowering(Builder):
     def op(
         self, code: ops.OpDef, type: model.Type | None, *operands: Value, nonneg: bool = False, **attributes: object
     ) -> Value:
-        """An operation with one result; whoever computes no number makes one that is opaque."""
+        """Appends an operation with one result, which is opaque if the operation has effects."""
         result = super().op(code, type, *operands, nonneg=nonneg, **attributes)
         if code.effects is not ops.Effect.PURE:
             self.sums.opaque.add(result)
@@ -152,10 +152,10 @@ class Lowering(Builder):
     # Checked mode
 
     def check(self, holds: Value, message: str, *values: Value, help: str) -> None:
-        """Unless `holds`, the thread ends with a report; `{0}` and `{1}` in the message are the values, integers.
+        """Ends the thread with a report unless `holds` is true. `{0}` and `{1}` in the message stand for `values`, integers.
 
-        What follows is written to another block. Nothing is written where checks are not asked for: whoever computes
-        `holds` asks `checked` first. Nor where it is known that it holds, so that a thread that cannot end does not seem to.
+        Later operations go to a new block. Callers test `checked` first. A condition that is known to hold is not checked,
+        so that it adds no exit to the control flow.
         """
         if self.constant_of(holds):
             return
@@ -170,11 +170,11 @@ class Lowering(Builder):
         self.block = after
 
     def constant_of(self, value: Value) -> int | None:
-        """An integer or bool that is known, or None."""
+        """Returns the value of a constant integer or bool, or None."""
         return self.sums.constants.get(value)
 
     def check_alignment(self, reference: Value, align: int, what: str) -> None:
-        """Unless a reference is aligned to so many bytes, the thread ends with a report: `what` "begins" at its address."""
+        """Checks the alignment of a reference; the report begins with `what`, such as "a view begins"."""
         address = self.op(ops.ADDRESS, model.UINT64, reference)
         rest = self.binary(ops.AND, address, self.number(model.UINT64, align - 1))
         holds = self.compare("==", rest, self.number(model.UINT64, 0))
@@ -188,7 +188,7 @@ class Lowering(Builder):
     # Numbers
 
     def number(self, type: model.Type, value: object) -> Value:
-        """A constant in the machine's format of `type`."""
+        """A constant in the machine's representation of `type`."""
         assert isinstance(type, model.Number)
         constant = self.const(machine(type), value)
         if isinstance(value, int):
@@ -204,7 +204,7 @@ class Lowering(Builder):
         return self.number(type.part, whole.real), self.number(type.part, whole.imag)
 
     def convert_tree(self, tree: Tree, type: model.Number) -> Tree:
-        """A number as another number, one or both of which may be complex; no complex number becomes a real one."""
+        """Converts a number, which may be complex, to a type, which must be complex if the number is."""
         if not type.is_complex:
             assert isinstance(tree, Value)
             return self.convert(tree, type)
@@ -213,7 +213,7 @@ class Lowering(Builder):
         return real, *(imaginary or [self.number(type.part, 0.0)])
 
     def convert(self, value: Value, type: model.Number, exact: bool = False) -> Value:
-        """`value` as `type`'s constructor would convert it; `exact` promises that a narrower integer type has room for it."""
+        """Converts `value` like the constructor of `type`. `exact` promises that it fits a narrower integer type."""
         value, target = self.sums.before(value, machine(type)), machine(type)
         source = _number(value)
         if source == target:
@@ -221,7 +221,7 @@ class Lowering(Builder):
         if source.is_float8 or target.is_float8:
             return self._convert_float8(value, target)
         if (source.bfloat or target.bfloat) and not {source, target} & {model.FLOAT32, model.FLOAT64}:
-            # Machines convert bfloat16 to and from float32 only, which holds every other number of 16 bits or fewer.
+            # Machines convert bfloat16 only to and from float32, which represents all other numbers of up to 16 bits.
             value = self._exact(value)
             source = _number(value)
         keeps_sign = source.is_float or target.is_float or not target.signed or target.high >= source.high
@@ -231,12 +231,12 @@ class Lowering(Builder):
         return result
 
     def _exact(self, value: Value) -> Value:
-        """A number as a float32 that has all of its digits, or at least all that decide how it rounds to bfloat16."""
+        """Converts a number to a float32 that rounds to the same bfloat16."""
         source = _number(value)
         if source.is_float or source.bits <= 16:
             return self.convert(value, model.FLOAT32)
         if source.bits == 64:
-            # More than float64 has room for: one bit stands for the last twelve.
+            # float64 has too few bits: the twelve lowest are replaced by one sticky bit.
             low = self.binary(ops.AND, value, self.number(source, 0xFFF))
             lost = self.convert(self.truth(low), source)
             kept = self.binary(ops.XOR, value, low)
@@ -249,9 +249,9 @@ class Lowering(Builder):
         return self._to_odd(self.convert(value, model.FLOAT64))
 
     def _convert_float8(self, value: Value, target: model.Number) -> Value:
-        """Floats of 8 bits convert to and from float32 only; nothing is rounded twice on the way.
+        """Converts 8-bit floats, which machines convert only to and from float32, without double rounding.
 
-        An integer that float32 rounds is too large for them, before and after.
+        An integer that float32 rounds is out of the range of all 8-bit floats.
         """
         source = _number(value)
         if source.is_float8 and target != model.FLOAT32:
@@ -263,7 +263,7 @@ class Lowering(Builder):
         return self.op(ops.CONVERT, target, value, nonneg=value.nonneg)
 
     def _to_odd(self, value: Value) -> Value:
-        """A float64 cut off to float32, its last bit set if anything was lost: a second rounding is then like the only one."""
+        """Converts a float64 to float32 with round-to-odd, so that a second rounding gives the correctly rounded result."""
         near = self.op(ops.CONVERT, model.FLOAT32, value)
         back = self.op(ops.CONVERT, model.FLOAT64, near)
         sizes = (self.op(ops.MATH, model.FLOAT64, each, function="fabs") for each in (back, value))
@@ -273,7 +273,7 @@ class Lowering(Builder):
         return self.op(ops.BITS, model.FLOAT32, self.binary(ops.OR, cut, self.convert(lost, model.UINT32)))
 
     def _widened(self, *values: Value) -> list[Value]:
-        """Floats of 8 bits as what machines compute with; the result is rounded once more, which changes nothing."""
+        """Converts 8-bit floats to float32, in which machines compute; double rounding is harmless here."""
         return [self.convert(value, model.FLOAT32) for value in values]
 
     def binary(self, code: ops.OpDef, a: Value, b: Value) -> Value:
@@ -294,7 +294,7 @@ class Lowering(Builder):
         return self.op(ops.NEG, number, value)
 
     def sum(self, code: ops.OpDef, a: Value, b: Value, exact: bool = False) -> Value:
-        """`add`, `sub` or `mul`; `exact` promises that an integer result has room."""
+        """`add`, `sub` or `mul`. `exact` promises that an integer result does not wrap."""
         if _number(a).is_float8:
             return self.binary(code, a, b)
         nonneg = exact and code is not ops.SUB and a.nonneg and b.nonneg
@@ -309,16 +309,16 @@ class Lowering(Builder):
         return self.op(ops.COMPARE, model.BOOL, a, b, op=op)
 
     def select(self, condition: Value, a: Value, b: Value, extreme: str = "") -> Value:
-        """`a` if `condition` else `b`. `extreme` says that this is the greater one, "max", or the lesser one, "min"."""
+        """`a` if `condition` else `b`. `extreme` is "max" or "min" if this selects the greater or lesser one."""
         more = {"extreme": extreme} if extreme else {}
         return self.op(ops.SELECT, a.type, condition, a, b, nonneg=a.nonneg and b.nonneg, **more)
 
     def truth(self, value: Value) -> Value:
-        """Whether a number is not zero."""
+        """Returns whether a number is nonzero."""
         return value if value.type == model.BOOL else self.compare("!=", value, self.number(_number(value), 0))
 
     def exact_compare(self, op: str, a: Value, b: Value) -> Value:
-        """A comparison that is right whatever the operands' signs and widths."""
+        """A comparison of numbers of any types that is mathematically exact for integers."""
         x, y = _number(a), _number(b)
         if x == y:
             return self.compare(op, a, b)
@@ -332,7 +332,7 @@ class Lowering(Builder):
         return self._compare_mixed(op, a, b)
 
     def _compare_mixed(self, op: str, a: Value, b: Value) -> Value:
-        """uint64 against a signed integer: a negative one is less than everything."""
+        """Compares a uint64 with a signed integer, of which a negative one is less than any uint64."""
         negative_first = _number(a).signed
         signed = a if negative_first else b
         below = self.compare("<", signed, self.number(_number(signed), 0))
@@ -358,14 +358,14 @@ class Lowering(Builder):
         return result
 
     def _wrong_side(self, a: Value, b: Value) -> Value:
-        """Whether truncation and floor differ: a remainder is left, and its sign is not the divisor's."""
+        """Returns whether truncation and floor differ: the remainder is nonzero and its sign is not the divisor's."""
         remainder = self.binary(ops.REMAINDER, a, b)
         zero = self.number(_number(a), 0)
         differs = self.compare("<", self.binary(ops.XOR, remainder, b), zero)
         return self.binary(ops.AND, self.compare("!=", remainder, zero), differs)
 
     def shift(self, code: ops.OpDef, a: Value, count: Value, known: object) -> Value:
-        """`a << count` or `a >> count`; counts of the width or more shift everything out. `known` is a constant count."""
+        """`a << count` or `a >> count`; counts of at least the width shift out all bits. `known` is a constant count."""
         type = _number(a)
         nonneg = code is ops.SHR and a.nonneg
         if isinstance(known, int):
@@ -386,7 +386,7 @@ class Lowering(Builder):
     # Calls
 
     def call(self, callee: str, operands: Sequence[Value], type: model.Type, nonneg: bool = False) -> Tree:
-        """A call of another function of the module; the tree of its result, a value of `type`."""
+        """Calls another function of the module. Returns the tree of its result, a value of `type`."""
         parts = leaves(type)
         result = Value(parts[0] if len(parts) == 1 else model.Tuple(parts))
         self.append(Op(ops.CALL, list(operands), [result], {"callee": callee}, [], self.location))
@@ -398,16 +398,13 @@ class Lowering(Builder):
     # Memory
 
     def refer(self, address: Value, reference: model.Ref, offset: int = 0) -> Value:
-        """A reference to something else at an address, or so many bytes behind it."""
+        """A reference of another type to an address plus `offset` bytes."""
         if address.type == reference and not offset:
             return address
         return self.op(ops.BYTES, reference, address, self.const(model.INT64, offset))
 
     def load(self, reference: Value, type: model.Type) -> Tree:
-        """Reads a value of `type`: a number at once, a vector in wide accesses, anything else part by part.
-
-        What is less aligned than its type is read in narrower accesses.
-        """
+        """Reads a value of `type`: numbers and vectors by accesses as wide as the alignment allows, other values part by part."""
         align = _alignment(reference, type)
         if isinstance(type, model.Number) and not type.is_complex:
             return self._load_number(reference, machine(type), align)
@@ -426,7 +423,7 @@ class Lowering(Builder):
         return [self.op(ops.FIELD, machine(part.dtype), value, index=i) for i in range(part.size)]
 
     def _part(self, reference: Value, access: Access) -> tuple[Value, model.Type]:
-        """The address of one access of a composite value, and the type that it has there."""
+        """The address of one access to a composite value, and its type."""
         assert isinstance(reference.type, model.Ref) and isinstance(access.type, (model.Number, model.Ref))
         leaf = machine(access.type) if isinstance(access.type, model.Number) else access.type
         part = model.Vector(leaf, access.count) if access.count > 1 and isinstance(leaf, model.Number) else leaf
@@ -461,14 +458,14 @@ class Lowering(Builder):
         return tuple(reversed(steps)) if type.layout is model.Layout.C else tuple(steps)
 
     def length(self, value: Value) -> Value:
-        """A number that is not negative and has room in 32 bits, as an int32."""
+        """Converts a non-negative number that fits to an int32."""
         result = self.convert(value, model.INT32, exact=True)
         result.nonneg = True
         return result
 
 
 def _alignment(reference: Value, type: model.Type) -> int:
-    """What is known of the address of a value of `type`; 0 if no more than its type says."""
+    """The alignment of a reference to a value of `type`, or 0 if it is that of the type."""
     assert isinstance(reference.type, model.Ref)
     return reference.type.align or (usual_alignment(type) if isinstance(type, (model.Struct, model.Tuple)) else 0)
 
@@ -478,22 +475,22 @@ def _number(value: Value) -> model.Number:
     return value.type
 
 
-# Where an element of an array is: indices become places on their axes, and places an address.
+# Addresses of elements: indices become non-negative positions on their axes, and these an address.
 #
 #     x[i, j] of an array<float32, 2, C>            element x, place(i) * x.shape[1] + place(j)
 #     x[i] of an array<float32, 1, strided>         x + place(i) * stride bytes
 #
-# In small arrays (see `types.model.Array`) all of that happens in 32 bits, of which a GPU has more.
+# For small arrays (see `types.model.Array`), this is computed in 32 bits, which is faster on a GPU.
 
 
 def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[Value], behind: bool = False) -> Value:
-    """The reference to the element at `indices`, each of which counts from the end where it is negative.
+    """Returns a reference to the element at `indices`, of which negative ones count from the end.
 
-    `behind`: an index may be out of bounds, since nothing looks there then.
+    With `behind`, an index may be out of bounds, because the reference is not accessed then.
     """
     if not indices:
         return tree.data
-    # An index that 32 bits do not hold is out of bounds in a small array: checks have to see it whole.
+    # In a small array, an index that does not fit 32 bits is out of bounds, so checks need all of its bits.
     short = type.small and not build.checked
     indices, beyond = _without_constants(build, type, indices, short)
     extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
@@ -513,7 +510,7 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
 
 
 def _moved(build: Lowering, element: Value, axes: Sequence[tuple[int, Value]]) -> Value:
-    """The element that is so many places behind one along each axis, of which the length is given, too."""
+    """Returns the element that is offset from `element` by a constant along each axis; each axis also has its length."""
     jumps, step, size = list[Value](), None, None
     slowest = next((number for number, (places, _) in enumerate(axes) if places), len(axes))
     for places, extent in reversed(axes[slowest:]):
@@ -527,7 +524,7 @@ def _moved(build: Lowering, element: Value, axes: Sequence[tuple[int, Value]]) -
 
 
 def _times(build: Lowering, step: Value | None, places: int) -> Value:
-    """So many steps; None is a step of one element."""
+    """Multiplies a step by a constant; None is a step of one element."""
     if step is None:
         return build.number(INT64, places)
     if places == -1:
@@ -536,17 +533,17 @@ def _times(build: Lowering, step: Value | None, places: int) -> Value:
 
 
 def _order(type: Array) -> Sequence[int]:
-    """The axes of an array without strides, from that with the largest steps to that whose elements are neighbours."""
+    """The axes of a contiguous array, from the one with the largest stride to the one with contiguous elements."""
     return range(type.ndim) if type.layout is Layout.C else range(type.ndim - 1, -1, -1)
 
 
 def _without_constants(
     build: Lowering, type: Array, indices: Sequence[Value], short: bool
 ) -> tuple[list[Value], list[int]]:
-    """The indices without the constants that are added to them, and those constants.
+    """Splits the indices into variable parts and added constants.
 
-    Then the addresses of neighbours, in a row or in different ones, differ by what all threads share. What is left may be out of
-    bounds; in 32 bits by one row at most, for which there is room.
+    The addresses of neighbouring elements then differ only by values that all threads share. The variable parts may be out of
+    bounds; in 32 bits by at most one row, which cannot overflow.
     """
     parts, beyond = list(indices), [0] * len(indices)
     if build.checked or type.layout is Layout.STRIDED:
@@ -571,37 +568,37 @@ def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value
 
 
 def _check_bounds(build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value]) -> None:
-    """What was negative still is where it was below the axis, and very large as an unsigned number."""
+    """A position below the axis is still negative, and so very large as an unsigned number."""
     for axis, (index, place, extent) in enumerate(zip(indices, places, extents, strict=True)):
         inside = build.compare("<", build.convert(place, UINT64), build.convert(extent, UINT64))
         build.check(inside, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, extent, help=WITHIN)
 
 
 def _place(build: Lowering, index: Value, extent: Value) -> Value:
-    """An index as a place on its axis, in 64 bits."""
+    """Converts an index to a position on its axis, in 64 bits."""
     wide = build.convert(index, INT64)
     return wide if wide.nonneg or not _is_signed(index) else _wrap(build, wide, extent)
 
 
 def _small_place(build: Lowering, index: Value, extent: Value) -> Value:
-    """The same in 32 bits, which hold every index that there is in a small array."""
+    """The same in 32 bits, which hold all valid indices of a small array."""
     if index.nonneg or not _is_signed(index):
         return build.length(index)
     short = build.convert(index, INT32, exact=True)
     if index not in build.sums.opaque:
         return _wrap(build, short, extent)
-    # As unsigned numbers the indices below zero are the largest, so the lesser of index and index + length is the place: one
-    # instruction from Hopper on. Where LLVM may find out that an index is not negative, it understands `_wrap` better.
+    # As unsigned numbers, negative indices are the largest, so the position is the lesser of index and index + length, which
+    # is one instruction from Hopper on. If LLVM may prove that an index is not negative, `_wrap` serves it better.
     low = build.convert(short, UINT32)
     high = build.sum(ops.ADD, low, build.convert(extent, UINT32))
     return build.length(build.select(build.compare("<", low, high), low, high))
 
 
 def _wrap(build: Lowering, index: Value, extent: Value) -> Value:
-    """What an index means that counts from the end where it is negative."""
+    """Adds the length to a negative index."""
     zero = build.number(INT32 if index.type == INT32 else INT64, 0)
     place = build.select(build.compare("<", index, zero), build.sum(ops.ADD, index, extent, exact=True), index)
-    place.nonneg = not build.checked  # as long as there is such an element
+    place.nonneg = not build.checked  # if the index is in bounds
     return place
 
 

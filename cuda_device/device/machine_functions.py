@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class MachineFunction:
-    """A row: the function, what it is on a GPU, the types of the parameters and of the result, the same in Python.
+    """A row: the function, its GPU instruction, the types of its parameters and result, and the equivalent Python function.
 
-    `instruction` is the name of an intrinsic of LLVM, `llvm.…`, or text of PTX in which `$0` is the result, and `$1` and so on
-    are the operands.
+    `instruction` is the name of an LLVM intrinsic, `llvm.…`, or PTX text in which `$0` is the result, and `$1` and so on are the
+    operands.
     """
 
     function: Callable[..., Any]
@@ -177,11 +177,11 @@ FUNCTIONS = (
 )
 
 INTRINSICS = frozenset((*(row.instruction for row in FUNCTIONS), "llvm.nvvm.rsqrt.approx.f"))
-"""Those of LLVM that functions of ours are, which every target has."""
+"""The LLVM intrinsics in use, which every target has."""
 
 
 def word_of(name: str, numbers: Sequence[Number]) -> Number:
-    """The int32, uint32, int64 or uint64 for the type that integers promote to. Raises `TypeError` where they have none."""
+    """Returns int32, uint32, int64 or uint64 for integers of these types. Raises `TypeError` if they do not promote."""
     common: Number | None = INT
     for number in numbers:
         common = common and promote(common, number)
@@ -193,7 +193,7 @@ def word_of(name: str, numbers: Sequence[Number]) -> Number:
 
 
 def _overload(function: Callable[..., Any], numbers: Sequence[Number]) -> MachineFunction:
-    """The row for numbers of such types. Raises `TypeError` where there is none."""
+    """Returns the row for arguments of these types. Raises `TypeError` if there is none."""
     name, rows = function.__name__, [row for row in FUNCTIONS if row.function is function]
     for number in numbers:
         if not number.is_integer:
@@ -208,7 +208,7 @@ def _overload(function: Callable[..., Any], numbers: Sequence[Number]) -> Machin
 
 
 def _on_host(function: Callable[..., T], *values: Any) -> T:
-    """What a function gives for numbers of NumPy and Python, which become the types of the parameters."""
+    """Evaluates a function on the host; the arguments are converted to the types of the parameters."""
     row = _overload(function, [host_number_of(type(value)) for value in values])
     with np.errstate(all="ignore"):
         given = (np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF) for value in values)
@@ -239,7 +239,7 @@ def _row(function: Callable[..., Any]) -> Intrinsic:
 ROWS = tuple(map(_row, dict.fromkeys(row.function for row in FUNCTIONS)))
 
 
-# Time in device code: counters, and pauses.
+# Counters and pauses
 
 
 def clock64() -> np.int64:

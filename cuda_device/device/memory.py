@@ -114,7 +114,7 @@ def _alignment(align: object, element: Type) -> int:
             check_alignment(align)
         except ValueError as error:
             raise CompileError(f"align: {error}", help="write align=16, for example, or leave it out") from None
-    assert isinstance(align, int)  # for mypy: check_alignment has seen to it
+    assert isinstance(align, int)  # by check_alignment
     return max(align, usual_alignment(element))
 
 
@@ -141,16 +141,16 @@ def _lower_dynamic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
 
 
 def constant_array(elements: Any) -> Any:
-    """An array of the host as it is while compiling, in memory that no thread writes."""
+    """A snapshot of a host array at compile time, in read-only memory."""
     raise DeviceOnlyError.of("constant_array")
 
 
-# Larger ones would make the program's text too long.
+# Limits the size of the program's text.
 _MOST_CONSTANT_BYTES = 16 << 20
 
 
 def _infer_constant(arguments: Sequence[Known]) -> Typed:
-    """A NumPy array of the host → a read-only array; its bytes are a setting."""
+    """A NumPy array → a read-only array; its bytes are a setting."""
     elements = arguments[0].value
     assert isinstance(elements, np.ndarray)
     if elements.nbytes > _MOST_CONSTANT_BYTES:
@@ -173,12 +173,12 @@ def _lower_constant(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
 
 
 def sized_shared_array(shape: Any, dtype: Any, alignment: Any = None) -> Any:
-    """An array of the block, or, of the shape 0, all of the shared memory that the launch asked for: numba's `shared.array`."""
+    """numba's `shared.array`: an array of the block; with the shape 0, all of the launch's dynamic shared memory."""
     raise DeviceOnlyError.of("sized_shared_array")
 
 
 def sized_local_array(shape: Any, dtype: Any, alignment: Any = None) -> Any:
-    """An array of the thread, with the parameters of numba's `local.array`."""
+    """numba's `local.array`: an array of the thread."""
     raise DeviceOnlyError.of("sized_local_array")
 
 
@@ -198,7 +198,7 @@ def _viewed(_: Any, dtype: Any, __: Any) -> Any:
 
 
 def array_at(dtype: Any, address: Any) -> Any:
-    """What lies at an address of the host, for our own functions that kernels on the CPU call (`codegen/cpu/host_code`)."""
+    """An array at a host address, for functions of the CPU back end (`codegen/cpu/host_code`)."""
     raise DeviceOnlyError.of("array_at")
 
 
@@ -214,7 +214,7 @@ def _lower_at(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
 
 
 def grid_word() -> Any:
-    """An array of one uint32 that all threads of a cooperative launch share; it begins as 0, but for the highest bit."""
+    """An array of one uint32 shared by all threads of a cooperative launch, initially 0 except for the highest bit."""
     raise DeviceOnlyError.of("grid_word")
 
 
@@ -227,7 +227,7 @@ def _lower_word(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
 
 
 def displaced(array: Any, offset: Any) -> Any:
-    """An array like `array`, in memory so many bytes behind its own: that of another one, which has the same shape."""
+    """An array like `array` at an offset in bytes: the same part of another array."""
     raise DeviceOnlyError.of("displaced")
 
 
@@ -238,7 +238,7 @@ def _infer_displaced(arguments: Sequence[Known]) -> Typed:
 def _lower_displaced(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     array, offset = operands
     assert isinstance(array, ArrayTree) and isinstance(offset, Value)
-    # What it may alias is what `array` may: launches compare the extent of all such arrays with those of other arguments.
+    # It has the aliases of `array`: launches compare the ranges of all such arrays with the other arguments.
     data = build.op(ops.BYTES, array.data.type, array.data, offset)
     return ArrayTree(data, array.extents, array.strides)
 

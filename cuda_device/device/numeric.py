@@ -37,7 +37,7 @@ from cuda_device.types.promote import promote, to_float
 
 @dataclass(frozen=True, slots=True)
 class MathFunction:
-    """A function of floats that each backend has by some name."""
+    """A function of floats, and its name in each back end."""
 
     name: str
     arity: int
@@ -80,11 +80,11 @@ BY_NAME = {function.name: function for function in FUNCTIONS}
 
 
 def call(build: Lowering, name: str, *operands: Value) -> Value:
-    """A row's function applied to operands of one float type; narrow ones compute in float32, as the hardware does."""
+    """Calls a function for operands of one float type. Narrow formats compute in float32, like the hardware."""
     (type, *_) = {operand.type for operand in operands}
     assert isinstance(type, Number) and type.is_float
     if type.bits < 32:
-        # Of the sum of an 8-bit float's product float32 may lose what decides a tie.
+        # In float32, the rounding of an 8-bit fma could lose the bits that decide a tie.
         work = FLOAT64 if name == "fma" and type.is_float8 else FLOAT32
         wide = [build.convert(operand, work) for operand in operands]
         return build.convert(call(build, name, *wide), type)
@@ -252,7 +252,7 @@ def fma(a: Real, b: Real, c: Real) -> Any:
 
 
 def _bits(x: Any, name: str) -> tuple[int, Number]:
-    """An integer's bits as a number that is not negative, and its type."""
+    """Returns the bits of an integer as a non-negative number, and its type."""
     try:
         number = host_number_of(type(x))
     except TypeError:
@@ -274,17 +274,17 @@ def _check_floats(name: str, *values: Any) -> None:
 
 
 def _fma(a: float, b: float, c: float, format: Any) -> float:
-    """The exact sum, rounded once to a format's precision and least exponent. Doubles hold the operands."""
+    """Computes `a * b + c` exactly and rounds it once to a format. The operands are exact doubles."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return a * b + c
     if not math.isfinite(c) or a == 0 or b == 0:
         return math.copysign(0.0, a) * math.copysign(1.0, b) + c
-    from fractions import Fraction  # which is slow to import, and seldom needed
+    from fractions import Fraction  # slow to import, and rarely needed
 
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return 0.0
-    # The exponent of the leading bit, found exactly, and of the last bit that there is room for.
+    # The exponents of the leading bit and of the last bit that the format represents.
     top = exact.numerator.bit_length() - exact.denominator.bit_length()
     top -= abs(exact) < Fraction(2) ** top
     last = max(top, int(format.minexp)) - int(format.nmant)
@@ -292,7 +292,7 @@ def _fma(a: float, b: float, c: float, format: Any) -> float:
         rounded = math.ldexp(round(exact / Fraction(2) ** last), last)
     except OverflowError:
         rounded = math.inf
-    return math.copysign(rounded, -1 if exact < 0 else 1)  # of a fraction, which may be larger than any double
+    return math.copysign(rounded, -1 if exact < 0 else 1)  # of the fraction, which may exceed all doubles
 
 
 # In device code

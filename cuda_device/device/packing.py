@@ -25,7 +25,7 @@ _MOST_BITS = 2 * UINT64.bits
 
 
 def _places(numbers: Sequence[Type]) -> Iterator[int]:
-    """Where each number begins, in bits."""
+    """The offset of each number, in bits."""
     end = 0
     for number in numbers:
         assert isinstance(number, Number), number
@@ -41,12 +41,12 @@ def _size(numbers: Sequence[Type]) -> int:
 
 
 def fits(numbers: Sequence[Type]) -> bool:
-    """Whether numbers of these types have room in two words."""
+    """Returns whether numbers of these types fit into two words."""
     return _size(numbers) <= _MOST_BITS
 
 
 def gather(build: Lowering, values: Iterable[Value], places: Iterable[int], word: Number, count: int) -> list[Value]:
-    """So many words with the bits of the values, each at its place."""
+    """Returns `count` words with the bits of the values at these offsets."""
     words: dict[int, Value] = {}
     for value, place in zip(values, places, strict=True):
         part = build.convert(to_bits(build, value), word)
@@ -58,7 +58,7 @@ def gather(build: Lowering, values: Iterable[Value], places: Iterable[int], word
 
 
 def scatter(build: Lowering, words: Sequence[Value], places: Iterable[int], types: Iterable[Type]) -> Iterator[Value]:
-    """The values of `types` whose bits the words have at these places."""
+    """The inverse of `gather`: the values of `types` at these offsets."""
     word = words[0].type
     assert isinstance(word, Number)
     for type, place in zip(types, places, strict=True):
@@ -71,7 +71,7 @@ def scatter(build: Lowering, words: Sequence[Value], places: Iterable[int], type
 
 
 def pack(build: Lowering, tree: Tree) -> list[Value]:
-    """The words that hold a value."""
+    """Packs a value into words."""
     values = list(flatten(tree))
     types = [value.type for value in values if value.type is not None]
     word = UINT32 if _size(types) <= UINT32.bits else UINT64
@@ -79,7 +79,7 @@ def pack(build: Lowering, tree: Tree) -> list[Value]:
 
 
 def unpack(build: Lowering, words: Sequence[Value], type: Type) -> Tree:
-    """The value of `type` that `words` hold."""
+    """Unpacks a value of `type`."""
     parts = leaves(type)
     return grow(type, scatter(build, words, _places(parts), parts))
 
@@ -100,7 +100,7 @@ def from_bits(build: Lowering, bits: Value, type: Number) -> Value:
     return build.op(ops.BITS, type, bits)
 
 
-# A value's bits as a value of another type of the same size: what `x.view(T)` of a number is.
+# `x.view(T)` of a number or vector
 
 
 def reinterpret(value: Any, dtype: Any) -> Any:
@@ -109,7 +109,7 @@ def reinterpret(value: Any, dtype: Any) -> Any:
 
 
 def type_argument(dtype: Known, what: str) -> Type:
-    """The type that an argument names, which is to be a constant expression."""
+    """Returns the type that an argument, a constant expression, names."""
     try:
         return element_of(constant_of(dtype, what, "name it: float32, x.dtype, …"))
     except TypeError as error:

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def parameter_names(code: CodeType) -> tuple[str, ...]:
-    """The names of a function's parameters: keyword-only ones behind the others, those of `*args` and `**kwargs` last."""
+    """The names of a function's parameters: positional, then keyword-only ones, then those of `*args` and `**kwargs`."""
     return code.co_varnames[
         : code.co_argcount + code.co_kwonlyargcount + takes_any_number(code) + takes_any_keyword(code)
     ]
@@ -38,9 +38,9 @@ def defaults_of(function: FunctionType) -> dict[str, object]:
 
 
 def annotations_of(function: FunctionType) -> Mapping[str, Any]:
-    """The type hints of a function: objects, or text. New versions of CPython evaluate them only when they are asked for.
+    """The type hints of a function: objects or text.
 
-    What a hint names may not be there even then: names that only type checkers import.
+    New versions of CPython evaluate hints lazily, and a hint may name something that only type checkers import.
     """
     try:
         return function.__annotations__

@@ -73,7 +73,7 @@ _LIMITS = {"thread_idx": 1023, "block_idx": INT32.high - 1, "block_dim": 1024, "
 SIGNED = tuple(
     device_value(name, f"`{name}` with elements of int64: a difference may be negative.") for name in _LIMITS
 )
-"""What `numba_compat` has in their places."""
+"""The variants that `numba_compat` uses."""
 
 
 def _register(name: str) -> tuple[str, str, str]:
@@ -85,7 +85,7 @@ def _read(build: Lowering, name: str) -> Value:
 
 
 def vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> Intrinsic:
-    """The row of a vector whose elements CUDA's limits keep from growing above `most`."""
+    """The row of a vector whose elements are at most `most` by CUDA's limits."""
 
     def infer(_: Sequence[Known]) -> Typed:
         return Typed(of_type(Vector(type, 3), high=most))
@@ -97,7 +97,7 @@ def vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> I
 
 
 def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
-    """Shared by `tid` and `grid_size`: ndims → an int32 or a tuple of them, none of which is below `least`."""
+    """Infers `tid` and `grid_size`: an int32 or a tuple of them, which are at least `least`."""
     ndims = constant_of(arguments[0], "ndims")
     if not isinstance(ndims, int) or isinstance(ndims, bool) or ndims not in (1, 2, 3):
         raise CompileError(
@@ -109,7 +109,7 @@ def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
 
 
 def _read_signed(build: Lowering, name: str) -> Value:
-    """A register as an int32. Launches see to it that positions have room there (`Outline.positions`)."""
+    """A register as an int32, which launches guarantee to be large enough (`Outline.positions`)."""
     return build.op(ops.REGISTER, INT32, nonneg=True, name=name)
 
 
@@ -137,7 +137,7 @@ def _row(entity: object, name: str, least: int, one: Callable[[Lowering, str], V
 
 
 _MOST_IN_CLUSTER = 16
-"""A GPU can be asked for clusters of more blocks than 8."""
+"""The largest cluster that a GPU can be configured for; 8 is the portable limit."""
 
 cluster_idx: Dim3 = device_value(
     "cluster_idx", "The indices of the block's cluster in the grid of clusters: `Dim3` of uint32. For sm_90 and later."
@@ -195,7 +195,7 @@ def _lower_shared(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tr
 
 
 def cluster_word() -> Any:
-    """An array of one uint32 that all threads of a cluster share, on the CPU; it begins as 0, but for the highest bit."""
+    """An array of one uint32 shared by all threads of a cluster on the CPU, initially 0 except for the highest bit."""
     raise DeviceOnlyError.of("cluster_word")
 
 
@@ -204,7 +204,7 @@ def _lower_word(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
 
 
 def _of_clusters(row: Intrinsic) -> Intrinsic:
-    """The row, refused on targets that have no clusters."""
+    """The row, with an error on targets without clusters."""
 
     def infer(arguments: Sequence[Known]) -> Typed:
         *given, machine = arguments

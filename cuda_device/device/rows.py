@@ -1,9 +1,9 @@
-"""The rows of the device tables: everything that the compiler knows about one entity that programs can name.
+"""The rows of the device table, each of which describes an entity that device code can name.
 
     Intrinsic(math.sqrt, "math.sqrt", infer=…, lower=…)
 
-`infer` gets the facts about the arguments and returns those about the result, or raises a `CompileError` (without a location,
-which its caller adds). `lower` writes the device operations. Rows do not import LLVM.
+`infer` receives the types and values of the arguments and returns those of the result, or raises a `CompileError`, to which its
+caller adds the location. `lower` writes the device operations. Rows do not import LLVM.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from cuda_device.types.promote import promote
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An answer of `infer`: the result, which arguments exist at run time and as which type, and constants for `lower`.
+    """What `infer` returns: the result, the arguments that are needed at run time with their types, and constants for `lower`.
 
-    `instead` is a Python function that is called with the same arguments in place of all that.
+    `instead` is a Python function that is called with the same arguments instead.
     """
 
     result: Known
@@ -44,13 +44,13 @@ Lower = Callable[[Lowering, Sequence[Tree], Typed], Tree]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Intrinsic:
-    """One entity. `arity` bounds positional arguments of a builtin; an entity of ours has its own Python signature.
+    """An entity. `arity` is the range of positional arguments of a builtin; our functions have their own Python signatures.
 
-    `is_value`: naming the entity is using it (`thread_idx`); else it is called. `folds`: a call with constant builtin
-    numbers is evaluated by calling the entity itself. `asks_target`: `infer` gets the selector of the target as one more
-    argument, the last. `predicates` names parameters that take a function without parameters: it is called, and `infer` gets
-    what is known of the truth of its result, a bool. `named`: the entity is a class of ours, whose own signature counts.
-    `on_cpu` is a Python function that the CPU stream calls in its place, with the operands that `infer` asks for.
+    An entity with `is_value`, such as `thread_idx`, is used by its name; others are called. With `folds`, a call with constant
+    builtin numbers is evaluated by calling the entity. With `asks_target`, the last argument of `infer` is the selector of the
+    target. `predicates` names parameters that take a function without parameters, which is called; `infer` receives the truth
+    of its result. With `named`, the entity is a class with a signature. `on_cpu` is a Python function that the CPU stream calls
+    instead, with the operands of `infer`.
     """
 
     entity: object
@@ -67,7 +67,7 @@ class Intrinsic:
     on_cpu: Callable[..., object] | None = None
 
     def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
-        """The arguments in the order of the parameters; `literal` makes an argument of a default."""
+        """Returns the arguments in the order of the parameters; `literal` converts a default value to an argument."""
         if isinstance(self.entity, FunctionType) or self.named:
             assert callable(self.entity)
             bound = bind(self.entity, self.name, positional, named)
@@ -90,7 +90,7 @@ def bind(
     named: Mapping[str, object],
     first: int = 0,
 ) -> inspect.BoundArguments:
-    """The arguments of a call, by the signature of `function`, of which messages do not show the `first` parameters."""
+    """Binds the arguments of a call to the signature of `function`. Messages leave out its `first` parameters."""
     signature = _signature(function)
     try:
         return signature.bind(*positional, **named)
@@ -106,7 +106,7 @@ def _signature(entity: Callable[..., object]) -> inspect.Signature:
 
 
 def number_of(known: Known, what: str) -> Number:
-    """The type of an argument that must be a real number."""
+    """Returns the type of an argument that must be a real number."""
     number = any_number_of(known, what)
     if number.is_complex:
         name = what.removeprefix("math.")
@@ -117,14 +117,14 @@ def number_of(known: Known, what: str) -> Number:
 
 
 def any_number_of(known: Known, what: str) -> Number:
-    """The type of an argument that must be a number, complex or not."""
+    """Returns the type of an argument that must be a real or complex number."""
     if not isinstance(known.type, Number):
         raise CompileError(f"{what} takes a number, not {known}", help=_remedy(known))
     return known.type
 
 
 def common_type(types: Sequence[Number], what: str) -> Number:
-    """The type to which the types of arguments promote. Raises `CompileError` if there is none."""
+    """Returns the type to which the types of arguments promote. Raises `CompileError` if there is none."""
     common: Number | None = types[0]
     for type in types[1:]:
         common = common and promote(common, type)
@@ -134,7 +134,7 @@ def common_type(types: Sequence[Number], what: str) -> Number:
 
 
 def _remedy(known: Known) -> str:
-    """What helps where a number is wanted and there is none."""
+    """The help for an argument that is not a number."""
     if isinstance(known.value, str):
         return "only constant text that spells a number can be converted, as in float('inf')"
     match known.type:
@@ -146,7 +146,7 @@ def _remedy(known: Known) -> str:
 
 
 def constant_of(known: Known, what: str, otherwise: str = "") -> object:
-    """The value of an argument that must be a constant expression; `otherwise` is what else a program can do."""
+    """Returns the value of an argument that must be a constant expression; `otherwise` is an alternative for the help."""
     if isinstance(known.type, Bundle):
         raise CompileError(f"{what} cannot be {known}", help="write a number, a tuple of numbers, or a type")
     if not known.constant:
@@ -158,7 +158,7 @@ def constant_of(known: Known, what: str, otherwise: str = "") -> object:
 
 
 def index_type(array: Array, index: Known, name: str) -> Type:
-    """The type of the index of an element, which must be an integer for each axis. Raises `CompileError`."""
+    """Returns the type of an element's index. Raises `CompileError` unless it is an integer for each axis."""
     indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
     for each in indices:
         if not is_index(each):

@@ -31,11 +31,11 @@ from cuda_device.types.layout import leaves
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number, Type
 from cuda_device.types.promote import signed
 
-# How the threads of a warp meet and exchange values: the specification's 'Thread Warp Synchronization'.
+# Warp operations: the specification's 'Thread Warp Synchronization'.
 #
-# A mask says which lanes meet: bit i stands for lane i. Any integer whose 32 bits are meant is a mask: `0xFFFFFFFF`, -1, an
-# int32 or uint32 variable, a `WarpMask`. All lanes of a mask that have not returned must call the same operation with the
-# same mask. None of these operations but `syncwarp` orders accesses to memory.
+# A mask selects the lanes that take part: bit i stands for lane i. Any integer is a mask of its lower 32 bits: `0xFFFFFFFF`, -1,
+# an int32 or uint32 variable, a `WarpMask`. All lanes of a mask that have not returned must call the same operation with the
+# same mask. Of these operations, only `syncwarp` orders memory accesses.
 
 
 WARP_SIZE = 32
@@ -57,15 +57,15 @@ class WarpMask(np.int32):
     """
 
     def __new__(cls, mask: Integer = 0, /) -> Self:
-        """Refuses: a mask is made in device code."""
+        """Raises `DeviceOnlyError`: masks are made in device code."""
         raise DeviceOnlyError.of("WarpMask")
 
     def __getitem__(self, i: Integer) -> bool:
-        """Whether lane `i`, from 0 to 31, is in the mask: a bool."""
+        """Returns whether lane `i`, from 0 to 31, is in the mask."""
         raise DeviceOnlyError.of("WarpMask")
 
     def __setitem__(self, i: Integer, val: bool) -> None:
-        """Puts lane `i`, from 0 to 31, into the mask, or takes it out."""
+        """Adds lane `i`, from 0 to 31, to the mask, or removes it."""
         raise DeviceOnlyError.of("WarpMask")
 
 
@@ -207,11 +207,11 @@ def reduce_xor_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
     raise DeviceOnlyError.of("reduce_xor_sync")
 
 
-# What arguments are
+# Arguments
 
 
 def _mask(known: Known) -> Type:
-    """The type in which a mask is handed over: `lower` takes its 32 low bits."""
+    """The type in which a mask is passed: `lower` takes its lower 32 bits."""
     number = known.type
     if not isinstance(number, Number) or not number.is_integer:
         raise CompileError(
@@ -264,7 +264,7 @@ def _lower_mask(build: Lowering, tree: Tree) -> Value:
 
 
 def _lower_own_mask(build: Lowering, tree: Tree) -> Value:
-    """The mask of an operation at which the caller meets others: it must name the caller."""
+    """The mask of a warp operation, which checked mode requires to include the caller."""
     mask = _lower_mask(build, tree)
     if build.checked:
         own = _own_lane(build)
@@ -283,7 +283,7 @@ def _own_lane(build: Lowering) -> Value:
 
 
 def _has_lane(build: Lowering, mask: Value, lane: Value) -> Value:
-    """Whether a mask names a lane from 0 to 31."""
+    """Returns whether a mask includes a lane from 0 to 31."""
     if build.constant_of(mask) == -1:
         return build.number(BOOL, True)
     bit = build.binary(ops.AND, build.binary(ops.SHR, mask, lane), build.number(INT32, 1))
@@ -297,7 +297,7 @@ def _is_lane(build: Lowering, number: Value) -> Value:
 
 
 def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name: str) -> None:
-    """The number is that of a lane, and the lane that it leads to is in the mask; beyond the warp's edge there is none."""
+    """Checks that the number is from 0 to 31 and the source lane in the mask, unless it is beyond the edge of the warp."""
     build.check(
         _is_lane(build, number),
         f"{name} must be an integer from 0 to 31, not {{0}}",
@@ -374,7 +374,7 @@ def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
 
 
 def _match(entity: object, name: str, kind: str) -> Intrinsic:
-    """A value of two words matches where both do; `all` of both is the same mask twice, or 0."""
+    """A value of two words matches where both words match, so the masks of the words are combined by `and`."""
     result = of_type(MASK) if kind == "any" else tuple_of((of_type(MASK), of_type(BOOL)))
 
     def infer(arguments: Sequence[Known]) -> Typed:
@@ -392,7 +392,7 @@ def _match(entity: object, name: str, kind: str) -> Intrinsic:
 
 
 def _waiting(entity: object, name: str, code: ops.OpDef) -> Intrinsic:
-    """What only waits: for the lanes of a mask, or for the block."""
+    """A barrier for the lanes of a mask or for the block."""
 
     def infer(arguments: Sequence[Known]) -> Typed:
         return Typed(constant(None), tuple((i, _mask(mask)) for i, mask in enumerate(arguments)))
@@ -462,7 +462,7 @@ WARP_ROWS = (
 )
 
 
-# How the threads of a block wait for each other: the specification's 'Thread Block Synchronization'.
+# Barriers of a block: the specification's 'Thread Block Synchronization'.
 
 
 def syncthreads() -> None:

@@ -5,8 +5,8 @@
     elif device.target(device.is_host):                 true where a @func runs as ordinary Python
         …
 
-A description is the set of the targets that it matches, so `|`, `&` and `~` are set operations. Each set has only one object,
-because inference compares compile-time objects by identity.
+A description is a set of targets, so `|`, `&` and `~` are set operations. Each set has a single object, because inference
+compares compile-time objects by identity.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ _DESCRIPTIONS: dict[frozenset[object], TargetDescription] = {}
 
 
 def _describe(targets: Iterable[object], text: str) -> TargetDescription:
-    """The one description of this set of targets; `text` is how it prints if it is new."""
+    """Returns the description of this set of targets; `text` is the `repr` of a new one."""
     key = frozenset(targets)
     return _DESCRIPTIONS.setdefault(key, TargetDescription(key, text))
 
@@ -127,7 +127,7 @@ sm120, sm120a, sm120f = (SMSelector(120, variant) for variant in ("", "a", "f"))
 sm121, sm121a, sm121f = (SMSelector(121, variant) for variant in ("", "a", "f"))
 
 SELECTORS: dict[str, SMSelector] = {row.name: row for row in list(globals().values()) if isinstance(row, SMSelector)}
-"""Every architecture that a program may name, also older ones than this compiler makes code for, by assemblers' names."""
+"""Every architecture that programs can name, by the name for assemblers, including older ones that are not compiled for."""
 _DEVICES: frozenset[object] = frozenset(SELECTORS.values())
 _EVERY = _DEVICES | {_HOST}
 
@@ -138,7 +138,7 @@ is_device = _describe(_DEVICES, "is_device")
 
 
 def selector(name: str) -> SMSelector:
-    """The selector of the architecture that assemblers call `name`."""
+    """Returns the selector of an architecture by its name for assemblers."""
     return SELECTORS[name]
 
 
@@ -194,7 +194,7 @@ def _described(desc: object) -> TargetDescription:
 
 
 def require(name: str, machine: Known, least: SMSelector, otherwise: str) -> None:
-    """Refuses an entity on targets that lack what it needs; `otherwise` is what else a program can do there."""
+    """Raises `CompileError` on targets older than `least`; `otherwise` is an alternative for the help."""
     found = machine.value
     assert found is None or isinstance(found, SMSelector)
     if found is None or not found.provides(least):
@@ -214,7 +214,7 @@ def _infer_target(arguments: Sequence[Known]) -> Typed:
 
 
 def _description(entity: Callable[[SMSelector], TargetDescription]) -> Intrinsic:
-    """A function that makes descriptions of constants."""
+    """The row of a function that returns a description."""
 
     def infer(arguments: Sequence[Known]) -> Typed:
         try:
