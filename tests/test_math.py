@@ -400,30 +400,6 @@ def test_frexp_of_every_exponent(stream, dtype):
     )
 
 
-def test_functions_of_several_numbers(stream):
-    @device.kernel
-    def kernel(x, out):
-        a, b, c = x[0], x[1], x[2]
-        out[0] = math.dist((a, b), (c, 1))
-        out[1] = math.prod((a, b, c)) + math.prod((2, 3), start=a)
-        out[2] = math.fsum((a, 1e100, b, -1e100))
-        out[3], out[4] = math.modf(b * 10)
-        out[5] = math.isclose(a, a + 1e-12) + 2 * math.isclose(a, b) + 4 * math.isclose(a, b, rel_tol=0.5, abs_tol=100)
-        out[6] = sum((a, b, c)) + sum((1, 2), start=a)
-        out[7] = any((a > 5, b > 5)) + 2 * all((a < 5, b < 5)) + 4 * any(()) + 8 * all(())
-        out[8] = min((a, b, c)) * 100 + max((a, b, 1))
-
-    x = [2.5, -0.75, 4.0]
-    out = stream.empty(9, np.float64)
-    stream.launch(kernel, stream.array(np.array(x)), out, grid=1, block=1)
-    a, b, c = x
-    expected = [
-        math.dist((a, b), (c, 1)), a * b * c + 6 * a, math.fsum((a, 1e100, b, -1e100)), *math.modf(b * 10),
-        1 + 4, a + b + c + a + 3, 0 + 2 + 0 + 8, b * 100 + a,
-    ]  # fmt: skip
-    assert stream.numpy(out) == pytest.approx(expected, rel=1e-15)
-
-
 def test_every_function_of_math_is_there_or_refused():
     arguments = {"float64": device.float64, "int32": device.int32, "pair": tuple[device.float64, device.float64]}
     counts = 1, 2, 3
@@ -460,43 +436,6 @@ def test_nextafter_of_float16_is_right_or_refused(stream):
         assert "nextafter" in error.reason and error.help
     else:
         assert stream.numpy(out).tolist() == np.nextafter(x, x[0]).tolist()
-
-
-HARD = np.array([0.0, -0.0, 0.5, -3.0, np.inf, -np.inf, np.nan, 1e-30, -1e30, 23.0])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_functions_of_numpy_at_hard_arguments(stream, dtype):
-    """Those that are written in Python: infinities, zeros with a sign, results that are tiny beside what is added."""
-
-    @device.kernel
-    def kernel(out, x):
-        i = device.tid(1)
-        out[0, i] = math.ldexp(x[i], 3)
-        out[1, i] = np.sign(x[i])
-        out[2, i] = np.spacing(x[i])
-        out[3, i] = np.logaddexp2(dtype(1e-38), -abs(x[i]))
-
-    out, x = stream.empty((4, len(HARD)), dtype), HARD.astype(dtype)
-    stream.launch(kernel, out, stream.array(x), grid=1, block=len(HARD))
-    found = stream.numpy(out)
-    with np.errstate(all="ignore"):
-        exact = [np.ldexp(x, 3), np.sign(x), np.spacing(x)]
-        assert np.array_equal(found[:3], exact, equal_nan=True)
-        numbers = ~np.isnan(exact)
-        assert np.array_equal(np.signbit(found[:3])[numbers], np.signbit(exact)[numbers])
-        np.testing.assert_allclose(found[3], np.logaddexp2(dtype(1e-38), -abs(x)), rtol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.int16])
-def test_the_sign_of_integers(stream, dtype):
-    @device.kernel
-    def kernel(out, x):
-        out[device.tid(1)] = np.sign(x[device.tid(1)])
-
-    out, x = stream.empty(3, dtype), np.array([0, 7, np.iinfo(dtype).min], dtype)
-    stream.launch(kernel, out, stream.array(x), grid=1, block=3)
-    assert np.array_equal(stream.numpy(out), np.sign(x))
 
 
 def of_constants(i, x):

@@ -1,4 +1,4 @@
-"""Kernels of numba's documentation over its names, against NumPy; that of the heat equation in one block, without `cg`."""
+"""`numba_compat`: kernels of numba's documentation, and each of its names, against NumPy."""
 # ruff: noqa: N803
 
 import math
@@ -69,65 +69,6 @@ def test_increments(stream):
 
 
 @cuda.jit
-def matmul(A, B, C):
-    """Perform square matrix multiplication of C = A * B."""
-    i, j = cuda.grid(2)
-    if i < C.shape[0] and j < C.shape[1]:
-        tmp = 0.0
-        for k in range(A.shape[1]):
-            tmp += A[i, k] * B[k, j]
-        C[i, j] = tmp
-
-
-@cuda.jit
-def fast_matmul(A, B, C):
-    # Define an array in the shared memory
-    # The size and type of the arrays must be known at compile time
-    sA = cuda.shared.array(shape=(TPB, TPB), dtype=float32)
-    sB = cuda.shared.array(shape=(TPB, TPB), dtype=float32)
-
-    x, y = cuda.grid(2)
-
-    tx = cuda.threadIdx.x
-    ty = cuda.threadIdx.y
-    bpg = cuda.gridDim.x  # blocks per grid
-
-    # Each thread computes one element in the result matrix.
-    # The dot product is chunked into dot products of TPB-long vectors.
-    tmp = float32(0.0)
-    for i in range(bpg):
-        # Preload data into shared memory
-        sA[ty, tx] = 0
-        sB[ty, tx] = 0
-        if y < A.shape[0] and (tx + i * TPB) < A.shape[1]:
-            sA[ty, tx] = A[y, tx + i * TPB]
-        if x < B.shape[1] and (ty + i * TPB) < B.shape[0]:
-            sB[ty, tx] = B[ty + i * TPB, x]
-
-        # Wait until all threads finish preloading
-        cuda.syncthreads()
-
-        # Computes partial product on the shared memory
-        for j in range(TPB):
-            tmp += sA[ty, j] * sB[j, tx]
-
-        # Wait until all threads finish computing
-        cuda.syncthreads()
-    if y < C.shape[0] and x < C.shape[1]:
-        C[y, x] = tmp
-
-
-def test_matrix_products(stream):
-    x_h = np.arange(115, dtype=np.float32).reshape([5, 23])
-    y_h = np.ones([23, 7], np.float32)
-    for kernel, grid in ((matmul, (1, 1)), (fast_matmul, (2, 2))):
-        x_d, y_d = cuda.to_device(x_h, stream.stream), cuda.to_device(y_h, stream.stream)
-        z_d = cuda.device_array((5, 7), np.float32, stream=stream.stream)
-        kernel[grid, (TPB, TPB), stream.stream](x_d, y_d, z_d)
-        assert (z_d.copy_to_host() == x_h @ y_h).all()
-
-
-@cuda.jit
 def array_sum(data):
     tid = cuda.threadIdx.x
     size = len(data)
@@ -160,55 +101,6 @@ def test_shared_memory_reduction(stream):
     d = cuda.to_device(a, stream.stream)
     array_sum[1, 1024, stream.stream](d)
     assert d.copy_to_host()[0] == a.sum()
-
-
-@cuda.jit
-def solve_heat_equation(buf_0, buf_1, timesteps, k):
-    i = cuda.grid(1)
-
-    # Don't continue if our index is outside the domain
-    if i >= len(buf_0):
-        return
-
-    for step in range(timesteps):
-        # Select the buffer from the previous timestep
-        if (step % 2) == 0:
-            data = buf_0
-            next_data = buf_1
-        else:
-            data = buf_1
-            next_data = buf_0
-
-        # Get the current temperature associated with this point
-        curr_temp = data[i]
-
-        # Apply formula from finite difference equation
-        if i == 0:
-            # Left wall is held at T = 0
-            next_temp = curr_temp + k * (data[i + 1] - (2 * curr_temp))
-        elif i == len(data) - 1:
-            # Right wall is held at T = 0
-            next_temp = curr_temp + k * (data[i - 1] - (2 * curr_temp))
-        else:
-            # Normal points are a weighted average of their neighbors
-            next_temp = curr_temp + k * (data[i - 1] - (2 * curr_temp) + data[i + 1])
-
-        # Write new value to the next buffer
-        next_data[i] = next_temp
-
-        # Wait for every thread of the one block to write before moving on
-        cuda.syncthreads()
-
-
-def test_heat_equation(stream):
-    data = np.zeros(101)
-    data[50] = 10000
-    buf_0, buf_1 = cuda.to_device(data, stream.stream), cuda.to_device(data, stream.stream)
-    solve_heat_equation[1, 101, stream.stream](buf_0, buf_1, 100, 0.25)
-    for _ in range(100):
-        walls = np.concatenate([[0], data, [0]])
-        data = data + 0.25 * (walls[:-2] - 2 * data + walls[2:])
-    assert np.allclose(buf_0.copy_to_host(), data, rtol=1e-12)
 
 
 @cuda.jit
