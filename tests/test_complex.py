@@ -780,3 +780,27 @@ def test_both_parts_are_rounded(stream, dtype, decimals):
     out = stream.empty(6, dtype)
     stream.launch(kernel, stream.array(x), out, grid=1, block=1)
     assert stream.numpy(out).tolist() == [*np.round(x, decimals).tolist(), *np.around(x).tolist()]
+
+
+@device.kernel
+def compared(x, y, orders, extremes):
+    i = device.tid(1)
+    a, b = x[i], y[i]
+    orders[0, i], orders[1, i] = np.less(a, b), np.less_equal(a, b)
+    orders[2, i], orders[3, i] = np.greater(a, b), np.greater_equal(a, b)
+    extremes[0, i], extremes[1, i] = np.minimum(a, b), np.maximum(a, b)
+    extremes[2, i], extremes[3, i] = np.fmin(a, b), np.fmax(a, b)
+
+
+@DTYPES
+def test_functions_of_numpy_order_complex_numbers(stream, dtype):
+    parts = (-1.0, 0.0, 2.0, inf, nan)
+    numbers = np.array([complex(re, im) for re in parts for im in parts], dtype)
+    x, y = (np.ascontiguousarray(each.reshape(-1)) for each in np.meshgrid(numbers, numbers))
+    orders, extremes = stream.array(np.zeros((4, x.size), np.bool_)), stream.array(np.zeros((4, x.size), dtype))
+    stream.launch(compared, stream.array(x), stream.array(y), orders, extremes, grid=25, block=25)
+    with np.errstate(invalid="ignore"):
+        expected = [f(x, y) for f in (np.less, np.less_equal, np.greater, np.greater_equal)]
+        chosen = [f(x, y) for f in (np.minimum, np.maximum, np.fmin, np.fmax)]
+    assert (stream.numpy(orders) == expected).all()
+    np.testing.assert_array_equal(stream.numpy(extremes), chosen)

@@ -107,6 +107,7 @@ _OF_NUMPY: dict[object, Callable[..., Any]] = {
 """By a function of NumPy: what computes it in device code."""
 OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
     **complex_functions.OF_MATH,
+    **complex_functions.ORDERED,
     numbers.sign: complex_functions.sign,
 }
 """By what computes a universal function of real numbers: what computes it of complex ones, if that is something else."""

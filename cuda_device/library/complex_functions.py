@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import cmath
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cuda_device.device import entities
-from cuda_device.library import numbers
+from cuda_device.library import numbers, prelude
 
 # Arithmetic
 
@@ -133,6 +134,7 @@ def power(z: Any, exponent: Any) -> Any:
 
 _LN2 = math.log(2)
 _LOG10_E = 1 / math.log(10)
+_LOG2_E = 1 / math.log(2)
 _HALF_PI = math.pi / 2
 
 # Parts
@@ -219,6 +221,21 @@ def exp(z: Any, /) -> Any:
     return complex_of(real, imaginary)
 
 
+def expm1(z: Any, /) -> Any:
+    """`np.expm1(z)`: exp(z) - 1 without cancellation."""
+    x, y = z.real, z.imag
+    half = math.sin(y * 0.5)
+    return complex_of(math.expm1(x) * math.cos(y) - 2 * half * half, exp(z).imag)
+
+
+def exp2(z: Any, /) -> Any:
+    """`np.exp2(z)`."""
+    size, angle = math.exp2(z.real), z.imag * _LN2
+    if z.imag == 0:
+        return complex_of(size, z.imag)
+    return complex_of(size * math.cos(angle), size * math.sin(angle))
+
+
 def log(z: Any, base: Any = None, /) -> Any:
     """`cmath.log(z)` and `cmath.log(z, base)`."""
     logarithm = complex_of(_log_of_magnitude(z.real, z.imag), math.atan2(z.imag, z.real))
@@ -228,6 +245,20 @@ def log(z: Any, base: Any = None, /) -> Any:
 def log10(z: Any, /) -> Any:
     """`cmath.log10(z)`."""
     return log(z) * _LOG10_E
+
+
+def log2(z: Any, /) -> Any:
+    """`np.log2(z)`."""
+    return log(z) * _LOG2_E
+
+
+def log1p(z: Any, /) -> Any:
+    """`np.log1p(z)`: log(1 + z) without cancellation."""
+    x, y = z.real, z.imag
+    real = _log_of_magnitude(1 + x, y)
+    if abs(x) < 0.5 and abs(y) < 0.5:
+        real = math.log1p(x * (2 + x) + y * y) * 0.5
+    return complex_of(real, math.atan2(y, 1 + x))
 
 
 def _log_of_magnitude(x: Any, y: Any) -> Any:
@@ -426,6 +457,32 @@ def sign(z: Any) -> Any:
     return z / abs(z) if z != 0 else z
 
 
+# NumPy orders complex numbers by their real parts and, if these are equal, by the imaginary parts.
+
+
+def less(a: Any, b: Any) -> Any:
+    """`np.less(a, b)`."""
+    decided = a.real < b.real and a.imag == a.imag and b.imag == b.imag
+    return decided or (a.real == b.real and a.imag < b.imag)
+
+
+def less_equal(a: Any, b: Any) -> Any:
+    """`np.less_equal(a, b)`."""
+    return less(a, b) or a == b
+
+
+ORDERED: dict[Callable[..., Any], Callable[..., Any]] = {
+    operator.lt: less,
+    operator.le: less_equal,
+    operator.gt: lambda a, b: less(b, a),
+    operator.ge: lambda a, b: less_equal(b, a),
+    prelude.minimum: lambda a, b: a if a != a or less_equal(a, b) else b,
+    prelude.maximum: lambda a, b: a if a != a or less_equal(b, a) else b,
+    numbers.OF_NUMPY["fmin"]: lambda a, b: a if b != b or less_equal(a, b) else b,
+    numbers.OF_NUMPY["fmax"]: lambda a, b: a if b != b or less_equal(b, a) else b,
+}
+"""By function that computes one of NumPy's comparisons for real numbers, the one for complex numbers."""
+
 _ROOTS = (sqrt, exp, log10, sinh, cosh, tanh, asinh, acosh, atanh, sin, cos, tan, asin, acos, atan)
 
 
@@ -447,6 +504,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """By function of `cmath`, the function that computes it."""
 OF_MATH: dict[Callable[..., Any], Callable[..., Any]] = {
-    getattr(math, function.__name__): function for function in (*_ROOTS, log, isnan, isinf, isfinite)
+    getattr(math, function.__name__): function
+    for function in (*_ROOTS, log, log1p, log2, expm1, exp2, isnan, isinf, isfinite)
 }
 """By function of `math` that computes one of NumPy's for real numbers, the function for complex ones."""
