@@ -194,7 +194,7 @@ def of_parts(i):
         lambda i: i.bit_count() + (1000 - i).bit_count() + (-i).bit_length() + (1 << 20 + i).bit_length(),
         lambda i: (i * 0.5).is_integer() + (i + 0.0).is_integer() * 2,
         lambda i: isinstance(i, numbers.Integral) + isinstance(2.5, (int, numbers.Real)) * 2 + (i == None) * 4,  # noqa: E711
-        lambda i: round(1250, -2) + pow(3, i, 7 + i * 9),
+        lambda i: round(1250, -2) + pow(3, -1, 7 + i * 9),
         lambda i: typing.cast(int, i),
     ],
 )
@@ -250,7 +250,7 @@ def test_what_is_no_program_is_refused(function, match):
         (lambda i: min(range(i)), r"min\(\) iterable argument is empty"),
         (lambda i: max(range(i, 0), key=lambda v: -v), r"max\(\) iterable argument is empty"),
         (lambda i: (1, i + 5).index(i + 2), "is not among the items"),
-        (lambda i: pow(i + 2, i - 1, 4), "takes an exponent of 0 or more"),
+        (lambda i: pow(i + 2, -1, 4), "not invertible"),
         (lambda i: sum(a for a, _ in zip(range(i + 1), range(3), strict=True)), "different lengths"),
         (lambda i: next(a for a in range(i)), "no next item"),
         (lambda i: [1, 2, 3].index(i + 9), "is not among the items"),

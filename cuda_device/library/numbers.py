@@ -270,7 +270,7 @@ def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
     if modulus is None:
         return base**exponent
     if exponent < 0:
-        raise ValueError("pow() with a modulus takes an exponent of 0 or more", _NONNEGATIVE)
+        base, exponent = inverse_modulo(base, modulus), -exponent
     result = 1 % modulus
     base = base % modulus
     while exponent > 0:
@@ -279,6 +279,21 @@ def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
         base = base * base % modulus
         exponent >>= 1
     return result
+
+
+def inverse_modulo(base: Any, modulus: Any) -> Any:
+    """Returns the number whose product with `base` is 1 modulo `modulus`, or reports an error if there is none."""
+    rest, divisor = base % modulus, modulus
+    before, after = base * 0 + 1, base * 0
+    while divisor != 0:
+        quotient = rest // divisor
+        rest, divisor = divisor, rest - quotient * divisor
+        before, after = after, before - quotient * after
+    if rest != 1 and rest != -1:
+        raise ValueError(
+            "base is not invertible for the given modulus", "use a base and a modulus with no common divisor"
+        )
+    return before * rest
 
 
 def round_to(x: Any, digits: Any) -> Any:

@@ -36,12 +36,11 @@ ELEMENTS = {
         s.reshape(2, 3)[<#2>, <#3>]  s.reshape(-1, 2)[<#3>, 1]  (<new a> := s[1:4])[<#3>]  max(s)  min(g[<#3>])
         s[-1:][0]  s[5::-1][<#6>]  s[::-k][0]  g[<int> % 3][<#4>]  h[-1][-1][-1]
         s.reshape((3, 2))[<#3>][1]  g[:, None][<#3>, 0, <#4>]  h.T[<#4>].T[<#2>, <#3>]
-        s.max()  g.min()  h.max()  np.max(g)  g[<#3>].max()  s[::2].min()  h[<#2>].min()  g[:, <#4>].max()
+        max(g[<#3>])  min(s[::2])  max(g[:, <#4>])
         g[::2, np.newaxis, 1][<#2>, 0]  g[-k % 3, -<#4> - 1]
     """),
     "sum": rows(r"""
-        s.sum()  g.sum()  g[<#3>].sum()  h.sum()  sum(s)  np.sum(g)  g[:, <#4>].sum()  s[:2].prod()
-        sum(w for w in s if w > 2)  g.T.sum()  h[:, 1].sum()  s[k:].sum()
+        sum(s)  sum(g[<#3>])  sum(g[:, <#4>])  math.prod(s[:2])  sum(w for w in s if w > 2)  sum(s[k:])
         sum(g[:, 0])  sum(s[::-1])  sum(sum(w) for w in g)
     """),
     "count": rows(r"""
@@ -56,8 +55,8 @@ ELEMENTS = {
         h[0, ...].shape  s[:0].shape
     """),
     "flag": rows(r"""
-        s.any()  g.all()  h.any()  h[0].all()  g[:, 1].any()  s[::2].all()  (s.dtype == s.dtype)
-        any(g[0])  all(w >= 0 for w in s)  any(s)  all(g[1])  (<item> in s)  (<item> < <item>)  (<item> == <item>)  np.any(s)
+        any(g[:, 1])  all(s[::2])  (s.dtype == s.dtype)
+        any(g[0])  all(w >= 0 for w in s)  any(s)  all(g[1])  (<item> in s)  (<item> < <item>)  (<item> == <item>)
         bool(<item>)
     """),
 }
@@ -202,7 +201,7 @@ print(<new a>[2])
 
 print([int(w) + 1 for w in (s[0], g[1, 1], h[0, 0, 0])], min(int(s[1]), int(s[2])))
 
-print(s[1:].sum() if p else s.sum(), g[1].any(), max(s[k % 3:]))
+print(sum(s[1:]) if p else sum(s), any(g[1]), max(s[k % 3:]))
 
 match s.shape:
     case (6,):

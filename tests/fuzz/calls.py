@@ -181,7 +181,7 @@ def _sign(type: Type, x: Any) -> Any:
 
 
 CALLS: dict[str, Call] = {
-    "abs": Call(is_real, lambda t: "int" if t == "bool" else t, _absolute, ("abs({})", "operator.abs({})")),
+    "abs": Call(is_real, lambda t: "int" if t == "bool" else t, _absolute, ("abs({})",)),
     "sqrt": Call(is_real, float_of, _sqrt, ("math.sqrt({})", "np.sqrt({})")),
     "floor": Call(lambda t: is_real(t) and t != "bool", _int_of, _rounded(math.floor), ("math.floor({})",)),
     "ceil": Call(lambda t: is_real(t) and t != "bool", _int_of, _rounded(math.ceil), ("math.ceil({})",)),

@@ -66,16 +66,13 @@ class Settings:
 NAMES: dict[str, Any] = {"Pair": Pair, "Entry": Entry, "Color": Color, "Shade": Shade, "Settings": Settings}
 LIBRARY = {
     "operated": rows(r"""
-        operator.abs(<int>)  operator.add(<int>, <part>)  operator.and_(<int>, <int>)
-        operator.concat(<three>, (<int>,))  operator.contains(<ints>, <int>)  operator.countOf(<three>, <int>)
+        operator.add(<int>, <part>)  operator.and_(<int>, <int>)
         operator.eq(<int>, <int>)  operator.floordiv(<int>, <positive>)  operator.ge(<int>, <int>)
-        operator.getitem(<three>, <#3>)  operator.gt(<part>, <int>)  operator.index(<int>)
-        operator.indexOf((<int>, 77, 5), 77)  operator.inv(<int>)  operator.invert(<int>)  operator.is_(<bool>, None)
-        operator.is_not(<int>, None)  operator.le(<int>, <part>)  operator.lshift(<small>, <#4>)
+        operator.gt(<part>, <int>)  operator.invert(<int>)  operator.le(<int>, <part>)  operator.lshift(<small>, <#4>)
         operator.lt(<int>, <int>)  operator.mod(<int>, <positive>)  operator.mul(<small>, <small>)
         operator.ne(<int>, <int>)  operator.neg(<part>)  operator.not_(<int>)  operator.or_(<int>, <int>)
         operator.pos(<part>)  operator.pow(<small>, <#4>)  operator.rshift(<int>, <#4>)  operator.sub(<part>, <int>)
-        operator.truediv(<part>, 2)  operator.truth(<int>)  operator.xor(<int>, <int>)
+        operator.truediv(<part>, 2)  operator.xor(<int>, <int>)
         operator.matmul is None
         list(map(operator.mul, <three>, <three>))
     """),
@@ -118,7 +115,7 @@ LIBRARY = {
         np.power(<small>, 2)  np.power(<part>, 2)  np.reciprocal(2.0)  np.remainder(<part>, <half>)
         np.right_shift(<int>, <#3>)  np.rint(<part>)  np.round(<part>)  np.around(<part>, 1)  np.sign(<part>)
         np.signbit(<part>)  np.square(<part>)  np.subtract(<int>, <part>)  np.trunc(<part>)
-        np.where(<bool>, <int>, <int>)  np.max((<int>, <int>))  np.float_power(<small>, 2)  np.float32(<part>)
+        np.where(<bool>, <int>, <int>)  np.float_power(<small>, 2)  np.float32(<part>)
         np.int8(<small>) * 2  np.uint8(<positive>)  np.float64(<part>) + <int>  np.int64(<int>)
         np.int16(<small>) // 2  np.bool_(<int>)  np.divmod(<int>, <positive>)[1]  np.modf(<part>)[0]
         np.frexp(<part>)[1]  np.hypot(0.0, <part>)  np.deg2rad(0.0) + <part>  np.sqrt(2.25)  np.cbrt(0.0)
