@@ -43,9 +43,7 @@ def floats(i, x, b):
 
 
 def conversions(i, x, b):
-    return (
-        bool(x[i]) + bool(()) * 2 + bool((0,)) * 4 + bool([]) * 8 + bool() + int(x[i]) + round(x[i], None)
-    )
+    return bool(x[i]) + bool(()) * 2 + bool((0,)) * 4 + bool([]) * 8 + bool() + int(x[i]) + round(x[i], None)
 
 
 def operators(i, x, b):

@@ -94,7 +94,7 @@ EXPRESSIONS = {
         math.isnan(<float>)  (<part>).is_integer()  (<bool> ^ <bool>)  (<bool> & <bool>)  any((<bool>, <bool>))
         all([<bool>, <bool>])  bool(<dict>)  (<int> in range(<int>, 9))  (<int> in {1, 3, 4})  (<int> in (1, n, 4))
         hasattr(<int>, 'real')  (<two> in <dict>)  operator.lt(<int>, <int>)  (<cplx> == <cplx>)  (None is None)
-        (<str> is not None)  issubclass(bool, int)  operator.contains(<three>, <int>)  np.logical_and(<bool>, <bool>)
+        (<str> is not None)  issubclass(bool, int)  np.logical_and(<bool>, <bool>)
         np.isfinite(<float>)  operator.not_(<bool>)
     """),
     "ints": rows(r"""
