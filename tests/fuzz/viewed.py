@@ -33,12 +33,6 @@ ENDS = rows("""
     .shape  .strides  .size  .nbytes  .itemsize  .ndim  .shape[0]  .real  .imag
 """)
 ELEMENTS = ("[0]", "[-1]", "[n % 2]")
-OF_CONSTANTS = rows("""
-    .argmax()  .argmin()  .cumsum()[1]  .dot({0}.T).real  .flatten()[2]  .item(0)  .mean()  .prod()  .ravel()[-1]
-    .reshape(-1)[1]  .squeeze().shape  .tolist()[0]  .tolist()  .swapaxes(0, -1).shape  .transpose().shape  .trace()
-    .astype('i4').sum()  .astype('f4')[0]  .copy()[1:].sum()  .tobytes()[:2]  .var()  .std() * 0  .view('u1')[0]
-    .max()  .min()  .sum()  .any()  .all()  .max(0)[1]  .sum(0)[0]  .argmax(0)[0]  .cumsum()
-""")
 
 
 def _made(choose: random.Random) -> dict[str, Any]:
@@ -101,14 +95,13 @@ def _is_there(text: str, names: dict[str, Any]) -> bool:
 
 
 def _text(choose: random.Random, names: dict[str, Any]) -> str | None:
-    name = text = choose.choice([*SHAPES, *"zzccrr"])
+    text = choose.choice([*SHAPES, *"zzccrr"])
     for _ in range(choose.choice((1, 1, 1, 2, 3, 4))):
         part = choose.choice(PARTS if choose.random() < 0.7 else [".real", ".imag"])
         if _fits(_value(text, names), part) and _value(text + part, names) is not None:
             text += part
-    ends = [*ENDS, *ELEMENTS * 4] + (OF_CONSTANTS * 2 if name in CONSTANTS and "n" not in text else [])
-    end = choose.choice(ends)
-    text += end.replace("{0}", text) if _fits(_value(text, names), end) else ""
+    end = choose.choice([*ENDS, *ELEMENTS * 4])
+    text += end if _fits(_value(text, names), end) else ""
     return text if _shown(text, names) is not None else None
 
 
@@ -116,11 +109,9 @@ FIRST = tuple(f"{name}{part}" for name in SHAPES for part in PARTS if (name == "
 
 
 def _due(number: int, choose: random.Random, names: dict[str, Any]) -> Iterator[str]:
-    """An element of each first part, and of each method of a constant, in turn."""
+    """An element of each first part, in turn."""
     for text in due(number, FIRST, 14):
         yield from _any_of(choose, [f"{text}{end}" for end in ("[0]", "[n % 2]", "['v'][1]", "[1, 1]", "[1]")], names)
-    for end in due(number, OF_CONSTANTS, 8):
-        yield from _any_of(choose, [f"{name}{end.replace('{0}', name)}" for name in CONSTANTS], names)
 
 
 def _any_of(choose: random.Random, texts: list[str], names: dict[str, Any]) -> list[str]:
