@@ -81,15 +81,15 @@ _VERSIONS = 20_000
 
 
 WIDENING_DELAY = 8
-"""After so many changes what is known of a block only becomes less."""
+"""After this many changes, the facts about a block can only become weaker."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What else a specialisation depends on.
+    """What a specialisation depends on besides its arguments.
 
-    Of a nested function, its meaning; of a generator, how its code is read; of a function of ours that raises, where the user
-    called it.
+    `code` is the meaning of a nested function, `reading` says how the code of a generator is read, and `where` is the place
+    where the user called a library function that raises.
     """
 
     code: NestedFunction | None = None
@@ -116,7 +116,7 @@ class BlockVersion:
     states: list[State] = field(default_factory=list)
     incoming: dict[EdgeKey, list[State]] = field(default_factory=dict)
     is_new: bool = True
-    """Whether nothing is known of it, as nothing has arrived yet, or all of it was forgotten."""
+    """Whether it has no state yet, or its state was dropped."""
     changes: int = 0
     restarts: int = 0
     block: Block = field(default_factory=Block)
@@ -126,12 +126,12 @@ class BlockVersion:
     frame: Frame | None = None
     error: CompileError | None = None
     changed: set[Value] = field(default_factory=set)
-    """What an assignment to a part of it has given a new value."""
+    """The values to a part of which the block assigned."""
     fresh: set[Value] = field(default_factory=set)
-    """What was computed since memory may have changed."""
+    """The values that were computed after the last possible change of memory."""
 
     def receive(self, edge: EdgeKey, states: list[State]) -> bool:
-        """Notes the state at an edge. Returns whether what was found behind this block has to be forgotten: see above."""
+        """Records the state at an edge. Returns whether the states of this block and later ones must be dropped: see above."""
         before, self.incoming[edge] = self.incoming.get(edge), states
         if (
             before is None
@@ -145,14 +145,14 @@ class BlockVersion:
         return True
 
     def forget(self, first: tuple[int, ...]) -> None:
-        """Drops what came from the block `first`, where a loop begins, and from those behind it: this is visited again."""
+        """Drops the states on edges from the loop header `first` and from later blocks, which are visited again."""
         for edge in [edge for edge in self.incoming if edge[0] >= first]:
             del self.incoming[edge]
         self.is_new = True
 
 
 def _is_another(old: State, new: State) -> bool:
-    """Whether a state is of another type than before. What else is known may change at any time."""
+    """Whether a state has another type than before."""
     return (
         old is not new
         and old is not FAILED
@@ -492,7 +492,7 @@ class Body:
             )
 
     def seal(self, version: BlockVersion, result: State) -> None:
-        """Ends a version's block, now that the types at the ends of its edges are certain."""
+        """Completes a version's block after all types are final."""
         frame, end = version.frame, version.end
         assert frame is not None and end is not None
         frame.build.location = end.location
@@ -505,7 +505,7 @@ class Body:
         self.effects |= effects_of(version.block.ops)
 
     def carry(self, version: BlockVersion, frame: Frame, end: Op, result: State) -> None:
-        """Writes what a block's end takes along: the result, or the arguments of the blocks that follow."""
+        """Writes the operands of a terminator: the result, or the arguments of its edges."""
         if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
             assert version.returned is not None
             end.operands = [frame.carry(version.returned, result)]
@@ -541,7 +541,7 @@ _OWN = {
 
 
 def effects_of(found: Iterable[Op]) -> Effect:
-    """What operations of typed IR do, but for the functions that they call."""
+    """The effects of operations of typed IR, without those of the functions that they call."""
     effects = Effect.PURE
     for op in found:
         if op.code is ops.INTRINSIC:
@@ -557,5 +557,5 @@ def _is_int(known: Known) -> bool:
 
 
 def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:
-    """The cell where more is known of it."""
+    """The cell with the facts that a branch proved."""
     return cell if known is None or not isinstance(cell, Cell) else Cell(known, cell.value, cell.place)

@@ -342,7 +342,7 @@ def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
     if not isinstance(ndigits.known.type, Number) or not (ndigits.known.type.is_integer or ndigits.known.type == BOOL):
         raise CompileError(f"the digits of round must be an integer, not {ndigits.known}", help="convert it: int(…)")
     value, count = number.known.value, ndigits.known.value
-    if type.builtin and number.known.constant and isinstance(count, int):
+    if type.builtin and isinstance(value, int | float) and isinstance(count, int):
         return frame.literal(round(value, count))
     if type.is_integer:
         raise CompileError(

@@ -75,7 +75,7 @@ def close(frame: Frame, cell: Cell) -> Cell:
 
 
 def close_own(frame: Frame, cell: Cell) -> Cell:
-    """The same of those functions alone that read variables of the function at hand, which ends."""
+    """Closes only the functions that read variables of the current function, which is about to return."""
     if not has_open(cell.known):
         return cell
     scope = _Scope(frame, lambda code: any(_is_own(frame, each) for each in code.cells))
@@ -83,7 +83,7 @@ def close_own(frame: Frame, cell: Cell) -> Cell:
 
 
 def taken_back(frame: Frame, cell: Cell, code: NestedFunction | None, arguments: Sequence[Cell]) -> Cell:
-    """An object after a call of a nested function. Where that was closed elsewhere, nobody here has what it captured."""
+    """An object after a call of a nested function; functions that were closed elsewhere capture the call's variables."""
     if code is None or id(code) in frame.closed_here or not has_open(cell.known):
         return cell
     values = arguments[len(arguments) - len(code.captured) :]
@@ -110,7 +110,7 @@ class _Scope:
         return self.frame.now(self.variables[origin]) if origin in self.variables else Pending(Undefined(origin.name))
 
     def needed(self, code: NestedFunction) -> dict[Origin, Cell]:
-        """The variables that a function reads, and those that the open functions in them read, and so on."""
+        """The variables that a function reads, and transitively those of the open functions in them."""
         found: dict[Origin, Cell | Pending] = {}
         todo = [*code.cells]
         while todo:
@@ -128,12 +128,12 @@ class _Scope:
 
 
 def has_open(known: Known) -> bool:
-    """Whether there are open functions in a value."""
+    """Whether a value contains open functions."""
     return any(True for _ in _functions(known))
 
 
 def _visible(known: Known) -> tuple[Known, ...]:
-    """The parts of a value; what a closed function captured is its own affair."""
+    """The parts of a value, without what closed functions captured."""
     code = code_of(known)
     if code is not None and not code.open:
         return known.items[: len(code.defaults)]
@@ -287,7 +287,7 @@ def begin(frame: Frame, function: Cell, source: FunctionType, cells: Sequence[Ce
 
 
 def done(frame: Frame, generator: Cell) -> Cell:
-    """The generator when it has no more values."""
+    """The generator after its last value."""
     assert isinstance(generator.known.value, Generator)
     return _standing(frame, generator.known.value, frame.field(generator, 0), DONE, ())
 
@@ -315,7 +315,7 @@ def step(frame: Frame, generator: Cell, left: dict[Identity, Cell]) -> tuple[Cel
     return more, item, frame.bundle(meaning, [frame.field(generator, 0), *after])
 
 
-# Generators of one code that run through each other: in a chain of filters a few, in recursion without end.
+# The nesting depth of generators of one code object: small in a chain of filters, unbounded in recursion.
 _DEPTH = 6
 
 
@@ -325,7 +325,7 @@ def _depth(known: Known, code: CodeType) -> int:
 
 
 def endless(name: str) -> CompileError:
-    """The error of a generator that takes ever more to keep."""
+    """The error of a generator whose state grows without bound."""
     return CompileError(
         f"the generator {name} iterates over itself, which needs a stack without bounds",
         help="make it a recursive function, or a loop with its own stack in a local_array",
@@ -346,7 +346,7 @@ def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> 
 
 
 def settle(pending: Pending | Cell, what: str) -> Cell:
-    """A value that is about to be used: an error if it is undefined or in conflict."""
+    """The value of a variable that is used; an error if it is undefined or in conflict."""
     if isinstance(pending, Cell):
         return pending
     match pending.state:
@@ -373,7 +373,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
 
 
 def _item_in_conflict(first: Known, second: Known) -> int | None:
-    """The first item in which two lists of one length have nothing in common."""
+    """The number of the first item whose types in two lists of one length cannot be joined."""
     if not (is_list(first) and is_list(second) and len(first.items) == len(second.items)):
         return None
     pairs = enumerate(zip(first.items, second.items, strict=True))

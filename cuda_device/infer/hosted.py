@@ -87,7 +87,7 @@ _FEW = 8
 
 
 def as_items(frame: Frame, cell: Cell) -> Cell:
-    """What of the host can be iterated over, as the tuple of its items; anything else as it is."""
+    """An iterable object of the host, or a dict, as the tuple of its items; anything else as it is."""
     known = cell.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
         return frame.tuple([frame.literal(key) for key in known.value.names])
@@ -126,7 +126,7 @@ def as_sequence(frame: Frame, cell: Cell) -> Cell:
 
 
 def elements(frame: Frame, value: np.ndarray[Any, Any]) -> list[Cell]:
-    """The elements, or rows, of an array of the host: the same objects each time that they are asked for."""
+    """The elements, or rows, of an array of the host: the same objects on each call."""
     found = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
     return [frame.literal(each) for each in found]
 
@@ -149,13 +149,13 @@ def as_mapping(frame: Frame, cell: Cell) -> Cell:
 
 
 def position(keys: Keywords, key: Cell) -> int | None:
-    """Which of the keys of a dict it is, or None; an error if it is no constant."""
+    """The position of a key in a dict, or None; an error if it is not a constant."""
     wanted = key_of(key)
     return next((i for i, name in enumerate(keys.names) if name == wanted), None)
 
 
 def key_of(key: Cell) -> object:
-    """The key that a constant is; an error if it is none, or nothing that can be a key."""
+    """The Python object of a key; an error if it is not a constant, or not hashable."""
     if not key.known.constant:
         raise CompileError(
             "the key of a dict must be a constant expression",
@@ -175,7 +175,7 @@ def key_of(key: Cell) -> object:
 
 
 def _has_bundle(known: Known) -> bool:
-    """Whether it is, or has in it, what is no object of Python's own while compiling: a list, a named tuple, a lambda."""
+    """Whether a value is or contains a bundle, such as a list, a named tuple or a lambda."""
     return isinstance(known.type, Bundle) or any(map(_has_bundle, known.items))
 
 
@@ -194,7 +194,7 @@ Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
 
 def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
-    """A rule that gets the arguments of a call as its signature says, behind the frame (and the owner of a method)."""
+    """Binds the arguments of a call to the signature of a rule, after the frame (and the owner of a method)."""
 
     def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         bound = bind(rule, shown, (frame, *positional), named, first)
@@ -225,12 +225,12 @@ PURE: tuple[Any, ...] = (
     np.finfo,
     np.dtype,
 )
-"""What is called while compiling, with constants."""
+"""Builtins that are evaluated at compile time, with constants."""
 _TEXTS = (str, repr, ascii, format, hex, oct, bin)
 
 
 def while_compiling(function: Callable[..., Any]) -> Special:
-    """The rule for a function of constant expressions: its own result, which is one too."""
+    """The rule for a function that is called at compile time: its arguments and its result are constants."""
     name = function.__name__
 
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -260,7 +260,7 @@ _ARRAY_METHODS = frozenset(("astype", "reshape", "view"))
 
 
 def rule_for(entity: object) -> Special | None:
-    """The rule for calls of an entity that exists while compiling, or None."""
+    """The rule for calls of an object of the host, or None."""
     owner = getattr(entity, "__self__", None)
     is_array_method = isinstance(owner, np.ndarray) and getattr(entity, "__name__", "") in _ARRAY_METHODS
     if isinstance(entity, enum.EnumMeta) or is_array_method:

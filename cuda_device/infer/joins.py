@@ -42,7 +42,7 @@ S = TypeVar("S", bound=State)
 
 
 def join(a: State, b: State) -> State:
-    """What holds of a variable that is `a` on one edge and `b` on another."""
+    """The state of a variable that is `a` on one edge and `b` on another."""
     if a is FAILED or b is FAILED:
         return b if a is FAILED else a
     if isinstance(a, Known) and isinstance(b, Known):
@@ -59,7 +59,7 @@ def join(a: State, b: State) -> State:
 
 
 def join_all(states: Sequence[State]) -> State:
-    """What holds on many edges: numbers of a fixed format join, those of Python join, and then both meet.
+    """Joins the states on many edges: first numbers of fixed formats and builtin numbers separately, then the two results.
 
     So the order of the edges does not matter: int8, a length and a float are a float32, whichever comes first.
     """
@@ -71,7 +71,7 @@ def join_all(states: Sequence[State]) -> State:
         number = state.type if isinstance(state, Known) else None
         kinds[isinstance(number, model.Number) and number.builtin].append(state)
     joined = reduce(join, (reduce(join, kind) for kind in kinds if kind))
-    # People are told of a conflict in the order of their program.
+    # Error messages show a conflict in program order.
     told = reduce(join, states) if isinstance(joined, Conflict) else joined
     return told if isinstance(told, Conflict) else joined
 
@@ -106,7 +106,7 @@ def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
 
 
 def _conflicts(known: Known) -> int:
-    """In how many parts of a value states have met that have nothing in common."""
+    """The number of parts of a value that are in conflict."""
     return isinstance(state_of(known), Conflict) + sum(map(_conflicts, known.items))
 
 
@@ -161,7 +161,7 @@ def _join_same(a: Known, b: Known) -> Known | None:
 
 
 def _join_arrays(a: model.Array, b: model.Array) -> Known | None:
-    """What both arrays are if less is said of them: of their layout, of their alignment, of whether they can be written."""
+    """The most precise array type that covers both layouts, alignments and access modes, or None."""
     if (a.dtype, a.ndim, a.space) != (b.dtype, b.ndim, b.space):
         return None
     align = shortfall(a.dtype, min(known_alignment(a), known_alignment(b)))
@@ -170,7 +170,7 @@ def _join_arrays(a: model.Array, b: model.Array) -> Known | None:
 
 
 def _join_numbers(a: Known, b: Known, number: model.Number | None) -> Known | None:
-    """What holds of two numbers where they have become `number`."""
+    """The facts about two numbers that are converted to `number`."""
     if number is None or not (_fits(a, number) and _fits(b, number)):
         return None
     if a.value is not UNKNOWN and a.constant_identity() == b.constant_identity():
@@ -198,7 +198,7 @@ def _join_bundles(a: Known, b: Known) -> Known | None:
 
 
 def _fits(known: Known, number: model.Number) -> bool:
-    """Whether a constant integer has a place in the type that it joins."""
+    """Whether a constant integer fits the type that it joins."""
     if known.value is UNKNOWN or not number.is_integer or not isinstance(known.value, int):
         return True
     return number.low <= known.value <= number.high or number.builtin
@@ -220,11 +220,11 @@ UNARY: dict[str, Callable[..., object]] = {
 }  # fmt: skip
 """What Python itself does, by the sign of an operator."""
 REAL_REMEDY = "use its .real, or abs(…)"
-"""What makes a real number of a complex one."""
+"""The remedy where a real number is needed."""
 
 
 def fit(known: Known, type: model.Number) -> bool | int | float | complex:
-    """The constant as a value of `type`; a `CompileError` if it has no room there."""
+    """The constant as a value of `type`; a `CompileError` if it does not fit."""
     value = known.value
     assert isinstance(value, (bool, int, float, complex)), known
     if type.is_complex:
@@ -285,7 +285,7 @@ def room_for(value: int, type: model.Number) -> str:
 
 
 def no_room(constant: Known, other: Known) -> str:
-    """The remedy where a constant has no room in the type that it meets; empty where that is not it."""
+    """The remedy if `constant` does not fit the type of `other`; empty otherwise."""
     value, type = constant.value, other.type
     if not constant.constant or not isinstance(value, int) or not isinstance(type, model.Number) or not type.is_integer:
         return ""
@@ -299,7 +299,7 @@ LARGEST_BITS = 4096
 
 
 def too_large() -> CompileError:
-    """The error of a constant that is larger."""
+    """The error for a larger constant."""
     return CompileError(
         "a constant of thousands of bits is too large for device code",
         help="compute it outside of the kernel, and use the result",
@@ -326,7 +326,7 @@ def operation_type(sign: str, a: Known, b: Known) -> model.Number:
 
 
 def only_integers(sign: str, a: Known, b: Known) -> CompileError:
-    """The error of an operator on integers that got others."""
+    """The error for other operands of an operator on integers."""
     return CompileError(
         f"the operator {sign} takes integers, not {a} and {b}",
         help="convert them: int(…), or x.view(uint32) for the bits of a number",

@@ -43,7 +43,7 @@ from cuda_device.types.known import part as part_of
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One step of an iterator: is there an item, the item, the iterator after it, and what is left if there is none."""
+    """One step of an iterator: whether there is an item, the item, the iterator after it, and the iterator if there is none."""
 
     more: Cell
     item: Cell
@@ -61,7 +61,7 @@ def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _step(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
-    """A step; `exits` get what objects are where there is no item."""
+    """A step; `exits` gets the contents of objects on the path without an item."""
     cell = frame.now(cell)
     step = _rule(cell.known)(frame, op, cell, exits)
     identity = cell.known.identity
@@ -97,7 +97,7 @@ def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) ->
 
 
 def _item_of_range(item: model.Number, start: Known, stop: Known, step: Known) -> Known:
-    """What is known of the items of a range. A step that is never negative goes up: one of zero is an error."""
+    """The bounds of the items of a range. A non-negative step counts up, because a step of zero is an error."""
     (start_low, start_high), (stop_low, stop_high) = start.bounds, stop.bounds
     up, down = between(item, start_low, stop_high - 1), between(item, stop_low + 1, start_high)
     if step.nonneg:
@@ -106,7 +106,7 @@ def _item_of_range(item: model.Number, start: Known, stop: Known, step: Known) -
 
 
 def _rest_of_range(item: model.Number, start: Known, stop: Known, step: Known) -> Known:
-    """What is known of where a range goes on, which may be behind its last item."""
+    """The bounds of the next start of a range, which may lie beyond its last item."""
     (start_low, start_high), (stop_low, stop_high) = start.bounds, stop.bounds
     low = start_low if step.nonneg else min(start_low, stop_low)
     return between(item, low, start_high if step.bounds[1] < 0 else max(start_high, stop_high))
@@ -145,7 +145,7 @@ def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cel
 
 
 def common_number(items: Sequence[Known]) -> Known | None:
-    """What holds of all items of a tuple or list if they are numbers of one type, to be told apart at run time; or None."""
+    """The joined facts about the items of a tuple or list if they are numbers of one type, or None."""
     joined = join_all([item.forget() for item in items]) if items else None
     return (
         joined if isinstance(joined, Known) and isinstance(joined.type, model.Number) and not joined.constant else None
@@ -203,7 +203,7 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
 
 
 def _add_exits(frame: Frame, asked: Cell, exits: dict[Identity, Cell], here: Mapping[Identity, Cell]) -> None:
-    """What objects are where a part of a zip has no item (`here`), or where one before had none, so that it was not `asked`."""
+    """Adds the objects on the path where a part of a zip has no item (`here`), or was not `asked` after an earlier part ended."""
     for identity, left in exits.items():
         exits[identity] = _one_of(frame, asked, here.get(identity, frame.heap[identity]), left)
     for identity, left in here.items():
@@ -211,7 +211,7 @@ def _add_exits(frame: Frame, asked: Cell, exits: dict[Identity, Cell], here: Map
 
 
 def _one_of(frame: Frame, first: Cell, cell: Cell, other: Cell) -> Cell:
-    """What an object is that has become two things."""
+    """An object that has different contents on two paths: selects them by `first`."""
     if first.known.constant:
         return cell if first.known.value else other
     joined = join(state_of(cell.known), state_of(other.known))
@@ -223,18 +223,18 @@ def _one_of(frame: Frame, first: Cell, cell: Cell, other: Cell) -> Cell:
 
 
 def _named_as(known: Known, other: Known) -> Known:
-    """The same, in which the objects are those of another of that type."""
+    """The same facts, with the identities of `other`."""
     items = tuple(_named_as(*each) for each in zip(known.items, other.items, strict=True))
     return replace(known, identity=other.identity, items=items)
 
 
 def _is_unrolled(known: Known) -> bool:
-    """Whether how far an iterator is must be known at compile time."""
+    """Whether the position of an iterator must be known at compile time."""
     return _stands(known) or any(map(_is_unrolled, known.items))
 
 
 def _stands(known: Known) -> bool:
-    """Whether it is an iterator of a tuple or list, which is known to stand at one of the items."""
+    """Whether it is an iterator over a tuple or list whose position is known at compile time."""
     if isinstance(known.value, Generator):
         return known.value.unrolled
     return isinstance(known.value, ListIterator)
@@ -282,7 +282,7 @@ def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
-    """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
+    """An iterator over a range, tuple, vector, array, or a combination of these; an iterator is its own iterator."""
     if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, DictView)):
         return frame.bundle(ListIterator(0), [cell])  # it sees what becomes of the list
     cell = hosted.as_array(frame, frame.as_iterable(cell))
@@ -324,7 +324,7 @@ def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> mode
 
 
 def _index(frame: Frame, number: model.Number, value: int = 0) -> Cell:
-    """An index that is no constant in a loop."""
+    """A run-time index, which a loop can change."""
     return Cell(of_type(number, nonneg=True), frame.build.const(number, value))
 
 
@@ -346,12 +346,12 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
 
 
 def _unrolled(frame: Frame, iterator: Cell) -> Cell:
-    """The same iterator, as one that unrolls its loop."""
+    """The iterator in the form that unrolls its loop."""
     return _another_form(frame, iterator, _as_unrolled)
 
 
 def _another_form(frame: Frame, iterator: Cell, change: Callable[[Frame, Cell], Cell]) -> Cell:
-    """The same iterator, which stays the same object, with those that it is made of in another form."""
+    """The same iterator object, with the iterators that it contains in another form."""
     known = iterator.known
     if known.value is Thing.ENUMERATE:
         first, rest = frame.fields(iterator)
@@ -392,7 +392,7 @@ def _is_stepped(known: Known) -> bool:
 
 
 def items_of(frame: Frame, cell: Cell) -> list[Cell]:
-    """All that a loop would run over; its length has to be known."""
+    """All items of an iterable whose length is known at compile time."""
     iterator = _unrolled(frame, iterator_over(frame, cell))
     items: list[Cell] = []
     while True:

@@ -44,7 +44,7 @@ _Place = tuple[object, ...]
 
 
 def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
-    """A variable's value as it is now."""
+    """The current value of a variable."""
     if isinstance(cell, Pending) or not (frame.heap or isinstance(cell.known.value, Unset)):
         return cell
     cell = frame.now(cell)
@@ -53,9 +53,9 @@ def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
 
 
 def rename_previous_iteration(state: Known, site: tuple[int, ...]) -> State:
-    """What is known at the beginning of a block: objects that the block made in an earlier iteration get names of their own.
+    """The state at the beginning of a block, in which objects that an earlier iteration of the block made are renamed.
 
-    This is recency abstraction: the name of an allocation site stands for the newest object alone.
+    This is recency abstraction: the name of an allocation site denotes only its newest object.
     """
     older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
     return renamed(state, older) if older else state
@@ -111,7 +111,7 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
 
 
 def may_hold(state: State) -> TypeGuard[Known]:
-    """Whether there may be objects in a value that change. Numbers and arrays do not."""
+    """Whether a value may contain mutable objects. Numbers and arrays do not."""
     return isinstance(state, Known) and not isinstance(state.type, (Number, Array))
 
 
@@ -122,7 +122,7 @@ def _met(
 
 
 def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mapping[Identity, set[Identity]]) -> State:
-    """An object that came as an argument: what is in it may be one with others where it is itself, not elsewhere."""
+    """The state of an object that was an argument: undefined if a part was merged with an object outside of it."""
     if not isinstance(state, Known):
         return state
     gone = [each for each in identities(state) if each in names and state.identity not in inside[each]]
@@ -136,7 +136,7 @@ def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mappi
 def _places(
     known: Known, place: _Place, owners: tuple[Identity, ...] = ()
 ) -> Iterator[tuple[_Place, Identity | None, tuple[Identity, ...]]]:
-    """Where in a value there are objects that change (None: a list or dict that is none), and what they are parts of."""
+    """The places of mutable objects in a value (None: a list or dict that is immutable here), and the objects around them."""
     if known.identity is not None or is_container(known):
         yield place, known.identity, owners
     if known.identity is not None:
@@ -146,7 +146,7 @@ def _places(
 
 
 def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
-    """What a call gave: objects that it was given have `names` here, and those that it made get new ones."""
+    """The result of a call: the callee's arguments are renamed to `names`, and objects that it made get new identities."""
     for each in identities(cell.known):
         if each not in names:
             frame.made += 1
@@ -162,12 +162,12 @@ def find_arguments(frame: Frame, objects: Sequence[Identity], cells: Sequence[Ce
 
 
 def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
-    """What an object is where a generator goes on that has kept `cells` there: what it keeps for other places is nothing."""
+    """The object in `cells`, which a generator keeps where it resumes; `otherwise` if it is not among them."""
     return next((found for cell in cells if (found := find(frame, cell, object)) is not None), otherwise)
 
 
 def at_hand(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> Found:
-    """The objects that travel along an edge, by their names behind it, if a value there has gaps where they are needed."""
+    """The objects on an edge, by their identities in its target, if a value there has gaps that they fill."""
     if not any(isinstance(state, Known) and _has_gaps(state) for _, state in pairs):
         return None
     found: dict[Identity, Cell] = {}
@@ -182,12 +182,12 @@ def _has_gaps(known: Known) -> bool:
 
 
 def as_cell(cell: Cell | Pending) -> Cell:
-    """A variable as a part of a bundle."""
+    """A variable as a part of a bundle, also if it has no value."""
     return cell if isinstance(cell, Cell) else Cell(part(cell.state))
 
 
 def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
-    """What is returned, with what has become of the objects among the arguments.
+    """The returned value, with the contents of the objects among the arguments.
 
     A step of a generator has two places for each: one where there was a value, and one where there was none.
     """
@@ -201,13 +201,13 @@ def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
 
 
 def returned(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
-    """What each return gives: the value, and what has become of the objects."""
+    """The states at each return: the value, and the contents of the objects."""
     states: list[list[State]] = [[k.items[0], *map(state_of, k.items[1:])] if has_objects else [k] for k in known]
     return join_identities(states, (), 1) if len(states) > 1 else states
 
 
 def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: bool) -> State:
-    """The result of all returns together, with what has become of the objects: twice if a generator `goes_on` with them."""
+    """The joined result of all returns, with the contents of the objects: two sets if it is a step of a generator."""
     if not isinstance(result, Known):
         return result
     columns = zip(*(state[1:] for state in states), strict=True)
@@ -221,7 +221,7 @@ _ANYWHERE = -2
 
 
 def positions(states: Sequence[State]) -> list[int]:
-    """Where the iterators in variables stand that unroll their loops, and where generators do."""
+    """The positions of generators, and of the iterators that unroll their loops."""
     held = [each for each in states if isinstance(each, Known) and isinstance(each.type, Bundle)]
     return [position for each in held for position in _positions(each)]
 

@@ -99,7 +99,7 @@ OF_THE_HOST = frozenset(("functools", "logging", "os", "random", "time", "_siteb
 
 
 def nearest(name: str, names: Iterable[str], least: float = 0.6) -> list[str]:
-    """The one of these names that may be meant, if there is one."""
+    """The most similar of these names, or nothing."""
     import difflib  # for mistakes only: it takes a while to import
 
     return difflib.get_close_matches(name, list(names), 1, least)
@@ -126,15 +126,21 @@ def of_call(function: object) -> str:
     for name, remedy in _MODULES.items():
         if module == name or module.startswith(f"{name}."):
             return remedy
-    if isinstance(function, type) and hasattr(function, "__dataclass_fields__"):
+    return (
+        _of_class(function)
+        if isinstance(function, type)
+        else "write it as a Python function, or compute it on the host"
+    )
+
+
+def _of_class(function: type) -> str:
+    if hasattr(function, "__dataclass_fields__"):
         return f"decorate {function.__name__} with @struct instead of @dataclass; or make the object on the host, and pass it"
-    if isinstance(function, type) and isinstance(getattr(function, "__init__", None), FunctionType):
+    if isinstance(getattr(function, "__init__", None), FunctionType):
         return f"decorate {function.__name__} with @struct: its members are those with type hints; or make the object on the host"
-    if isinstance(function, type) and not function.__flags__ & _IMMUTABLE:
+    if not function.__flags__ & _IMMUTABLE:
         return f"make the object on the host, or decorate {function.__name__} with @struct if it has members with type hints"
-    if isinstance(function, type):
-        return "device code can create numbers, vectors, tuples, and structs (classes with @struct)"
-    return "write it as a Python function, or compute it on the host"
+    return "device code can create numbers, vectors, tuples, and structs (classes with @struct)"
 
 
 def of_attribute(owner: str, name: str) -> str:
@@ -160,14 +166,14 @@ def of_swizzle(name: str, dtype: object, size: int, is_assigned: bool = False) -
 
 
 def with_length(known: Known) -> str:
-    """As messages show it, a list with its length."""
+    """A value as messages show it: a list with its length."""
     if known.value is not Thing.LIST:
         return str(known)
     return f"a list of {len(known.items)} item{'s' * (len(known.items) != 1)}"
 
 
 def of_two_types(first: Known, second: Known, otherwise: str) -> str:
-    """The remedy for what is one thing on one way and another thing on another."""
+    """The remedy for a value that has different types on two paths."""
     if NONE in (first.type, second.type):
         return "use a value that cannot occur, such as -1 or math.inf, or a separate bool that says whether there is a value"
     if means(first, Thing.LIST) and means(second, Thing.LIST):
@@ -201,7 +207,7 @@ UNARY_METHODS = {"-": "neg", "+": "pos", "~": "invert"}
 
 
 def _remedy_of_text(sign: str, *operands: Known) -> str:
-    """What to do where an operand of an operator is a text, bytes, or None."""
+    """The remedy if an operand is a string, bytes or None; empty otherwise."""
     if any(isinstance(operand.value, bytes) for operand in operands):
         return "its items are numbers: b'a'[0]"
     if any(isinstance(operand.value, str | Text) for operand in operands):
