@@ -421,7 +421,7 @@ def k(x):
 """,
 )
 program(
-    "partial_function",
+    "partial_function_without_its_call",
     "float32[1]",
     """
 import functools
@@ -430,7 +430,7 @@ import functools
 @device.kernel
 def k(x):
     largest = functools.partial(max, x[0])
-    x[0] = largest(1)
+    x[0] = largest + 1
 """,
 )
 for name, use in [

@@ -356,6 +356,22 @@ CHANGES = (
         4,
     ),
     # Calls that are done while compiling
+    change(
+        "a partial's keyword",
+        world("def f(a, b): return a - b\ng = functools.partial(f, b=10)", "g(i)"),
+        "b=10",
+        "b=20",
+        [-10, -9, -8, -7],
+        [-20, -19, -18, -17],
+    ),
+    change(
+        "a partial of a partial",
+        world("def f(a, b, c): return a - b + c\ng = functools.partial(functools.partial(f, 10), 1)", "g(i)"),
+        "10), 1",
+        "10), 2",
+        [9, 10, 11, 12],
+        [8, 9, 10, 11],
+    ),
     change("a set", world("N = frozenset((1, 5))", "1 if 5 in N else 2"), "5))", "6))", 1, 2),
     change(
         "the types of a check",

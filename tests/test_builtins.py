@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import operator
 from typing import NamedTuple
@@ -48,7 +49,7 @@ def conversions(i, x, b):
 
 def operators(i, x, b):
     total = operator.add(x[i], b) + operator.mul(i, 2) + operator.neg(b) + operator.floordiv(i, 3)
-    return total + operator.lt(i, 3) + x[i] + operator.sub(b, i) + operator.not_(i)
+    return total + operator.lt(i, 3) + x[i] + functools.partial(operator.sub, b)(i) + operator.not_(i)
 
 
 def numpy_functions(i, x, b):

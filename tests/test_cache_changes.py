@@ -32,7 +32,7 @@ CHANGES = (*changed_programs.CHANGES, *changed_objects.CHANGES)
 SAME_CODE = ("the kernel's default",)
 # What has no fingerprint is compiled as far as LLVM IR.
 INDIRECT = re.compile(
-    r".*\b(enum|named tuple)\b|a flag|.*property of|an object|a class with a metaclass|what is got|which \w+ is got"
+    r".*\b(enum|named tuple|partial)\b|a flag|.*property of|an object|a class with a metaclass|what is got|which \w+ is got"
     r"|which method is called|a method of an? (string|array)|a set$|the types of a check|the object of"
 )
 ROOT = Path(__file__).parent.parent

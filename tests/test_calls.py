@@ -1,6 +1,8 @@
-"""Calls: `*args`, `**` of known keywords, keyword-only parameters, functions and types as arguments."""
+"""Calls: `*args`, `**` of known keywords, keyword-only parameters, partial functions, functions and types as arguments."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import pytest
@@ -50,6 +52,12 @@ def known_keywords(i, a, b):
     return keyword_only(i, **{"b": a}) + keyword_only(*(i,), b=1, **{"c": b}) + positional_only(i, c=a)  # noqa: PIE804
 
 
+def partials(i, a, b):
+    f = functools.partial(keyword_only, i, b=2)
+    g = functools.partial(f, c=a)
+    return f() + f(c=b) + g() + twice(functools.partial(total, a), i, b)
+
+
 def functions_as_arguments(i, a, b):
     return twice(lambda x, y: x * y + b, i, a) + twice(first_and_rest, 1, i) + twice(abs, -a) + twice(max, i, 3)
 
@@ -71,11 +79,18 @@ def star_to_star(i, a, b):
     return passes_on(i, a) + passes_on(b)
 
 
+SCALED = functools.partial(keyword_only, b=5)
+
+
+def global_partials(i, a, b):
+    return SCALED(i) + SCALED(a, c=b)
+
+
 @pytest.mark.parametrize(
     "function",
     [
-        any_number, stars, known_keywords, functions_as_arguments, types_as_arguments, generators_are_spread,
-        star_to_star,
+        any_number, stars, known_keywords, partials, functions_as_arguments, types_as_arguments, generators_are_spread,
+        star_to_star, global_partials,
     ],
 )  # fmt: skip
 def test_calls_are_pythons(stream, function):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 
 import numpy as np
@@ -133,8 +134,18 @@ def test_what_stays_is_not_compiled_again(stream):
     def helper(v, a=Tools.Inner.n):
         return v + a
 
+    shifted = functools.partial(helper, a=2)
+
     def value(i):
-        return Tools.plain(i) + Tools.Inner.n + helper(i) + Colour.RED + Pair(i).value() + (Pair(1) + Pair(i)).x
+        return (
+            Tools.plain(i)
+            + Tools.Inner.n
+            + helper(i)
+            + shifted(i)
+            + Colour.RED
+            + Pair(i).value()
+            + (Pair(1) + Pair(i)).x
+        )
 
     kernel = kernel_of(value)
     first = results(stream, kernel)

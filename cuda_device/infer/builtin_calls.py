@@ -8,6 +8,7 @@ isinstance(x, T)  →   a constant
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence, Sized
@@ -27,7 +28,7 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.hosted import Special, declared
 from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.kinds import complexes, dicts, vectors
-from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Raised, Text, Thing, is_list
+from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, prelude, standard
 from cuda_device.library.table import entry
 from cuda_device.types.host import host_type_of
@@ -380,6 +381,15 @@ def _exception(kind: type[BaseException], frame: Frame, /, *positional: Cell) ->
     return frame.bundle(Raised(kind.__name__, message, help), numbers)
 
 
+def _call_partial(
+    partial: functools.partial[Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
+    """Calls a partial function of the host."""
+    first = [frame.literal(value) for value in partial.args]
+    given = {name: frame.literal(value) for name, value in partial.keywords.items()}
+    return frame.call(frame.literal(partial.func), [*first, *positional], given | dict(named))
+
+
 def _of_numpy(
     function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 ) -> Cell:
@@ -467,6 +477,9 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     enumerate: _enumerate,
     filter: _filter,
     functions.func: lambda _, function, /: function,  # on a nested function, which is device code already
+    functools.partial: lambda frame, function, /, *arguments, **keywords: frame.bundle(
+        Partial(tuple(keywords)), [function, *arguments, *keywords.values()]
+    ),
     getattr: _getattr,
     hasattr: lambda frame, owner, name, /: Cell(constant(isinstance(_attribute(frame, owner, name), Cell))),
     inline_ptx.ptx: _ptx,
@@ -524,6 +537,8 @@ def find(frame: Frame, entity: object) -> Special | None:
         return hosted_rule
     if isinstance(entity, type) and issubclass(entity, BaseException):
         return declared(partial(_exception, entity), entity.__name__)
+    if isinstance(entity, functools.partial):
+        return partial(_call_partial, entity)
     if isinstance(entity, MethodType):
         function, owner = frame.literal(entity.__func__), Cell(constant(entity.__self__))
         return lambda frame, positional, named: frame.call(function, [owner, *positional], named)

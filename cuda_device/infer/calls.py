@@ -18,7 +18,7 @@ from cuda_device.infer import closures, composites, conditions, hosted, wide
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.hosted import declared
-from cuda_device.infer.meanings import Keywords, Method, NestedFunction
+from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
@@ -153,8 +153,13 @@ def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
 
 
 def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a nested function."""
+    """Calls a nested function, or a partial one."""
     meaning = function.known.value
+    if isinstance(meaning, Partial):
+        target, *first = frame.fields(function)
+        split = len(first) - len(meaning.names)
+        given = dict(zip(meaning.names, first[split:], strict=True))
+        return call(frame, target, [*first[:split], *positional], given | dict(named))
     if not isinstance(meaning, NestedFunction):
         raise CompileError(f"{meaning} cannot be called", help="call a function")
     defaults, captured = closures.parts(frame, function)

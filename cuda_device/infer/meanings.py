@@ -106,6 +106,16 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial`. Parts: the function, positional arguments, and those of `names`."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "a partial function"
+
+
+@dataclass(frozen=True, slots=True)
 class Keywords:
     """A dict whose keys are constants. Parts: a value for each of `names`."""
 
@@ -197,7 +207,7 @@ class Thing(enum.Enum):
 def use_of(known: Known) -> str:
     """What is done with a function, or with what gives items one after the other; empty for anything else."""
     value = known.value
-    if isinstance(value, (NestedFunction, FunctionType, BuiltinFunctionType)):
+    if isinstance(value, (NestedFunction, Partial, FunctionType, BuiltinFunctionType)):
         return "call it"
     gives = isinstance(value, (Thing, Generator, DictView, ListIterator)) and value is not Thing.LIST
     if gives or isinstance(known.type, RangeIterator):

@@ -59,7 +59,6 @@ _CALLS: dict[object, str] = {
         (functools.cache, functools.lru_cache), "leave it out: a call in device code computes its result each time"
     ),
     functools.reduce: "write the loop: for x in xs: result = f(result, x)",
-    functools.partial: "write a lambda: lambda x: f(x, 2)",
     functools.singledispatch: "use isinstance, which is decided at compile time",
     **dict.fromkeys(
         (operator.itemgetter, operator.attrgetter, operator.methodcaller), "write a lambda: lambda x: x[0]"
@@ -113,8 +112,6 @@ def of_call(function: object) -> str:
         known = None
     if known:
         return known
-    if isinstance(function, functools.partial):
-        return "write a @func that calls the function with all its arguments"
     if isinstance(function, functools._lru_cache_wrapper):
         return "call the function itself, without functools.cache: f.__wrapped__"
     owner = getattr(function, "__self__", None)

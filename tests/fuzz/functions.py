@@ -127,6 +127,8 @@ def of_function(make: Maker, type: Type, depth: int) -> Expression | None:
     if make.chance(0.3):
         holes[-1] = f"{given[-1][0]}={{}}"
     text = f"{function.name}({', '.join(holes)})"
+    if make.chance(0.15):
+        text = f"functools.partial({function.name}, {{}})({', '.join(holes[1:])})"
     if make.chance(0.15) and "=" not in holes[-1]:
         text = f"{function.name}(*({', '.join(holes)},))"
     kind = "recursive call" if isinstance(function, Recursive) else "call"

@@ -115,7 +115,7 @@ def <new f>():
         yield lambda v: v * w + n
 print([w(<int>) for w in <new f>()], sum(w(m) for w in <new f>()))
 
-<new a> = lambda w: <int> * w - m
+<new a> = functools.partial(lambda v, w: v * w - m, <int>)
 <new b> = {'a': <new a>, 'b': lambda w: <new a>(w) + n}
 def <new f>(name, m=<int>):
     return <new b>['a'](m) + <new b>[name](k)

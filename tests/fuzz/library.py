@@ -159,6 +159,7 @@ LIBRARY = {
         list(map(str, (1, 2)))  list(filter(None, TABLE))  list(filter(lambda w: w % 2, TABLE))
         next(iter(<ints>), <int>)  next(iter(()), <int>)
         <ints> is <ints>  <three> is None
+        functools.partial(max, <int>)(<int>)
         [w for w in 'abc' if w != '<letter>']
         [[a * b for a in <three>] for b in (1, 2)]  {a: b for a, b in zip('ab', <three>)}  [*<three>, *<ints>]
         (*'ab', <int>)  [w if w > 0 else -w for w in <three>]  tuple([w, w + 1] for w in (1, <int>))

@@ -205,7 +205,7 @@ print(<new f>(<int>), <new f>(2), <new a>)
 <new a> = <int>
 print(<new f>(<int>));=call <new f>(<#5>)
 
-<new f> = lambda v: divmod(<int>, v)
+<new f> = functools.partial(divmod, <int>)
 print(<new f>(<positive>), <new f>(-3))
 
 <new a> = [[<int>, 1], [<int>]]
