@@ -149,13 +149,13 @@ def test_what_is_smaller_is_a_program_or_known_to_be_none() -> None:
     assert tried > 5
 
 
-def run_fuzzer(*options: str) -> str:
+def run_fuzzer(*options: str, status: int = 0) -> str:
     """What the command prints."""
     command = [sys.executable, "-m", "tests.fuzz", "--seed", "3", "--batch", "2", *options]
     where = Path(__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(where)}
     done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
 
 
@@ -171,21 +171,8 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
 def test_what_ended_the_process_is_a_failure(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     state.write_text(json.dumps({"done": 2, "failures": [], "seconds": 1.0, "begun": 2, "constructs": {}}))
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fuzz",
-        "--seed",
-        "3",
-        "--batch",
-        "2",
-        "--programs",
-        "4",
-        "--state",
-        str(state),
-    ]
-    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "the batch at 2 ended the process" in done.stdout
+    shown = run_fuzzer("--programs", "4", "--state", str(state), status=1)
+    assert "the batch at 2 ended the process" in shown
     assert json.loads(state.read_text())["failures"] == [3 * 10**9 + 2]
 
 
