@@ -662,7 +662,8 @@ def _allocas(to: FunctionWriter) -> str:
         if op.code is ops.LOCAL:
             count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
             assert isinstance(type, Ref) and isinstance(count, int) and isinstance(align, int)
-            lines.append(to.dialect.own(to.name(op.result), count * size_of(type.pointee), align, op.result))
+            value = op.result if to.function.kernel else None
+            lines.append(to.dialect.own(to.name(op.result), count * size_of(type.pointee), align, value))
     return "".join(lines)
 
 
