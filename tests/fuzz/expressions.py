@@ -49,8 +49,10 @@ def binary(make: Maker, op: str, a: Expression, b: Expression) -> Expression | N
     if not settled(op, x, y) or (a.literal and b.literal):
         return None
     type, row = result_type(op, x, y), (op, x, y)
+    # A variable that is a float by the end of a loop may be an integer in its first round.
+    if op in ("//", "%", "/") and y in INTEGERS and b.literal and not b.value({}):
+        return None
     if op in ("//", "%", "/") and y in INTEGERS and not b.literal:
-        # A variable that is a float by the end of a loop may be an integer in its first round.
         b = make.masked("|", b, 1) if y != "bool" else Expression("bool", "({} or True)", (b,), lambda v: True)
     if op == "**" and not b.literal and y != "bool":
         b = make.masked("&", b, 3)

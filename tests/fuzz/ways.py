@@ -111,8 +111,8 @@ class Ways(Printing):
         return first_difference(printed(lambda: self.launch(stream, checked=not watching, level=1)), self.expected)
 
 
-_SEARCHES = re.compile(r"ndex|v\d+ = \{|\}\[|pow\(.*, -")
-"""An index of an item, dicts that have a name, dicts that are asked, and numbers that have an inverse or not."""
+_SEARCHES = re.compile(r"ndex|v\d+ = \{|\}\[|pow\(.*, -|comb\(|perm\(")
+"""An index of an item, dicts with a name, keys of dicts, inverses of numbers, and functions that refuse negative numbers."""
 
 
 def facts(ptx: str, job: compiler.Job, options: dict[str, Any], file: str, *, searches: bool) -> str | None:
