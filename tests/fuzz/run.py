@@ -69,8 +69,8 @@ def source(programs: Sequence[Program]) -> str:
     lines: list[str] = []
     calls = [
         "def k(a, o):",
-        "    i = device.tid(1)",
-        f"    if i < {THREADS} and device.block_idx.y + device.block_idx.z == 0:",
+        "    i = device.int32(device.thread_idx.x)",
+        "    if device.block_idx.x + device.block_idx.y + device.block_idx.z == 0:",  # alike for all threads of a block
     ]
     for place, program in enumerate(programs):
         for function in program.functions:
