@@ -146,7 +146,8 @@ def share(first: Kernel, other: Kernel, on_cpu: bool) -> None:
             continue
         job = replace(variant.work.job, options=other.options.build)
         artifacts = {name: made for name, made in variant.work.artifacts.items() if name not in OF_A_LEVEL}
-        work = Work(job, artifacts, {}, variant.work.dependencies, known=variant.work.outline)
+        old = variant.work
+        work = Work(job, artifacts, {}, old.dependencies, known=old.outline, make=old.make)
         if on_cpu:
             work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
         other.variants[key] = CompiledKernel(work, variant.packing, variant.described)
