@@ -23,9 +23,9 @@ from cuda_device.device.atomic_types import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, hosted, loops, printing, sequences
+from cuda_device.infer import composites, host_calls, hosted, loops, printing, sequences
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.hosted import Special, declared
+from cuda_device.infer.host_calls import Special, declared
 from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.kinds import complexes, dicts, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
@@ -364,7 +364,7 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
         if method is not None:
             return frame.run(method, items)
         if isinstance(items.known.value, (np.ndarray, Sized)):
-            return hosted.while_compiling(len)(frame, [items], {})
+            return host_calls.while_compiling(len)(frame, [items], {})
     items = frame.as_iterable(items)
     if isinstance(items.known.type, Range):
         return frame.run(standard.length_of_range, *(frame.field(items, i) for i in range(3)))
@@ -500,7 +500,7 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
 """By a builtin: its rule, which has its signature."""
 _REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
 BUILTINS: dict[object, Special] = {
-    **hosted.RULES,
+    **host_calls.RULES,
     **{function: partial(_of_integers, function) for function in _OF_INTEGERS},
     **{function: partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
     **{function: partial(_of_numpy, of_numbers) for function, of_numbers in _OF_NUMPY.items()},
@@ -532,7 +532,7 @@ def find(frame: Frame, entity: object) -> Special | None:
             "functools.singledispatch selects a function at run time, which device code cannot do",
             help="use isinstance, which is decided at compile time",
         )
-    hosted_rule = hosted.rule_for(entity)
+    hosted_rule = host_calls.rule_for(entity)
     if hosted_rule is not None:
         return hosted_rule
     if isinstance(entity, type) and issubclass(entity, BaseException):

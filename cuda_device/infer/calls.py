@@ -17,7 +17,7 @@ from cuda_device.errors import CompileError, Location
 from cuda_device.infer import closures, composites, conditions, hosted, wide
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.hosted import declared
+from cuda_device.infer.host_calls import declared
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value

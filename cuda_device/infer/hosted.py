@@ -12,25 +12,19 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from cuda_device.device.memory import CONSTANT_ARRAY
-from cuda_device.device.rows import bind, constant_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites
-from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import DictView, Keywords
-from cuda_device.library.table import entry
-from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.host import is_struct
 from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import Bundle, Number, Static, Tuple
-from cuda_device.types.struct_classes import align
 from cuda_device.types.vector_classes import VectorValue
 
 # More elements than that are no tuple: they would be written down one by one.
@@ -184,90 +178,3 @@ def as_value(frame: Frame, cell: Cell) -> Cell:
     value = cell.known.value
     is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
     return frame.literal(value) if is_value else cell
-
-
-# Calls that are evaluated at compile time, with constants: pure builtins and enumerations.
-#
-# Color(2)     numpy_dtype(T).itemsize     ord("a")
-
-Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
-
-
-def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
-    """Binds the arguments of a call to the signature of a rule, after the frame (and the owner of a method)."""
-
-    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        bound = bind(rule, shown, (frame, *positional), named, first)
-        return rule(*bound.args, **bound.kwargs)
-
-    return special
-
-
-PURE: tuple[Any, ...] = (
-    align,
-    alignof,
-    machine_representation,
-    numpy_dtype,
-    sizeof,
-    str,
-    repr,
-    ascii,
-    format,
-    hex,
-    oct,
-    bin,
-    callable,
-    issubclass,
-    ord,
-    chr,
-    hash,
-    np.iinfo,
-    np.finfo,
-    np.dtype,
-)
-"""Builtins that are evaluated at compile time, with constants."""
-_TEXTS = (str, repr, ascii, format, hex, oct, bin)
-
-
-def while_compiling(function: Callable[..., Any]) -> Special:
-    """The rule for a function that is called at compile time: its arguments and its result are constants."""
-    name = function.__name__
-
-    def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        owner = getattr(function, "__self__", function)
-        otherwise = "print(f'…') shows run-time values" if any(owner is each for each in _TEXTS) else ""
-        values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
-        keywords = {
-            word: constant_of(cell.known, f"each argument of {name}", otherwise) for word, cell in named.items()
-        }
-        try:
-            given = (*values, *keywords.items())
-            result = frame.program.once(owner, name, given, lambda: function(*values, **keywords))
-            if isinstance(result, str) and " at 0x" in result:  # an object's address
-                frame.program.depend(PASSING, name, MISSING)
-            return frame.literal(result)
-        except Exception as error:
-            raise CompileError(
-                f"{name} raised {type(error).__name__}: {error}",
-                help="it would be called at compile time: call it on the host first",
-            ) from None
-
-    return rule
-
-
-_ARRAY_METHODS = frozenset(("astype", "reshape", "view"))
-"""The methods that arrays have in device code."""
-
-
-def rule_for(entity: object) -> Special | None:
-    """The rule for calls of an object of the host, or None."""
-    owner = getattr(entity, "__self__", None)
-    is_array_method = isinstance(owner, np.ndarray) and getattr(entity, "__name__", "") in _ARRAY_METHODS
-    if isinstance(entity, enum.EnumMeta) or is_array_method:
-        return while_compiling(entity)  # type: ignore[arg-type]
-    if isinstance(entity, type) and issubclass(entity, tuple) and hasattr(entity, "_fields"):
-        return functools.partial(composites.make, entity)
-    return entry(RULES, entity)
-
-
-RULES: dict[object, Special] = {function: while_compiling(function) for function in PURE}
