@@ -105,6 +105,11 @@ class Loop:
         """The blocks that lead back to the header."""
         return list(dict.fromkeys(block for block, _ in self.backs))
 
+    @property
+    def ends_at_header(self) -> bool:
+        """Whether only the header has edges that leave the loop."""
+        return all(edge.block in self.blocks for block in self.blocks - {self.header} for edge in block.successors)
+
     def always_runs(self, block: Block) -> bool:
         """Whether each iteration passes through a block of the loop."""
         seen, todo = {block}, [self.header]

@@ -56,9 +56,11 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
     header = loop.header
     if len(loop.entries) != 1 or len(loop.backs) != 1 or loop.entries[0][0] in found.divergent:
         return None
-    if header.terminator.code is not ops.BRANCH or header.successors[0].block not in loop.blocks:
-        return None
-    if any(edge.block not in loop.blocks for block in loop.blocks - {header} for edge in block.successors):
+    if (
+        header.terminator.code is not ops.BRANCH
+        or header.successors[0].block not in loop.blocks
+        or not loop.ends_at_header
+    ):
         return None
     condition = _made_by(values, header.terminator.operands[0], ops.COMPARE, op="!=")
     if not condition or values.constant(condition[1]) != 0 or condition[0] not in header.params:

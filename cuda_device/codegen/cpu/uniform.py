@@ -162,10 +162,6 @@ def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) 
     return []
 
 
-_NEGATED = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "=="}
-_SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-
-
 def _bounds(
     values: Definitions, branch: Op, is_true: bool, varying: set[Value]
 ) -> tuple[list[Bound], list[Bound]] | None:
@@ -174,9 +170,9 @@ def _bounds(
     if maker is None or maker.code is not ops.COMPARE:
         return None
     sign, (a, b) = str(maker.attributes["op"]), maker.operands
-    sign = sign if is_true else _NEGATED[sign]
+    sign = sign if is_true else ops.OPPOSITES[sign]
     if b in varying:
-        a, b, sign = b, a, _SWAPPED.get(sign, sign)
+        a, b, sign = b, a, ops.SWAPPED[sign]
     if b in varying or sign == "!=" or not all(has_room(side) for side in (a, b)):
         return None
     terms = values.terms(a)
@@ -233,7 +229,7 @@ def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block
         and not found.divergent & loop.blocks
         and loop.header.terminator.code is ops.BRANCH
         and loop.header.terminator.operands[0] not in found.varying
-        and all(edge.block in loop.blocks for block in loop.blocks - {loop.header} for edge in block.successors)
+        and loop.ends_at_header
         and len(loop.header.params) <= _MOST_CARRIED
         and not _is_short(loop, values)
         and all(_is_side_by_side(op, values, found.varying) for block in loop.blocks for op in block.ops)

@@ -473,9 +473,9 @@ def words(type: model.Type) -> str:
     A structure of nothing but floats of one type is an array of them, which spares the optimiser the joining of bits.
     """
     assert isinstance(type, model.Ref)
-    size, width, members = size_of(type.pointee), min(align_of(type.pointee), 8), set(leaves(type.pointee))
+    size, width, members = size_of(type.pointee), min(align_of(type.pointee), 8), leaves(type.pointee)
     for number, name in ((model.FLOAT32, "float"), (model.FLOAT64, "double")):
-        if members == {number} and len(leaves(type.pointee)) * number.bits == 8 * size:
+        if set(members) == {number} and len(members) * number.bits == 8 * size:
             return f"[{8 * size // number.bits} x {name}]"
     return f"[{size // width} x i{8 * width}]"
 
