@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cuda_device import logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
-from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.functions import Func, Kernel, Options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.infer.dependencies import unchanged
@@ -275,11 +275,11 @@ def launch(
             if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
             grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
-        check_sizes(grid, block, shared, threads)
+        given = given_shape(f.options.build, grid, block, shared, threads)
         where = as_stream(stream)
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
-        shape = sized(variant, where, grid, block, shared, threads, cluster)
+        shape = sized(variant, where, grid, block, shared, threads, cluster, given)
         start(variant, where, shape, variant.pack(arguments), arguments)
         if isinstance(where, GpuStream) and is_due([variant]):
             make_launcher(f, variant, where, args, kwargs)
@@ -312,16 +312,25 @@ def is_sized(grid: Any, block: Any, threads: Any) -> bool:
     return False
 
 
-def check_sizes(grid: Any, block: Any, shared: Any, threads: Any) -> None:
-    """Raises `LaunchError` for impossible sizes, before anything is compiled."""
-    if is_sized(grid, block, threads):
-        shape_of(grid, block, shared)
+def given_shape(options: Options, grid: Any, block: Any, shared: Any, threads: Any) -> Shape | None:
+    """The size of a launch without its cluster, which is known before compilation, or None if the grid or block is open.
+
+    Raises `LaunchError` for impossible sizes.
+    """
+    return shape_of(grid, block, shared, options.max_threads) if is_sized(grid, block, threads) else None
 
 
 def sized(
-    variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any
+    variant: CompiledKernel,
+    stream: Stream,
+    grid: Any,
+    block: Any,
+    shared: Any,
+    threads: Any,
+    cluster: Any,
+    given: Shape | None = None,
 ) -> Shape:
-    """The size of a launch; the grid or the block may be left open. Raises `LaunchError`."""
+    """The size of a launch; the grid or the block may be left open. `given` is a known `given_shape`. Raises `LaunchError`."""
     options = variant.work.job.options
     most = options.max_threads
 
@@ -335,11 +344,10 @@ def sized(
                 kernel.best_blocks[dynamic] = driver.best_block(kernel.handle, dynamic, kernel.most_threads)
             return kernel.best_blocks[dynamic]
 
-    if is_sized(grid, block, threads):
-        shape = shape_of(grid, block, shared, most)
-    elif threads is None:
+    shape = given or given_shape(options, grid, block, shared, threads)
+    if shape is None and threads is None:
         shape = shape_of(grid, auto(), shared, most)
-    else:
+    elif shape is None:
         shape = covering(threads, block, auto, shared, most)
     return clustered(shape, cluster, options.cluster)
 

@@ -33,7 +33,7 @@ from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     check_kernel,
     check_positions,
-    check_sizes,
+    given_shape,
     is_sized,
     launch,
     of_launch,
@@ -64,10 +64,10 @@ def prepare(
     check_kernel(f)
     function, where = f.underlying, as_stream(stream)
     threads, cluster = of_launch(f, kwargs, threads=threads, cluster=cluster)
-    check_sizes(grid, block, shared, threads)
+    given = given_shape(f.options.build, grid, block, shared, threads)
     values = bind(function, args, kwargs, defaults_of(function))
     variant = _variant(f, values, where)
-    return PreparedLaunch(f, values, where, sized(variant, where, grid, block, shared, threads, cluster))
+    return PreparedLaunch(f, values, where, sized(variant, where, grid, block, shared, threads, cluster, given))
 
 
 class PreparedLaunch(partial[None]):
