@@ -583,5 +583,6 @@ def _counter(scale: float) -> Problem:
 
 NATURAL = (
     Row("natural counter", counter, "natural.cu", _counter),
+    Row("natural atomic_ref", counter, "atomic_ref.cu", _counter),
     Row("natural histogram", histogram_in_default_order, "histogram.cu", _histogram, symbol="histogram"),
 )

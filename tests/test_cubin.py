@@ -172,6 +172,8 @@ DIVISION = "mov.b32 %r1, 2; \n\tdiv.rn.f32 \t%r2, %r1, %r1; st.global.b32 [%rd1]
         (DIVISION, False, "c"),
         (DIVISION, True, "a"),
         ("\n\tsqrt.rn.f64 \t%rd2, %rd1;", False, "c"),
+        ("\n\tfence.sc.sys;", False, "c"),
+        ("\n\tfence.acq_rel.gpu;", False, "a"),
         ("\n\trcp.rn.ftz.f32 \t%r2, %r1;", False, "c"),
         ("\n\trem.u64 \t%rd2, %rd1, %rd1;", False, "c"),
         ("\n\tcall.uni \tf;", False, "c"),

@@ -9,8 +9,9 @@ the next one is used:
     nvJitLink   a library, in the toolkit or from pip
     ptxas       a program of the toolkit
 
-The driver treats every program as a part of a larger one, in which a division calls a function of another file. For programs with
-such calls, the order is reversed. If CUDA_DEVICE_ASSEMBLER is set, only the assembler that it names is used.
+The driver and nvJitLink treat every program as a part of a larger one, in which a division calls a function of another file, and a
+sequentially consistent fence also waits for shared memory that the kernel does not have. For programs with such instructions, the
+order is reversed. If CUDA_DEVICE_ASSEMBLER is set, only the assembler that it names is used.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ _TOO_OLD = r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UN
 _VERSION = r"(?m)^\.version (\S+)"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
-# Instructions that become calls of the assembler's own functions.
-_CALLS = r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b)"
+# Instructions that become calls of the assembler's own functions, and fences (a counter of `atomic_ref` on an H100: 1.01).
+_BETTER_WHOLE = r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b|fence\.sc\b)"
 # Resources of which a kernel can use too much.
 _TOO_MUCH = (
     r"Entry function '(?P<kernel>[^']+)' uses too much (?P<what>shared data|parameter space)"
@@ -107,8 +108,8 @@ def assemble(
 def _run(assembler: Assembler, request: Request) -> bytes:
     """Assembles, and again with a register or two less if more warps are resident then (Hartree-Fock on an H200: 1.08)."""
     code = assembler.run(request)
-    # The order is reversed for programs with calls, so the assembler may be newer than the driver.
-    if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
+    # The order is reversed for some programs, so the assembler may be newer than the driver.
+    if assembler.name != "driver" and _is_better_whole(request) and not loads(code, request.architecture):
         raise Unusable("the driver of this GPU does not accept its code")
     if (
         request.is_whole
@@ -140,9 +141,9 @@ def _stack(code: bytes) -> int:
     return max(elf.stacks(code).values(), default=0)
 
 
-def _has_calls(request: Request) -> bool:
+def _is_better_whole(request: Request) -> bool:
     """Whether the code depends on whether the assembler treats the program as a whole."""
-    return request.is_whole and re.search(_CALLS, request.ptx) is not None
+    return request.is_whole and re.search(_BETTER_WHOLE, request.ptx) is not None
 
 
 def identity(architecture: Architecture) -> str:
@@ -158,7 +159,7 @@ def identity(architecture: Architecture) -> str:
 def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
     """The assemblers that support the request, or only the one that the environment variable names if it does."""
     able = tuple(assembler for assembler in ASSEMBLERS if request is None or assembler.can(request))
-    if request is not None and _has_calls(request):
+    if request is not None and _is_better_whole(request):
         able = able[::-1]
     forced = os.environ.get(VARIABLE, "")
     if not forced:
