@@ -9,9 +9,9 @@ the next one is used:
     nvJitLink   a library, in the toolkit or from pip
     ptxas       a program of the toolkit
 
-The driver and nvJitLink treat every program as a part of a larger one, in which a division calls a function of another file, and a
-sequentially consistent fence also waits for shared memory that the kernel does not have. For programs with such instructions, the
-order is reversed. If CUDA_DEVICE_ASSEMBLER is set, only the assembler that it names is used.
+The driver and nvJitLink treat every program as a part of a larger one, in which a division calls a function of another file,
+and a sequentially consistent fence also waits for shared memory that the kernel does not have. For programs with such
+instructions, the order is reversed. If CUDA_DEVICE_ASSEMBLER is set, only the assembler that it names is used.
 """
 
 from __future__ import annotations
