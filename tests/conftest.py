@@ -88,6 +88,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.maxschedchunk = 8
 
 
+def pytest_report_header() -> str | None:
+    """Says what does not run."""
+    return None if HAS_GPU or EMULATED else "no GPU: kernels run on the CPU; CUDA_DEVICE_TEST_PTX=1 emulates a GPU, too"
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Closes it."""
     os.close(config.stash[_STDERR])
@@ -184,9 +189,9 @@ def _copy_with_strides(elements: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return result
 
 
-@pytest.fixture(params=["cpu", "gpu"])
+@pytest.fixture(params=["cpu", "gpu"] if HAS_GPU or EMULATED else ["cpu"])
 def stream(request: pytest.FixtureRequest) -> Iterator[StreamUnderTest]:
-    """The CPU stream, then a GPU's stream; where there is no GPU, of one that `ptx_machine` emulates."""
+    """The CPU stream, then a GPU's stream, which `ptx_machine` emulates if that is asked for."""
     if request.param == "cpu":
         yield StreamUnderTest("cpu", device.cpu_stream())
     else:

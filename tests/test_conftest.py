@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import golden_pages
+import pytest
 
 TESTS = """
 import threading, time
@@ -31,14 +32,9 @@ def run(folder: Path, *options: str, program: str = TESTS) -> subprocess.Complet
     )
 
 
-def test_a_test_that_hangs_ends(tmp_path: Path) -> None:
-    done = run(tmp_path, "--most-seconds=1")
-    assert done.returncode == 1
-    assert 'test_waiting.py", line 7 in test_hangs' in done.stderr
-
-
-def test_others_go_on_without_one_that_hangs(tmp_path: Path) -> None:
+def test_one_that_hangs_ends_and_others_go_on(tmp_path: Path) -> None:
     done = run(tmp_path, "--most-seconds=1", "-n1")
+    assert 'test_waiting.py", line 7 in test_hangs' in done.stderr
     assert "crashed while running 'test_waiting.py::test_hangs'" in done.stdout
     assert "1 failed, 1 passed" in done.stdout
 
@@ -49,8 +45,9 @@ GOLDEN_TESTS = """
 import pathlib, sys, golden_pages, pytest
 golden_pages.GOLDEN = pathlib.Path(__file__).parent / "golden"
 
-def test_text(golden):
-    golden("saxpy", "func @saxpy\\n")
+@pytest.mark.parametrize("name", ["saxpy", "scale"])
+def test_text(golden, name):
+    golden(name, f"func @{name}\\n")
 
 @pytest.mark.skipif(sys.version_info >= (3,), reason="columns are CPython 2.7's")
 def test_elsewhere(golden):
@@ -58,39 +55,30 @@ def test_elsewhere(golden):
 """
 
 
-def golden_run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs them with a folder of golden texts of their own."""
+def golden_run(folder: Path, *options: str) -> str:
+    """What pytest prints of them; the folder has golden texts of its own."""
     (folder / "golden").mkdir(exist_ok=True)
-    return run(folder, *options, program=GOLDEN_TESTS)
+    return run(folder, *options, program=GOLDEN_TESTS).stdout
 
 
 def test_golden_texts_are_written_and_compared(tmp_path: Path) -> None:
     page = tmp_path / "golden" / "test_waiting.txt"
+    written = golden_run(tmp_path, "--update-golden")
+    assert page.read_text() == "=== saxpy\nfunc @saxpy\n=== scale\nfunc @scale\n"
+    assert "2 passed, 1 error" in written
+    assert "nothing is written here: Skipped: columns are CPython 2.7's" in written
+    page.write_text("=== before\n1\n=== saxpy\nfunc @axpy\n=== scale\nfunc @scale\n")
+    compared = golden_run(tmp_path)
+    assert "-func @axpy" in compared and "+func @saxpy" in compared and "1 failed, 1 passed, 1 skipped" in compared
     golden_run(tmp_path, "--update-golden")
-    assert page.read_text() == "=== saxpy\nfunc @saxpy\n"
-    assert "1 passed, 1 skipped" in golden_run(tmp_path).stdout
-    page.write_text("=== before\n1\n=== saxpy\nfunc @axpy\n")
-    failed = golden_run(tmp_path).stdout
-    assert "-func @axpy" in failed and "+func @saxpy" in failed and "1 failed, 1 skipped" in failed
-    golden_run(tmp_path, "--update-golden")
-    assert page.read_text() == "=== before\n1\n=== saxpy\nfunc @saxpy\n"
+    assert page.read_text() == "=== before\n1\n=== saxpy\nfunc @saxpy\n=== scale\nfunc @scale\n"
 
 
-def test_update_golden_does_not_skip(tmp_path: Path) -> None:
-    done = golden_run(tmp_path, "--update-golden")
-    assert (
-        "1 passed, 1 error" in done.stdout
-        and "nothing is written here: Skipped: columns are CPython 2.7's" in done.stdout
-    )
-
-
-def test_a_release_may_have_a_text_of_its_own(tmp_path: Path) -> None:
-    page, own = tmp_path / "golden" / "test_waiting.txt", f"=== saxpy ({golden_pages.RELEASE})\nfunc @saxpy\n"
-    page.parent.mkdir()
+def test_a_release_may_have_a_text_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(golden_pages, "GOLDEN", tmp_path)
+    page = tmp_path / "page.txt"
     page.write_text("=== saxpy\nof others\n")
-    golden_run(tmp_path, "--update-golden", "--apart")
-    assert page.read_text() == f"=== saxpy\nof others\n{own}"
-    assert "1 passed, 1 skipped" in golden_run(tmp_path).stdout
-    page.write_text(page.read_text().replace("func", "fun"))
-    golden_run(tmp_path, "--update-golden")
-    assert page.read_text() == f"=== saxpy\nof others\n{own}"
+    for apart, text in ((True, "func\n"), (False, "fun\n")):
+        golden_pages.update("page", "saxpy", text, apart)
+        assert page.read_text() == f"=== saxpy\nof others\n=== saxpy ({golden_pages.RELEASE})\n{text}"
+        assert golden_pages.text_of("page", "saxpy") == text

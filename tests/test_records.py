@@ -445,7 +445,7 @@ def test_constants(stream: StreamUnderTest) -> None:
     assert stream.numpy(out).tolist() == [*expected, 0]
 
 
-LONG = np.dtype([("id", "i4"), ("m", "i2", (10, 30))])
+LONG = np.dtype([("id", "i4"), ("m", "i2", (8, 12))])
 
 
 @device.kernel
