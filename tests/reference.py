@@ -5,8 +5,10 @@ fixed-format ones. A value is a Python bool, int, float or complex; a Python flo
 So `binary("+", "uint8", 255, "int", 1)` is 0. Nothing here uses the compiler's own tables, or another's formats of 8 and 16 bits.
 """
 
+import ctypes
 import functools
 import math
+import operator
 import struct
 from fractions import Fraction
 
@@ -30,7 +32,9 @@ EVERY_FIXED = (*FIXED, *NARROW, "complex64", "complex128")
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 BITWISE = ("&", "|", "^")
 SHIFTS = ("<<", ">>")
-COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+COMPARISONS = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 # Array API standard, "Mixed signed and unsigned integer type promotion"; uint64 beside a signed integer is undefined there.
 _MIXED = {
@@ -76,11 +80,13 @@ _BITS = {
 }
 
 
+@functools.cache
 def bits(name):
     """The width of a number."""
     return _BITS.get(name) or int(name.lstrip("uintfloacmpex"))
 
 
+@functools.cache
 def storage(name):
     """The NumPy dtype that holds every value of a type; those of narrow floats are ml_dtypes'."""
     name = _STORED.get(name, name)
@@ -88,23 +94,25 @@ def storage(name):
                     if name in NARROW else name)  # fmt: skip
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def is_float(name):
     """Whether a type is a floating point number."""
     return name.startswith(("float", "bfloat"))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def is_complex(name):
     """Whether a type is a complex number."""
     return name.startswith("complex")
 
 
+@functools.cache
 def part(name):
     """The type of a complex number's real and imaginary part."""
     return {"complex": "float", "complex64": "float32", "complex128": "float64"}[name]
 
 
+@functools.cache
 def limits(name):
     """The least and the greatest value of an integer or bool."""
     if name == "bool":
@@ -114,19 +122,18 @@ def limits(name):
     return -(1 << (bits(name) - 1)), (1 << (bits(name) - 1)) - 1
 
 
-@functools.lru_cache(maxsize=None)
-def _format(name):
-    return np.dtype(name if name != "float" else "float32").type
-
-
 def round_to(name, exact):
     """An exact int, float or Fraction, rounded once, to nearest even, to a float type."""
     if isinstance(exact, Fraction) or (isinstance(exact, int) and abs(exact) > 1 << 53):
         return _round_fraction(name, Fraction(exact))
     if name in NARROW:
         return _round_narrow(name, float(exact))
+    if name == "float64":
+        return float(exact)
+    if name != "float16":
+        return ctypes.c_float(exact).value
     with np.errstate(all="ignore"):
-        return float(_format(name)(exact))
+        return float(np.float16(exact))
 
 
 def _round_narrow(name, exact):
@@ -175,6 +182,7 @@ def convert(name, value):
 # Types of results
 
 
+@functools.cache
 def promote(a, b):
     """The type of `a + b`; None where there is none."""
     a, b = ("int" if t == "bool" else t for t in (a, b))
@@ -210,10 +218,11 @@ def _promote_complex(a, b):
     return "complex128" if double & set(fixed) else "complex64"
 
 
+@functools.cache
 def result_type(op, a, b):
     """The type of `a op b`; None where that is an error."""
     if is_complex(a) or is_complex(b):
-        return "bool" if op in COMPARISONS[:2] else promote(a, b) if op in ("+", "-", "*", "/", "**") else None
+        return "bool" if op in ("==", "!=") else promote(a, b) if op in ("+", "-", "*", "/", "**") else None
     if op in COMPARISONS:
         return "bool"
     if op in SHIFTS:
@@ -232,6 +241,7 @@ def result_type(op, a, b):
     return common
 
 
+@functools.cache
 def unary_type(op, a):
     """The type of `op a`; None where that is an error."""
     if op == "not":
@@ -392,7 +402,7 @@ def compare(op, a, x, b, y):
         x, y = convert(type, x), convert(type, y)
         if is_complex(type):
             return (x == y) is (op == "==")
-    return {"==": x == y, "!=": x != y, "<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y}[op]
+    return COMPARISONS[op](x, y)
 
 
 # Values to test with
