@@ -11,6 +11,7 @@ from test_arithmetic import ONE_OPERATOR, maker, of_two
 
 import cuda_device as device
 
+
 def values(name):
     """Edge values, and those next to the limits of all integer types."""
     low, high = ref.limits(name)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ir_helpers import define
+from test_arithmetic import result_types
 
 import cuda_device as device
 
@@ -84,6 +86,8 @@ OPERATORS = {
     "**": operator.pow, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, "&": operator.and_,
     "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
 }  # fmt: skip
+NAMES = {name: kind.__name__.replace("8_", "8").removesuffix("fn") for name, kind in TYPES.items()} | {"n": "index"}
+"""As our IR writes them."""
 CPU = device.cpu_stream()
 KINDS = tuple(dict.fromkeys(TYPES.values()))
 
@@ -98,51 +102,22 @@ def kind_of(value: Any) -> Any:
     return found
 
 
-def kernel_of(operations: tuple[Any, ...], first_is_index: bool) -> Any:
-    """A kernel that writes the types of each operation on x and each of the others, and on x and an index."""
-
-    @device.kernel
-    def kernel(x: Any, others: Any, index: Any, out: Any) -> None:
-        a = len(index) if first_is_index else x
-        row = 0
-        for operate in operations:
-            i = 0
-            for b in others:
-                out[row, i] = kind_of(operate(a, b))
-                i += 1
-            out[row, i] = kind_of(operate(a, len(index)))
-            row += 1
-
-    return kernel
-
-
 def operand(name: str) -> Any:
     return TYPES[name](1)
 
 
-GROUPS = ["+ - *", "// % **", "/", "< <= == !=", "& | ^", "<< >>"]
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_every_pair(group: str) -> None:
-    symbols = group.split()
-    names = INTEGERS if symbols[0] in ("&", "<<") else tuple(TYPES)
-    index = np.zeros(1, np.int8)
-    wrong = []
+@pytest.mark.parametrize("symbol", OPERATORS)
+def test_every_pair(symbol: str) -> None:
+    names = INTEGERS if symbol in ("&", "|", "^", "<<", ">>") else tuple(TYPES)
+    hints = [device.ArrayType(device.int8, 1) if name == "n" else TYPES[name] for name in names]
     for a in names:
-        others = [b for b in names if b != "n" and expected(symbols[0], a, b) != "--"]
-        out = np.full((len(symbols), len(others) + 1), -7, np.int32)
-        kernel = kernel_of(tuple(OPERATORS[symbol] for symbol in symbols), a == "n")
-        device.launch(kernel, operand(a), tuple(map(operand, others)), index, out, grid=1, block=1, stream=CPU)
-        for symbol, row in zip(symbols, out, strict=True):
-            for b, number in zip([*others, "n"], row, strict=True):
-                if KINDS.index(TYPES[expected(symbol, a, b)]) != number:
-                    wrong.append(f"{a} {symbol} {b} is {KINDS[number] if number >= 0 else number}")
-    assert not wrong, "\n".join(wrong)
-
-
-def test_the_groups_have_every_operator() -> None:
-    assert sorted(" ".join(GROUPS).split()) == sorted(OPERATORS)
+        others = [b for b in names if expected(symbol, a, b) != "--"]
+        results = ", ".join(f"{a} {symbol} {b}" for b in others)
+        function = define(f"@device.func\ndef f({', '.join(names)}):\n    n = len(n)\n    return {results}", "f")
+        shown = [NAMES[expected(symbol, a, b)] for b in others]
+        assert dict(zip(others, result_types(function, *hints), strict=True)) == dict(
+            zip(others, shown, strict=True)
+        ), a
 
 
 @pytest.mark.parametrize("symbol", ["+", "*", "/", "//", "&"])
