@@ -433,20 +433,15 @@ def _make(work: Work, until: str) -> None:
         with logs.Progress(lambda: f"compiling {job.name} for {job.target.architecture} ({current})"):
             for number, stage in enumerate(stages_of(job, until)):
                 current = stage.name
-                if stage.name not in work.artifacts and not _may_be_unused(work, stage, until):
+                # `_cubin` requests the PTX of a kernel that links something, which may be linked as LTO-IR instead.
+                may_be_unused = until == "cubin" and stage.name in ("optimised", "ptx") and job.kernel and work.links
+                if stage.name not in work.artifacts and not may_be_unused:
                     _run(work, number, stage)
                 if stage.name == until:
                     break
     finally:
         if collects:
             gc.enable()
-
-
-def _may_be_unused(work: Work, stage: Stage, until: str) -> bool:
-    """Whether a stage makes PTX of a kernel that may be linked as LTO-IR instead; `_cubin` then requests what it needs."""
-    if until != "cubin" or stage.name not in ("optimised", "ptx"):
-        return False
-    return bool(work.job.kernel and work.links)
 
 
 def _recall(work: Work, last: str) -> bool:

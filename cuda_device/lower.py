@@ -226,7 +226,7 @@ class Lowerer:
         self.falling: set[Value] = set()
         """See `Function.falling`."""
         self.sums = Sums()
-        self.build = Lowering(Block(), checked, self.sums)
+        self.build = Lowering(Block(), checked=checked, sums=self.sums)
 
     def parameter(self, block: Block, param: Value) -> Tree:
         """Gives a block the leaves of a parameter; returns their tree."""
@@ -393,7 +393,7 @@ def _function(lowerer: Lowerer) -> Function:
             lowerer.trees[param] = lowerer.parameter(target, param)
     opened: list[Block] = []
     for block in source.blocks:
-        lowerer.build = Lowering(lowerer.blocks[id(block)], lowerer.checked, lowerer.sums)
+        lowerer.build = Lowering(lowerer.blocks[id(block)], checked=lowerer.checked, sums=lowerer.sums)
         for op in block.ops:
             lowerer.build.location = op.location
             tree = RULES[op.code](lowerer, op)

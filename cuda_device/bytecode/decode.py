@@ -175,7 +175,9 @@ def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
             steps = ROWS[raw.name](cursor)
         steps_of[index] = steps
         at_target = cursor.slots if cursor.slots_at_target is None else cursor.slots_at_target
-        pending += [(step.target, at_target) for step in steps if step.target >= 0]
+        for step in steps:
+            if step.target >= 0:
+                pending.append((step.target, at_target))
         if not steps or steps[-1].opcode not in TERMINATORS:
             pending.append((index + 1, cursor.slots))
     return steps_of

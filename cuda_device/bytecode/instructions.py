@@ -251,11 +251,6 @@ class Slot(Enum):
     ASCII = auto()
     """A value that FORMAT converts by `ascii`."""
 
-    @property
-    def is_value(self) -> bool:
-        """Whether the slot is also on our stack."""
-        return self is not Slot.NULL and self is not Slot.ASSERTION
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -304,13 +299,14 @@ class Cursor:
 
     def settle(self) -> None:
         """Shrinks or grows the stack as the instruction does; new slots are values."""
-        self.pop(max(0, -self.raw.effect))
+        if self.raw.effect < 0:
+            self.pop(-self.raw.effect)
         self.slots += [Slot.VALUE] * self.raw.effect
 
     def position(self, raw_position: int) -> int:
         """The position on our stack, counted from 1 at the top, of a value's position on the raw stack."""
         reached = self.slots[-raw_position:]
-        if len(reached) < raw_position or not reached[0].is_value:
+        if len(reached) < raw_position or reached[0] in (Slot.NULL, Slot.ASSERTION):
             raise CompilerBug(f"{self.raw.name} at offset {self.raw.location.offset} does not reach a value")
         return len(reached) - reached.count(Slot.NULL) - reached.count(Slot.ASSERTION)
 

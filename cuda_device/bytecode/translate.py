@@ -28,9 +28,14 @@ def settled(steps: Callable[[Cursor], Steps]) -> Row:
     return row
 
 
-def simple(opcode: Opcode, argument: Callable[[Raw], object] = lambda raw: None) -> Row:
+def simple(opcode: Opcode, argument: Callable[[Raw], object] | None = None) -> Row:
     """One instruction."""
-    return settled(lambda cursor: (Step(opcode, argument(cursor.raw)),))
+
+    def row(cursor: Cursor) -> Steps:
+        cursor.settle()
+        return (Step(opcode, argument(cursor.raw) if argument else None),)
+
+    return row
 
 
 def fixed(*steps: Step) -> Row:
@@ -111,12 +116,6 @@ def load_assertion_error(cursor: Cursor) -> Steps:
     """The start of a failing `assert`."""
     cursor.push(Slot.ASSERTION)
     return ()
-
-
-def load_fast(cursor: Cursor) -> Steps:
-    """LOAD."""
-    cursor.push()
-    return (Step(Opcode.LOAD, cursor.raw.value),)
 
 
 def load_fast_or_cell(cursor: Cursor) -> Steps:
@@ -263,7 +262,7 @@ def call_function_ex_with_slot(cursor: Cursor) -> Steps:
     (mapping,) = cursor.pop()
     cursor.pop(3)
     cursor.push()
-    return (Step(Opcode.CALL_EX, mapping.is_value),)
+    return (Step(Opcode.CALL_EX, mapping is not Slot.NULL),)
 
 
 FUNCTION_EXTRAS = {"defaults": 1, "kwdefaults": 2, "annotations": 4, "annotate": 16, "closure": 8}

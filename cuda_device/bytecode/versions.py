@@ -33,7 +33,7 @@ ADDED_ROWS: dict[tuple[int, int], dict[str, Row]] = {}
 
 ADDED_ROWS[3, 11] = {
     "LOAD_CONST": translate.load_const,
-    "LOAD_FAST": translate.load_fast,
+    "LOAD_FAST": translate.simple(Opcode.LOAD, translate.value),
     "STORE_FAST": translate.store_fast,
     "DELETE_FAST": translate.simple(Opcode.DELETE, translate.value),
     "LOAD_DEREF": translate.simple(Opcode.LOAD_CELL, translate.value),
@@ -106,7 +106,7 @@ ADDED_ROWS[3, 11] = {
 
 ADDED_ROWS[3, 12] = {
     "END_SEND": translate.end_send,
-    "LOAD_FAST_CHECK": translate.load_fast,
+    "LOAD_FAST_CHECK": translate.simple(Opcode.LOAD, translate.value),
     "LOAD_FAST_AND_CLEAR": translate.load_fast_and_clear,
     "LOAD_ATTR": translate.load_callable(Opcode.ATTR),
     "BINARY_SLICE": translate.fixed(Step(Opcode.BUILD_SLICE, 2), Step(Opcode.SUBSCR)),

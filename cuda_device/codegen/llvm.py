@@ -137,13 +137,13 @@ class LlvmLibrary:
         outputs = [TYPES[kind[1:]] for kind in parameters if kind[0] == ">"]
 
         def call(*inputs: Any) -> Any:
-            made = [type() for type in outputs]
             with LOCK:
-                found = foreign(*inputs, *map(ctypes.byref, made))
                 if result == "t":
-                    return self._taken(found)
-                if not made:
-                    return found
+                    return self._taken(foreign(*inputs))
+                if not outputs:
+                    return foreign(*inputs)
+                made = [type() for type in outputs]
+                found = foreign(*inputs, *map(ctypes.byref, made))
                 text = self._taken(*[output.value for output in made])
             return text if result == "-" else (found, text)
 

@@ -656,17 +656,36 @@ class ConstExpr:
         return _ConstExprOf(type)
 
 
-def const_parameters(function: FunctionType) -> dict[str, Any]:
-    """Returns the parameters that are annotated with `ConstExpr`, with their types (None: any).
+def evaluated_hints(function: FunctionType) -> dict[str, Any]:
+    """Returns the type hints of a function, without `Annotated`. Text (`from __future__ import annotations`) is evaluated.
 
-    The annotations may be text (`from __future__ import annotations`).
+    Text that cannot be evaluated, because it names local types, counts only if it contains `ConstExpr`.
     """
     found = {}
-    for name, written in annotations_of(function).items():
-        hint = unannotated(_evaluate(written, function) if isinstance(written, str) else written)
-        if hint is ConstExpr or isinstance(hint, _ConstExprOf):
-            found[name] = hint.type if isinstance(hint, _ConstExprOf) else None
+    for name, hint in annotations_of(function).items():
+        if isinstance(hint, str):
+            try:
+                hint = eval(hint, function.__globals__)  # noqa: PLW2901
+            except Exception:  # whatever a user's expression raises
+                if "ConstExpr" not in hint:
+                    continue
+                hint = ConstExpr  # noqa: PLW2901
+        found[name] = unannotated(hint)
     return found
+
+
+def constants_among(hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hints that are `ConstExpr`, as the types that they state (None: any)."""
+    return {
+        name: getattr(hint, "type", None)
+        for name, hint in hints.items()
+        if hint is ConstExpr or isinstance(hint, _ConstExprOf)
+    }
+
+
+def const_parameters(function: FunctionType) -> dict[str, Any]:
+    """Returns the parameters that are annotated with `ConstExpr`, with their types (None: any)."""
+    return constants_among(evaluated_hints(function))
 
 
 def constant_as(value: object, type: Any) -> object:
@@ -687,10 +706,3 @@ def constant_as(value: object, type: Any) -> object:
 
 
 _class = type
-
-
-def _evaluate(hint: str, function: FunctionType) -> object:
-    try:
-        return eval(hint, function.__globals__)
-    except Exception:  # a hint that names local types still says ConstExpr
-        return ConstExpr if "ConstExpr" in hint else None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types import model
 from cuda_device.types.layout import Access, accesses, leaves, machine, size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
@@ -23,17 +23,17 @@ WITHIN = "test the index first: if i < len(x)"
 """The help for an index out of bounds."""
 
 
+@dataclass(slots=True, eq=False)
 class Sums:
     """What is known about the values of one function. `opaque` values derive from memory or from other threads.
 
     Products that may wrap are opaque, too, because nothing follows from their factors.
     """
 
-    def __init__(self) -> None:
-        self.opaque: set[Value] = set()
-        self.constants: dict[Value, int] = {}
-        self._sources: dict[Value, Value] = {}
-        self._parts: dict[Value, tuple[Value, int]] = {}
+    opaque: set[Value] = field(default_factory=set)
+    constants: dict[Value, int] = field(default_factory=dict)
+    _sources: dict[Value, Value] = field(default_factory=dict)
+    _parts: dict[Value, tuple[Value, int]] = field(default_factory=dict)
 
     def flows(self, value: Value, result: Value) -> None:
         """Records that `result` is, or is computed from, `value`."""
@@ -126,25 +126,22 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
             return tuple(next(values) for _ in leaves(type))
 
 
+@dataclass(slots=True, eq=False)
 class Lowering(Builder):
     """A builder of device operations with Python's semantics. `opened` lists the blocks that checks have created.
 
     The builders of a function's blocks share `sums`.
     """
 
-    __slots__ = ("checked", "opened", "sums")
-
-    def __init__(self, block: Block, checked: bool = False, sums: Sums | None = None) -> None:
-        super().__init__(block)
-        self.checked = checked
-        self.opened: list[Block] = []
-        self.sums = sums or Sums()
+    checked: bool = False
+    sums: Sums = field(default_factory=Sums)
+    opened: list[Block] = field(default_factory=list)
 
     def op(
         self, code: ops.OpDef, type: model.Type | None, *operands: Value, nonneg: bool = False, **attributes: object
     ) -> Value:
         """Appends an operation with one result, which is opaque if the operation has effects."""
-        result = super().op(code, type, *operands, nonneg=nonneg, **attributes)
+        result = Builder.op(self, code, type, *operands, nonneg=nonneg, **attributes)
         if code.effects is not ops.Effect.PURE:
             self.sums.opaque.add(result)
         return result
@@ -214,7 +211,10 @@ class Lowering(Builder):
 
     def convert(self, value: Value, type: model.Number, exact: bool = False) -> Value:
         """Converts `value` like the constructor of `type`. `exact` promises that it fits a narrower integer type."""
-        value, target = self.sums.before(value, machine(type)), machine(type)
+        target = machine(type)
+        if value.type == target:
+            return value
+        value = self.sums.before(value, target)
         source = _number(value)
         if source == target:
             return value
@@ -501,9 +501,9 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     if type.layout is Layout.STRIDED:
         return _strided(build, tree, places)
     order = _order(type)
-    offset, *rest = (places[axis] for axis in order)
-    for axis, index in zip(order[1:], rest, strict=True):
-        offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), index, exact=True)
+    offset = places[order[0]]
+    for axis in order[1:]:
+        offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), places[axis], exact=True)
     outside = {"outside": True} if any(beyond) else {}
     element = build.op(ops.ELEMENT, tree.data.type, tree.data, build.convert(offset, INT64), **outside)
     return _moved(build, element, [(beyond[axis], extents[axis]) for axis in order])

@@ -14,9 +14,8 @@ from typing import Any
 
 def parameter_names(code: CodeType) -> tuple[str, ...]:
     """The names of a function's parameters: positional, then keyword-only ones, then those of `*args` and `**kwargs`."""
-    return code.co_varnames[
-        : code.co_argcount + code.co_kwonlyargcount + takes_any_number(code) + takes_any_keyword(code)
-    ]
+    more = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
 
 
 def takes_any_number(code: CodeType) -> bool:

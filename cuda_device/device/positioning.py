@@ -108,18 +108,18 @@ def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
     return Typed(result, settings=(ndims,))
 
 
-def _read_signed(build: Lowering, name: str) -> Value:
-    """A register as an int32, which launches guarantee to be large enough (`Outline.positions`)."""
-    return build.op(ops.REGISTER, INT32, nonneg=True, name=name)
+def _read_signed(build: Lowering, axis: str, *names: str) -> list[Value]:
+    """Registers as int32, which launches guarantee to be large enough (`Outline.positions`)."""
+    return [build.op(ops.REGISTER, INT32, nonneg=True, name=f"{name}.{axis}") for name in names]
 
 
 def _position(build: Lowering, axis: str) -> Value:
-    block, size, thread = (_read_signed(build, f"{name}.{axis}") for name in ("block_idx", "block_dim", "thread_idx"))
+    block, size, thread = _read_signed(build, axis, "block_idx", "block_dim", "thread_idx")
     return build.sum(ops.ADD, build.sum(ops.MUL, block, size, exact=True), thread, exact=True)
 
 
 def _extent(build: Lowering, axis: str) -> Value:
-    blocks, size = (_read_signed(build, f"{name}.{axis}") for name in ("grid_dim", "block_dim"))
+    blocks, size = _read_signed(build, axis, "grid_dim", "block_dim")
     return build.sum(ops.MUL, blocks, size, exact=True)
 
 
@@ -127,8 +127,7 @@ def _row(entity: object, name: str, least: int, one: Callable[[Lowering, str], V
     def lower(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
         (ndims,) = typed.settings
         assert isinstance(ndims, int)
-        values = tuple(one(build, axis) for axis in AXES[:ndims])
-        return values[0] if ndims == 1 else values
+        return one(build, AXES[0]) if ndims == 1 else tuple(one(build, axis) for axis in AXES[:ndims])
 
     return Intrinsic(entity, name, partial(_infer_axes, least), lower)
 

@@ -136,7 +136,7 @@ def _prepared(
     stream = group.streams[rank]
     try:
         sizes = _sizes(group, rank, kernel, args, kwargs, sizes)
-        _, _, *hinted = parameters_of(kernel.underlying)
+        _, _, *hinted, _ = parameters_of(kernel.underlying)
         take = DeviceArrayGroup.on if any(hinted) else DeviceArrayGroup._argument  # hints convert the value itself
         arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs, take), stream)
         variant = variant_of(kernel, arguments, stream)

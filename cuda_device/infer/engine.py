@@ -122,7 +122,6 @@ class Specialisation:
     name: str
     source: FunctionType
     arguments: tuple[Known, ...]
-    family: str
     variant: CallContext = PLAIN
     result: State = field(default_factory=Undefined)
     function: Function | None = None
@@ -161,6 +160,8 @@ def run(
     if interop:
         result = main.result if isinstance(main.result, Known) else None
         main.function.prototype = calls.prototype(source, arguments, result, main.function.location)
+    if functions:
+        program.name_families()
     callees = {function.name: dominance.callees(function) for function in (main.function, *functions)}
     reached = dominance.reached_from(callees, main.function.name)
     called = [function for function in functions if function.name in reached]
@@ -189,7 +190,6 @@ class Inference(Program):
         self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
         self.order: list[Specialisation] = []
         self.variants: dict[tuple[object, ...], int] = {}
-        self.families: dict[tuple[object, ...], str] = {}
         self.active: list[Specialisation] = []
 
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -316,18 +316,20 @@ class Inference(Program):
         key = (source.__code__, id(source), arguments, variant)
         spec = self.found.get(key)
         if spec is None:
-            spec = self.found[key] = Specialisation(
-                str(len(self.order)), source, arguments, self._family(source, arguments, variant), variant
-            )
+            spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments, variant)
             self.order.append(spec)
         return spec
 
-    def _family(self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext) -> str:
-        """What the specialisations of `source` have in common that differ in constants alone."""
-        constants = const_parameters(source)
-        given = zip(_names(source, variant), arguments, strict=True)
-        plain = tuple(known if name in constants else known.plain() for name, known in given)
-        return self.families.setdefault((id(source), plain, variant.reading), str(len(self.families)))
+    def name_families(self) -> None:
+        """Gives the specialisations of a function one `family` if they differ only in constants."""
+        families: dict[tuple[object, ...], str] = {}
+        for spec in self.order:
+            if spec.function is not None:
+                constants = const_parameters(spec.source)
+                given = zip(_names(spec.source, spec.variant), spec.arguments, strict=True)
+                plain = tuple(known if name in constants else known.plain() for name, known in given)
+                key = id(spec.source), plain, spec.variant.reading
+                spec.function.family = families.setdefault(key, str(len(families)))
 
     def infer(self, spec: Specialisation) -> None:
         """Infers a specialisation, and what it calls as it is called: on another thread where Python's stack might end."""
@@ -372,7 +374,6 @@ class Inference(Program):
             if spec.used_early and isinstance(result, Known):
                 result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))
             again = spec.used_early and (spec.result, spec.changed) != (result, changed)
-            function.family = spec.family
             spec.function, spec.result, spec.changed = function, result, changed
             if again:
                 # Callees inferred meanwhile may rest on the old result: they are inferred again.

@@ -89,7 +89,7 @@ class Prototype:
     result: Type
 
 
-_OPS = attrgetter("ops")
+_OPS, _CODE = attrgetter("ops"), attrgetter("code")
 
 
 @dataclass(slots=True, eq=False)
@@ -144,23 +144,22 @@ class Module:
 
     def ops(self) -> list[Op]:
         """A new list of the operations of all functions."""
-        return [op for function in self.functions for block in function.blocks for op in block.ops]
+        return list(chain.from_iterable(map(Function.ops, self.functions)))
 
     def has(self, *codes: OpDef) -> bool:
         """Whether any operation has one of the codes."""
-        return not {op.code for op in self.ops()}.isdisjoint(codes)
+        return not set(map(_CODE, self.ops())).isdisjoint(codes)
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)
 
 
+@dataclass(slots=True, eq=False)
 class Builder:
     """Appends operations to `block`; each gets the builder's current `location`."""
 
-    __slots__ = ("block", "location")
-
-    def __init__(self, block: Block, location: Location = NOWHERE) -> None:
-        self.block, self.location = block, location
+    block: Block
+    location: Location = NOWHERE
 
     def append(self, op: Op) -> Op:
         """Appends an operation that was made elsewhere."""

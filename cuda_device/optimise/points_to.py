@@ -15,7 +15,7 @@ from cuda_device.ir.dominance import Definitions, keeps
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of
-from cuda_device.types.model import Number, Ref, Space
+from cuda_device.types.model import NONE, Number, Ref, Space
 
 Roots = frozenset[int]
 _NONE: Roots = frozenset()
@@ -56,7 +56,8 @@ def of(function: Function) -> dict[Value, Roots]:
     roots: dict[Value, Roots] = {
         param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
     }
-    copies = [(result, op.operands) for op in function.ops() for result in op.results if _holds_address(result)]
+    results = [(result, op.operands) for op in function.ops() for result in op.results]
+    copies = [each for each in results if not isinstance(each[0].type, Number) and _holds_address(each[0])]
     for block in function.blocks:
         for edge in block.successors:
             pairs = zip(edge.block.params, edge.arguments, strict=True)
@@ -99,9 +100,7 @@ def _through(given: list[Roots], roots: Roots) -> Roots:
 
 def _holds_address(value: Value) -> bool:
     type = value.type
-    if type is None or isinstance(type, Number):
-        return False
-    return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type))
+    return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type or NONE))
 
 
 # Arrays whose neighbouring elements the kernel accesses, as in `c[0] + c[1]` or `x[4 * i] + x[4 * i + 1]`. If their memory begins

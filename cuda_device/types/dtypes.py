@@ -163,6 +163,8 @@ def element_of(spelling: Any) -> Type:
         if getattr(spelling, "__origin__", None) is tuple:
             raise
         type = None
+    if isinstance(type, Number):
+        return machine(type)
     if isinstance(type, (Vector, Struct, Tuple, AtomicCell)):
         check_element(type)
         return type

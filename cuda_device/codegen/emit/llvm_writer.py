@@ -103,8 +103,6 @@ class Metadata:
 
     def place(self, where: Location) -> str:
         """The location of an instruction; the line of the function if it is not known."""
-        if not self.lines:
-            return ""
         scope, line, column = self.scope, self.line, 0
         if where.line > 0:
             line, column = where.line, max(where.column + 1, 0)
@@ -362,7 +360,7 @@ class FunctionWriter:
 
     def result(self, op: Op, text: str) -> None:
         """Writes the instruction that defines an operation's result."""
-        self.line(f"{self.name(op.result)} = {text}")
+        self.lines.append(f"  {self.name(op.result)} = {text}\n")
 
     def typed(self, value: Value) -> str:
         """A value with its type."""
@@ -370,7 +368,7 @@ class FunctionWriter:
 
     def operands(self, op: Op) -> str:
         """The operands of one type: `float %v1, %v2`."""
-        return f"{self.module.type(op.operands[0].type)} {', '.join(self.names[value] for value in op.operands)}"
+        return f"{self.module.type(op.operands[0].type)} {', '.join(map(self.names.__getitem__, op.operands))}"
 
 
 # Constant memory: a constant global variable for each content. A GPU has 64 KiB of constant memory for each module, with a cache

@@ -629,7 +629,8 @@ def _function(to: FunctionWriter) -> str:
         for op in block.ops:
             written = len(to.lines)
             EMITTERS[op.code](to, op)
-            _locate(to, op, written)
+            if to.module.metadata.lines:
+                _locate(to, op, written)
         to.ends[block] = to.label
         bodies.append("".join(to.lines))
     texts = [head, bodies[0]]
@@ -643,12 +644,10 @@ def _function(to: FunctionWriter) -> str:
 def _locate(to: FunctionWriter, op: Op, start: int) -> None:
     """Adds the source location to the lines of an operation."""
     place = to.module.metadata.place(op.location)
-    if place:
-        # Lines without indentation are labels.
-        to.lines[start:] = [
-            f"{line}{place}\n" if line.startswith(" ") else f"{line}\n"
-            for line in "".join(to.lines[start:]).splitlines()
-        ]
+    # Lines without indentation are labels.
+    to.lines[start:] = [
+        f"{line}{place}\n" if line.startswith(" ") else f"{line}\n" for line in "".join(to.lines[start:]).splitlines()
+    ]
 
 
 def _allocas(to: FunctionWriter) -> str:

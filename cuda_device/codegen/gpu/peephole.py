@@ -196,7 +196,7 @@ def align_shared(ptx: str) -> str:
 def avoid_faults(ptx: str) -> str:
     """Applies all workarounds."""
     for row in WORKAROUNDS:
-        if any(guard in ptx for guard in row.guards):
+        if any(map(ptx.__contains__, row.guards)):
             ptx = row.rewrite(ptx)
     return ptx
 

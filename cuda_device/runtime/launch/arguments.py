@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.device.functions import const_parameters, constant_as
-from cuda_device.device.parameters import annotations_of, defaults_of, parameter_names
+from cuda_device.device.functions import constant_as, constants_among, evaluated_hints
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import view_of
@@ -29,7 +29,7 @@ from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
-from cuda_device.types.dtypes import Aligned, type_of_hint, unannotated
+from cuda_device.types.dtypes import Aligned, type_of_hint
 from cuda_device.types.host import REGISTERED, element_of_dtype, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import (
@@ -430,7 +430,8 @@ def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
 class Parameters(NamedTuple):
     """The parameters of a function, and the number of positional ones.
 
-    By the type hints, `constants` are constant expressions, `numbers` are numbers and pointers, and `structs` are structs.
+    `hints` are the types that type hints name; of these, `numbers` are numbers and pointers, and `structs` are structs.
+    `constants` are constant expressions by their type hints.
     """
 
     names: tuple[str, ...]
@@ -438,6 +439,7 @@ class Parameters(NamedTuple):
     constants: Mapping[str, Any]
     numbers: Mapping[str, model.Number | model.Pointer]
     structs: Mapping[str, model.Struct]
+    hints: Mapping[str, model.Type]
 
 
 # By function, with its code at that time
@@ -449,10 +451,16 @@ def parameters_of(function: FunctionType) -> Parameters:
     code = function.__code__
     known, found = _parameters.get(function, (None, None))
     if found is None or known is not code:
-        hinted = {name: type_named(hint) for name, hint in hints_of(function).items() if name != "return"}
-        numbers = {name: type for name, type in hinted.items() if isinstance(type, (model.Number, model.Pointer))}
-        structs = {name: type for name, type in hinted.items() if isinstance(type, model.Struct)}
-        found = Parameters(parameter_names(code), code.co_argcount, const_parameters(function), numbers, structs)
+        evaluated = evaluated_hints(function)
+        hints = {}
+        for name, hint in evaluated.items():
+            with suppress(Exception):  # hints that are no types of device code are allowed
+                if name != "return" and (type := type_named(hint)) is not None:
+                    hints[name] = type
+        numbers = {name: type for name, type in hints.items() if isinstance(type, (model.Number, model.Pointer))}
+        structs = {name: type for name, type in hints.items() if isinstance(type, model.Struct)}
+        constants = constants_among(evaluated)
+        found = Parameters(parameter_names(code), code.co_argcount, constants, numbers, structs, hints)
         _parameters[function] = code, found
     return found
 
@@ -461,7 +469,7 @@ def arguments_of(
     function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
     """Reads the arguments of a call. Raises `LaunchError` if they do not fit the parameters or cannot be passed."""
-    names, positional, constants, numbers, structs = parameters_of(function)
+    names, positional, constants, numbers, structs, _ = parameters_of(function)
     if kwargs or len(args) != len(names) or positional != len(names):
         args = bind(function, args, kwargs, defaults_of(function))
     if constants or numbers or structs:
@@ -471,7 +479,7 @@ def arguments_of(
 
 def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) -> Argument:
     """Reads the argument `value` of one parameter."""
-    names, _, constants, numbers, structs = parameters_of(function)
+    names, _, constants, numbers, structs, _ = parameters_of(function)
     name = names[index]
     if name in structs:
         return read(as_struct(value, structs[name], name), name, stream)
@@ -559,11 +567,10 @@ def check_arrays(function: FunctionType, known: Sequence[Known]) -> None:
 
     The layout of a hint is not compared, and neither are hints of structs, vectors and tuples.
     """
-    names = parameters_of(function).names
-    wanted = {name: hint for name, hint in hints_of(function).items() if isinstance(hint, model.Array)}
-    for name, given in zip(names, (each.type for each in known), strict=True):
-        hint = wanted.get(name)
-        if hint is None or isinstance(given, model.NoneType):
+    parameters = parameters_of(function)
+    for name, argument in zip(parameters.names, known, strict=True):
+        hint, given = parameters.hints.get(name), argument.type
+        if not isinstance(hint, model.Array) or isinstance(given, model.NoneType):
             continue
         is_array = isinstance(given, model.Array) and given.ndim == hint.ndim
         others = {each.dtype for each in (given, hint) if isinstance(each, model.Array)}
@@ -603,17 +610,6 @@ def bind(
             remedy = "write @staticmethod above @kernel: a kernel is not a method; pass self as an ordinary argument (a struct)"
         raise CallError(f"{shown} is missing an argument for {', '.join(map(repr, missing))}", remedy)
     return [bound[name] for name in names]
-
-
-def hints_of(function: FunctionType) -> dict[str, Any]:
-    """The type hints of the parameters that are types of device code."""
-    hints = {}
-    for name, written in annotations_of(function).items():
-        with suppress(Exception):  # other hints are allowed, and names in the text of one may be undefined
-            hint = unannotated(eval(written, function.__globals__) if isinstance(written, str) else written)
-            if type_named(hint) is not None:
-                hints[name] = hint
-    return hints
 
 
 def type_named(hint: Any) -> model.Type | None:

@@ -23,7 +23,6 @@ from cuda_device.runtime.gpu.streams import CpuStream
 from cuda_device.runtime.launch.arguments import (
     argument_of,
     check_arrays,
-    hints_of,
     parameters_of,
     read,
     type_as,
@@ -292,8 +291,8 @@ def job_of(
             f"{f.underlying.__qualname__} has cluster={settings.cluster}, and {architecture} has no clusters",
             help="leave cluster out, or compile for sm_90 or later",
         )
-    names = parameters_of(f.underlying).names
-    defaults = defaults_of(f.underlying) | hints_of(f.underlying)
+    parameters = parameters_of(f.underlying)
+    names, defaults = parameters.names, defaults_of(f.underlying) | parameters.hints
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
         raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
@@ -320,10 +319,10 @@ def _not_a_target(target: object) -> Architecture:
 
 def _example(f: Kernel | Func, index: int, value: Any) -> Known:
     """`Known` for an argument that is given as a type or an example. Hints of numbers and pointers apply to kernels only."""
-    names, _, constants, numbers, _ = parameters_of(f.underlying)
-    name = names[index]
-    if name not in constants:
-        found, wanted = type_named(value), numbers.get(name) if isinstance(f, Kernel) else None
+    parameters = parameters_of(f.underlying)
+    name = parameters.names[index]
+    if name not in parameters.constants:
+        found, wanted = type_named(value), parameters.numbers.get(name) if isinstance(f, Kernel) else None
         if found is not None and has_identity(found):
             raise CompileError(
                 f"the parameter {name!r} cannot be of a type with atomic members, which exists only in arrays",

@@ -24,8 +24,7 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream
-from cuda_device.runtime.launch.arguments import hints_of
-from cuda_device.types.dtypes import type_of_hint
+from cuda_device.runtime.launch.arguments import parameters_of
 from cuda_device.types.struct_classes import convert, made_of
 
 if TYPE_CHECKING:
@@ -74,9 +73,8 @@ class HostFunction:
     def _converted(self, args: Any, kwargs: Any) -> inspect.BoundArguments:
         """The arguments, converted to the type hints of their parameters."""
         bound = inspect.signature(self.underlying).bind(*args, **kwargs)
-        for name, hint in hints_of(self.underlying).items():
+        for name, wanted in parameters_of(self.underlying).hints.items():
             if name in bound.arguments:
-                wanted = type_of_hint(hint)
                 bound.arguments[name] = convert(made_of(bound.arguments[name], wanted, name), wanted, name)
         return bound
 

@@ -225,10 +225,10 @@ def sizes_for(
     """The sizes of a launch with these arguments; functions among `sizes` are called with all arguments of the kernel."""
     if not any(map(callable, sizes.values())):
         return dict(sizes)
-    names, *_, structs = parameters_of(kernel.underlying)
+    parameters = parameters_of(kernel.underlying)
     values = bind(kernel.underlying, args, kwargs, defaults_of(kernel.underlying))
-    if structs:
-        pairs = zip(names, values, strict=True)
+    if structs := parameters.structs:
+        pairs = zip(parameters.names, values, strict=True)
         values = [as_struct(value, structs[name], name) if name in structs else value for name, value in pairs]
     return {what: size(*values) if callable(size) else size for what, size in sizes.items()}
 
