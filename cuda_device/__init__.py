@@ -51,9 +51,8 @@ _MODULES = {
         "syncthreads_or syncwarp warp_size"
     ),
     "errors": "CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
-    "groups.device_group": "DeviceArrayGroup DeviceGroup",
+    "groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "groups.symmetric_array": "SymmetricArray",
-    "groups.group_launch": "launch_group",
     "interop.bindings": "Bindings bindings",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "interop.framework_operators": "jax_op torch_op tvm_ffi_function",

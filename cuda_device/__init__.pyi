@@ -131,7 +131,7 @@ from cuda_device.errors import LaunchError as LaunchError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.groups.device_group import DeviceArrayGroup as DeviceArrayGroup
 from cuda_device.groups.device_group import DeviceGroup as DeviceGroup
-from cuda_device.groups.group_launch import launch_group as launch_group
+from cuda_device.groups.device_group import launch_group as launch_group
 from cuda_device.groups.symmetric_array import SymmetricArray as SymmetricArray
 from cuda_device.interop.bindings import Bindings as Bindings
 from cuda_device.interop.bindings import bindings as bindings

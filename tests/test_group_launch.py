@@ -18,7 +18,7 @@ from test_groups import cpu_group
 import cuda_device as device
 from cuda_device import DeviceGroup, float32, int32, launch_group
 from cuda_device.errors import GroupError, LaunchError
-from cuda_device.groups import device_group, workers
+from cuda_device.groups import device_group
 from cuda_device.runtime.gpu.streams import MOST_RETAINED, GpuStream
 from cuda_device.runtime.launch import launcher
 
@@ -102,7 +102,7 @@ def test_what_waits_for_one_that_failed_is_stopped(monkeypatch):
             raise ValueError(f"rank {rank} gives up")
         device.atomic_ref(g.own, 0).wait(0)
 
-    monkeypatch.setattr(workers, "_GRACE", 0.2)
+    monkeypatch.setattr(device_group, "_GRACE", 0.2)
     group = cpu_group(3)
     with pytest.raises(GroupError) as caught:
         launch_group(group, fails_on, group.arrays(3, int32), 1, grid=1, block=1)

@@ -1,29 +1,52 @@
-"""`DeviceGroup`: GPUs of one process that work together; `DeviceArrayGroup`: an array on each, which all can access.
+"""Groups of GPUs of one process: `DeviceGroup`, arrays that all of them can access, and launches on all of them.
 
 group = DeviceGroup([0, 1])                         # GPUs 0 and 1, which can access each other's memory from now on
 group = DeviceGroup([cpu_stream(), cpu_stream()])   # two CPU streams in place of GPUs
 g = group.arrays((1024,), float32)                  # an array on each
 g = DeviceArrayGroup.of([x0, x1], group)            # arrays of torch, CuPy or NumPy, which share their memory
+launch_group(group, kernel, g, [y0, y1], 0.5, grid=4, block=256)
 g.local(0).numpy()                                  # one of them on the host
+
+The kernel on rank 1 gets `g.on(1)`, `y1` and 0.5.
 """
 
 from __future__ import annotations
 
+import math
 import operator
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from cuda_device.errors import CallError, LaunchError
-from cuda_device.groups.workers import Workers
+from cuda_device.device.functions import Kernel
+from cuda_device.errors import CallError, GroupError, LaunchError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.barriers import array_group
 from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, join
-from cuda_device.runtime.launch.arguments import Argument, read
+from cuda_device.runtime.launch.arguments import Argument, arguments_of, parameters_of, read
+from cuda_device.runtime.launch.launcher import (
+    CompiledKernel,
+    check_kernel,
+    is_due,
+    launch,
+    load,
+    make_launcher,
+    of_launch,
+    sized,
+    start,
+    users_traceback,
+    variant_of,
+)
+from cuda_device.runtime.launch.prepared import BoundKernel, sizes_for
 from cuda_device.types.dtypes import element_of
 
 
@@ -57,9 +80,9 @@ class DeviceGroup:
         )
         """`reachable[i][j]` says whether the device of rank i can access the memory of the device of rank j."""
         self._give_access()
-        self._workers = Workers([self.name(rank) for rank in range(len(self))])
-        self.lock = self._workers.lock
-        """Held while launches are submitted to all devices."""
+        # Kernels wait for each other across devices, so all devices must get two launches in the same order.
+        self.lock = threading.Lock()
+        self._threads: dict[int, tuple[threading.Thread, SimpleQueue[Any]]] = {}
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -100,11 +123,61 @@ class DeviceGroup:
         timeout: float | None = None,
         stop: Callable[[], object] | None = None,
     ) -> None:
-        """Runs `calls[rank]` on the thread of each device; messages say `doing`.
+        """Runs `calls[rank]` on the thread of each device, and returns when all have ended; messages say `doing`.
 
-        Raises the errors of `synchronize`. If a call does not return in time, `stop` is called first.
+        If a call raises, the others get a few more seconds. If a call has not ended then, or after `timeout` seconds, `stop`
+        is called, and its thread is abandoned. Raises the errors of `synchronize`.
         """
-        self._workers.run(calls, doing, self.timeout if timeout is None else timeout, stop)
+        limit, count = self.timeout if timeout is None else timeout, len(calls)
+        outcomes: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
+        ended: Outcomes = {}
+        with self.lock:
+            try:
+                for rank, call in enumerate(calls):
+                    self._inbox(rank).put((rank, call, outcomes))
+                failed = _wait(ended, outcomes, count, limit, failing=True)
+                if failed:
+                    _wait(ended, outcomes, count, _GRACE)
+            finally:
+                late = set(range(count)) - set(ended)
+                if late and stop is not None:
+                    stop()
+                    _wait(ended, outcomes, count, _STOPPING)
+                for rank in set(range(count)) - set(ended):
+                    self._threads.pop(rank)[1].put(None)  # the thread ends when its call returns
+        self._raise(ended, late, doing, "another one had failed" if failed else f"{limit} seconds")
+
+    def _raise(self, ended: Outcomes, late: set[int], doing: str, after: str) -> None:
+        """Raises the errors, if there are any; `late` are the ranks that have not returned."""
+        errors: dict[int, Exception] = {}
+        for rank in sorted({*ended, *late}):
+            error = ended.get(rank)
+            if rank in late:
+                errors[rank] = TimeoutError(f"{self.name(rank)} has not returned from {doing} after {after}")
+            elif error is not None:
+                if not isinstance(error, Exception):
+                    raise error
+                error.add_note(f"on {self.name(rank)}")
+                errors[rank] = error
+        if errors:
+            raised = GroupError(f"{doing} failed on {', '.join(map(self.name, errors))}", list(errors.values()))
+            raised.ranks = list(errors)
+            raise raised
+
+    def _inbox(self, rank: int) -> SimpleQueue[Any]:
+        """The inbox of a device's thread, which is started when first needed."""
+        thread, inbox = self._threads.get(rank, (None, None))
+        if inbox is None or thread is None or not thread.is_alive():  # after a fork, no thread is
+            inbox = SimpleQueue()
+            name = f"cuda_device {self.name(rank)}"
+            thread = threading.Thread(target=_serve, args=(inbox,), name=name, daemon=True)
+            thread.start()
+            self._threads[rank] = thread, inbox
+        return inbox
+
+    def __del__(self) -> None:
+        for _, inbox in getattr(self, "_threads", {}).values():
+            inbox.put(None)
 
     def join(self) -> None:
         """Makes later work of each stream wait for the present work of all streams. Does not block."""
@@ -132,6 +205,46 @@ class DeviceGroup:
 
     def __repr__(self) -> str:
         return f"<DeviceGroup of {', '.join(map(self.name, range(len(self))))}>"
+
+
+# Each device has a thread, so that a call that blocks on one device does not delay the others. A thread that does not return is
+# abandoned and replaced, so the group stays usable.
+
+Outcomes = dict[int, BaseException | None]
+# After one device has failed, the others have this many seconds to end: they may be waiting for it. The second limit applies
+# after `stop` was called.
+_GRACE = 5.0
+_STOPPING = 1.0
+# How often a wait checks for an interrupt that is not a signal, such as `_thread.interrupt_main`.
+_LOOK = 0.1
+
+
+def _serve(inbox: SimpleQueue[Any]) -> None:
+    """Runs the calls from the inbox until it gets None."""
+    while (task := inbox.get()) is not None:
+        rank, call, outcomes = task
+        error = None
+        try:
+            call()
+        except BaseException as raised:
+            error = raised
+        del task, call  # so that an idle thread keeps no arrays alive
+        outcomes.put((rank, error))
+        del outcomes, error
+
+
+def _wait(
+    ended: Outcomes, outcomes: SimpleQueue[Any], count: int, timeout: float | None, *, failing: bool = False
+) -> bool:
+    """Waits until `count` calls have ended, the time is over, or with `failing`, one has failed. Returns whether one has."""
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while len(ended) < count and (left := end - time.monotonic()) > 0:
+        with suppress(Empty):
+            rank, error = outcomes.get(timeout=min(left, _LOOK))
+            ended[rank] = error
+            if failing and error is not None:
+                break
+    return any(error is not None for error in ended.values())
 
 
 def _streams_of(given: Sequence[Any], streams: Sequence[Any] | None) -> tuple[Stream, ...]:
@@ -305,3 +418,132 @@ def part_of(arrays: Sequence[DeviceArray], rank: int, stream: Stream) -> Any:
     offsets = array(np.array([view.data - own.data for view in views], np.int64), stream=stream)
     kind = array_group(own.element, own.ndim)
     return kind(DeviceArray.over(mine, stream, arrays[rank].dtype), offsets, rank)
+
+
+# Launches on all devices
+
+
+@users_traceback
+def launch_group(
+    group: DeviceGroup,
+    f: Kernel | BoundKernel,
+    /,
+    *args: Any,
+    grid: Any = None,
+    block: Any = None,
+    shared: Any = 0,
+    threads: Any = None,
+    cluster: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Launches `f(*args, **kwargs)` once on each device of `group`; the launches run concurrently.
+
+    A list has one item for each rank, an array or a number. A `DeviceArrayGroup` gives each kernel the view of its device. All
+    other arguments are passed to all devices. `grid`, `block`, `shared`, `threads` and `cluster` are what `launch` takes, lists
+    with one item for each rank, or functions of the kernel's arguments, as for `kernel.bind`, whose result `f` can be, too.
+
+    On GPUs the launches are asynchronous. They wait for the earlier work of all streams of the group, and later work of each
+    stream waits for all of them. On CPU streams the launches have finished when this function returns.
+
+    The kernel is compiled and the arguments are checked for all devices before anything starts. Raises `LaunchError`, which names
+    the rank, and `CompileError`. Errors of running launches are raised as a `GroupError`, which contains a `TimeoutError` for
+    each device that did not return in time. The group remains usable.
+    """
+    if not isinstance(group, DeviceGroup):
+        raise CallError(f"launch_group takes a DeviceGroup, not {group!r}", "create one: DeviceGroup([0, 1])")
+    sizes = {"grid": grid, "block": block, "shared": shared, "threads": threads, "cluster": cluster}
+    if isinstance(f, BoundKernel):
+        sizes |= {what: size for what, size in f.sizes.items() if not sizes[what]}
+        f = f.kernel
+    check_kernel(f)
+    sizes["threads"], sizes["cluster"] = of_launch(f, kwargs, threads=sizes["threads"], cluster=sizes["cluster"])
+    group.join()
+    try:
+        if not _launched_by_machine_code(group, f, args, kwargs, sizes):
+            _launch_by_python(group, f, args, kwargs, sizes)
+    finally:
+        group.join()
+
+
+def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> bool:
+    """Launches on all devices if machine code can do so on each of them, and otherwise on none. Returns whether it did.
+
+    Such a launch takes less time than waking a thread, so the calling thread makes it.
+    """
+    streams = [stream for stream in group.streams if isinstance(stream, GpuStream)]
+    is_open = sizes["threads"] is not None or sizes["cluster"] is not None
+    if kernel.native is None or is_open or group.timeout is not None or len(streams) < len(group):
+        return False
+    from cuda_device.launchers import plans
+
+    can_launch, launched = plans.methods()
+    calls = []
+    for rank, stream in enumerate(streams):
+        try:
+            positional, named = _values(group, rank, args, kwargs, DeviceArrayGroup.on)
+            given = _sizes(group, rank, kernel, args, kwargs, sizes)
+        except Exception:  # `_launch_by_python` raises it again
+            return False
+        keywords = {what: given[what] for what in ("grid", "block", "shared")} | named | {"stream": stream}
+        with stream.using():
+            if not can_launch(kernel, *positional, **keywords):
+                return False
+        calls.append((stream, positional, keywords))
+    rest: list[Callable[[], object]] = []
+    with group.lock:  # the launches of several threads have the same order on all devices
+        for stream, positional, keywords in calls:
+            with stream.using():
+                made = launched(kernel, *positional, **keywords)
+            rest.append(bool if made else partial(launch, kernel, *positional, **keywords))
+    if any(call is not bool for call in rest):  # the driver has refused a launch, and Python raises the error
+        group.run(rest, f"launching {kernel.underlying.__name__}")
+    return True
+
+
+def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> None:
+    """Prepares the launches on all devices, and then starts them on the threads of the group."""
+    stopped = threading.Event()
+    prepared = [_prepared(group, rank, kernel, args, kwargs, sizes, stopped) for rank in range(len(group))]
+    group.run([call for _, call in prepared], f"launching {kernel.underlying.__name__}", stop=stopped.set)
+    if isinstance(group.streams[0], GpuStream) and is_due([variant for variant, _ in prepared]):
+        for rank, (variant, _) in enumerate(prepared):
+            values = _values(group, rank, args, kwargs, DeviceArrayGroup.on)
+            make_launcher(kernel, variant, cast("GpuStream", group.streams[rank]), *values)
+
+
+def _sizes(group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> dict[str, Any]:
+    """The sizes of the launch of one rank."""
+    given = {what: of_rank(size, group, rank, what, DeviceArrayGroup.on) for what, size in sizes.items()}
+    if any(map(callable, given.values())):
+        return sizes_for(kernel, *_values(group, rank, args, kwargs, DeviceArrayGroup.on), given)
+    return given
+
+
+def _prepared(
+    group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any, stopped: threading.Event
+) -> tuple[CompiledKernel, Callable[[], None]]:
+    """Prepares the launch of one rank. The code is loaded here, because loading can wait for kernels that run."""
+    stream = group.streams[rank]
+    try:
+        sizes = _sizes(group, rank, kernel, args, kwargs, sizes)
+        _, _, *hinted, _ = parameters_of(kernel.underlying)
+        take = DeviceArrayGroup.on if any(hinted) else DeviceArrayGroup._argument  # hints convert the value itself
+        arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs, take), stream)
+        variant = variant_of(kernel, arguments, stream)
+        shape = sized(variant, stream, **sizes)
+        buffer = variant.pack(arguments)
+        if isinstance(stream, GpuStream):
+            with stream.using():
+                load(variant, stream, variant.dynamic(shape))
+    except LaunchError as error:
+        raise LaunchError(f"{group.name(rank)}: {error.reason}", error.help) from None
+    except Exception as error:
+        error.add_note(f"on {group.name(rank)}")
+        raise
+    return variant, partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)
+
+
+def _values(group: DeviceGroup, rank: int, args: Any, kwargs: Any, take: Take) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and named arguments of a rank; `take` converts a group of arrays."""
+    positional = [of_rank(value, group, rank, f"argument {i}", take) for i, value in enumerate(args)]
+    return positional, {name: of_rank(value, group, rank, f"argument {name!r}", take) for name, value in kwargs.items()}
