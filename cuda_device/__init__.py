@@ -27,8 +27,7 @@ _MODULES = {
     "numpy": "complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64",
     "cache.disk": "CacheInfo cache_info",
     "codegen.gpu.linking": "cuda_source",
-    "device.atomic_types": "Atomic AtomicInterface",
-    "device.atomics": "atomic_ref threadfence",
+    "device.atomics": "Atomic AtomicInterface atomic_ref threadfence",
     "device.functions": "ConstExpr Extern Func Kernel extern func kernel",
     "device.inline_ptx": "MachineInstruction intrinsic ptx",
     "device.machine_functions": (

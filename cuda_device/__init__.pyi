@@ -7,8 +7,8 @@ from typing import TypeAlias
 from cuda_device.cache.disk import CacheInfo as CacheInfo
 from cuda_device.cache.disk import cache_info as cache_info
 from cuda_device.codegen.gpu.linking import cuda_source as cuda_source
-from cuda_device.device.atomic_types import Atomic as Atomic
-from cuda_device.device.atomic_types import AtomicInterface as AtomicInterface
+from cuda_device.device.atomics import Atomic as Atomic
+from cuda_device.device.atomics import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
 from cuda_device.device.atomics import threadfence as threadfence
 from cuda_device.device.functions import ConstExpr as ConstExpr

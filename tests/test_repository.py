@@ -17,7 +17,7 @@ import pytest
 import cuda_device
 from cuda_device import lower
 from cuda_device.codegen.emit import to_llvm
-from cuda_device.device import atomic_types, memory, numeric, packing, positioning
+from cuda_device.device import atomics, memory, numeric, packing, positioning
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops
@@ -377,7 +377,7 @@ def test_each_device_entity_is_public_and_documented(row):
         *vars(numeric).values(),
     ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
-    internal = [*vars(atomic_types).values(), *vars(packing).values(), *vars(complex_functions).values()]
+    internal = [*vars(atomics).values(), *vars(packing).values(), *vars(complex_functions).values()]
     internal += [
         *positioning.SIGNED,
         positioning.cluster_word,
@@ -397,7 +397,7 @@ def test_each_device_entity_is_public_and_documented(row):
 
 
 FUNCTIONS = [row.entity for row in table.ALL if isinstance(row.entity, FunctionType)]
-OF_DEVICES = [f"cuda_device.device.{name}" for name in ("positioning", "memory", "sync", "atomics", "atomic_types")]
+OF_DEVICES = [f"cuda_device.device.{name}" for name in ("positioning", "memory", "sync", "atomics")]
 
 
 @pytest.mark.parametrize("function", [each for each in FUNCTIONS if each.__module__ in OF_DEVICES])

@@ -1,10 +1,9 @@
 """Atomic operations and fences ('Atomics' in the specification).
 
-count = device.atomic_ref(histogram, bin)
-old = count.add(1, "relaxed", "device")
+count = device.atomic_ref(histogram, bin)              class lock:
+old = count.add(1, "relaxed", "device")                    holder: device.Atomic(device.int32, align=16)
 
-An atomic is an element of an array, a member of a struct with the type hint `device.Atomic(device.int32)`, or an `Atomic(dtype)`
-that belongs to one thread.
+An atomic is an element of an array, a member of a struct, or an `Atomic(dtype)` that belongs to one thread.
 
 `_METHODS` has a row for each operation: the types that it supports, the memory orders that C++ allows for it, and its
 implementation for machines without an instruction for it. Read-modify-write operations return the previous value.
@@ -12,13 +11,13 @@ implementation for machines without an instruction for it. Read-modify-write ope
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
-from cuda_device.device import atomic_types as loops
-from cuda_device.device.atomic_types import WIDEST, Atomic, AtomicInterface, check
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, flatten, grow
+from cuda_device.device.machine_functions import nanosleep
 from cuda_device.device.packing import gather, scatter
 from cuda_device.device.rows import Intrinsic, Typed, constant_of, index_type
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
@@ -27,9 +26,144 @@ from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import OF_LOADS, OF_STORES, OF_UPDATES, Effect, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
-from cuda_device.types.dtypes import check_alignment, element_of
+from cuda_device.types.dtypes import Aligned, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import accesses, align_of, leaves, size_of, usual_alignment
+from cuda_device.types.layout import accesses, align_of, has_identity, leaves, size_of, usual_alignment
+
+WIDEST = 16
+"""The most bytes that an atomic holds."""
+
+
+def check(dtype: model.Type) -> None:
+    """Raises `TypeError` for a type that no atomic can hold."""
+    name = dtype.name if isinstance(dtype, model.Struct) else str(dtype)
+    if has_identity(dtype):
+        raise TypeError(f"{name} has atomic members, so it cannot be the content of an atomic: name one of its members")
+    kind = isinstance(dtype, (model.Number, model.Vector, model.Struct, model.Tuple))
+    if not kind or not all(isinstance(leaf, model.Number) for leaf in leaves(dtype)):
+        raise TypeError(f"an atomic holds a number, vector, struct or tuple, not {name}")
+    size = size_of(dtype)
+    if size > WIDEST:
+        raise TypeError(f"an atomic holds at most {WIDEST} bytes, but {name} has {size}")
+    if size & (size - 1) or not leaves(dtype):
+        raise TypeError(f"{name} has {size} bytes, but machines access 1, 2, 4, 8 or 16 at once")
+
+
+class AtomicInterface:
+    """A number, or another value of up to 16 bytes, that several threads may access at once. Device code only.
+
+    `atomic_ref` and `Atomic` create these objects. `load`, `store` and `wait` work on values of any type. `exch` and `cas` work
+    on values of up to 8 bytes, and exchange and compare their bits, including padding. The other methods are for numbers.
+
+    `memory` is a memory order of C++: 'relaxed', 'consume', 'acquire', 'release', 'acq_rel' or 'seq_cst'. `scope` is the set
+    of threads with which the operation synchronises: 'system', 'device', 'block' or 'thread'. Both must be constant
+    expressions. Methods that change the value return the previous one. Specification: 'Atomics'.
+    """
+
+    dtype: Any
+    """The type of the number."""
+
+    def load(self, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Returns the value."""
+        raise DeviceOnlyError.of("AtomicInterface.load")
+
+    def store(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> None:
+        """Sets the value to `val`."""
+        raise DeviceOnlyError.of("AtomicInterface.store")
+
+    def exch(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Sets the value to `val` and returns the previous one."""
+        raise DeviceOnlyError.of("AtomicInterface.exch")
+
+    def cas(self, old: Any, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Sets the value to `val` if its bits equal those of `old`. Returns the previous value in either case."""
+        raise DeviceOnlyError.of("AtomicInterface.cas")
+
+    def add(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Adds `val`; integers wrap. A GPU may treat a subnormal float32 in global memory as zero."""
+        raise DeviceOnlyError.of("AtomicInterface.add")
+
+    def sub(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Subtracts `val`; otherwise like `add`."""
+        raise DeviceOnlyError.of("AtomicInterface.sub")
+
+    def and_(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Replaces the value by its bitwise and with `val`. For integers of 32 and 64 bits."""
+        raise DeviceOnlyError.of("AtomicInterface.and_")
+
+    def or_(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Replaces the value by its bitwise or with `val`. For integers of 32 and 64 bits."""
+        raise DeviceOnlyError.of("AtomicInterface.or_")
+
+    def xor(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Replaces the value by its bitwise exclusive or with `val`. For integers of 32 and 64 bits."""
+        raise DeviceOnlyError.of("AtomicInterface.xor")
+
+    def max(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Replaces the value by the larger of itself and `val`. NaN propagates, and 0.0 is larger than -0.0."""
+        raise DeviceOnlyError.of("AtomicInterface.max")
+
+    def nanmax(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Like `max`, but ignores NaN: the result is NaN only if both are."""
+        raise DeviceOnlyError.of("AtomicInterface.nanmax")
+
+    def min(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Replaces the value by the smaller of itself and `val`. NaN propagates, and -0.0 is smaller than 0.0."""
+        raise DeviceOnlyError.of("AtomicInterface.min")
+
+    def nanmin(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
+        """Like `min`, but ignores NaN: the result is NaN only if both are."""
+        raise DeviceOnlyError.of("AtomicInterface.nanmin")
+
+    def wait(self, old: Any, memory: str = "seq_cst", scope: str = "system") -> None:
+        """Blocks until the bits of the value differ from those of `old`. Polls, with increasing pauses."""
+        raise DeviceOnlyError.of("AtomicInterface.wait")
+
+    def notify_one(self) -> None:
+        """Does nothing: threads in `wait` poll. Present for compatibility with C++."""
+        raise DeviceOnlyError.of("AtomicInterface.notify_one")
+
+    def notify_all(self) -> None:
+        """Does nothing: threads in `wait` poll. Present for compatibility with C++."""
+        raise DeviceOnlyError.of("AtomicInterface.notify_all")
+
+
+class Atomic(AtomicInterface, Aligned):
+    """An atomic number, or another atomic value of up to 16 bytes, as a struct member or a local object.
+
+    On the host, use it as the type hint of a struct's member. The member is aligned to its size, or to `align` bytes if that is
+    more:
+
+        @device.struct
+        class lock:
+            holder: device.Atomic(device.int32, align=16)
+
+    A struct with such a member has identity. It lives in an array (`numpy_dtype(lock)` is the dtype of one on the host), is
+    accessed by reference (`locks[i].holder.add(1)`, `m = locks[i]`), and cannot be copied or returned. In device code,
+    `Atomic(dtype)` creates an atomic that belongs to one thread and starts at 0. `atomic_ref` also returns an instance of
+    `Atomic`. Raises `TypeError` for a type that no atomic can hold, and `ValueError` for an invalid alignment. Specification:
+    'Atomics'.
+    """
+
+    def __init__(self, dtype: Any, align: int = 1) -> None:
+        check_alignment(align)
+        content = element_of(dtype)
+        check(content)
+        super().__init__(model.AtomicCell(content), align)
+        object.__setattr__(self, "dtype", dtype)
+
+    def __repr__(self) -> str:
+        name = getattr(self.dtype, "__name__", self.dtype)
+        return f"Atomic({name}, align={self.align})" if self.align > 1 else f"Atomic({name})"
+
+
+def interface_of(type: model.Type) -> Any:
+    """Returns the class whose methods, each an entity with a row, values of this type have in device code, or None."""
+    match type:
+        case model.Ref(_, model.AtomicCell()):
+            return AtomicInterface
+    return None
+
 
 # Machines access real numbers atomically. Any other value is converted to an integer of its size.
 #
@@ -41,14 +175,14 @@ from cuda_device.types.layout import accesses, align_of, leaves, size_of, usual_
 WIDEST_EXCHANGE = 8
 
 
-def is_number(dtype: model.Type) -> bool:
+def _is_number(dtype: model.Type) -> bool:
     """Returns whether a type is a real number, which machines access directly."""
     return isinstance(dtype, model.Number) and len(leaves(dtype)) == 1
 
 
 def storage(dtype: model.Type) -> model.Type:
     """The type with which a machine accesses an atomic of `dtype`."""
-    if is_number(dtype):
+    if _is_number(dtype):
         return dtype
     size = size_of(dtype)
     return model.Vector(model.UINT64, 2) if size == WIDEST else model.Number(model.NumberKind.UINT, size * 8)
@@ -56,7 +190,7 @@ def storage(dtype: model.Type) -> model.Type:
 
 def pack(build: Lowering, dtype: model.Type, tree: Tree) -> Value:
     """Converts a value to its type of `storage`."""
-    if is_number(dtype):
+    if _is_number(dtype):
         assert isinstance(tree, Value)
         return tree
     words = words_of(build, dtype, tree)
@@ -75,7 +209,7 @@ def _bit_offsets(dtype: model.Type) -> list[int]:
 
 def unpack(build: Lowering, dtype: model.Type, value: Value) -> Tree:
     """The inverse of `pack`."""
-    if is_number(dtype):
+    if _is_number(dtype):
         return value
     words = [value]
     if isinstance(value.type, model.Vector):
@@ -207,11 +341,6 @@ def subtract(access: AtomicAccess) -> Tree:
 
 
 add = update("add", binary(ops.ADD))
-
-
-def by_loop(_: AtomicAccess) -> Tree:
-    """Operations without an instruction."""
-    raise AssertionError("a function of device/atomic_types is called instead")
 
 
 def atomic_ref(array: Any, index: Any) -> AtomicInterface:
@@ -351,6 +480,65 @@ def _lower_atomic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     return build.refer(memory, reference)
 
 
+# Operations without an instruction, by compare-and-swap. They are compiled like users' functions, and take the arguments of the
+# methods of `AtomicInterface`, which have been checked.
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Returns whether two numbers of one type have the same bits: equal NaNs match, 0.0 and -0.0 do not."""
+    raise DeviceOnlyError.of("same_bits")
+
+
+def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
+    type = arguments[0].type
+    return Typed(of_type(model.BOOL), ((0, type), (1, type)), (type,))
+
+
+def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    a, b = operands
+    (dtype,) = typed.settings
+    return equal(build, cast(model.Type, dtype), a, b)
+
+
+def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
+    """`wait`: polls with pauses that grow up to about a microsecond."""
+    nanoseconds = 16
+    while same_bits(atomic.load(memory, scope), old):
+        nanosleep(nanoseconds)
+        if nanoseconds < 1024:
+            nanoseconds *= 2
+
+
+def _larger(a: Any, b: Any) -> Any:
+    """Returns the larger number: NaN if there is one, and 0.0 rather than -0.0."""
+    if a != a or b != b:
+        return a if a != a else b
+    if a == b:
+        return b if math.copysign(1.0, a) < 0 else a
+    return max(a, b)
+
+
+def _larger_number(a: Any, b: Any) -> Any:
+    """Like `_larger`, but NaN only if both are."""
+    if a != a or b != b:
+        return b if a != a else a
+    return _larger(a, b)
+
+
+def _by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A method that replaces the content by `choose(content, val)` and returns the previous one, by compare-and-swap."""
+
+    def method(atomic: Any, val: Any, memory: str, scope: str) -> Any:
+        old = atomic.load("relaxed", scope)
+        while True:
+            seen = atomic.cas(old, choose(old, val), memory, scope)
+            if same_bits(seen, old):
+                return old
+            old = seen
+
+    return method
+
+
 # Operations
 
 INTEGERS = (model.INT32, model.UINT32, model.INT64, model.UINT64)
@@ -364,8 +552,7 @@ class _Method:
     """A method of `AtomicInterface`.
 
     `values` is the number of operands of the atomic's type; `types` lists the supported numbers (if empty, all values of up
-    to `most` bytes). `floats`, `narrow` and `loop` are Python functions that are called instead: for floats, for values of less
-    than 32 bits, and for all values.
+    to `most` bytes). For the types that `needs_loop` selects, the Python function `loop` is called instead.
     """
 
     name: str
@@ -376,9 +563,8 @@ class _Method:
     orders: tuple[Order, ...] = OF_UPDATES
     effects: Effect = _CHANGE
     returns: bool = True
-    floats: Callable[..., Any] | None = None
-    narrow: Callable[..., Any] | None = None
     loop: Callable[..., Any] | None = None
+    needs_loop: Callable[[model.Type], bool] = lambda dtype: isinstance(dtype, model.Number) and dtype.is_float
 
     def check(self, dtype: model.Type) -> None:
         """Raises `CompileError` for a type that the operation does not support."""
@@ -392,28 +578,24 @@ class _Method:
                 help="load and store support 16 bytes; protect other operations with a lock",
             )
 
-    def instead(self, dtype: model.Type) -> Callable[..., Any] | None:
-        """The Python function that implements the operation for this type, or None."""
-        if self.narrow is not None and size_of(dtype) < 4:
-            return self.narrow
-        return self.loop or (self.floats if isinstance(dtype, model.Number) and dtype.is_float else None)
-
 
 _METHODS = (
     _Method("load", load, 0, most=WIDEST, orders=OF_LOADS, effects=_LOOK),
     _Method("store", store, most=WIDEST, orders=OF_STORES, returns=False),
-    _Method("exch", exchange, narrow=loops.EXCHANGE),
+    _Method("exch", exchange, loop=_by_cas(lambda _, val: val), needs_loop=lambda dtype: size_of(dtype) < 4),
     _Method("cas", cas, 2),
     _Method("add", add, types=NUMBERS),
     _Method("sub", subtract, types=NUMBERS),
     _Method("and_", update("and", binary(ops.AND)), types=INTEGERS),
     _Method("or_", update("or", binary(ops.OR)), types=INTEGERS),
     _Method("xor", update("xor", binary(ops.XOR)), types=INTEGERS),
-    _Method("max", update("max", extreme(">")), types=NUMBERS, floats=loops.OF_FLOATS["max"]),
-    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, floats=loops.OF_FLOATS["nanmax"]),
-    _Method("min", update("min", extreme("<")), types=NUMBERS, floats=loops.OF_FLOATS["min"]),
-    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, floats=loops.OF_FLOATS["nanmin"]),
-    _Method("wait", by_loop, most=WIDEST, orders=OF_LOADS, effects=_LOOK, returns=False, loop=loops.wait),
+    _Method("max", update("max", extreme(">")), types=NUMBERS, loop=_by_cas(_larger)),
+    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, loop=_by_cas(_larger_number)),
+    _Method("min", update("min", extreme("<")), types=NUMBERS, loop=_by_cas(lambda a, b: -_larger(-a, -b))),
+    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, loop=_by_cas(lambda a, b: -_larger_number(-a, -b))),
+    _Method(
+        "wait", load, most=WIDEST, orders=OF_LOADS, effects=_LOOK, returns=False, loop=wait, needs_loop=lambda _: True
+    ),
 )
 
 
@@ -434,7 +616,7 @@ def _method_row(method: _Method) -> Intrinsic:
         settings = _ordering(memory, scope, method.orders, f"atomic {method.name}")
         operands = ((0, arguments[0].type), *((i, dtype) for i in range(1, last)))
         result = of_type(dtype) if method.returns else constant(None)
-        return Typed(result, operands, settings, instead=method.instead(dtype))
+        return Typed(result, operands, settings, instead=method.loop if method.needs_loop(dtype) else None)
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         reference, *values = operands
@@ -474,25 +656,11 @@ def _lower_fence(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     return ()
 
 
-# For loops with compare-and-swap
-
-
-def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
-    type = arguments[0].type
-    return Typed(of_type(model.BOOL), ((0, type), (1, type)), (type,))
-
-
-def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    a, b = operands
-    (dtype,) = typed.settings
-    return equal(build, cast(model.Type, dtype), a, b)
-
-
 ROWS = (
     Intrinsic(atomic_ref, "atomic_ref", _infer_ref, _lower_ref),
     Intrinsic(Atomic, "Atomic", _infer_atomic, _lower_atomic, effects=Effect.LOCAL | Effect.WRITES, named=True),
     *map(_method_row, _METHODS),
     *map(_notify_row, ("notify_one", "notify_all")),
     Intrinsic(threadfence, "threadfence", _infer_fence, _lower_fence, effects=ops.FENCE.effects),
-    Intrinsic(loops.same_bits, "same_bits", _infer_same_bits, _lower_same_bits),
+    Intrinsic(same_bits, "same_bits", _infer_same_bits, _lower_same_bits),
 )

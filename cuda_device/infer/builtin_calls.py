@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device import entities, functions, inline_ptx
-from cuda_device.device.atomic_types import Atomic, interface_of
+from cuda_device.device.atomics import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError

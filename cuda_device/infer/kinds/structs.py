@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from cuda_device.device.atomic_types import interface_of
+from cuda_device.device.atomics import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
