@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from cuda_device import logs
-from cuda_device.cache import disk, programs
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import disk, programs, sha256
 from cuda_device.cache.programs import CacheEntry, Kept
 from cuda_device.device.functions import Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning

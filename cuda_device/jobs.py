@@ -13,10 +13,9 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cuda_device.cache.summaries import ProgramSummary
+from cuda_device.cache import sha256
 from cuda_device.device.functions import DEFAULTS, Options
-from cuda_device.infer.dependencies import Dependency
-from cuda_device.instrument.outline import Outline
+from cuda_device.instrument.outline import Outline, ProgramSummary
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture
 from cuda_device.types.known import Known, small
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from cuda_device.cache.programs import CacheEntry
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import assemblers
+    from cuda_device.infer.dependencies import Dependency
     from cuda_device.instrument import traces
 
 KEY = "llvm"
@@ -157,8 +157,8 @@ class Work:
     def summarised(self) -> ProgramSummary:
         """The same, computed from the artifacts."""
         llvm: to_llvm.Llvm = self[KEY]
-        losses = self["typed"].losses
-        return ProgramSummary.of(self.outline, losses, llvm.text, llvm.library, llvm.shared_bytes)
+        digest = sha256(llvm.text.encode("utf-8", "surrogatepass")).hexdigest()
+        return ProgramSummary(self.outline, self["typed"].losses, digest, llvm.library, llvm.shared_bytes)
 
     @property
     def watched(self) -> dict[int, traces.TracePoint]:

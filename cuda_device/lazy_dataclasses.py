@@ -13,6 +13,7 @@ needs `from __future__ import annotations`, because type hints are not evaluated
 
 from __future__ import annotations
 
+import functools
 import reprlib
 from collections.abc import Callable, Mapping
 from types import MemberDescriptorType
@@ -38,6 +39,10 @@ class _Field:
         self.default, self.default_factory = default, default_factory
         self.init, self.repr, self.compare = init, repr, compare
 
+    def initial(self) -> Any:
+        """The value of a field that is not given."""
+        return self.default if self.default_factory is _ABSENT else self.default_factory()
+
 
 class _Later:
     """A method that is generated at its first access, and then replaces this object."""
@@ -52,6 +57,29 @@ class _Later:
         method = self.write(self.owner, self.name)
         setattr(self.owner, self.name, method)
         return method.__get__(obj, kind)
+
+
+class _LaterInit(_Later):
+    """An `__init__` that is not generated for the first four objects: most classes that loading a kernel uses have no more."""
+
+    objects = 0
+
+    def __get__(self, obj: Any, kind: type | None = None) -> Any:
+        self.objects += 1
+        return super().__get__(obj, kind) if obj is None or self.objects > 4 else functools.partial(self._fill, obj)
+
+    def _fill(self, obj: Any, *values: Any, **named: Any) -> None:
+        """Sets the fields. The generated method raises the error for wrong arguments."""
+        fields = fields_of(self.owner)
+        names = [name for name, options in fields.items() if options.init]
+        given = dict(zip(names, values, strict=False)) | named
+        if len(given) < len(values) + len(named) or not given.keys() <= set(names):
+            super().__get__(obj)(*values, **named)
+        for name, options in fields.items():
+            value = given[name] if name in given else options.initial()
+            if value is _ABSENT:
+                super().__get__(obj)(*values, **named)
+            object.__setattr__(obj, name, value)
 
 
 def fields_of(cls: type) -> Mapping[str, _Field]:
@@ -75,10 +103,10 @@ def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = Tr
     own = {name: _own_field(cls, name) for name, hint in hints.items() if not str(hint).startswith("ClassVar")}
     inherited = [getattr(base, "__lazy_fields__", {}) for base in reversed(cls.__mro__[1:])]
     fields = {name: given for found in (*inherited, own) for name, given in found.items()}
-    writers = {"__init__": _init, "__repr__": _repr}
+    writers = {"__repr__": _repr}
     writers |= dict.fromkeys([*["__eq__"] * eq, *(_ORDERS if order else ())], _compare)
     writers |= {"__hash__": _hash} if eq and frozen else {}
-    methods: dict[str, Any] = {name: _Later(write) for name, write in writers.items()}
+    methods: dict[str, Any] = {name: _Later(write) for name, write in writers.items()} | {"__init__": _LaterInit(_init)}
     methods |= {"__hash__": None} if eq and not frozen else {}
     methods |= {"__setattr__": _refuse, "__delattr__": _refuse} if frozen else {}
     methods |= {"__getstate__": _state, "__setstate__": _restore} if frozen and slots else {}

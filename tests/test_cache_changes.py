@@ -20,10 +20,10 @@ from changed_programs import HEAD, Change, body
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
-from cuda_device.cache.programs import Kept, ProgramSummary
+from cuda_device.cache.programs import Kept
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.codegen.gpu import cubin
-from cuda_device.instrument.outline import Outline
+from cuda_device.instrument.outline import Outline, ProgramSummary
 from cuda_device.types.architectures import parse
 
 POISON = -7.0
@@ -337,13 +337,13 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     keys += [key_of("te", "xt"), key_of("text", ""), key_of()]
     assert len(set(keys)) == len(keys)
     outline = Outline("k", frozenset(), frozenset(), False, False, False, False, {}, {}, {})
-    llvm = ProgramSummary.of(outline, (), "text", frozenset(), 0)
+    llvm = ProgramSummary(outline, (), "text", frozenset(), 0)
     sm90, sm80 = parse("sm_90"), parse("sm_80")
     parts = [cubin.KEPT.key(llvm, sm90, "o"), cubin.KEPT.key(llvm, sm80, "o"), cubin.KEPT.key(llvm, sm90, "p")]
-    parts.append(cubin.KEPT.key(ProgramSummary.of(outline, (), "text more", frozenset(), 0), sm90, "o"))
-    parts.append(cubin.KEPT.key(ProgramSummary.of(outline, (), "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
+    parts.append(cubin.KEPT.key(ProgramSummary(outline, (), "text more", frozenset(), 0), sm90, "o"))
+    parts.append(cubin.KEPT.key(ProgramSummary(outline, (), "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
     monkeypatch.setattr("cuda_device.codegen.gpu.libdevice.content_hash", lambda: "another")
-    parts.append(cubin.KEPT.key(ProgramSummary.of(outline, (), "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
+    parts.append(cubin.KEPT.key(ProgramSummary(outline, (), "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
     monkeypatch.setattr("cuda_device.codegen.gpu.cubin.identity", lambda _: "another 2")
     parts.append(cubin.KEPT.key(llvm, sm90, "o"))
     native_parts = machine_code.KEPT.key(llvm, sm90, "o")

@@ -19,10 +19,9 @@ from fake_driver import FakeDriver, Result, installed
 
 import cuda_device as device
 from cuda_device.cache import disk, programs
-from cuda_device.cache.programs import ProgramSummary
 from cuda_device.errors import CompilerBug, Location, Loss
 from cuda_device.infer.dependencies import PASSING, Dependency
-from cuda_device.instrument.outline import Outline, Print, ReportPlace
+from cuda_device.instrument.outline import Outline, Print, ProgramSummary, ReportPlace
 from cuda_device.runtime.gpu.streams import GpuStream
 
 ROOT = Path(__file__).parent.parent
@@ -332,7 +331,7 @@ def function(x: int) -> int:
 
 NAMESPACE: dict[str, object] = {}
 HERE = Location("/some/where.py", 3, 4, 5, 6, "f", 7)
-PROGRAM = ProgramSummary.of(
+PROGRAM = ProgramSummary(
     Outline(
         "k",
         frozenset({0, 2}),
@@ -350,7 +349,7 @@ PROGRAM = ProgramSummary.of(
     frozenset({"__nv_sinf"}),
     16,
 )
-NOTHING = ProgramSummary.of(
+NOTHING = ProgramSummary(
     Outline("k", frozenset(), frozenset(), False, False, False, False, {}, {}, {}), (), "", frozenset(), 0
 )
 
@@ -383,16 +382,14 @@ def test_a_function_that_reads_other_names_in_other_worlds(folder: Path) -> None
         programs.keep(
             programs.ask((function,)),
             reads(A=number, **others),
-            ProgramSummary.of(PROGRAM.outline, (), str(number), frozenset(), 0),
+            ProgramSummary(PROGRAM.outline, (), str(number), frozenset(), 0),
         )
         kept.append(number)
     found = []
     for number in kept:
         reads(A=number)
         answer = programs.find(programs.ask((function,)))
-        found.append(
-            answer and answer[0].digest == ProgramSummary.of(PROGRAM.outline, (), str(number), frozenset(), 0).digest
-        )
+        found.append(answer and answer[0].digest == str(number))
     assert found == [None, None, True, True, True, True]
 
 

@@ -171,10 +171,23 @@ def test_threads_may_be_the_first_to_use_a_class():
 
 def test_methods_are_written_when_they_are_needed():
     Point = point_of(lazy)
-    later = vars(Point)["__init__"]
-    Point(1.0)
-    assert vars(Point)["__init__"] is not later and vars(Point)["__init__"].__qualname__.endswith("Point.__init__")
-    assert type(vars(Point)["__eq__"]) is type(later)
+    later, equal = vars(Point)["__init__"], vars(Point)["__eq__"]
+    first = [Point(1.0, y=3.0) for _ in range(4)]
+    assert vars(Point)["__init__"] is later and vars(Point)["__eq__"] is equal
+    first.append(Point(1.0, y=3.0))
+    assert vars(Point)["__init__"].__qualname__.endswith("Point.__init__")
+    assert all(made == first[0] for made in first) and vars(Point)["__eq__"] is not equal
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [((), {}), ((), {"y": 1.0}), ((1.0,), {"x": 1.0}), ((1.0,), {"z": 1}), ((1.0,), {"seen": {}}), ((1,) * 5, {})],
+    ids=str,
+)
+@BOTH
+def test_wrong_arguments_of_a_first_object_are_refused(library, values, named):
+    with pytest.raises(TypeError, match=r"__init__\(\)"):
+        point_of(library)(*values, **named)
 
 
 def test_the_standard_librarys_are_not_imported():

@@ -26,19 +26,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from cuda_device import logs
+from cuda_device.cache import sha256
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from hashlib import sha256 as sha256
     from pathlib import Path
-else:  # CPython's own implementation: `hashlib` loads OpenSSL, which takes a twentieth of a cold start
-    try:
-        from _sha2 import sha256  # since CPython 3.12
-    except ImportError:
-        try:
-            from _sha256 import sha256
-        except ImportError:
-            from hashlib import sha256
 
 # Each entry is a file. It is written under another name and then renamed, so that other processes see all of it or nothing. It
 # begins with a checksum of the rest, which includes the key. A damaged file is removed. Nothing in a file is unpickled.

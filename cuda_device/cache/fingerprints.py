@@ -28,8 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.cache import disk
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import disk, sha256
 from cuda_device.device.entities import DeviceValue
 from cuda_device.device.functions import Func, const_parameters
 from cuda_device.lazy_dataclasses import fields_of, is_frozen

@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.cache import disk
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import disk, sha256
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
-from cuda_device.cache.summaries import ProgramSummary, packed, unpacked
 from cuda_device.infer.dependencies import MISSING, Dependency, read
+from cuda_device.instrument.outline import ProgramSummary, packed, unpacked
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture
 

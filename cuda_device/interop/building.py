@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import sha256
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.interop.declarations import cpp_header
 from cuda_device.runtime.launch.compiled import Compiled, write_index

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept
-from cuda_device.cache.summaries import ProgramSummary
 from cuda_device.codegen.cpu.processor import LOCK, identity, vector_library
 from cuda_device.codegen.cpu.records import EXPORTS, RUN, STRAIGHT, SUPPORT
 from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols
 from cuda_device.errors import CompilerBug
+from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.types.architectures import Architecture
 
 # An object file into this process, without LLVM, whose library takes longer to load than a kernel to run. The objects of kernels

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 from functools import cached_property
 
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import sha256
 from cuda_device.codegen.emit import float8
 from cuda_device.codegen.emit.dialect import Dialect
 from cuda_device.device.functions import LLVM_FLAGS, Options

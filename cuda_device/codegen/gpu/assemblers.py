@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import sha256
 from cuda_device.codegen.gpu import elf, libcuda
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass

@@ -20,7 +20,6 @@ import os
 import re
 
 from cuda_device.cache.programs import Kept
-from cuda_device.cache.summaries import ProgramSummary
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
@@ -34,6 +33,7 @@ from cuda_device.codegen.gpu.assemblers import (
 )
 from cuda_device.codegen.gpu.elf import Cubin
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.architectures import Architecture
 

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuda_device.cache import disk
+from cuda_device.cache import disk, sha256
 from cuda_device.codegen.gpu import assemblers
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
@@ -86,7 +86,7 @@ class LibdeviceIndex:
         """A hash of the file, for cache keys."""
         with self._lock:
             if not self._hash:
-                self._hash = disk.sha256(self.path.read_bytes()).hexdigest()[:32]
+                self._hash = sha256(self.path.read_bytes()).hexdigest()[:32]
             return self._hash
 
     def _symbol(self, symbol: str) -> str:

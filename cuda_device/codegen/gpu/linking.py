@@ -19,8 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cuda_device.cache import disk
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import disk, sha256
 from cuda_device.codegen.gpu.assemblers import Input, library_file, stamp
 from cuda_device.device.functions import CPP_WORDS, Extern, Instance
 from cuda_device.device.parameters import parameter_names

@@ -17,7 +17,6 @@ import ctypes
 import functools
 import json
 import os
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from types import FunctionType
@@ -25,12 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuda_device.cache.disk import sha256
-from cuda_device.cache.summaries import packed, unpacked
+from cuda_device.cache import sha256
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import Cubin
 from cuda_device.device.functions import Options
 from cuda_device.errors import CallError, CompileError, LaunchError
+from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver, report_message
@@ -488,17 +487,17 @@ _AS_COMPILED: Any = object()
 """The value of a constant parameter without an argument."""
 
 
-_POINTER = rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, readonly)?>"
-"""The type of a pointer to numbers or `void`. An index does not describe other elements, so they cannot be checked."""
+_POINTEES = {"none": NONE, **NUMBERS}
+"""What the pointers that a launch takes point to. An index does not describe structs, so they cannot be checked."""
 
 
 def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | None) -> Argument:
     """Reads an argument of the type for which a kernel was compiled."""
     wanted = NUMBERS.get(parameter.type)
-    if (pointer := re.fullmatch(_POINTER, parameter.type)) is not None:
-        to = NONE if pointer["to"] == "none" else NUMBERS[pointer["to"]]
+    to, _, flag = parameter.type.removeprefix("pointer<").removesuffix(">").partition(", ")
+    if parameter.type.startswith("pointer<") and to in _POINTEES:
         try:
-            return pointer_to(value, Pointer(to, pointer["flag"] is not None), parameter.name, stream)
+            return pointer_to(value, Pointer(_POINTEES[to], flag == "readonly"), parameter.name, stream)
         except LaunchError as error:  # another variant may take it
             raise CallError(error.reason, error.help) from None
     if wanted is not None:

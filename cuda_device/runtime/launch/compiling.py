@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from cuda_device.cache.disk import sha256
+from cuda_device.cache import sha256
 from cuda_device.device.functions import Func, Kernel, fixed, func, kernel, links_of, with_options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError, CompilerBug, Location

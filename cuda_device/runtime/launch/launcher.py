@@ -23,7 +23,6 @@ from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.functions import Func, Kernel, Options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
-from cuda_device.infer.dependencies import unchanged
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, replace
@@ -212,6 +211,8 @@ class CompiledKernel:
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
         """Returns whether all names that the compiler looked up still have the same values."""
+        from cuda_device.infer.dependencies import unchanged  # kernels that are loaded from files have none
+
         return unchanged(self.work.dependencies)
 
 
