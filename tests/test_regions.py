@@ -124,6 +124,14 @@ def halves(x, y):
             s[at] = total
         if not i != k + 1:
             total -= 1
+        if i // 3 == 2 or i < 3:
+            total += 5
+        if i // 3 == 1:
+            total += 7
+        if i >> 2 > 2:
+            total -= 2
+        if i // 5 <= -1:
+            total = float32(0)
         device.syncthreads()
         k //= 2
     if device.syncthreads_or(total > 100) or device.syncthreads_count(i == 3) != 4:
@@ -175,6 +183,10 @@ def whole_warps(x, y):
         if i < 3:
             s[at] = part
     device.syncthreads()
+    if i // 32 == 0:
+        s[at] -= device.shfl_xor_sync(0xFFFFFFFF, value, 3)
+    if i >> 5 < 2:
+        s[at] += device.reduce_add_sync(0xFFFFFFFF, int32(8 * value))
     if 64 > i:
         value += device.shfl_sync(0xFFFFFFFF, s[at], i % 32)
         y[0, at + 2 * 64 * device.block_idx.x] = value
@@ -237,19 +249,22 @@ def alike_with_own_arrays(x, y):
         y[0, i] += part[k] * total + part[i % 4]
 
 
-KERNELS = {
-    tiled: ((3, 5), (16, 8), (40, 48)),
-    with_own_arrays: (3, 64, (1, 192)),
-    some_leave: (3, (16, 5), (1, 240)),
-    lanes: (3, 64, (1, 192)),
-    turns: (1, 40, (1, 40)),
-    halves: (3, (16, 4), (3, 64)),
-    moved: (2, 72, (1, 144)),
-    whole_warps: (2, (64, 2), (1, 256)),
-    strides: (3, 8, (1, 24)),
-    alike: ((2, 3), (24, 4), (11, 45)),
-    alike_with_own_arrays: (2, 24, (1, 45)),
-}
+LAUNCHES = (
+    (tiled, (3, 5), (16, 8), (40, 48)),
+    (with_own_arrays, 3, 64, (1, 192)),
+    (some_leave, 3, (16, 5), (1, 240)),
+    (lanes, 3, 64, (1, 192)),
+    (turns, 1, 40, (1, 40)),
+    (halves, 3, (16, 4), (3, 64)),
+    (moved, 2, 72, (1, 144)),
+    (moved, 2, 64, (1, 128)),
+    (moved, 2, (32, 3), (1, 64)),
+    (moved, 2, (24, 4), (1, 48)),
+    (whole_warps, 2, (64, 2), (1, 256)),
+    (strides, 3, 8, (1, 24)),
+    (alike, (2, 3), (24, 4), (11, 45)),
+    (alike_with_own_arrays, 2, 24, (1, 45)),
+)
 
 
 @pytest.fixture
@@ -261,8 +276,7 @@ def afresh(monkeypatch):
     return made
 
 
-def computed(kernel, checked, capsys):
-    grid, block, shape = KERNELS[kernel]
+def computed(kernel, grid, block, shape, checked, capsys):
     x, y = np.random.default_rng(5).random((64, 64), float32), np.zeros(shape, float32)
     again = device.kernel(checked=checked)(kernel.underlying)
     device.launch(again, x, y, grid=grid, block=block, stream=device.cpu_stream())
@@ -270,11 +284,12 @@ def computed(kernel, checked, capsys):
 
 
 @pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.underlying.__name__)
-def test_lanes_compute_the_same_in_loops_and_one_by_one(kernel, checked, afresh, monkeypatch, capsys):
-    found, printed = computed(kernel, checked, capsys)
+@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda each: f"{each[0].underlying.__name__} {each[2]}")
+def test_lanes_compute_the_same_in_loops_and_one_by_one(launch, checked, afresh, monkeypatch, capsys):
+    kernel = launch[0]
+    found, printed = computed(*launch, checked, capsys)
     monkeypatch.setattr(regions, "LARGEST", 0)
-    expected, others = computed(kernel, checked, capsys)
+    expected, others = computed(*launch, checked, capsys)
     waits = kernel not in (alike, alike_with_own_arrays)
     assert [made is not None and made.in_loops for _, made in afresh] == [waits or not checked, False]
     assert not waits or afresh[0][1].together == (kernel not in (some_leave, lanes, turns))

@@ -304,11 +304,10 @@ class Cpu(Dialect):
                 return THREAD.load(result, "%thread", axis, metadata)
             case "hidden_zero":
                 return f"  {result} = add i32 0, 0\n"
-            case "linear_thread":
-                return THREAD.load(result, "%thread", "linear", f", !range !{{i32 {_RANGES['thread_idx']}}}")
             case "lane_id":
-                linear = THREAD.load(f"{result}.linear", "%thread", "linear")
-                return f"{linear}  {result} = and i32 {result}.linear, {WARP_SIZE - 1}\n"
+                return THREAD.load(result, "%thread", "lane", f", !range !{{i32 0, i32 {WARP_SIZE}}}")
+            case "lanes":
+                return THREAD.load(result, "%thread", "lanes", f", !range !{{i32 1, i32 {WARP_SIZE + 1}}}")
             case "lanemask_lt":
                 lane = self.register("lane_id", f"{result}.lane")
                 return f"{lane}  {result}.bit = shl nuw i32 1, {result}.lane\n  {result} = add i32 {result}.bit, -1\n"
@@ -468,6 +467,7 @@ declare void @{worker}(ptr, ptr, i64, i64)
 {_report()}
 {_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}, !{{!"llvm.loop.parallel_accesses", {_ACCESSES}}}}}
 {_ACCESSES} = distinct !{{}}
+{_LANES} = distinct !{{{_LANES}, !{{!"llvm.loop.parallel_accesses", {_ACCESSES}}}}}
 {_BLOCKS} = distinct !{{{_BLOCKS}, !{{!"llvm.loop.unroll.disable"}}}}
 """
 
@@ -511,6 +511,7 @@ _SHORT = 8
 _LOOP = "!900000000"
 _ACCESSES = PARALLEL.split()[-1]
 _BLOCKS = "!900000002"
+_LANES = "!900000003"
 
 
 def _load_arguments(leaves: Sequence[str]) -> str:
@@ -568,7 +569,9 @@ declare void @cuda_device.exchange(ptr, i32, i32, i32)
 define internal void @cuda_device.block(ptr %shared.block, i64 %many) nounwind {{
 entry:
 {_copied(leaves)}{sizes}{memory}{BLOCK.loads("%block", "control", "index.x", "cluster_idx.x")}\
-{CONTROL.address("%stop.at", "%control", "stop")}  br label %block.next
+{CONTROL.address("%stop.at", "%control", "stop")}  %count.rows = mul nuw nsw i32 %size.z, %size.y
+  %count = mul nuw nsw i32 %count.rows, %size.x
+  br label %block.next
 block.next:
   %number = phi i64 [0, %entry], [%number.next, %block.end]
   %number.short = trunc i64 %number to i32
@@ -598,7 +601,7 @@ def _onwards(number: int, regions: Regions, over: str) -> str:
     else:
         goal, text = (
             f"choose{n}",
-            f"  call void @llvm.memcpy.p0.p0.i64(ptr %in, ptr %out, i64 {regions.common_bytes}, i1 false)\n",
+            _copies(f".last{n}", "%out", "%in", regions),
         )
     text += f"""\
   %stop{n} = load atomic i32, ptr %stop.at monotonic, align 4
@@ -614,6 +617,21 @@ def _onwards(number: int, regions: Regions, over: str) -> str:
   %next{n} = load i32, ptr %next
   switch i32 %next{n}, label %{over} [{cases}]
 """
+
+
+def _copies(n: str, source: str, target: str, regions: Regions) -> str:
+    """Copies the uniform values, one by one: the optimiser makes them registers."""
+    kept = [(slot.offset, slot.type) for slot in regions.slots if slot.common]
+    kept += [(0, "i64"), (8, "i64")] if regions.ranges else []
+    return "".join(
+        f"""\
+  %source.{offset}{n} = getelementptr inbounds i8, ptr {source}, i64 {offset}
+  %copy.{offset}{n} = load {type}, ptr %source.{offset}{n}
+  %target.{offset}{n} = getelementptr inbounds i8, ptr {target}, i64 {offset}
+  store {type} %copy.{offset}{n}, ptr %target.{offset}{n}
+"""
+        for offset, type in kept
+    )
 
 
 def _exchange(number: int, kind: Suspension) -> str:
@@ -642,32 +660,21 @@ warp{n}:
 
 
 def _lanes(symbol: str, leaves: Sequence[str], limit: str, number: int | str, regions: Regions | None) -> str:
-    """The threads of a row one after the other: those below the limit, or in the range of a region."""
-    n, row = f".{number}", f".{number}"
+    """The loop over the threads of a row: those below the limit, or in the range of a region.
+
+    If a region with warp operations has rows of whole warps, a loop over the 32 lanes is within a loop over the warps: what
+    depends on the lane is constant after LLVM has unrolled it.
+    """
+    n, row, over = f".{number}", f".{number}", f"row.end.{number}"
     if regions is None or regions.by_row:
-        row = ""
-    call, range, over = (
-        f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n",
-        f"  br label %each{n}\n",
-        f"row.end{row}",
-    )
-    first, end = "0", "%end" if limit else "%size.x"
-    if regions:
-        over = f"region.end{n}" if regions.by_row else over
-        given = f"ptr %thread, i32 {number}, ptr %frames, i64 %lane{n}, ptr %in, ptr %out"
-        call = f"""\
-  %lane{n} = zext nneg i32 %{"x" if regions.by_row else "linear"}{n} to i64
-{_state(n)}\
-  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %in, i64 {regions.common_bytes}, i1 false)
-  %place{n} = call i32 @{symbol}({given}{_arguments(leaves)}) alwaysinline
-  store i32 %place{n}, ptr %next
-"""
+        row, over = "", f"region.end{n}" if regions else "row.end"
+    before, first, end = "", "0", "%end" if limit else "%size.x"
+    goes_on = f"  br label %each{n}\n"
     if regions and number in regions.limits:
-        limited = f"  %limited{n} = call i32 @llvm.umin.i32(i32 {end}, i32 {regions.limits[number]})\n"
-        range, end = limited + range, f"%limited{n}"
+        before = f"  %limited{n} = call i32 @llvm.umin.i32(i32 {end}, i32 {regions.limits[number]})\n"
+        end = f"%limited{n}"
     if regions and number in regions.ranges:
-        range = f"""\
-{range.rpartition("  br")[0]}\
+        before += f"""\
   %from.wide{n} = load i64, ptr %in
   %end.at{n} = getelementptr inbounds i8, ptr %in, i64 8
   %end.wide{n} = load i64, ptr %end.at{n}
@@ -677,19 +684,76 @@ def _lanes(symbol: str, leaves: Sequence[str], limit: str, number: int | str, re
   %has.some{n} = icmp slt i64 %from.least{n}, %end.least{n}
   %from{n} = trunc i64 %from.least{n} to i32
   %end{n} = trunc i64 %end.least{n} to i32
-  br i1 %has.some{n}, label %each{n}, label %{over}
 """
         first, end = f"%from{n}", f"%end{n}"
+        goes_on = f"  br i1 %has.some{n}, label %each{n}, label %{over}\n"
+    elif regions and number in regions.of_lanes:
+        goes_on = f"""\
+  %others{n} = and i32 {end}, {WARP_SIZE - 1}
+  %has.warps{n} = icmp eq i32 %others{n}, 0
+  br i1 %has.warps{n}, label %warps{n}, label %each{n}
+warps{n}:
+  %warp.x{n} = phi i32 [0, %{f"row{n}" if row else f"region{n}"}], [%warp.next{n}, %warp.end{n}]
+  br label %each.lane{n}
+each.lane{n}:
+  %warp.lane{n} = phi i32 [0, %warps{n}], [%warp.lane.next{n}, %each.lane{n}]
+  %x.warp{n} = add nuw nsw i32 %warp.x{n}, %warp.lane{n}
+{_thread(symbol, leaves, number, regions, f".warp{n}", row, (f"%warp.lane{n}", str(WARP_SIZE)))}\
+  %warp.lane.next{n} = add nuw nsw i32 %warp.lane{n}, 1
+  %warp.more{n} = icmp ult i32 %warp.lane.next{n}, {WARP_SIZE}
+  br i1 %warp.more{n}, label %each.lane{n}, label %warp.end{n}, !llvm.loop {_LANES}
+warp.end{n}:
+  %warp.next{n} = add nuw nsw i32 %warp.x{n}, {WARP_SIZE}
+  %more.warps{n} = icmp ult i32 %warp.next{n}, {end}
+  br i1 %more.warps{n}, label %warps{n}, label %{over}, !llvm.loop {_LOOP}
+"""
     return f"""\
-{range}each{n}:
-  %x{n} = phi i32 [{first}, %{"region" if row == "" else "row"}{n}], [%x.next{n}, %each{n}]
-  %linear{n} = add nuw nsw i32 %y.first{row}, %x{n}
-{THREAD.store(f"%x{n}", "%thread", "x", f"%to.x{n}")}{THREAD.store(f"%linear{n}", "%thread", "linear", f"%to.linear{n}")}\
-{call}\
+{before}{goes_on}each{n}:
+  %x{n} = phi i32 [{first}, %{f"row{n}" if row else f"region{n}"}], [%x.next{n}, %each{n}]
+{_thread(symbol, leaves, number, regions, n, row)}\
   %x.next{n} = add nuw nsw i32 %x{n}, 1
   %x.more{n} = icmp ult i32 %x.next{n}, {end}
   br i1 %x.more{n}, label %each{n}, label %{over}, !llvm.loop {_LOOP}
 """
+
+
+def _thread(
+    symbol: str,
+    leaves: Sequence[str],
+    number: int | str,
+    regions: Regions | None,
+    n: str,
+    row: str,
+    lane: tuple[str, str] | None = None,
+) -> str:
+    """Runs the thread `%x` of a row; `lane` is its lane, and how many its warp has."""
+    text, call = "", f"  call void @{symbol}(ptr %thread{_arguments(leaves)})\n"
+    if lane is None:
+        lane, text = (
+            (f"%lane{n}", f"%lanes{n}"),
+            f"""\
+  %lane{n} = and i32 %linear{n}, {WARP_SIZE - 1}
+  %before{n} = sub nuw nsw i32 %linear{n}, %lane{n}
+  %left{n} = sub nuw nsw i32 %count, %before{n}
+  %lanes{n} = call i32 @llvm.umin.i32(i32 %left{n}, i32 {WARP_SIZE})
+""",
+        )
+    if regions:
+        given = f"ptr %thread, i32 {number}, ptr %frames, i64 %wide{n}, ptr %in, ptr %out"
+        call = f"""\
+  %wide{n} = zext nneg i32 %{"x" if regions.by_row else "linear"}{n} to i64
+  %warp.first{n} = sub nuw nsw i32 %linear{n}, {lane[0]}
+  %warp.offset{n} = mul nuw nsw i32 %warp.first{n}, {WARP.dtype.itemsize // WARP_SIZE}
+  %warp.at{n} = getelementptr inbounds i8, ptr %warps, i32 %warp.offset{n}
+  %state{n} = getelementptr inbounds i32, ptr %warp.at{n}, i32 {lane[0]}
+{THREAD.store(f"%state{n}", "%thread", "state", f"%to.state{n}")}\
+{_copies(f".first{n}", "%in", "%out", regions)}\
+  %place{n} = call i32 @{symbol}({given}{_arguments(leaves)}) alwaysinline
+  store i32 %place{n}, ptr %next
+"""
+    values = {"x": f"%x{n}", "linear": f"%linear{n}", "lane": lane[0], "lanes": lane[1]}
+    stores = "".join(THREAD.store(value, "%thread", name, f"%to.{name}{n}") for name, value in values.items())
+    return f"  %linear{n} = add nuw nsw i32 %y.first{row}, %x{n}\n{text}{stores}{call}"
 
 
 def _rows(n: str, inside: str) -> str:
@@ -715,17 +779,6 @@ plane.end{n}:
   %z.more{n} = icmp ult i32 %z.next{n}, %size.z
   br i1 %z.more{n}, label %plane{n}, label %region.end{n}, !llvm.loop {_LOOP}
 """
-
-
-def _state(n: str) -> str:
-    """Text that tells the thread where its entries in its warp's record are."""
-    return f"""\
-  %in.warp{n} = and i32 %linear{n}, {WARP_SIZE - 1}
-  %warp.first{n} = sub nuw nsw i32 %linear{n}, %in.warp{n}
-  %warp.offset{n} = mul nuw nsw i32 %warp.first{n}, {WARP.dtype.itemsize // WARP_SIZE}
-  %warp.at{n} = getelementptr inbounds i8, ptr %warps, i32 %warp.offset{n}
-  %state{n} = getelementptr inbounds i32, ptr %warp.at{n}, i32 %in.warp{n}
-{THREAD.store(f"%state{n}", "%thread", "state", f"%to.state{n}")}"""
 
 
 def _end_of_row(limit: str, leaves: Sequence[str]) -> str:
@@ -812,7 +865,15 @@ choose:
 def _region(symbol: str, leaves: Sequence[str], number: int) -> str:
     """The loops over the lanes of a warp that go on at one place: a row of the block at a time, along which x grows."""
     n = f".{number}"
-    values = {"x": f"%x{n}", "y": f"%y{n}", "z": f"%z{n}", "linear": f"%linear{n}", "state": f"%word{n}"}
+    values = {
+        "x": f"%x{n}",
+        "y": f"%y{n}",
+        "z": f"%z{n}",
+        "linear": f"%linear{n}",
+        "lane": f"%lane{n}",
+        "lanes": "%here",
+        "state": f"%word{n}",
+    }
     stores = "".join(THREAD.store(value, "%thread", name, f"%to.{name}{n}") for name, value in values.items())
     return f"""\
 region{n}:

@@ -136,6 +136,8 @@ THREAD = Record(
         ("y", "i32"),
         ("z", "i32"),
         ("linear", "i32"),
+        ("lane", "i32"),
+        ("lanes", "i32"),
         ("block", "ptr"),
         ("state", "ptr"),
         ("fuel", "i32"),

@@ -15,6 +15,8 @@ by a separate call of the kernel.
 
 from __future__ import annotations
 
+import itertools
+
 from cuda_device.codegen.cpu import strided_loops, uniform
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.codegen.cpu.uniform import LIMIT, waits_at
@@ -40,6 +42,7 @@ PARALLEL = ", !llvm.access.group !900000001"
 """What loads and stores say whose order among the lanes does not matter."""
 _MARGIN = 8 * WARP_SIZE
 """Shuffles may read so many bytes before and behind what lanes keep, to drop what they find there."""
+_LANES = ("lane_id", "lanes", "lanemask_lt")
 _CHEAP = frozenset(
     {
         *(ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.COMPARE),
@@ -92,6 +95,8 @@ class Regions:
     """Regions of a range of threads, with their places."""
     limits: dict[int, int] = field(default_factory=dict)
     """Regions of threads whose x is less than a number, which is that of whole warps."""
+    of_lanes: set[int] = field(default_factory=set)
+    """Regions whose lanes read their numbers, as shuffles do."""
     ends: dict[int, int] = field(default_factory=dict)
     """By such places, the regions where all threads go on afterwards."""
 
@@ -236,11 +241,30 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     found = Regions(
         slots, order, kept, memory, end, in_loops, bool(together), by_row, common_bytes=common, limits=limits
     )
+    found.of_lanes = _of_lanes(function) if together else set()
     functions = [function, *module.functions[1:]]
     if by_row:
         found.whole = replace(copied(module.main), name=f"{module.main.name}.whole", kernel=False)
         functions.append(found.whole)
     return Module(functions, module.links, module.losses), found
+
+
+def _of_lanes(function: Function) -> set[int]:
+    """The regions whose threads read their numbers in the warp."""
+    starts = [function.blocks[0].ops]
+    for block in function.blocks:
+        starts += [block.ops[i + 1 :] for i, op in enumerate(block.ops) if waits_at(op)]
+    found = set[int]()
+    for number, start in enumerate(starts):
+        todo, seen = [start], set[Block]()
+        while todo:
+            inside = list(itertools.takewhile(lambda op: not waits_at(op), todo.pop()))
+            if any(op.code is ops.REGISTER and op.attributes["name"] in _LANES for op in inside):
+                found.add(number)
+            following = [edge.block for op in inside for edge in op.successors if edge.block not in seen]
+            todo += [block.ops for block in following]
+            seen.update(following)
+    return found
 
 
 def _aligned(size: int) -> int:

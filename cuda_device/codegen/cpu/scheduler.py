@@ -240,6 +240,8 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
         threads[linear].y = line % to[0].size_y
         threads[linear].z = line // to[0].size_y
         threads[linear].linear = linear
+        threads[linear].lane = linear % WARP_SIZE
+        threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
         threads[linear].block = block
         threads[linear].state = warps + WARP_BYTES * int64(linear // WARP_SIZE) + 4 * int64(linear % WARP_SIZE)
         threads[linear].fuel = uint32(FUEL)

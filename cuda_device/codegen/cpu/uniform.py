@@ -50,7 +50,7 @@ _OF_OPERANDS = frozenset(
     }
 )
 """Operations whose result depends only on their operands, or is the same for all threads of a block."""
-_OF_THREADS = ("thread_idx", "linear_thread", "lane_id", "lanemask_lt")
+_OF_THREADS = ("thread_idx", "lanes", "lane_id", "lanemask_lt")
 
 
 @dataclass(slots=True)
@@ -132,21 +132,21 @@ def analysed(function: Function) -> tuple[Flow, Uniform]:
 
 def _has_whole_warps(found: ThreadRange, values: Definitions) -> bool:
     """Whether a range consists of whole warps, and contains no barrier of the block."""
-    first, end = found.bounds
+    first, end = (_constant(parts, values) for parts in found.bounds)
     codes = {op.code for block in found.between for op in block.ops}
-    return (
-        first == [0] and _constant(end, values) % WARP_SIZE == 0 and codes.isdisjoint((ops.BARRIER, ops.BARRIER_REDUCE))
-    )
+    is_whole = first == 0 and end is not None and end > 0 and end % WARP_SIZE == 0
+    return is_whole and codes.isdisjoint((ops.BARRIER, ops.BARRIER_REDUCE))
 
 
-def _constant(parts: list[Bound], values: Definitions) -> int:
-    """The value of a sum; 1 if it is unknown."""
-    known = [part if isinstance(part, int) else values.constant(part[0]) for part in parts]
-    return (
-        1
-        if None in known or any(part != (part[0], 1) for part in parts if not isinstance(part, int))
-        else sum(filter(None, known))
-    )
+def _constant(parts: list[Bound], values: Definitions) -> int | None:
+    """The value of a sum of constants; None for any other sum."""
+    total = 0
+    for part in parts:
+        number, factor = (part, 1) if isinstance(part, int) else (values.constant(part[0]), part[1])
+        if number is None:
+            return None
+        total += factor * number
+    return total
 
 
 def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) -> list[ThreadRange]:
@@ -177,24 +177,36 @@ def _bounds(
         return None
     terms = values.terms(a)
     moving = [(value, factor) for value, factor in terms if value in varying]
-    if [factor for _, factor in moving] != [1] or not is_x(moving[0][0], values):
+    if [factor for _, factor in moving] != [1] or not all(has_room(value) for value, _ in terms):
         return None
-    if not all(has_room(value) for value, _ in terms):
+    x, share = _share_of_x(moving[0][0], values)
+    if not is_x(x, values):
         return None
     assert isinstance(b.type, Number)
     if b.type.bits > 32 and (sign not in ("<", ">=") or any(factor < 0 for _, factor in terms)):
         return None  # The sum may have no room.
     limit: list[Bound] = [(b, 1), *((value, -factor) for value, factor in terms if (value, factor) not in moving)]
-    match sign:
-        case "<":
-            return [0], limit
-        case "<=":
-            return [0], [*limit, 1]
-        case ">":
-            return [*limit, 1], [MAXIMUM_THREADS]
-        case ">=":
-            return limit, [MAXIMUM_THREADS]
-    return limit, [*limit, 1]
+    found: dict[str, tuple[list[Bound], list[Bound]]] = {
+        "<": ([0], limit),
+        "<=": ([0], [*limit, 1]),
+        ">": ([*limit, 1], [MAXIMUM_THREADS]),
+        ">=": (limit, [MAXIMUM_THREADS]),
+        "==": (limit, [*limit, 1]),
+    }
+    if share == 1:
+        return found[sign]
+    ends = [_constant(parts, values) for parts in found[sign]]
+    first, end = (None if n is None else min(max(n * share, 0), MAXIMUM_THREADS) for n in ends)
+    return None if first is None or end is None else ([first], [end])
+
+
+def _share_of_x(value: Value, values: Definitions) -> tuple[Value, int]:
+    """`(x, 32)` for the value x // 32 or x >> 5, `(value, 1)` for any other value."""
+    maker = values.makers.get(value)
+    number = values.constant(maker.operands[1]) if maker is not None and maker.code in (ops.QUOTIENT, ops.SHR) else None
+    if maker is None or number is None or not 0 < number <= WARP_SIZE:
+        return value, 1
+    return maker.operands[0], number if maker.code is ops.QUOTIENT else 1 << number
 
 
 def has_room(value: Value) -> bool:
@@ -371,7 +383,7 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
 
 
 def cut(function: Function, found: Uniform) -> None:
-    """Inserts the cuts and ranges, and replaces shuffles by uniform distances."""
+    """Inserts the cuts and ranges, and replaces the shuffles."""
     known = {value for op in function.ops() for value in op.results}
     values = Definitions(function)
     limits = [(each, _constant(each.bounds[1], values)) for each in found.warps]
@@ -396,10 +408,10 @@ def cut(function: Function, found: Uniform) -> None:
             op.operands = [again.get(value, value) for value in op.operands]
             for edge in op.successors:
                 edge.arguments = [again.get(value, value) for value in edge.arguments]
-            is_done = op.code is ops.WARP_SHUFFLE and _read_neighbour(
-                op, values, found, Builder(block, op.location), again
-            )
-            block.ops += [] if is_done else [op]
+            if op.code is ops.WARP_SHUFFLE:
+                _read_lane(op, values, Builder(block, op.location), again)
+            else:
+                block.ops.append(op)
     found.varying |= {value for op in function.ops() for value in op.results} - known
     for whole, limit in limits:
         for op in (op for block in whole.between for op in block.ops if waits_at(op)):
@@ -449,58 +461,46 @@ def lane_memory(build: Builder, type: Type | None) -> Value:
     return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=align_of(type))
 
 
-def _read_neighbour(op: Op, values: Definitions, found: Uniform, build: Builder, again: dict[Value, Value]) -> bool:
-    """Replaces a shuffle by a uniform distance: each lane stores its value, and reads that of the other lane after a cut.
+def _read_lane(op: Op, values: Definitions, build: Builder, again: dict[Value, Value]) -> None:
+    """Replaces a shuffle: each lane stores its value, and loads that of the other lane after a cut.
 
-    Returns False for other shuffles. `again` maps the value to what the lane reads back, so that it needs no second slot.
+    A distance that is known makes the other lane's element a neighbour, so the loads are vectors. `again` maps the value to what
+    the lane loads of its own, so that it needs no second slot.
     """
     _, word, distance = op.operands
-    kind, known = op.attributes["kind"], values.constant(distance)
-    if kind == "xor" and (known is None or known not in (1, 2, 4, 8, 16)):
-        return False
-    if distance in found.varying or kind == "idx":
-        return False
-    maker = values.makers.get(word)
-    value = word
+    kind, known, maker, value = op.attributes["kind"], values.constant(distance), values.makers.get(word), word
     if maker is not None and maker.code is ops.BITS and isinstance(maker.operands[0].type, Number):
         (value,) = maker.operands
     place = lane_memory(build, value.type)
     build.effect(ops.STORE, place, again.get(value, value))
     build.effect(ops.YIELD, kind=CUT)
     own = again[value] = build.op(ops.LOAD, value.type, place)
-    zero, lanes, one = (build.const(INT32, number) for number in (0, 32, 31))
-    near, lane, linear = (
-        build.op(ops.AND, INT32, distance, one),
-        build.op(ops.REGISTER, INT32, nonneg=True, name="lane_id"),
-        build.op(ops.REGISTER, INT32, nonneg=True, name="linear_thread"),
-    )
-    count = build.op(ops.REGISTER, INT32, name="block_dim.x")
-    for axis in "yz":
-        count = build.op(ops.MUL, INT32, count, build.op(ops.REGISTER, INT32, name=f"block_dim.{axis}"))
-
-    def read(index: Value) -> Value:
-        at = build.op(ops.ELEMENT, place.type, place, index, outside=True)
-        return build.op(ops.LOAD, value.type, at)
+    near = build.op(ops.AND, INT32, distance, build.const(INT32, WARP_SIZE - 1))
+    lane, lanes = (build.op(ops.REGISTER, INT32, nonneg=True, name=name) for name in ("lane_id", "lanes"))
+    before, after = build.op(ops.SUB, INT32, lane, near), build.op(ops.ADD, INT32, lane, near)
 
     def less(a: Value, b: Value) -> Value:
         return build.op(ops.COMPARE, BOOL, a, b, op="<")
 
-    exists = less(build.op(ops.ADD, INT32, linear, near), count)
-    before = read(build.op(ops.SUB, INT32, zero, near))
-    match kind:
-        case "up":
-            rows = less(lane, near), own, before
-        case "down":
-            in_warp = less(build.op(ops.ADD, INT32, lane, near), lanes)
-            rows = build.op(ops.AND, BOOL, in_warp, exists), read(near), own
-        case _:
-            behind = build.op(ops.SELECT, value.type, exists, read(near), own)
-            rows = less(zero, build.op(ops.AND, INT32, lane, near)), before, behind
+    def load(source: Value) -> Value:
+        step = build.op(ops.SUB, INT32, source, lane)
+        return build.op(ops.LOAD, value.type, build.op(ops.ELEMENT, place.type, place, step, outside=True))
+
+    if kind == "up":
+        rows = less(lane, near), own, load(before)
+    elif kind == "down":
+        rows = less(after, lanes), load(after), own
+    elif kind == "xor" and known in (1, 2, 4, 8, 16):
+        above = build.op(ops.SELECT, value.type, less(after, lanes), load(after), own)
+        has_bit = less(build.const(INT32, 0), build.op(ops.AND, INT32, lane, near))
+        rows = has_bit, load(before), above
+    else:
+        source = near if kind == "idx" else build.op(ops.XOR, INT32, lane, near)
+        rows = less(source, lanes), load(source), own
     if value is word:
         build.append(Op(ops.SELECT, list(rows), list(op.results), {}, [], op.location))
     else:
         build.append(Op(ops.BITS, [build.op(ops.SELECT, value.type, *rows)], list(op.results), {}, [], op.location))
-    return True
 
 
 def count_of_regions(function: Function, found: Uniform) -> int:
