@@ -23,7 +23,7 @@ from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.optimise import points_to
-from cuda_device.types.layout import size_of
+from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
 
@@ -56,6 +56,8 @@ class TracePoint:
     """Whether it is a compare-and-swap, which does not always write."""
     generic: bool = False
     """Whether the memory is not known."""
+    align: int = 0
+    """What the address is a multiple of; 0 if that is not known."""
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}
@@ -96,7 +98,8 @@ def _point(op: Op) -> TracePoint:
         return TracePoint(event, op.location, 0, False, *order)
     shared, generic = type.space is Space.SHARED, type.space is Space.GENERIC
     may_fail = len(op.operands) > 1
-    return TracePoint(event, op.location, size_of(type.pointee), shared, *order, may_fail, generic)
+    align = type.align or align_of(type.pointee)
+    return TracePoint(event, op.location, size_of(type.pointee), shared, *order, may_fail, generic, align)
 
 
 def _traced(op: Op, places: Iterator[int]) -> list[Op]:

@@ -578,21 +578,24 @@ class ShadowPages:
     ) -> None:
         self.log = log
         self.failure: BaseException | None = None
-        widths = [point.bytes for point in points.values()]
+        shared = [size for point in points.values() if point.shared for size in (point.bytes, point.align)]
+        widths = [size for point in points.values() if not point.shared for size in (point.bytes, point.align)]
         widths += [number for region in regions for number in (region.address, *region.strides)]
-        unit = _unit(0, math.gcd(*widths))
+        is_by_address = any(point.generic for point in points.values())
+        if is_by_address:
+            widths += shared
+        unit, shared_unit = (_unit(0, math.gcd(*each)) for each in (widths, shared))
         kinds = np.zeros(max(points, default=0) + 1, np.int64)
         for place, point in points.items():
             kind = shadow_memory.CAS if point.may_fail else _KINDS[point.event]
             kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared)
-        self._words = shadow_memory.PAGE // unit * (1 + shadow_memory.CELL_WORDS)
+        self._bytes = shadow_memory.PAGE // unit * (shadow_memory.WORD_BYTES + shadow_memory.CELL_BYTES)
         # Where there is no memory for another page, the launch goes on with this one, and fails at its end.
-        self._kept: list[Any] = [kinds, np.zeros(self._words, np.int64)]
+        self._kept: list[Any] = [kinds, np.zeros(self._bytes, np.uint8)]
         self._pages: dict[int, int] = {}
         self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
-        log["kinds"], log["unit"] = kinds.ctypes.data, unit
-        log["unit_shift"] = unit.bit_length() - 1
-        log["word_bytes"] = -1 if any(point.generic for point in points.values()) else unit
+        log["kinds"], log["shift"] = kinds.ctypes.data, unit.bit_length() - 1
+        log["shared_shift"] = -1 if is_by_address else shared_unit.bit_length() - 1
         log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
         self._table = np.zeros(0, np.int64)
         self._rebuild(1 << 8)
@@ -600,7 +603,7 @@ class ShadowPages:
     def _add(self) -> None:
         page = int(self.log["missing"])
         try:
-            shadow = np.zeros(self._words, np.int64)
+            shadow = np.zeros(self._bytes, np.uint8)
             self._kept.append(shadow)
             self._pages[page] = shadow.ctypes.data
         except BaseException as failure:

@@ -15,19 +15,20 @@ from cuda_device.codegen.cpu.records import (
     BLOCK,
     CONTROL,
     CREW,
-    FIRST_MASK,
     FUEL,
     KIND_SHIFT,
-    MOMENT_SHIFT,
     NANOSECONDS,
     PLACE_MASK,
+    READ_TWICE,
     RECORDS,
     RUN,
-    SECOND_SHIFT,
+    STATE_SHIFT,
     THREAD,
     WARP,
     WARP_SIZE,
+    WHEN_SHIFT,
     WIDE,
+    WORD,
     Record,
     Suspension,
 )
@@ -65,34 +66,32 @@ _FUNCTIONS = """\
 declare void @cuda_device.trace(ptr, i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
 """
-# A read of shared memory, for which `shadow_memory` has words where so many bytes are accessed: the detector hears of it unless
-# the word says that two others have read it in this moment.
+# A read of shared memory whose words stand for so many bytes. The detector is told unless the word says that two threads have read
+# there at this place in this moment. Nobody changes the fields of the block's record meanwhile: the metadata says so.
+_CONSTANT = ", !alias.scope !{!910000001}"
 _READ = f"""\
 define internal void @cuda_device.read(ptr %thread, i32 %place, i64 %value, i64 %bytes) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block", "linear")}{BLOCK.loads("%block", "unit", "words", "moment")}\
+{THREAD.loads("%thread", "block")}{"".join(BLOCK.load(f"%{n}", "%block", n, _CONSTANT) for n in ("unit", "words", "moment"))}\
   %has_words = icmp eq i64 %unit, %bytes
   br i1 %has_words, label %look, label %tell
 look:
   %index = udiv i64 %value, %bytes
-  %word.at = getelementptr i64, ptr %words, i64 %index
+  %word.at = getelementptr inbounds {WORD}, ptr %words, i64 %index
   %word = load i64, ptr %word.at
-  %expected = shl i64 %moment, {MOMENT_SHIFT}
-  %pair = xor i64 %word, %expected
-  %own = zext i32 %linear to i64
-  %second = lshr i64 %pair, {SECOND_SHIFT}
-  %first = and i64 %pair, {FIRST_MASK}
-  %is_other = icmp ne i64 %first, %own
-  %is_third = icmp ne i64 %second, %own
-  %is_known = icmp ult i64 %second, {FIRST_MASK + 1}
-  %both = and i1 %is_other, %is_third
-  %passes = and i1 %both, %is_known
-  br i1 %passes, label %end, label %tell
+  %began = shl i64 %moment, {WHEN_SHIFT}
+  %here = zext i32 %place to i64
+  %read.here = or i64 %here, {READ_TWICE << STATE_SHIFT}
+  %expected = or disjoint i64 %began, %read.here
+  %passes = icmp eq i64 %word, %expected
+  br i1 %passes, label %end, label %tell, !prof !{{!"branch_weights", i32 2000, i32 1}}
 tell:
-  call void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 1)
+  call void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 1), !noalias !{{!910000001}}
   br label %end
 end:
   ret void
 }}
+!910000001 = distinct !{{!910000001, !910000002}}
+!910000002 = distinct !{{!910000002}}
 """
 # Where accesses are checked at once (blocks have a `unit`), the scheduler tells of barriers.
 _WAIT = f"""\

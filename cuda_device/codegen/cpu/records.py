@@ -156,8 +156,8 @@ WIDE = WARP_SIZE
 # (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
 # count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
 # host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. For the race detector, `moment` is
-# the number of what the block does from one barrier to the next, beginning with `first`, and `words` are those of its shared
-# memory, one for each `unit` of bytes.
+# the number of what the block does from one barrier to the next. `words` and `cells` are the shadow of its shared memory, for each
+# `unit` of bytes; `unit` is 0 if events are recorded, and -1 if shared memory has no shadow of its own.
 BLOCK = Record(
     "%Block",
     (
@@ -176,8 +176,8 @@ BLOCK = Record(
         ("control", "ptr"),
         ("log", "ptr"),
         ("moment", "i64"),
-        ("first", "i64"),
         ("words", "ptr"),
+        ("cells", "ptr"),
         ("unit", "i64"),
         ("parameters", "ptr"),
         ("warps", "ptr"),
@@ -225,8 +225,8 @@ CONTROL = Record(
 # What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
 # function `full` empties it; it gets the address of the log. Where there are `kinds`, a number for each place, accesses are
 # checked by `shadow_memory`: `pages` is a hash table of `mask` + 1 pairs, the number of a page and its shadow, and `grow` adds
-# the one that is `missing`. A cell stands for `unit` bytes, which is 1 << `unit_shift`; `word_bytes` is the size of the accesses
-# that have words, or -1. There were so many `moments` of blocks.
+# the one that is `missing`. A cell stands for 1 << `shift` bytes, or 1 << `shared_shift` in shared memory, which is found by its
+# address if that is -1. There were so many `moments` of blocks.
 LOG = Record(
     "%Log",
     (
@@ -239,23 +239,21 @@ LOG = Record(
         ("mask", "i64"),
         ("grow", "ptr"),
         ("missing", "i64"),
-        ("unit", "i64"),
-        ("unit_shift", "i64"),
-        ("word_bytes", "i64"),
+        ("shift", "i64"),
+        ("shared_shift", "i64"),
         ("moments", "i64"),
     ),
 )
 # One access, or one end of a wait: at a place of the program, with an address or a mask, and whether a write took place.
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
-RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
+# A word of `shadow_memory`: the number of a moment, what happened in it to the location and at which place in the program, and
+# the one or two threads that did.
+WORD = Record("%Word", (("when", "i64"), ("first", "i32"), ("second", "i32")))
+WRITTEN, READ_ONCE, READ_TWICE, MIXED = range(4)
+STATE_SHIFT, WHEN_SHIFT = KIND_SHIFT, KIND_SHIFT + 2
 
-# Words of the race detector (`shadow_memory`): the number of a moment, what happened in it to the location, and two numbers:
-# those of two threads that read it, or else of a place and a thread.
-MOMENT_SHIFT = 22
-READ_TWICE, WRITTEN, READ_ONCE, MIXED = (state << 20 for state in range(4))
-SECOND_SHIFT = 10
-FIRST_MASK = (1 << SECOND_SHIFT) - 1
+RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT, WORD)
 
 INTERLEAVED = 256
 """So many blocks of a worker may wait at a time."""

@@ -8,18 +8,19 @@ from one barrier to the next. A cell stores the last write and, since then, two 
 These suffice: a later access that races with one that was dropped also races with one that was kept. The log then contains only
 races: two events, the first access and the second.
 
-    cell    0 write, 2 and 4 reads, 6 and 8 atomic operations, 10 and 12 atomic loads: two numbers each; 14 the last moment
+    cell    0 write, 2 and 4 reads, 6 and 8 atomic operations, 10 and 12 atomic loads: two numbers each
 
-Most accesses repeat others. For each location, a word identifies the accesses that would change nothing and race with nothing. In
-a moment in which one thread wrote to the location, these are that thread's reads, and its writes at the same place in the
-program. In a moment in which two threads read it and none wrote, these are further reads. A block's accesses to its shared memory
-in earlier moments happened before everything that follows. There the word alone records the first accesses of a moment, and the
-cell is updated only when another thread comes. Generic pointers bypass these words, so a kernel with generic pointers checks each
-access in the cell.
+Most accesses repeat others. For each location, a word identifies the accesses that would change nothing and race with nothing.
 
-    word    the moment; the kind of accesses; the place and thread of the write or of the only read, or the threads of two reads
+    WRITTEN      one thread wrote: its reads, and its writes at the same place in the program
+    READ_ONCE    one thread read: its reads at the same place
+    READ_TWICE   two threads read and none wrote: reads of other threads and, unless the place is `NOWHERE`, all reads there
 
-Kernels test the words of their shared memory themselves before they call `trace` (`cpu_dialect`).
+A shadow is an array of words followed by an array of cells. Memory has one for each page, and a block has one for its shared
+memory. A block's accesses to its shared memory in earlier moments happened before everything that follows. There the word alone
+records the first accesses of a moment, and the cell is updated only when it has to be. Kernels test the words of their shared
+memory themselves before they call `trace` (`cpu_dialect`). If a kernel has generic pointers, accesses to shared memory are checked
+like those to other memory, by their address.
 """
 
 from __future__ import annotations
@@ -32,24 +33,25 @@ from cuda_device.codegen.cpu.host_code import allocate, call
 from cuda_device.codegen.cpu.records import (
     BLOCK,
     EVENT,
-    FIRST_MASK,
     LOG,
     MIXED,
-    MOMENT_SHIFT,
+    PLACE_MASK,
     READ_ONCE,
     READ_TWICE,
-    SECOND_SHIFT,
+    STATE_SHIFT,
     THREAD,
+    WHEN_SHIFT,
+    WORD,
     WRITTEN,
 )
 from cuda_device.device.memory import array_at
 
-Block, Event, Log, Thread = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD))
+Block, Event, Log, Thread, Word = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD, WORD))
 
-CELL_WORDS = 15
-"""So many numbers of 64 bits are a cell."""
+CELL_BYTES = 14 * 8
+WORD_BYTES = Word.itemsize
 PAGE = 4096
-"""A page of the shadow stands for so many bytes: first comes a word for each cell, then the cells."""
+"""So many bytes of memory have a shadow of their own."""
 HASH = 0x9E3779B97F4A7C1
 """A page is looked for first at the place in the hash table that its number times this gives, without the low bits."""
 HASH_SHIFT = 20
@@ -57,14 +59,12 @@ READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
 """The kinds of places, the low 3 bits of their numbers; then a bit for shared memory, then how many bytes are accessed."""
 _SHARED = 8
 _BYTES_SHIFT = 4
-# Who: the number of a block, a one, the number of a thread in its block.
+# Who: the number of a block, a one, the number of a thread in its block. When: the number of a moment, two bits that only words
+# use, the number of a place.
 _BLOCK_SHIFT = 11
 _PRESENT = 1024
-# When: the number of a moment, the number of a place.
-_WHEN_SHIFT = 24
-_PLACE_MASK = (1 << _WHEN_SHIFT) - 1
-_LAST = 14
-_PAIR = WRITTEN - 1
+NOWHERE = PLACE_MASK
+"""The place of a word whose two reads are at different places."""
 
 
 def kind_of(kind: int, size: int, *, shared: bool) -> int:
@@ -80,57 +80,72 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
     if to[0].kinds == 0:
         tell(of[0].log, number_of(own[0].block), own[0].linear, place, value, done)
         return
-    number, linear = array_at(int64, to[0].kinds)[place], int64(own[0].linear)
-    moment, here = of[0].moment << MOMENT_SHIFT, int64(place) << SECOND_SHIFT | linear
-    kind = number & 7
-    if number >> _BYTES_SHIFT == of[0].unit and place <= FIRST_MASK:
-        page, pages = value // PAGE, array_at(int64, to[0].pages)
-        at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
-        if number & _SHARED != 0:
-            words = array_at(int64, of[0].words + 8 * (value >> (to[0].unit_shift & 63)))
-            state = words[0] - moment
-            if kind <= WRITE and (state < 0 or (state < MIXED and state >= WRITTEN and state & FIRST_MASK == linear)):
-                if kind == WRITE:
-                    words[0] = moment + (WRITTEN | here)
-                elif state < 0 or state >= READ_ONCE:
-                    words[0] = moment + (READ_ONCE | here)
-                return
-        elif pages[at] == page:
-            state = array_at(int64, pages[at + 1])[(value & (PAGE - 1)) >> (to[0].unit_shift & 63)] - moment
-            first, second = state & FIRST_MASK, state >> SECOND_SHIFT
-            if kind == READ:
-                if (state & ~_PAIR == WRITTEN and first == linear) or (
-                    second >= 0 and second <= FIRST_MASK and first != linear and second != linear
-                ):
-                    return
-            elif state == (WRITTEN | here):
-                return
-    follow(thread, place, value, number, done)
+    number = array_at(int64, to[0].kinds)[place]
+    kind, bytes, shared = number & 7, number >> _BYTES_SHIFT, number & _SHARED != 0
+    if kind <= WRITE:
+        word, cell, unit = shadow_of(own[0].block, value, shared)
+        when, is_local = of[0].moment << WHEN_SHIFT | int64(place), shared and of[0].words != 0
+        if bytes == unit and passes(word, kind, when, own[0].linear, is_local):
+            return
+    if kind != NOTHING:
+        if kind == CAS:
+            kind = int64(ATOMIC) if done != 0 else int64(ATOMIC_READ)
+        follow(thread, place, value, value + bytes, kind, shared)
 
 
-def follow(thread: Any, place: Any, value: Any, number: Any, done: Any) -> None:
-    """Checks an access of each of its locations."""
+def passes(at: Any, kind: Any, when: Any, linear: Any, shared: Any) -> Any:
+    """Whether a word shows that an access changes nothing, or records it, as the words of a block's `shared` memory do."""
+    word = array_at(Word, at)
+    known = word[0].when - (when & ~PLACE_MASK)
+    state, here = known >> STATE_SHIFT, known & PLACE_MASK == when & PLACE_MASK
+    own = state >= 0 and word[0].first == linear
+    if kind == READ:
+        if state == READ_TWICE:
+            return here or not (own or word[0].second == linear)
+        if shared and state == READ_ONCE and here and not own:
+            word[0].when, word[0].second = when | READ_TWICE << STATE_SHIFT, linear
+            return True
+        if shared and (state < 0 or (own and state == READ_ONCE)):
+            word[0].when, word[0].first = when | READ_ONCE << STATE_SHIFT, linear
+            return True
+        return own and (state == WRITTEN or (state == READ_ONCE and here))
+    if shared and (state < 0 or (own and state <= READ_ONCE)):
+        word[0].when, word[0].first = when | WRITTEN << STATE_SHIFT, linear
+        return True
+    return own and state == WRITTEN and here
+
+
+def follow(thread: Any, place: Any, value: Any, end: Any, kind: Any, shared: Any) -> None:
+    """Checks an access to each of the locations from `value` to `end`."""
     own = array_at(Thread, thread)
     of = array_at(Block, own[0].block)
     who = number_of(own[0].block) << _BLOCK_SHIFT | _PRESENT | int64(own[0].linear)
-    when = of[0].moment << _WHEN_SHIFT | int64(place)
-    kind = number & 7
-    if kind == NOTHING:
-        return
-    if kind == CAS:
-        kind = int64(ATOMIC) if done != 0 else int64(ATOMIC_READ)
-    # Addresses in shared memory count from where that of the block begins.
-    shared, to, end = number & _SHARED != 0, array_at(Log, of[0].log), value + (number >> _BYTES_SHIFT)
+    when = of[0].moment << WHEN_SHIFT | int64(place)
     while value < end:
-        address = value + of[0].shared if shared else value
-        shift, shadow = to[0].unit_shift & 63, shadow_of(of[0].log, address)
-        index = (address & (PAGE - 1)) >> shift
-        cell = shadow + 8 * (int64(PAGE) >> shift) + 8 * CELL_WORDS * index
-        word = of[0].words + 8 * (value >> shift) if shared else shadow + 8 * index
-        if shared:
-            bring(of, array_at(int64, cell), array_at(int64, word)[0], who & ~int64(FIRST_MASK))
+        word, cell, unit = shadow_of(own[0].block, value, shared)
+        if shared and of[0].words != 0:
+            bring(word, cell, who, when)
         check(of[0].log, word, cell, value, who, when, kind)
-        value += to[0].unit
+        value += unit
+
+
+def shadow_of(block: Any, value: Any, shared: Any) -> Any:
+    """The addresses of the word and the cell of a location, and the number of bytes that they stand for.
+
+    An address in shared memory counts from where that of the block begins.
+    """
+    of = array_at(Block, block)
+    to = array_at(Log, of[0].log)
+    if shared and of[0].words != 0:
+        index = value >> (to[0].shared_shift & 63)
+        return of[0].words + WORD_BYTES * index, of[0].cells + CELL_BYTES * index, of[0].unit
+    value += of[0].shared if shared else int64(0)
+    shift, page = to[0].shift & 63, value // PAGE
+    at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
+    pages = array_at(int64, to[0].pages)
+    words = pages[at + 1] if pages[at] == page else search(of[0].log, page)
+    index = (value & (PAGE - 1)) >> shift
+    return words + WORD_BYTES * index, words + WORD_BYTES * (PAGE >> shift) + CELL_BYTES * index, int64(1) << shift
 
 
 def number_of(block: Any) -> Any:
@@ -141,23 +156,33 @@ def number_of(block: Any) -> Any:
 
 
 def prepare(block: Any, size: Any) -> None:
-    """Gives a block the words of its `size` bytes of shared memory, if its accesses are checked here."""
+    """Gives a block the shadow of its `size` bytes of shared memory, if its accesses are checked here."""
     of = array_at(Block, block)
-    of[0].words, of[0].unit = int64(0), int64(0)
+    of[0].words, of[0].cells, of[0].unit = int64(0), int64(0), int64(0)
     if of[0].log != 0:
         to = array_at(Log, of[0].log)
         if to[0].kinds != 0:
-            count = (int64(size) >> to[0].unit_shift) + 1
-            of[0].words, of[0].unit = allocate(8 * count), to[0].word_bytes
-            words = array_at(int64, of[0].words)
-            for i in range(count):
-                words[i] = int64(0)
+            of[0].unit = int64(-1)
+            if to[0].shared_shift >= 0:
+                count = (int64(size) >> (to[0].shared_shift & 63)) + 1
+                of[0].words, of[0].unit = allocate((WORD_BYTES + CELL_BYTES) * count), 1 << (to[0].shared_shift & 63)
+                of[0].cells = of[0].words + WORD_BYTES * count
+                words = array_at(Word, of[0].words)
+                for i in range(count):
+                    words[i].when = int64(0)
 
 
 def begin(block: Any) -> None:
-    """The first moment of a block begins."""
+    """The first moment of a block begins. Its shared memory was that of another block before."""
     tick(block)
-    array_at(Block, block)[0].first = array_at(Block, block)[0].moment
+    of = array_at(Block, block)
+    if of[0].unit < 0:
+        value, end = int64(0), of[0].dynamic - of[0].shared + of[0].dynamic_bytes
+        while value < end:
+            word, cell, unit = shadow_of(block, value, True)
+            array_at(Word, word)[0].when, array_at(int64, cell)[0] = int64(0), int64(0)
+            forget(array_at(int64, cell))
+            value += unit
 
 
 def tick(block: Any) -> None:
@@ -180,15 +205,6 @@ def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -
         call(to[0].full, log)
 
 
-def shadow_of(log: Any, address: Any) -> Any:
-    """The shadow of the page of an address."""
-    to = array_at(Log, log)
-    page = address // PAGE
-    at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
-    pages = array_at(int64, to[0].pages)
-    return pages[at + 1] if pages[at] == page else search(log, page)
-
-
 def search(log: Any, page: Any) -> Any:
     """The shadow of a page that is not at its first place in the table, or not yet made."""
     to = array_at(Log, log)
@@ -205,41 +221,46 @@ def search(log: Any, page: Any) -> Any:
     return pages[2 * at + 1]
 
 
-def bring(of: Any, cell: Any, word: Any, who: Any) -> None:
-    """Brings the cell of a location in shared memory up to date: it forgets earlier moments, and hears what the word says."""
-    moment = of[0].moment
-    state = word - (moment << MOMENT_SHIFT)
-    told = of[0].unit > 0 and state >= WRITTEN and state < MIXED
-    if told or cell[_LAST] < (moment if of[0].unit > 0 else of[0].first):
-        cell[0] = int64(0)
-        forget(cell)
-    if told:
-        one = 0 if state < READ_ONCE else 2
-        cell[one] = who | (state & FIRST_MASK)
-        cell[one + 1] = moment << _WHEN_SHIFT | (state >> SECOND_SHIFT & FIRST_MASK)
-    cell[_LAST] = moment
+def bring(at: Any, shadow: Any, who: Any, when: Any) -> None:
+    """Brings the cell of a location in a block's shared memory up to date with its word, unless only the cell knows more."""
+    word, cell, block = array_at(Word, at), array_at(int64, shadow), who & ~int64(_PRESENT - 1)
+    known, then = word[0].when - (when & ~PLACE_MASK), word[0].when & ~(int64(MIXED) << STATE_SHIFT)
+    state = known >> STATE_SHIFT
+    if state == MIXED or (state == READ_TWICE and known & PLACE_MASK == NOWHERE):
+        return
+    cell[0] = int64(0)
+    forget(cell)
+    if state >= 0:
+        one = 0 if state == WRITTEN else 2
+        cell[one], cell[one + 1] = block | word[0].first, then
+    if state == READ_TWICE:
+        cell[4], cell[5] = block | word[0].second, then
 
 
-def check(log: Any, word: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any) -> None:
-    """Looks for a race of an access with those in the cell at `shadow`, and puts the access there, and the word at `word`."""
-    cell, moment, known = array_at(int64, shadow), when >> _WHEN_SHIFT, int64(MIXED)
-    at = conflict(cell, who, when, kind)
-    if at >= 0:
-        tell_access(log, address, cell[at], cell[at + 1], at in (0, 6, 8))
+def check(log: Any, at: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any) -> None:
+    """Looks for a race of an access with those in the cell at `shadow`, and puts the access there, and the word at `at`."""
+    word, cell, first = array_at(Word, at), array_at(int64, shadow), who
+    state, place = int64(MIXED), when & PLACE_MASK
+    other = conflict(cell, who, when, kind)
+    if other >= 0:
+        tell_access(log, address, cell[other], cell[other + 1], other in (0, 6, 8))
         tell_access(log, address, who, when, kind in (WRITE, ATOMIC))
     if kind == WRITE:
         cell[0], cell[1] = who, when
         forget(cell)
-        if when & _PLACE_MASK <= FIRST_MASK:
-            known = WRITTEN + ((when & _PLACE_MASK) << SECOND_SHIFT) + (who & FIRST_MASK)
+        state = int64(WRITTEN)
     elif kind == READ:
         remember(cell, 2, who, when)
-        both = is_of(cell, 2, moment) and is_of(cell, 4, moment)
-        if both and not (is_of(cell, 0, moment) or is_of(cell, 6, moment) or is_of(cell, 8, moment)):
-            known = READ_TWICE + ((cell[4] & FIRST_MASK) << SECOND_SHIFT) + (cell[2] & FIRST_MASK)
+        if is_only_read(cell, when):
+            state = int64(READ_ONCE)
+            if is_of(cell, 2, when) and is_of(cell, 4, when):
+                state, first = int64(READ_TWICE), cell[2]
+                place = place if cell[3] == cell[5] else int64(NOWHERE)
+                word[0].second = uint32(cell[4] & (_PRESENT - 1))
     else:
         remember(cell, 6 if kind == ATOMIC else 10, who, when)
-    array_at(int64, word)[0] = (moment << MOMENT_SHIFT) + (known if at < 0 else int64(MIXED))
+    word[0].first = uint32(first & (_PRESENT - 1))
+    word[0].when = when & ~PLACE_MASK | (state if other < 0 else int64(MIXED)) << STATE_SHIFT | place
 
 
 def forget(cell: Any) -> None:
@@ -261,9 +282,15 @@ def conflict(cell: Any, who: Any, when: Any, kind: Any) -> Any:
     return at
 
 
-def is_of(cell: Any, one: Any, moment: Any) -> Any:
+def is_of(cell: Any, one: Any, when: Any) -> Any:
     """Whether an access in a cell was made in this moment."""
-    return cell[one] != 0 and cell[one + 1] >> _WHEN_SHIFT == moment
+    return cell[one] != 0 and cell[one + 1] >> WHEN_SHIFT == when >> WHEN_SHIFT
+
+
+def is_only_read(cell: Any, when: Any) -> Any:
+    """Whether a location was neither written nor accessed atomically in this moment."""
+    once = is_of(cell, 0, when) or is_of(cell, 6, when) or is_of(cell, 8, when)
+    return not (once or is_of(cell, 10, when) or is_of(cell, 12, when))
 
 
 def racing(cell: Any, one: Any, who: Any, when: Any) -> Any:
@@ -276,15 +303,15 @@ def racing(cell: Any, one: Any, who: Any, when: Any) -> Any:
 def remember(cell: Any, one: Any, who: Any, when: Any) -> None:
     """Keeps a read or an atomic operation, if the two in the cell do not stand for it: of two blocks, or of one moment."""
     two = one + 2
-    block, moment = who >> _BLOCK_SHIFT, when >> _WHEN_SHIFT
+    block, moment = who >> _BLOCK_SHIFT, when >> WHEN_SHIFT
     first, second = cell[one] >> _BLOCK_SHIFT, cell[two] >> _BLOCK_SHIFT
     if cell[one] == 0 or cell[one] == who:
         cell[one], cell[one + 1] = who, when
     elif cell[two] == 0 or cell[two] == who:
         cell[two], cell[two + 1] = who, when
-    elif first == block and cell[one + 1] >> _WHEN_SHIFT < moment:
+    elif first == block and cell[one + 1] >> WHEN_SHIFT < moment:
         cell[one], cell[one + 1] = who, when
-    elif (second == block and cell[two + 1] >> _WHEN_SHIFT < moment) or (first != block and second == first):
+    elif (second == block and cell[two + 1] >> WHEN_SHIFT < moment) or (first != block and second == first):
         cell[two], cell[two + 1] = who, when
 
 
@@ -293,10 +320,10 @@ def races(first: Any, then: Any, who: Any, when: Any) -> Any:
     return (
         first != 0
         and first != who
-        and (first >> _BLOCK_SHIFT != who >> _BLOCK_SHIFT or then >> _WHEN_SHIFT == when >> _WHEN_SHIFT)
+        and (first >> _BLOCK_SHIFT != who >> _BLOCK_SHIFT or then >> WHEN_SHIFT == when >> WHEN_SHIFT)
     )
 
 
 def tell_access(log: Any, address: Any, who: Any, when: Any, writes: Any) -> None:
     """An access that races."""
-    tell(log, who >> _BLOCK_SHIFT, uint32(who & (_PRESENT - 1)), uint32(when & _PLACE_MASK), address, int64(writes))
+    tell(log, who >> _BLOCK_SHIFT, uint32(who & (_PRESENT - 1)), uint32(when & PLACE_MASK), address, int64(writes))
