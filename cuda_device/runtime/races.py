@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.codegen.cpu import shadow_memory
-from cuda_device.codegen.cpu.records import EVENT, LOG
+from cuda_device.codegen.cpu.records import EVENT, LOG, READ, WRITE
 from cuda_device.errors import Index, KernelError
 from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ops import Order, Scope
@@ -544,8 +544,8 @@ class RaceDetector:
 
 
 _KINDS = {
-    Event.LOAD: shadow_memory.READ,
-    Event.STORE: shadow_memory.WRITE,
+    Event.LOAD: READ,
+    Event.STORE: WRITE,
     Event.ATOMIC_LOAD: shadow_memory.ATOMIC_READ,
     Event.ATOMIC_STORE: shadow_memory.ATOMIC,
     Event.ATOMIC_UPDATE: shadow_memory.ATOMIC,

@@ -19,6 +19,7 @@ from cuda_device.codegen.cpu.records import (
     KIND_SHIFT,
     NANOSECONDS,
     PLACE_MASK,
+    READ,
     READ_TWICE,
     RECORDS,
     RUN,
@@ -29,6 +30,7 @@ from cuda_device.codegen.cpu.records import (
     WHEN_SHIFT,
     WIDE,
     WORD,
+    WRITE,
     Record,
     Suspension,
 )
@@ -63,35 +65,44 @@ _BLOCK_FIELDS = {
     "dynamic_shared_bytes": "dynamic_bytes",
 }
 _FUNCTIONS = """\
-declare void @cuda_device.trace(ptr, i32, i64, i64)
+declare void @cuda_device.trace(ptr readonly captures(none), i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
 """
-# A read of shared memory whose words stand for so many bytes. The detector is told unless the word says that two threads have read
-# there at this place in this moment. Nobody changes the fields of the block's record meanwhile: the metadata says so.
-_CONSTANT = ", !alias.scope !{!910000001}"
-_READ = f"""\
-define internal void @cuda_device.read(ptr %thread, i32 %place, i64 %value, i64 %bytes) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block")}{"".join(BLOCK.load(f"%{n}", "%block", n, _CONSTANT) for n in ("unit", "words", "moment"))}\
-  %has_words = icmp eq i64 %unit, %bytes
-  br i1 %has_words, label %look, label %tell
+# What accesses are checked with (`shadow_memory`). It does not change while a function, or a region of a kernel, runs.
+_SHADOW = (
+    THREAD.load("%shadow.linear", "%thread", "linear")
+    + THREAD.load("%shadow.block", "%thread", "block")
+    + "".join(BLOCK.load(f"%shadow.{name}", "%shadow.block", name) for name in ("unit", "words", "moment", "shared"))
+    + f"  %shadow.when = shl i64 %shadow.moment, {WHEN_SHIFT}\n"
+)
+# A load or store of shared memory. Most are reads where two threads have read before, at this place and in this moment.
+_ACCESS = f"""\
+declare i1 @cuda_device.passes(i64, i64, i64, i32, i1)
+define internal void @cuda_device.access(ptr %thread, i64 %unit, ptr %words, i64 %began, i32 %linear, i32 %place, i64 %value,
+ i64 %bytes, i64 %word.bytes, i64 %kind) alwaysinline nounwind {{
+  %has_word = icmp eq i64 %unit, %bytes
+  br i1 %has_word, label %look, label %tell
 look:
-  %index = udiv i64 %value, %bytes
-  %word.at = getelementptr inbounds {WORD}, ptr %words, i64 %index
+  %offset = mul i64 %value, %word.bytes
+  %word.at = getelementptr i8, ptr %words, i64 %offset
   %word = load i64, ptr %word.at
-  %began = shl i64 %moment, {WHEN_SHIFT}
   %here = zext i32 %place to i64
-  %read.here = or i64 %here, {READ_TWICE << STATE_SHIFT}
-  %expected = or disjoint i64 %began, %read.here
-  %passes = icmp eq i64 %word, %expected
-  br i1 %passes, label %end, label %tell, !prof !{{!"branch_weights", i32 2000, i32 1}}
+  %when = or i64 %began, %here
+  %read.here = or i64 %when, {READ_TWICE << STATE_SHIFT}
+  %reads = icmp eq i64 %kind, {READ}
+  %same = icmp eq i64 %word, %read.here
+  %repeats = and i1 %reads, %same
+  br i1 %repeats, label %end, label %note, !prof !{{!"branch_weights", i32 2000, i32 1}}
+note:
+  %address = ptrtoint ptr %word.at to i64
+  %passes = call i1 @cuda_device.passes(i64 %address, i64 %kind, i64 %when, i32 %linear, i1 true)
+  br i1 %passes, label %end, label %tell
 tell:
-  call void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 1), !noalias !{{!910000001}}
+  call void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 1)
   br label %end
 end:
   ret void
 }}
-!910000001 = distinct !{{!910000001, !910000002}}
-!910000002 = distinct !{{!910000002}}
 """
 # Where accesses are checked at once (blocks have a `unit`), the scheduler tells of barriers.
 _WAIT = f"""\
@@ -218,7 +229,7 @@ class Cpu(Dialect):
     def preamble(self) -> str:
         """The records that threads and the scheduler share."""
         records = "".join(record.declaration() for record in RECORDS)
-        return f"{records}{_FUNCTIONS}{(_READ + _WAIT) * self.options.races}" + "".join(
+        return f"{records}{_FUNCTIONS}{(_ACCESS + _WAIT) * self.options.races}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(self.module)
         )
 
@@ -246,6 +257,7 @@ class Cpu(Dialect):
 
         Debuggers find a kernel as a function of its own; else a plain one becomes a part of the runner.
         """
+        allocas += _SHADOW * self.options.races
         if function.kernel and self.regions:
             hidden = ["i32 %place", "ptr noalias %frame", "i64 %lane"]
             if self.together:
@@ -299,6 +311,8 @@ class Cpu(Dialect):
         group, _, axis = name.partition(".")
         metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
         match group:
+            case "shared" if self.options.races:
+                return f"  {result} = getelementptr i8, ptr %shadow.shared, i64 0\n"
             case "thread_idx":
                 return THREAD.load(result, "%thread", axis, metadata)
             case "hidden_zero":
@@ -419,12 +433,14 @@ class Cpu(Dialect):
         first, second = (*values, "0", "0")[:2]
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
 
-    def trace(self, place: int, value: str, done: str, read: int, waits: bool) -> str:
-        """A call; what has seldom to be told is inlined: reads of shared memory, and waits."""
-        if waits:
+    def trace(self, place: int, event: str, value: str, done: str, shared: int) -> str:
+        """A call; what has seldom to be told is inlined: loads and stores of shared memory, and waits."""
+        if event in ("arrive", "leave"):
             return f"  call void @cuda_device.wait(ptr %thread, i32 {place})\n"
-        if read:
-            return f"  call void @cuda_device.read(ptr %thread, i32 {place}, i64 {value}, i64 {read})\n"
+        if shared and event in ("load", "store"):
+            shadow = "i64 %shadow.unit, ptr %shadow.words, i64 %shadow.when, i32 %shadow.linear"
+            sizes = f"i64 {shared}, i64 {WORD.dtype.itemsize // shared}, i64 {READ if event == 'load' else WRITE}"
+            return f"  call void @cuda_device.access(ptr %thread, {shadow}, i32 {place}, i64 {value}, {sizes})\n"
         return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
 
     def exit(self, function: Function) -> str:

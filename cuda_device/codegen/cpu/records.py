@@ -156,8 +156,8 @@ WIDE = WARP_SIZE
 # (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
 # count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
 # host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. For the race detector, `moment` is
-# the number of what the block does from one barrier to the next. `words` and `cells` are the shadow of its shared memory, for each
-# `unit` of bytes; `unit` is 0 if events are recorded, and -1 if shared memory has no shadow of its own.
+# the number of what the block does from one barrier to the next. `words` and `cells` are the shadow of its shared memory, one of
+# each for `unit` bytes. `unit` is 0 if the threads record events, and -1 if the shared memory has no shadow of its own.
 BLOCK = Record(
     "%Block",
     (
@@ -250,6 +250,7 @@ EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"),
 # A word of `shadow_memory`: the number of a moment, what happened in it to the location and at which place in the program, and
 # the one or two threads that did.
 WORD = Record("%Word", (("when", "i64"), ("first", "i32"), ("second", "i32")))
+READ, WRITE = range(2)
 WRITTEN, READ_ONCE, READ_TWICE, MIXED = range(4)
 STATE_SHIFT, WHEN_SHIFT = KIND_SHIFT, KIND_SHIFT + 2
 
@@ -261,7 +262,7 @@ INTERLEAVED = 256
 # The names of functions: what surrounds each kernel, and what is the same for all.
 
 RUN = "cuda_device.run"
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "reduce", "exchange"))
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "passes", "reduce", "exchange"))
 """What `scheduler` defines for kernels."""
 CREW = "cuda_device.crew"
 STRAIGHT = ("cuda_device.blocks", "cuda_device.keep")

@@ -56,7 +56,7 @@ from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import popc
 from cuda_device.instrument.outline import Status
-from cuda_device.types.model import INT64, UINT32, Type
+from cuda_device.types.model import BOOL, INT64, UINT32, Type
 
 _PATIENCE = 4
 """So many rounds in which the same number of threads yield, and nothing else happens, make room for another block."""
@@ -444,6 +444,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "reduce": (reduce, (INT64,)),
     "exchange": (meetings.exchange, (INT64, UINT32, UINT32, UINT32)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
+    "passes": (shadow_memory.passes, (INT64, INT64, INT64, UINT32, BOOL)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }
 

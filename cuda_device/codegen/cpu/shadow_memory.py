@@ -16,11 +16,11 @@ Most accesses repeat others. For each location, a word identifies the accesses t
     READ_ONCE    one thread read: its reads at the same place
     READ_TWICE   two threads read and none wrote: reads of other threads and, unless the place is `NOWHERE`, all reads there
 
-A shadow is an array of words followed by an array of cells. Memory has one for each page, and a block has one for its shared
+A shadow is an array of words followed by an array of cells. Each page of memory has one, and each block has one for its shared
 memory. A block's accesses to its shared memory in earlier moments happened before everything that follows. There the word alone
-records the first accesses of a moment, and the cell is updated only when it has to be. Kernels test the words of their shared
-memory themselves before they call `trace` (`cpu_dialect`). If a kernel has generic pointers, accesses to shared memory are checked
-like those to other memory, by their address.
+records the first accesses of a moment, and the cell is updated only when it is needed. Kernels test the words of their shared
+memory themselves before they call `trace` (`cpu_dialect`). If a kernel has generic pointers, shared memory is found by its
+address, like other memory.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ from cuda_device.codegen.cpu.records import (
     LOG,
     MIXED,
     PLACE_MASK,
+    READ,
     READ_ONCE,
     READ_TWICE,
     STATE_SHIFT,
     THREAD,
     WHEN_SHIFT,
     WORD,
+    WRITE,
     WRITTEN,
 )
 from cuda_device.device.memory import array_at
@@ -55,7 +57,7 @@ PAGE = 4096
 HASH = 0x9E3779B97F4A7C1
 """A page is looked for first at the place in the hash table that its number times this gives, without the low bits."""
 HASH_SHIFT = 20
-READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
+ATOMIC, ATOMIC_READ, CAS, NOTHING = range(2, 6)
 """The kinds of places, the low 3 bits of their numbers; then a bit for shared memory, then how many bytes are accessed."""
 _SHARED = 8
 _BYTES_SHIFT = 4
@@ -83,7 +85,7 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
     number = array_at(int64, to[0].kinds)[place]
     kind, bytes, shared = number & 7, number >> _BYTES_SHIFT, number & _SHARED != 0
     if kind <= WRITE:
-        word, cell, unit = shadow_of(own[0].block, value, shared)
+        word, _, unit = shadow_of(own[0].block, value, shared)
         when, is_local = of[0].moment << WHEN_SHIFT | int64(place), shared and of[0].words != 0
         if bytes == unit and passes(word, kind, when, own[0].linear, is_local):
             return

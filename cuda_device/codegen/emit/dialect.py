@@ -221,12 +221,8 @@ class Dialect(ABC):
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """Reports to the host that this thread failed, with up to two integers of 64 bits."""
 
-    def trace(self, place: int, value: str, done: str, read: int, waits: bool) -> str:
-        """Reports an event to the race detector; addresses in shared memory are offsets.
-
-        `read` is the number of bytes read from shared memory, or 0. `waits`: the thread arrives at a barrier of the block, or
-        leaves it.
-        """
+    def trace(self, place: int, event: str, value: str, done: str, shared: int) -> str:
+        """Reports an event to the race detector. If `shared` bytes of shared memory are accessed, `value` is an offset."""
         return ""
 
     @abstractmethod

@@ -486,22 +486,21 @@ def _report(to: FunctionWriter, op: Op) -> None:
 
 
 def _trace(to: FunctionWriter, op: Op) -> None:
-    value, done, read = "0", "1", 0
-    waits = op.attributes["event"] in ("arrive", "leave")
+    value, done, shared = "0", "1", 0
     if op.operands:
         at = op.operands[0]
         if isinstance(at.type, Ref):
             value = to.temporary(f"ptrtoint {to.typed(at)} to i64")
             if at.type.space is Space.SHARED:
-                read = size_of(at.type.pointee) * (op.attributes["event"] == "load")
-                base = to.fresh()
+                shared, base = size_of(at.type.pointee), to.fresh()
                 to.lines.append(to.dialect.register("shared", base))
                 value = to.temporary(f"sub i64 {value}, {to.temporary(f'ptrtoint ptr {base} to i64')}")
         else:
             value = to.temporary(f"zext {to.typed(at)} to i64")
     if op.operands[1:]:
         done = to.temporary(f"zext {to.typed(op.operands[1])} to i64")
-    to.lines.append(to.dialect.trace(int(str(op.attributes["place"])), value, done, read, waits))
+    place, event = int(str(op.attributes["place"])), str(op.attributes["event"])
+    to.lines.append(to.dialect.trace(place, event, value, done, shared))
 
 
 def _branch(to: FunctionWriter, op: Op) -> None:
