@@ -93,12 +93,13 @@ def a_warp_is_not_a_block(x, flag: ConstExpr[bool]):
 
 @device.kernel
 def goes_through_a_generic_pointer(x, flag: ConstExpr[bool]):
+    """Run in two blocks, which have the same memory one after the other."""
     tile = device.shared_array(64, int32)
-    i = tid(1)
+    i = thread_idx.x
     device.cluster_shared(tile, device.block_rank)[i] = i
     if flag:
         device.syncthreads()
-    x[i] = tile[63 - i]
+    x[tid(1)] = tile[63 - i]
 
 
 @device.kernel
@@ -340,7 +341,7 @@ def reads_only(x, flag: ConstExpr[bool]):
 
 
 PROGRAMS = [
-    (reverses, 1, 64), (goes_through_a_generic_pointer, 1, 64), (counts, 1, 64), (votes, 1, 64), (syncs_the_warp, 1, 64),
+    (reverses, 1, 64), (goes_through_a_generic_pointer, 2, 64), (counts, 1, 64), (votes, 1, 64), (syncs_the_warp, 1, 64),
     (syncs_half_the_warp, 1, 64),
     (a_warp_is_not_a_block, 1, 64), (adds, 2, 64), (adds_within_the_block, 2, 64), (sums_and_reads, 1, 64),
     (passes_a_message, 2, 1), (takes_a_message, 2, 1), (passes_a_message_near, 2, 1), (fences, 2, 1),
@@ -668,9 +669,10 @@ def random_kernel(seed, *more):
         does = rng.choice([
             f"{array}[{index}] = 1", f"{array}[{index}] += 1", f"y[8 * b + i] += {array}[{index}]",
             f"y[8 * b + i] += {array}[{index}]", f'atomic_ref({array}, {index}).add(1, "relaxed", "device")',
+            f"for k in range(3): y[8 * b + i] += {array}[i ^ k]",
             "device.syncthreads()", "device.syncthreads()", *(each.replace("INDEX", index) for each in more),
         ])  # fmt: skip
-        lines.append(does if "sync" in does else guard + does)
+        lines.append(does if does.startswith(("device", "for")) else guard + does)
     body = "".join(f"    {line}\n" for line in lines)
     return define(f"@device.kernel(checked=False)\ndef k(x, y):\n{body}", device=device, int32=int32, thread_idx=thread_idx,
                   atomic_ref=atomic_ref)  # fmt: skip

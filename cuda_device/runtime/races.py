@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -214,9 +215,7 @@ class Clocks:
 CAPACITY = 1 << 14
 # So many races, at different places in the program, are told of.
 _MOST = 8
-# A list of so many readers is rid of those that no longer matter, and again when it is twice as long.
-_LONG = 64
-_LINE = 16
+_WIDEST = 16
 _ANYWHERE = -1
 # More than the shared memory of any block.
 _SHARED_BYTES = 1 << 32
@@ -245,8 +244,6 @@ class ShadowCell:
 
     write: MemoryAccess | None = None
     reads: dict[int, MemoryAccess] = field(default_factory=dict)
-    most: int = _LONG
-    """How many reads there may be before those are dropped that no longer matter."""
     atomics: dict[tuple[int, bool, Scope], MemoryAccess] = field(default_factory=dict)
     scopes: set[Scope] = field(default_factory=set)
     """The scopes of the atomic operations."""
@@ -254,18 +251,6 @@ class ShadowCell:
     """The blocks that have made them."""
     released: dict[int, VectorClock] = field(default_factory=dict)
     """What an acquire finds that reads this location: by block, what concerns that block; what all may know at `_ANYWHERE`."""
-
-    def copy(self) -> ShadowCell:
-        """The same for a part of the location."""
-        return ShadowCell(
-            self.write,
-            dict(self.reads),
-            self.most,
-            dict(self.atomics),
-            set(self.scopes),
-            set(self.blocks),
-            dict(self.released),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,8 +305,8 @@ class RaceDetector:
         self.points, self.block, self.grid, self.regions = points, block, grid, regions
         self.clocks = Clocks(block[0] * block[1] * block[2])
         self.races: dict[tuple[TracePoint, TracePoint], Race] = {}
-        self._cells: dict[int, ShadowCell] = {}
-        self._units: dict[int, int] = {}
+        self._cells: defaultdict[int, ShadowCell] = defaultdict(ShadowCell)
+        self._units = units(points.values(), regions)
         self._events = np.zeros(CAPACITY, EVENT.dtype)
         self._failure: BaseException | None = None
         self._callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._full())
@@ -329,7 +314,7 @@ class RaceDetector:
         log = self.log[0]
         log["capacity"], log["events"] = CAPACITY, self._events.ctypes.data
         log["full"] = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.shadow = ShadowPages(log, points, block, grid, regions) if ordered_by_barriers(points.values()) else None
+        self.shadow = ShadowPages(log, points, self._units) if ordered_by_barriers(points.values()) else None
         """Where the machine code checks accesses itself."""
         self.address = self.log.ctypes.data
         """Where the record is that tells the launch's threads of the log."""
@@ -397,13 +382,8 @@ class RaceDetector:
             self._check(start, cell, access, thread.view)
             if writes:
                 self._cells[start] = ShadowCell(access)
-                continue
-            if len(cell.reads) >= cell.most:
-                # Whoever does not know of those that go does not know of this one.
-                for number in [n for n, each in cell.reads.items() if knows(thread.view, each.stamp)]:
-                    del cell.reads[number]
-                cell.most = max(_LONG, 2 * len(cell.reads))
-            cell.reads[access.stamp.thread] = access
+            else:
+                cell.reads[access.stamp.thread] = access
 
     def _atomic(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
         access = MemoryAccess(thread.stamp, point, writes)
@@ -474,30 +454,10 @@ class RaceDetector:
     # Locations
 
     def _cells_of(self, thread: Thread, point: TracePoint, address: int) -> Iterator[tuple[int, ShadowCell]]:
-        """The cells of an access. A line of memory is cut as finely as the smallest access that it has seen.
-
-        Shared memory, of which each block has its own, lies below 0.
-        """
+        """The cells of an access. Shared memory, of which each block has its own, lies below 0."""
         start = address - (thread.stamp.block + 1) * _SHARED_BYTES if point.shared else address
-        end, unit = start + point.bytes, _unit(start, point.bytes)
-        while start < end:
-            line = start // _LINE
-            known = self._units.setdefault(line, unit)
-            if known > unit:
-                self._split(line, known, unit)
-                known = unit
-            cell = self._cells.get(start)
-            if cell is None:
-                cell = self._cells[start] = ShadowCell()
-            yield start, cell
-            start += known
-
-    def _split(self, line: int, old: int, new: int) -> None:
-        self._units[line] = new
-        for start in range(line * _LINE, (line + 1) * _LINE, old):
-            cell = self._cells.get(start)
-            if cell is not None:
-                self._cells |= {part: cell.copy() for part in range(start + new, start + old, new)}
+        for part in range(start, start + point.bytes, self._units[point.shared]):
+            yield part, self._cells[part]
 
     def _name(self, start: int, point: TracePoint) -> str:
         if point.shared:
@@ -573,18 +533,10 @@ def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
 class ShadowPages:
     """The shadow memory of one launch, which `shadow_memory` works on. Pages are made when they are first wanted."""
 
-    def __init__(
-        self, log: Any, points: Mapping[int, TracePoint], block: Index, grid: Index, regions: Sequence[Region]
-    ) -> None:
+    def __init__(self, log: Any, points: Mapping[int, TracePoint], units: tuple[int, int]) -> None:
         self.log = log
         self.failure: BaseException | None = None
-        shared = [size for point in points.values() if point.shared for size in (point.bytes, point.align)]
-        widths = [size for point in points.values() if not point.shared for size in (point.bytes, point.align)]
-        widths += [number for region in regions for number in (region.address, *region.strides)]
-        is_by_address = any(point.generic for point in points.values())
-        if is_by_address:
-            widths += shared
-        unit, shared_unit = (_unit(0, math.gcd(*each)) for each in (widths, shared))
+        unit, shared_unit = units
         kinds = np.zeros(max(points, default=0) + 1, np.int64)
         for place, point in points.items():
             kind = shadow_memory.CAS if point.may_fail else _KINDS[point.event]
@@ -595,6 +547,7 @@ class ShadowPages:
         self._pages: dict[int, int] = {}
         self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
         log["kinds"], log["shift"] = kinds.ctypes.data, unit.bit_length() - 1
+        is_by_address = any(point.generic for point in points.values())
         log["shared_shift"] = -1 if is_by_address else shared_unit.bit_length() - 1
         log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
         self._table = np.zeros(0, np.int64)
@@ -628,10 +581,18 @@ class ShadowPages:
         self._table[2 * at : 2 * at + 2] = page, self._pages[page]
 
 
-def _unit(address: int, width: int) -> int:
-    """The largest power of two that divides both, 16 at most."""
-    both = address | width | _LINE
-    return both & -both
+def units(points: Collection[TracePoint], regions: Iterable[Region]) -> tuple[int, int]:
+    """The number of bytes of a location in shared memory (the second number) and elsewhere: a power of two, at most 16.
+
+    Each access is to whole locations. Generic pointers may point to both memories.
+    """
+    far = [_WIDEST, *(number for region in regions for number in (region.address, *region.strides))]
+    near = [_WIDEST]
+    for point in points:
+        (near if point.shared else far).extend((point.bytes, point.align))
+    if any(point.generic for point in points):
+        far = near = far + near
+    return math.gcd(*far), math.gcd(*near)
 
 
 def _reach(a: MemoryAccess, b: MemoryAccess) -> bool:

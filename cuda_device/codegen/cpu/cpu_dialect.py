@@ -104,10 +104,9 @@ end:
   ret void
 }}
 """
-# Where accesses are checked at once (blocks have a `unit`), the scheduler tells of barriers.
-_WAIT = f"""\
-define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "unit")}\
+# Where accesses are checked at once (there is a unit), the scheduler tells of barriers.
+_WAIT = """\
+define internal void @cuda_device.wait(ptr %thread, i64 %unit, i32 %place) alwaysinline nounwind {
   %is_checked = icmp ne i64 %unit, 0
   br i1 %is_checked, label %end, label %tell
 tell:
@@ -115,7 +114,7 @@ tell:
   br label %end
 end:
   ret void
-}}
+}
 """
 # What `Suspension` calls the operations and their kinds.
 _PREFIXES = {
@@ -436,7 +435,7 @@ class Cpu(Dialect):
     def trace(self, place: int, event: str, value: str, done: str, shared: int) -> str:
         """A call; what has seldom to be told is inlined: loads and stores of shared memory, and waits."""
         if event in ("arrive", "leave"):
-            return f"  call void @cuda_device.wait(ptr %thread, i32 {place})\n"
+            return f"  call void @cuda_device.wait(ptr %thread, i64 %shadow.unit, i32 {place})\n"
         if shared and event in ("load", "store"):
             shadow = "i64 %shadow.unit, ptr %shadow.words, i64 %shadow.when, i32 %shadow.linear"
             sizes = f"i64 {shared}, i64 {WORD.dtype.itemsize // shared}, i64 {READ if event == 'load' else WRITE}"
