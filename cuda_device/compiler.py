@@ -120,14 +120,14 @@ def _most_shared(work: Work) -> int:
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.cpu import guards, regions
+    from cuda_device.codegen.cpu import regions, uniform
     from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
 
     options, limit = work.job.options, None
     module = work["inlined"]
     if not options.debug:
-        module, limit = guards.split(module)
+        module, limit = uniform.split_guard(module)
     module, found = regions.split(module, options)
     return to_llvm.run(module, Cpu(module, options, _most_shared(work), found, limit), options)
 

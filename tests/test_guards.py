@@ -6,7 +6,7 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import int64
-from cuda_device.codegen.cpu import guards
+from cuda_device.codegen.cpu import uniform
 
 STREAM = device.cpu_stream()
 SHAPE = 20, 70
@@ -22,7 +22,7 @@ def written(text, n, checked):
     x = np.zeros(SHAPE, np.int32)
     device.launch(kernel, x, n, grid=(3, 5), block=(32, 4), stream=STREAM)
     ((variant),) = kernel.variants.values()
-    return x, guards.split(variant.work["inlined"])[1] is not None
+    return x, uniform.split_guard(variant.work["inlined"])[1] is not None
 
 
 ROOM = "i < x.shape[1] and j < x.shape[0]"

@@ -23,7 +23,7 @@ from cuda_device.codegen.cpu.uniform import LIMIT, waits_at
 from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import back_edges, reverse_postorder
-from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
@@ -191,7 +191,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     waits = sum(waits_at(op) for op in module.main.ops())
     if not module.main.kernel or (options.debug and not waits):
         return module, None
-    function, together = copied(module.main), None
+    function, together = uniform.copied(module.main), None
     if (waits or back_edges(reverse_postorder(function.blocks[0]))) and not (options.races or options.permuted):
         together = None if options.debug else uniform.find(function, strided_loops.rewrite(function))
     if not waits and not together:
@@ -204,7 +204,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     elif not waits:
         return module, None
     elif together:
-        function, together = copied(module.main), None
+        function, together = uniform.copied(module.main), None
     live = _live(function)
     own = {op.result for op in function.ops() if op.code is ops.LOCAL}
     made = [v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
@@ -244,7 +244,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     found.of_lanes = _of_lanes(function) if together else set()
     functions = [function, *module.functions[1:]]
     if by_row:
-        found.whole = replace(copied(module.main), name=f"{module.main.name}.whole", kernel=False)
+        found.whole = replace(uniform.copied(module.main), name=f"{module.main.name}.whole", kernel=False)
         functions.append(found.whole)
     return Module(functions, module.links, module.losses), found
 
@@ -278,16 +278,6 @@ def _memory(type: Type | None) -> str:
     if isinstance(type, Number) and type.is_float and type.bits in (32, 64):
         return "float" if type.bits == 32 else "double"
     return f"i{8 * size_of(type or BOOL)}"
-
-
-def copied(function: Function) -> Function:
-    """The function with blocks and operations of its own; values are shared."""
-    blocks = {block: Block(list(block.params)) for block in function.blocks}
-    for old, new in blocks.items():
-        for op in old.ops:
-            edges = [Edge(blocks[edge.block], list(edge.arguments)) for edge in op.successors]
-            new.ops.append(replace(op, operands=list(op.operands), successors=edges))
-    return replace(function, blocks=list(blocks.values()))
 
 
 def _live(function: Function) -> dict[Op, set[Value]]:

@@ -16,12 +16,21 @@ operations.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, Loop, dominators, natural_loops, reverse_postorder
-from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
+from cuda_device.ir.dominance import (
+    Definitions,
+    Loop,
+    dominators,
+    natural_loops,
+    predecessors,
+    reverse_postorder,
+)
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.types.layout import align_of
 from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space, Type
 
@@ -128,6 +137,46 @@ def analysed(function: Function) -> tuple[Flow, Uniform]:
         ranges = _ranges(block, flow, values, found.varying) if flow.decides(block) else []
         found.warps += [each for each in ranges if waits & each.between and _has_whole_warps(each, values)]
     return flow, _spread(function, flow, Uniform(not waits, warps=found.warps)) if found.warps else found
+
+
+_PLAIN = frozenset({ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.AND, ops.OR, ops.COMPARE, ops.REGISTER})
+"""Operations that any thread may execute."""
+
+
+def split_guard(module: Module) -> tuple[Module, Function | None]:
+    """Takes out a guard such as `if i < n:`; returns the new module, and a function that computes how many threads of a row pass.
+
+    Returns the same module and None if the kernel has no such guard, or waits.
+    """
+    if _waiting(module.main):
+        return module, None
+    main = copied(module.main)
+    varying, values, before = analysed(main)[1].varying, Definitions(main), list[Op]()
+    for block, inside in _first_branches(main):
+        before += block.ops[:-1]
+        bounds = _bounds(values, block.terminator, inside == 0, varying)
+        if bounds is not None and bounds[0] == [0]:
+            limit = Function(f"{main.name}.limit", [Block(list(main.params), before)], main.level, INT64)
+            build = Builder(limit.blocks[0], block.terminator.location)
+            build.return_(total(build, bounds[1]))
+            block.ops[-1] = Op(ops.JUMP, successors=[block.successors[inside]], location=block.terminator.location)
+            main.blocks = reverse_postorder(main.blocks[0])
+            return Module([main, limit, *module.functions[1:]], module.links, module.losses), limit
+    return module, None
+
+
+def _first_branches(main: Function) -> Iterator[tuple[Block, int]]:
+    """The blocks with which each thread begins unless it returns, and which of their successors is next."""
+    before, block = predecessors(main.blocks), main.blocks[0]
+    while all(op.code in _PLAIN for op in block.ops[:-1]) and block.terminator.code is ops.BRANCH:
+        ends = [not edge.arguments and [op.code for op in edge.block.ops] == [ops.RETURN] for edge in block.successors]
+        if ends[0] == ends[1]:
+            return
+        yield block, ends.index(False)
+        edge = block.successors[ends.index(False)]
+        if edge.arguments or len(before[edge.block]) != 1:
+            return
+        block = edge.block
 
 
 def _has_whole_warps(found: ThreadRange, values: Definitions) -> bool:
@@ -279,6 +328,16 @@ def _stride(reference: Value, values: Definitions, varying: set[Value]) -> int |
     moving = [(value, factor) for value, factor in values.terms(index) if value in varying]
     is_next = [factor for _, factor in moving] == [1] and is_x(moving[0][0], values)
     return 1 if is_next and base not in varying else None
+
+
+def copied(function: Function) -> Function:
+    """The function with blocks and operations of its own; values are shared."""
+    blocks = {block: Block(list(block.params)) for block in function.blocks}
+    for old, new in blocks.items():
+        for op in old.ops:
+            edges = [Edge(blocks[edge.block], list(edge.arguments)) for edge in op.successors]
+            new.ops.append(replace(op, operands=list(op.operands), successors=edges))
+    return replace(function, blocks=list(blocks.values()))
 
 
 def waits_at(op: Op) -> bool:
