@@ -120,7 +120,8 @@ def _store(n: str, **values: str) -> str:
 
 
 def _sizes(*names: str) -> str:
-    return "".join(BLOCK.load(f"%{name}", "%block", name, ", !range !{i32 1, i32 1025}") for name in names)
+    """Loads the block's sizes from the shared record: loads from a copy would lose their ranges."""
+    return "".join(BLOCK.load(f"%{name}", "%shared.block", name, ", !range !{i32 1, i32 1025}") for name in names)
 
 
 # Blocks whose threads run together
