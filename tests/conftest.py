@@ -17,9 +17,10 @@ import contextlib
 import difflib
 import faulthandler
 import gc
+import itertools
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,18 @@ class StreamUnderTest:
         device.synchronize(self.stream)
         if self.kind == "cpu" and ASSEMBLED:
             assemble(kernel)
+
+
+def thinned(*axes: Iterable[Any], one_in: int) -> list[Any]:
+    """The cases of a product, for `parametrize`. One in so many runs each time, such that each value of an axis is in some.
+
+    The others are long tests.
+    """
+    return [
+        pytest.param(*case, marks=() if sum(number for number, _ in numbered) % one_in == 0 else pytest.mark.long)
+        for numbered in itertools.product(*map(enumerate, axes))
+        for case in [[value for _, value in numbered]]
+    ]
 
 
 def assemble(kernel: device.Kernel) -> None:

@@ -9,6 +9,7 @@ import itertools
 
 import numpy as np
 import pytest
+from conftest import thinned
 from ir_helpers import define
 from test_atomics import LOADS, ORDERS, PTX_SCOPES, STORES, accesses
 
@@ -135,8 +136,7 @@ def k(cells, boxes, a, b, out):
 make_class = type
 
 
-@pytest.mark.parametrize("space", MAKE)
-@pytest.mark.parametrize("name", VALUES | WIDE)
+@pytest.mark.parametrize("name, space", thinned(VALUES | WIDE, MAKE, one_in=3))
 def test_loads_and_stores(stream, name, space):
     a, b, out = run(
         stream,
@@ -152,8 +152,7 @@ def test_loads_and_stores(stream, name, space):
     assert same(out[1], a) and same(out[3], b) and same(out[5], b)
 
 
-@pytest.mark.parametrize("space", MAKE)
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name, space", thinned(VALUES, MAKE, one_in=4))
 def test_exchanges_and_compare_and_swap(stream, name, space):
     a, b, out = run(
         stream,

@@ -17,6 +17,7 @@ import changed_programs
 import numpy as np
 import pytest
 from changed_programs import HEAD, Change, body
+from conftest import thinned
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
@@ -237,8 +238,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("form", FORGED)
-@pytest.mark.parametrize("which", range(8))
+@pytest.mark.parametrize("form, which", thinned(FORGED, range(8), one_in=4))
 def test_what_was_forged_is_made_again(form: str, which: int, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The content was changed together with its checksum. No launch fails for it."""
     text = body("out[i] = math.erf(out[i] * 0) + (i << 1) // 2")

@@ -13,12 +13,13 @@ SHAPE = 20, 70
 LIMITS = (-5, 0, 1, 31, 32, 33, 64, 70, 1000, 2**31 - 1)
 
 
-def written(text, n, checked):
-    """What threads that pass the guard count, and whether those that do not are left out."""
+def kernel_of(text, checked):
     body = "\n".join(f"    {line}" for line in text.split("\n"))
-    kernel = device.kernel(
-        define(f"def k(x, n):\n    i, j = device.tid(2)\n{body}\n", "k", int64=int64), checked=checked
-    )
+    return device.kernel(define(f"def k(x, n):\n    i, j = device.tid(2)\n{body}\n", "k", int64=int64), checked=checked)
+
+
+def written(kernel, n):
+    """What threads that pass the guard count, and whether those that do not are left out."""
     x = np.zeros(SHAPE, np.int32)
     device.launch(kernel, x, n, grid=(3, 5), block=(32, 4), stream=STREAM)
     ((variant),) = kernel.variants.values()
@@ -51,15 +52,19 @@ ROOM = "i < x.shape[1] and j < x.shape[0]"
 )
 def test_the_threads_that_pass_are_the_same(text, inside, checked):
     j, i = np.indices(SHAPE)
+    kernel = kernel_of(text, checked)
     for n in LIMITS:
         if "n - i" in text or "j + n" in text or "2 * n" in text:
             n = min(n, 1000)
-        found, _ = written(text, n, checked)
+        found, _ = written(kernel, n)
         expected = 2 - (i < n) if inside is None else inside(i, j, n).astype(np.int32)
         assert np.array_equal(found, expected), n
 
 
 def test_which_guards_are_left_out():
-    assert written(f"if i < n and {ROOM}:\n    x[j, i] += 1", 8, False)[1]
-    assert written(f"if j < n and i < n and {ROOM}:\n    x[j, i] += 1", 8, False)[1]
-    assert not written("x[0, 0] = n\nif i < n:\n    x[1, 1] = 1", 8, False)[1]
+    for text, are_left_out in (
+        (f"if i < n and {ROOM}:\n    x[j, i] += 1", True),
+        (f"if j < n and i < n and {ROOM}:\n    x[j, i] += 1", True),
+        ("x[0, 0] = n\nif i < n:\n    x[1, 1] = 1", False),
+    ):
+        assert written(kernel_of(text, False), 8)[1] is are_left_out

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 import inspect
 import math
 import pathlib
@@ -85,9 +86,10 @@ def name_of(path: pathlib.Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-@pytest.fixture(params=MODULES, ids=name_of)
-def module(request):
-    return request.param
+@functools.cache
+def tree(path: pathlib.Path) -> ast.Module:
+    """The syntax of a file."""
+    return ast.parse(path.read_text())
 
 
 # Imports
@@ -96,7 +98,7 @@ def module(request):
 def imports_of(path: pathlib.Path):
     """The cuda_device modules that a file imports, wherever it does: pairs of a line and a dotted name."""
     package = ["cuda_device", *path.relative_to(PACKAGE).parent.parts]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name) for alias in names if alias.name.split(".")[0] == "cuda_device")
@@ -197,36 +199,40 @@ def test_the_rule_on_imports_sees_every_form():
     assert components({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"]]
 
 
-def test_only_the_decoder_knows_versions_of_cpython(module):
-    if name_of(module) in DECODER:
-        return
-    for node in ast.walk(ast.parse(module.read_text())):
-        match node:
-            case ast.Import(names=names):
-                assert not {"dis", "opcode"} & {alias.name for alias in names}, f"line {node.lineno} imports dis"
-            case ast.ImportFrom(module="dis" | "opcode"):
-                pytest.fail(f"line {node.lineno} imports from {node.module}")
-            case ast.Attribute(attr="version_info" | "hexversion") | ast.ImportFrom(module="sys"):
-                pytest.fail(f"line {node.lineno} asks for the version of CPython")
+def test_only_the_decoder_knows_versions_of_cpython():
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(tree(path)) if name_of(path) not in DECODER else ():
+            match node:
+                case ast.Import(names=names):
+                    knows = bool({"dis", "opcode"} & {alias.name for alias in names})
+                case (
+                    ast.ImportFrom(module="dis" | "opcode" | "sys") | ast.Attribute(attr="version_info" | "hexversion")
+                ):
+                    knows = True
+                case _:
+                    knows = False
+            wrong += [f"{path}:{node.lineno}"] if knows else []
+    assert wrong == []
 
 
 def test_no_name_stands_twice():
     """Of classes, and of files, but for `__init__`: a name says which one is meant without its folder."""
     files, classes = Counter(path.name for path in MODULES), Counter()
     for path in MODULES:
-        classes.update({node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)})
+        classes.update({node.name for node in tree(path).body if isinstance(node, ast.ClassDef)})
     assert [name for name, count in (files + classes).items() if count > 1] == ["__init__.py"]
 
 
-def test_data_classes_are_ours(module):
+def test_data_classes_are_ours():
     """The standard library's would be made anew at each start; and ours read no hints, which so have to be text."""
-    if name_of(module) == "lazy_dataclasses.py":
-        return
-    text = module.read_text()
-    assert "from dataclasses" not in text and "import dataclasses" not in text, (
-        "import from cuda_device.lazy_dataclasses"
-    )
-    assert "lazy_dataclasses import" not in text or "from __future__ import annotations" in text
+    for path in MODULES:
+        text = path.read_text()
+        if name_of(path) != "lazy_dataclasses.py":
+            assert "from dataclasses" not in text and "import dataclasses" not in text, (
+                f"{path}: import from cuda_device.lazy_dataclasses"
+            )
+            assert "lazy_dataclasses import" not in text or "from __future__ import annotations" in text, path
 
 
 # Files
@@ -262,11 +268,20 @@ def test_type_checkers_see_every_name(request):
     assert path.read_text() == stub(), "pytest --update-golden tests/test_repository.py makes it"
 
 
-@pytest.mark.parametrize("module", cuda_device._MODULES)
-def test_any_name_may_be_the_first(module):
-    names = [name for name, (home, _) in cuda_device._HOMES.items() if home == module]
-    script = "import cuda_device as d; " + "; ".join(f"d.{name}" for name in names)
-    subprocess.run([sys.executable, "-c", script], check=True)
+FIRST = """
+import os, sys, cuda_device
+for names in {groups!r}:
+    if os.fork() == 0:
+        for name in names:
+            getattr(cuda_device, name)
+        os._exit(0)
+    assert os.wait()[1] == 0, names
+"""
+
+
+def test_any_name_may_be_the_first():
+    groups = [[n for n, (home, _) in cuda_device._HOMES.items() if home == module] for module in cuda_device._MODULES]
+    run(FIRST.format(groups=groups))
 
 
 def test_the_name_cuda_device_is_the_package():
@@ -274,8 +289,8 @@ def test_the_name_cuda_device_is_the_package():
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
-def test_every_module_has_a_docstring(module):
-    assert ast.get_docstring(ast.parse(module.read_text()))
+def test_every_module_has_a_docstring():
+    assert [path for path in MODULES if not ast.get_docstring(tree(path))] == []
 
 
 def test_what_runs_is_this_checkout():
@@ -354,11 +369,9 @@ def test_llvm_has_an_emitter_for_each_device_operation():
     assert names(to_llvm.EMITTERS) == names(ops.at(ops.Level.DEVICE))
 
 
-@pytest.mark.parametrize("row", ops.ALL, ids=str)
-def test_each_operation_is_documented(row):
-    assert row.doc
-    assert ops.BY_NAME[row.name] is row
-    assert row.levels
+def test_each_operation_is_documented():
+    for row in ops.ALL:
+        assert row.doc and row.levels and ops.BY_NAME[row.name] is row, row
 
 
 def test_tables_name_each_row_once():
@@ -366,8 +379,7 @@ def test_tables_name_each_row_once():
         assert len({row.name for row in rows}) == len(rows)
 
 
-@pytest.mark.parametrize("row", table.ALL, ids=lambda row: row.name)
-def test_each_device_entity_is_public_and_documented(row):
+def test_each_device_entity_is_public_and_documented():
     ours = [getattr(cuda_device, name) for name in cuda_device.__all__]
     python = [
         *vars(math).values(),
@@ -390,27 +402,25 @@ def test_each_device_entity_is_public_and_documented(row):
         copying.address,
         copying.distance,
     ]
-    assert any(row.entity is entity for entity in (*ours, *python, *methods, *internal))
-    assert inspect.getdoc(row.entity)
-    if isinstance(row.entity, DeviceValue):
-        assert row.is_value
+    known = {id(entity) for entity in (*ours, *python, *methods, *internal)}
+    for row in table.ALL:
+        assert id(row.entity) in known and inspect.getdoc(row.entity), row.name
+        assert row.is_value or not isinstance(row.entity, DeviceValue), row.name
 
 
 FUNCTIONS = [row.entity for row in table.ALL if isinstance(row.entity, FunctionType)]
 OF_DEVICES = [f"cuda_device.device.{name}" for name in ("positioning", "memory", "sync", "atomics")]
 
 
-@pytest.mark.parametrize("function", [each for each in FUNCTIONS if each.__module__ in OF_DEVICES])
-def test_the_host_cannot_call_what_only_devices_have(function):
-    with pytest.raises(cuda_device.DeviceOnlyError, match="can only be used in device code"):
-        function(*inspect.signature(function).parameters)
+def test_the_host_cannot_call_what_only_devices_have():
+    for function in (each for each in FUNCTIONS if each.__module__ in OF_DEVICES):
+        with pytest.raises(cuda_device.DeviceOnlyError, match="can only be used in device code"):
+            function(*inspect.signature(function).parameters)
 
 
-@pytest.mark.parametrize("function", numeric.FUNCTIONS, ids=lambda function: function.name)
-def test_each_math_function_exists_on_both_targets(function):
-    assert function.gpu
-    assert function.cpu
-    assert function.arity in (1, 2, 3)
+def test_each_math_function_exists_on_both_targets():
+    for function in numeric.FUNCTIONS:
+        assert function.gpu and function.cpu and function.arity in (1, 2, 3), function.name
 
 
 def test_every_public_name_is_there_and_documented():
