@@ -119,7 +119,6 @@ statement("matrix_product", "x[0] = x @ x")
 statement("match_mapping", 'match {"a": n}:\n    case {"a": a, **rest}:\n        x[0] = rest["b"]')
 statement("walrus_of_list_method", "(items := (1, 2)).append(n)\nx[0] = items[0]")
 statement("string_method_of_variable", 'x[0] = len("abc".center(n))')
-statement("string_method_that_raises", 'x[0] = "abc".index("d")')
 statement("bytes_constant", 'x[0] = b"abc"')
 program("generator", "float32[1]", "@device.kernel\ndef k(x):\n    yield x[0]\n")
 program(
@@ -176,7 +175,6 @@ statement("call_of_array_method", "x[0] = x.argsort()")
 statement("call_of_random", "x[0] = np.random.rand()")
 statement("call_of_a_number", "x[0] = n(3)")
 statement("call_of_an_array", "x[0] = x(3)")
-statement("call_of_exception", "x[0] = ValueError(3)")
 program(
     "call_of_a_kernel",
     "float32[1]",
@@ -191,7 +189,6 @@ def k(x):
     other(x)
 """,
 )
-program("call_of_itself", "float32[1]", "@device.kernel\ndef k(x):\n    k(x)\n")
 program(
     "call_of_a_class",
     "float32[1]",
@@ -316,18 +313,6 @@ def k(x):
         x[0] = 1
 """,
 )
-program(
-    "datetime_constant",
-    "float32[1]",
-    """
-start = np.datetime64("2020-01-01")
-
-
-@device.kernel
-def k(x):
-    x[0] = start
-""",
-)
 
 program("dataclass_is_made", "float32[1]", """
 import dataclasses
@@ -352,13 +337,11 @@ def k(x, n):
 section("Operators and types")
 
 statement("sum_of_arrays", "y = x + x")
-statement("array_times_number", "x[0] = x * 2")
 statement("array_plus_tuple", "x[0] = x[0] + (1, 2)")
 statement("minus_array", "x[0] = -x")
 statement("not_an_integer_inverted", "x[0] = ~x[0]")
 statement("bitwise_and_of_floats", "x[0] = x[0] & 1")
 statement("shift_of_float", "x[0] = x[0] << 2")
-statement("shift_by_float", "x[0] = n << 2.5")
 statement("comparison_of_array", "if x < 1:\n    x[0] = 1")
 statement("comparison_with_none", "if x[0] < None:\n    x[0] = 1")
 statement("comparison_with_string", 'if n == "a":\n    x[0] = 1')
@@ -366,10 +349,8 @@ statement("truth_of_array", "if x:\n    x[0] = 1")
 statement("identity_of_numbers", "x[0] = n is x[0]")
 statement("none_plus_number", "x[0] = None + n")
 statement("uint64_and_int64", "x[0] = x[1] + device.int64(n)", "uint64[1]; int")
-statement("uint64_and_int8_product", "y = x[1] * device.int8(3)", "uint64[1]; int")
 statement("min_without_common_type", "x[0] = min(x[1], device.int64(n))", "uint64[1]; int")
 statement("abs_of_array", "x[0] = abs(x)")
-statement("float_of_array", "x[0] = float(x)")
 statement("int_of_string", 'x[0] = int("three")')
 statement("sqrt_of_tuple", "x[0] = math.sqrt((4.0,))")
 statement("attribute_of_number", "x[0] = n.hex")
@@ -384,7 +365,6 @@ statement("view_of_columns", "y = x.view(device.int8)", "array<float32, 2, F>; i
 statement("array_of_more_axes", "x[0:2] = n", "float32[1]; float32[2]")
 statement("number_as_a_vector", "x[0] = x[0].astype(device.float32x2)")
 statement("component_w_of_dim3", "x[0] = device.thread_idx.w")
-statement("component_3_of_dim3", "x[0] = device.thread_idx[3]")
 statement("dim3_into_array", "x[device.thread_idx] = 1")
 
 section("Constants")
@@ -402,37 +382,9 @@ section("Indices and items")
 statement("too_many_indices", "x[0, 1] = 1")
 statement("float_index", "x[1.5] = 1")
 statement("tuple_index_out_of_range", "pair = (1, 2)\nx[0] = pair[2]")
-statement("tuple_index_of_float", "pair = (1, 2)\nx[0] = pair[x[0]]")
 statement("tuple_repeated_by_variable", "x[0] = ((1, 2) * n)[0]")
 statement("tuple_repeated_too_often", "x[0] = ((1, 2) * 100_000)[0]")
 statement("tuple_of_arrays_compared", "x[0] = (x, 1) < (x, 2)")
-program(
-    "difference_of_named_tuples",
-    "float32[1]",
-    """
-import collections
-
-Point = collections.namedtuple("Point", "x y")
-
-
-@device.kernel
-def k(x):
-    x[0] = (Point(x[1], 1) - Point(1, 2)).x
-""",
-)
-program(
-    "partial_function_without_its_call",
-    "float32[1]",
-    """
-import functools
-
-
-@device.kernel
-def k(x):
-    largest = functools.partial(max, x[0])
-    x[0] = largest + 1
-""",
-)
 for name, use in [
     ("setitem_of_a_tuple", "operator.setitem((n, 2), 0, 1)"),
 ]:
@@ -443,14 +395,12 @@ for name, use in [
     )
 statement("item_of_uint8", "x[0] = x[1][0]", "uint8[1]; int")
 statement("index_of_a_vector_in_memory", "x[0][x[1].x] = n", "array<vector<float32, 4>, 1, C>; int")
-statement("constant_index_of_a_vector_in_memory", "x[0][1.0] = n", "array<vector<float32, 4>, 1, C>; int")
 statement("assignment_to_tuple_item", "pair = (1, 2)\npair[0] = n\nx[0] = pair[0]")
 statement("read_only_array", "x[0] = 1", "readonly float32[1]; int")
 
 section("Loops and unpacking")
 
 statement("loop_over_number", "for i in n:\n    x[i] = 0")
-statement("loop_over_function", "for i in range:\n    x[i] = 0")
 statement("range_of_float", "for i in range(x[0]):\n    x[i] = 0")
 statement("range_with_step_zero", "for i in range(0, n, 0):\n    x[i] = 0")
 statement("range_without_common_type", "for i in range(device.int64(n), x[0]):\n    pass", "uint64[1]; int")
@@ -458,7 +408,6 @@ statement("range_without_arguments", "for i in range():\n    pass")
 statement("unpacking_too_many", "a, b = 1, 2, n\nx[0] = a")
 statement("unpacking_a_number", "a, b = n\nx[0] = a")
 statement("unpacking_too_few_with_a_star", "a, b, *rest = (n,)\nx[0] = a")
-statement("unpacking_in_loop", "for i, value in (1, 2):\n    x[i] = value")
 statement(
     "unrolled_too_often",
     "total = 0\n"
@@ -468,11 +417,9 @@ statement(
 
 section("Arities")
 
-statement("builtin_without_arguments", "x[0] = math.sqrt()")
 statement("builtin_with_keyword", "x[0] = math.sqrt(x=2)")
 statement("len_of_number", "x[0] = len(n)")
 statement("tid_without_arguments", "x[device.tid()] = 1")
-statement("tid_with_too_many_arguments", "x[device.tid(1, 2)] = 1")
 statement("syncthreads_with_argument", "device.syncthreads(0)")
 FUNCTION = "def scale(value, factor):\n    return value * factor\n\n\n@device.kernel\ndef k(x):\n    x[0] = "
 for name, call in [
@@ -520,7 +467,6 @@ section("Shared memory")
 
 statement("shared_array_of_variable_size", "tile = device.shared_array(n, device.float32)\ntile[0] = 1")
 statement("shared_array_of_negative_size", "tile = device.shared_array((4, -1), device.float32)\ntile[0, 0] = 1")
-statement("shared_array_of_float_size", "tile = device.shared_array(4.0, device.float32)\ntile[0] = 1")
 statement("shared_array_without_dtype", "tile = device.shared_array(4)\ntile[0] = 1")
 statement("shared_array_of_no_dtype", 'tile = device.shared_array(4, "real")\ntile[0] = 1')
 statement("shared_array_of_odd_alignment", "tile = device.shared_array(4, device.float32, align=3)\ntile[0] = 1")
@@ -549,7 +495,6 @@ statement("vector_slice_assigned", "v = device.float32x4(1, 2, 3, 4)\nv[:2] = 1\
 statement("vector_swizzle_assigned", "v = device.float32x4(1, 2, 3, 4)\nv.xy = device.float32x2(1, 2)\nx[0] = v.x")
 statement("vector_swizzle", "v = device.float32x4(1, 2, 3, 4).zyx\nx[0] = v.x")
 statement("vector_of_another_language", "v = device.float32x4(1, 2, 3, 4)\nx[0] = v.r")
-statement("vector_of_array", "v = device.float32x2(x, 1)\nx[0] = v.x")
 POINT = """
 @device.struct
 class Point:
@@ -634,19 +579,6 @@ def split(value):
 @device.kernel
 def k(x):
     x[0] = split(x[0])
-""",
-)
-program(
-    "result_of_nothing_is_used",
-    "float32[1]",
-    """
-def store(x, value):
-    x[0] = value
-
-
-@device.kernel
-def k(x):
-    x[1] = store(x, 2) + 1
 """,
 )
 
@@ -831,7 +763,6 @@ statement("min_with_unknown_keyword", "x[0] = min((1, n), cmp=3)")
 statement("max_of_two_with_default", "x[0] = max(1, n, default=3)")
 statement("max_with_key_that_is_no_function", "x[0] = max((1, n), key=3)")
 statement("reduce", "x[0] = functools.reduce(max, (1, n))")
-statement("map_of_number", "for v in map(abs, n):\n    x[0] = v")
 statement("map_without_items", "for v in map(abs):\n    x[0] = v")
 statement("filter_of_array", "x[0] = len(tuple(filter(None, x)))")
 statement("zip_of_unequal_tuples", "for a, b in zip((1, 2), (n,), strict=True):\n    x[0] = a * b")
@@ -840,14 +771,11 @@ statement("enumerate_from_float", "for i, v in enumerate(x, 1.5):\n    x[0] = v"
 statement("reversed_number", "for v in reversed(n):\n    x[0] = v")
 statement("sum_of_tuples", "x[0] = sum(((1, 2), (3, n)))")
 statement("isinstance_of_a_value", "x[0] = isinstance(n, 3)")
-statement("isinstance_with_array", "x[0] = isinstance(n, x)")
 statement("divmod_of_one_number", "x[0] = divmod(n)[0]")
 statement("pow_of_one_number", "x[0] = pow(n)")
 statement("greatest_common_divisor_of_floats", "x[0] = math.gcd(x[0], n)")
-statement("factorial_of_a_float", "x[0] = math.factorial(2.0 * n)")
 statement("minus_none", "x[0] = -None")
 statement("minus_list", "x[0] = -[n, 1]")
-statement("dict_and_number", "x[0] = {'a': n} | n")
 statement("groups_of_itertools", "for k, g in itertools.groupby((1, 1, n)):\n    x[0] += k")
 program(
     "singledispatch",
@@ -866,16 +794,12 @@ def k(x, n):
     x[0] = size(n)
 """,
 )
-statement("divmod_of_tuple", "x[0] = divmod((1, 2), n)[0]")
 statement("pow_of_string", 'x[0] = pow("a", n)')
 statement("round_to_digits_of_variable", "x[0] = round(n, n)")
 statement("getattr_of_variable", "x[0] = getattr(x, n)")
 statement("int_with_base", "x[0] = int(n, 16)")
-statement("complex_of_string", 'x[0] = abs(complex("j1"))')
 statement("ord_of_two", 'x[0] = ord("ab")')
-statement("chr_of_variable", "x[0] = len(chr(n))")
 statement("next_of_tuple", "x[0] = next((1, n))")
-statement("next_of_list", "x[0] = next([1, n])")
 statement("eval_call", 'x[0] = eval("n + 1")')
 statement("super_call", "x[0] = super().value")
 statement("id_of_array", "x[0] = id(x)")

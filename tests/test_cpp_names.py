@@ -13,8 +13,6 @@ from cuda_device.types.architectures import parse
 
 FLOATS = device.ArrayType(device.float32, 1)
 NORMS = """
-#include <cuda_fp16.h>
-#include <cuda_device/interop.h>
 struct point { float x; double y; };
 namespace ns {
 template <class T> __device__ T norm(T x, T y) { return x * x + y * y; }
@@ -22,11 +20,19 @@ template <class T, int n> __device__ T times(T x) { return n * x; }
 __device__ float twice(float x) { return 2 * x; }
 __device__ double twice(double x) { return -2 * x; }
 __device__ point twice(point p) { return {2 * p.x, 2 * p.y}; }
+}
+"""
+MORE = """
+#include <cuda_fp16.h>
+#include <cuda_device/interop.h>
+namespace ns {
 __device__ float first(cuda::interoperable_array_descriptor<float, 1> x) { return x.data[0]; }
 __device__ void put(float* to, __half value) { *to = float(value); }
 }
 """
-SOURCE = device.cuda_source(NORMS, name="norms.cuh")
+SOURCE = device.cuda_source(NORMS + MORE, name="norms.cuh")
+PLAIN = device.cuda_source(NORMS, name="plain.cuh")
+"""Without headers, which take NVRTC a second."""
 
 
 @device.struct
@@ -133,7 +139,7 @@ def test_pickles():
 # What is wrong
 
 
-def calling(cpp, type=device.float32, source=SOURCE):
+def calling(cpp, type=device.float32, source=PLAIN):
     def stub(x): ...
 
     stub.__annotations__ = {"x": type, "return": type}

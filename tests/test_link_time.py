@@ -19,7 +19,7 @@ from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types import cpp_names
 from cuda_device.types.architectures import parse
 
-TARGETS = ["sm_90", "sm_100"]
+TARGETS = ["sm_90", pytest.param("sm_100", marks=pytest.mark.long)]
 FLOATS = device.ArrayType(device.float32, 1)
 EVERY_KIND = [device.ArrayType(type, 1) for type in exchange.TYPES for _ in range(2)]
 ARENA = Arena(1 << 22)
