@@ -231,14 +231,11 @@ for name, value, use in [
     ("global_array_of_strings", 'np.array(["a", "b"])', "table[n]"),
     ("global_array_too_large", "np.zeros(1 << 22)", "table[n]"),
     ("method_that_changes_a_global_array", "np.ones(3)", "table.sort()"),
-    ("method_of_a_global_array_of_variable", "np.ones(3)", "table.reshape(n)"),
     ("global_dict_without_the_key", "dict(a=1)", "table['b']"),
     ("global_list_index_out_of_range", "[1, 2]", "table[2]"),
     ("global_list_of_different_things", "[1, (2, 3)]", "table[n]"),
     ("global_list_too_long", "list(range(2000))", "sum(table)"),
     ("global_list_append", "[1]", "table.append(n)"),
-    ("global_list_called", "[1]", "table(0)"),
-    ("global_array_of_strings_by_its_constant_index", 'np.array(["a", "b"])', "table[0]"),
     ("global_list_changed", "[1]", "table[0] = n"),
     ("global_set_of_strings", '{"a", "b"}', "table[0]"),
     ("global_list_of_large_integers", "[2**31 + i for i in range(100)]", "table[n]"),
@@ -246,7 +243,6 @@ for name, value, use in [
     ("global_record_of_text", "np.array([(1, 'ab')], [('a', 'i4'), ('b', 'U2')])", "table[0]['a']"),
     ("attribute_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'].sum()"),
     ("index_out_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'][3]"),
-    ("float_index_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'][1.0]"),
     ("global_generator", "(i for i in range(3))", "sum(table)"),
     ("global_file", "__import__('sys').__stderr__", "table.read()"),
     ("global_class_instance_in_loop", "object()", "max(v for v in table)"),
@@ -511,7 +507,6 @@ for name, body in [
     ("struct_has_no_such_member", "x[0] = Point(1, 2).z"),
     ("struct_member_of_another_kind", "p = Point(1, 2.5)\n    x[0] = p.y"),
     ("struct_in_arithmetic", "x[0] = Point(1, 2) + 1"),
-    ("struct_into_array_of_numbers", "x[0] = Point(1, 2)"),
 ]:
     program(name, "float32[1]", f"{POINT}    {body}\n")
 
@@ -842,7 +837,6 @@ def k(x, n):
 for name, body in [
     ("enum_of_unknown_name", "x[0] = Colour.GREEN.value"),
     ("enum_of_unknown_value", "x[0] = Colour(7).value"),
-    ("enum_of_run_time_into_array", "x[0] = Colour(n)"),
     ("enum_of_flags_of_either", "s = Shape.ROUND if n > 0 else Shape.FLAT\n    x[0] = s.value"),
     ("enum_in_arithmetic", "x[0] = Colour.RED + 1"),
     ("enum_into_array", "x[0] = Colour.RED"),
@@ -869,7 +863,6 @@ for name, use, body in [
     ("stars_of_numbered_dict", "0", "x[0] = scale(1, **{1: 2})"),
     ("keyword_of_run_time", "rest[value]", "x[0] = scale(n)"),
     ("keywords_in_arithmetic", "rest", "x[0] = scale(n, offset=2)"),
-    ("more_arguments_by_name", "more", "x[0] = scale(n, 1, 2)"),
 ]:
     program(name, "float32[1]; int", KEYWORDS.format(use=use) + body + "\n")
 
@@ -904,11 +897,7 @@ for name, body in [
     ("error_in_an_operator", "x[0] = Point(1, n) + Point(2, n)"),
     ("operator_that_a_struct_has_not", "x[0] = Point(1, n) * 2"),
     ("comparison_that_a_struct_has_not", "x[0] = Point(1, n) < Point(2, n)"),
-    ("call_of_a_struct", "x[0] = Point(1, n)(3)"),
     ("index_of_a_struct", "x[0] = Point(1, n)[0]"),
-    ("length_of_a_struct", "x[0] = len(Point(1, n))"),
-    ("loop_over_a_struct", "for v in Point(1, n):\n        x[0] = v"),
-    ("contains_in_a_struct", "x[0] = n in Point(1, n)"),
     ("method_without_call", "x[0] = Point(1, n).move"),
 ]:
     program(name, "float32[1]; int", f"{METHODS}    {body}\n")
