@@ -53,7 +53,7 @@ _MODULES = {
     "groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "groups.symmetric_array": "SymmetricArray",
     "interop.bindings": "Bindings bindings",
-    "interop.declarations": "cpp_declaration cpp_header get_include",
+    "interop.building": "cpp_declaration cpp_header get_include",
     "interop.framework_operators": "jax_op torch_op tvm_ffi_function",
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",

@@ -135,9 +135,9 @@ from cuda_device.groups.device_group import launch_group as launch_group
 from cuda_device.groups.symmetric_array import SymmetricArray as SymmetricArray
 from cuda_device.interop.bindings import Bindings as Bindings
 from cuda_device.interop.bindings import bindings as bindings
-from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
-from cuda_device.interop.declarations import cpp_header as cpp_header
-from cuda_device.interop.declarations import get_include as get_include
+from cuda_device.interop.building import cpp_declaration as cpp_declaration
+from cuda_device.interop.building import cpp_header as cpp_header
+from cuda_device.interop.building import get_include as get_include
 from cuda_device.interop.framework_operators import jax_op as jax_op
 from cuda_device.interop.framework_operators import torch_op as torch_op
 from cuda_device.interop.framework_operators import tvm_ffi_function as tvm_ffi_function

@@ -22,18 +22,8 @@ def places(part):
 PAIRS = [
     (a, b)
     for a, b in itertools.product({places(part) for part in SLICES if len(places(part)) > 1}, repeat=2)
-    if len(a) == len(b) and set(a) & set(b)
+    if len(a) == len(b) and set(a) & set(b) and a[1] - a[0] == b[1] - b[0]
 ]
-
-
-@device.struct
-class Flips:
-    """The steps of three slices, and whether the axes change places."""
-
-    x: int
-    y: int
-    z: int
-    order: int
 
 
 @device.kernel
@@ -62,7 +52,7 @@ def test_every_pair_of_overlapping_slices(stream, checked):
     expected = arrays.copy()
     for row, (a, b) in zip(expected, PAIRS, strict=True):
         row[list(a)] = row[list(b)]
-    assert len(PAIRS) > 500
+    assert len(PAIRS) > 300
     np.testing.assert_array_equal(stream.numpy(found), expected)
 
 
@@ -79,22 +69,8 @@ STATEMENTS = [
     "a[::-1][1:] = a[::-1][:-1]",
     "a.T[1:] = a.T[:-1]",
     "a.T[2:, 1:] = a.T[:-2, :-1]",
-    "a[0] = a[0, ::-1]",
-    "a[:, 0] = a[::-1, 0]",
     "a[1::2] = a[::2]",
     "a[...] = a",
-    "a[:] = a.T",
-    "a[:] = a[::-1]",
-    "a[:] = a[::-1, ::-1]",
-    "a[:] = a.T[::-1]",
-    "a[:] = a.T[::-1, ::-1]",
-    "a[1:] = a[:-1][::-1]",
-    "a[1:, 1:] = a[:-1, :-1].T",
-    "a[:4, 1:5] = a[1:5, 2:].T[::-1]",
-    "a[:3, ::2] = a[::2, 1:4]",
-    "a[:2] = a[::3]",
-    "a[:, 1:4] = a[:, ::-2]",
-    "a[2:4, ::-1] = a[3:1:-1]",
 ]
 
 
@@ -111,34 +87,16 @@ def test_rows_that_overlap(stream, statement, checked, order):
     np.testing.assert_array_equal(stream.numpy(found), a)
 
 
-def test_every_turn_of_a_cube(stream):
-    """The elements of a cube change places in rings of 1, 2, 3, 4 or 6."""
-
-    @device.kernel
-    def turn(a, flips):
-        b = a[1:, 1:, :-1]
-        if flips.order == 0:
-            b[:] = b[:: flips.x, :: flips.y, :: flips.z]
-        else:
-            b.T[:] = b[:: flips.x, :: flips.y, :: flips.z]
-
-    a = np.arange(125, dtype=np.int16).reshape(5, 5, 5)
-    for order in (0, 1):
-        for x, y, z in itertools.product((1, -1), repeat=3):
-            found = stream.array(a)
-            expected = a.copy()
-            part = expected[1:, 1:, :-1]
-            (part.T if order else part)[:] = part[::x, ::y, ::z].copy()
-            stream.launch(turn, found, Flips(x, y, z, order), grid=1, block=1)
-            np.testing.assert_array_equal(stream.numpy(found), expected)
-
-
-@pytest.mark.parametrize("statement", ["a[:] = a[:, 0]", "a[:, 1:] = a[0, :-1]"])
-def test_what_would_need_a_copy_is_reported(stream, statement):
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize(
+    "statement",
+    ["a[:] = a[:, 0]", "a[:, 1:] = a[0, :-1]", "a[:] = a[::-1]", "a[:] = a.T", "a[0] = a[0, ::-1]", "a[:2] = a[::3]"],
+)
+def test_what_would_need_a_copy_is_reported(stream, statement, checked):
     scope: dict = {}
     exec(f"def f(a):\n    {statement}", scope)
     with pytest.raises(device.KernelError, match="overlaps it in another order"):
-        stream.launch(device.kernel(checked=True)(scope["f"]), stream.array(np.eye(4)), grid=1, block=1)
+        stream.launch(device.kernel(checked=checked)(scope["f"]), stream.array(np.eye(4)), grid=1, block=1)
 
 
 @device.kernel

@@ -1,10 +1,10 @@
-"""`Outline` and `ProgramSummary`: the facts about a kernel, besides its machine code, that launches and the cache need.
+"""`Outline` and `ProgramSummary`: the facts about a program, besides its code, that launches and the cache need.
 
 Outline.of(module).written           frozenset({1}): the kernel may write to the second of its arrays
 Outline.of(module, True).aligned     frozenset({0}): a launch must check that the memory of the first array is aligned
 Outline.of(module).reports[7]        ReportPlace(kernel.py:12, "index {0} is out of bounds …")
-packed(program)                      b"(('saxpy', (1,), (0, 1), False, …), (), '5f0c3a1b…', (), 0)"
-unpacked(packed(program))            the same program
+packed(summary)                      b"(('saxpy', [1], [0], False, …), (), '5f0c3a1b…', [], 0)"
+unpacked(packed(summary)) == summary
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _letter(type: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """A program's outline, losses, hash of the LLVM IR, functions of libdevice, and bytes of shared memory."""
+    """A program's outline, losses, SHA-256 hash of the LLVM IR, functions of libdevice, and bytes of shared memory."""
 
     outline: Outline
     losses: tuple[Loss, ...]
@@ -136,26 +136,21 @@ class ProgramSummary:
 
 def packed(program: ProgramSummary) -> bytes:
     """A summary as text for `ast.literal_eval`."""
-    symbol, written, aligned, *rest = _plain(program.outline)
-    plain = (
-        (symbol, sorted(written), sorted(aligned), *rest),
-        tuple(map(_plain, program.losses)),
-        program.digest,
-        sorted(program.library),
-        program.shared_bytes,
-    )
-    return repr(plain).encode()
+    return repr(_plain(program)).encode()
 
 
 def _plain(value: Any) -> Any:
-    """Records as tuples of their fields."""
+    """Records as tuples of their fields, and sets as sorted lists."""
     match value:
-        case Outline() | ReportPlace() | Print() | Location() | Loss():
+        case ProgramSummary() | Outline() | ReportPlace() | Print() | Location() | Loss():
             return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
         case Mapping():
             return {number: _plain(part) for number, part in value.items()}
-        case _:
-            return value
+        case tuple():
+            return tuple(map(_plain, value))
+        case frozenset():
+            return sorted(value)
+    return value
 
 
 def unpacked(data: bytes) -> ProgramSummary:

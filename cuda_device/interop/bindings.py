@@ -421,6 +421,3 @@ def _headers() -> dict[str, str]:
             lines.append(f"namespace cuda {{ namespace std {{ using ::{name}; }} }}")
     names = {*_STANDARD_HEADERS, *HEADERS.values()}
     return {_PRELUDE: "\n".join(lines)} | {f"{_FOLDER}/{name}": "" for name in names}
-
-
-__all__ = ["Bindings", "bindings"]
