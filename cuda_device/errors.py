@@ -80,7 +80,7 @@ class Call:
         return f"in {self.function}({self.arguments}){where}"
 
 
-_SHOWN_CALLS = 4
+_SHOWN_CALLS = 3
 """The calls shown at each end of a long chain."""
 
 Index = tuple[int, int, int]
@@ -117,41 +117,11 @@ class CompileError(Error):
         return "\n".join(line for line in lines if line)
 
     def _chain(self) -> list[str]:
-        lines = _folded([(f"  {call}", call) for call in self.chain])
+        lines = [f"  {call}" for call in self.chain]
         hidden = len(lines) - 2 * _SHOWN_CALLS
         if hidden <= 1:
             return lines
         return [*lines[:_SHOWN_CALLS], f"  … {hidden} more calls …", *lines[-_SHOWN_CALLS:]]
-
-
-def _folded(calls: list[tuple[str, Call]]) -> list[str]:
-    """The lines of a chain of calls, in which recursion is shown once, with the number of repetitions."""
-    places = [(call.function, call.location) for _, call in calls]
-    lines: list[str] = []
-    at = 0
-    while at < len(calls):
-        period, times = max(
-            ((p, _repetitions(places, at, p)) for p in (1, 2, 3)), key=lambda found: found[0] * found[1]
-        )
-        if times < _FOLDED_FROM:
-            period = times = 1
-        lines += [line for line, _ in calls[at : at + period]]
-        if times > 1:
-            lines.append(f"  … {times - 1} more times …")
-        at += period * times
-    return lines
-
-
-_FOLDED_FROM = 3
-"""The number of repetitions from which recursion is shown once."""
-
-
-def _repetitions(places: list[tuple[str, Location]], at: int, period: int) -> int:
-    """How often the `period` places from `at` on follow each other."""
-    first, times = places[at : at + period], 1
-    while len(first) == period and places[at + times * period : at + (times + 1) * period] == first:
-        times += 1
-    return times
 
 
 @dataclass(frozen=True, slots=True)

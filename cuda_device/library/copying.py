@@ -132,11 +132,9 @@ def has_order(target: Any, source: Any) -> Any:
     if source.ndim == 0 or target.size == 0:
         return True
     if source.itemsize == target.itemsize:
-        if source.ndim < target.ndim:
-            ordered = _is_row(target, source)
-        else:
-            ordered = source.size == 1 or source.strides == target.strides
-        if ordered:
+        if source.size == 1 or source.strides == target.strides:
+            return True
+        if source.ndim < target.ndim and _is_row(target, source):
             return True
     return _are_apart(target, source)
 
