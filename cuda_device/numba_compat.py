@@ -31,9 +31,9 @@ import numpy as np
 from numpy import int64
 
 from cuda_device.device import machine_functions, memory, numeric, positioning, sync
-from cuda_device.device.atomics import atomic_ref
+from cuda_device.device.atomics import atomic_ref, by_cas
 from cuda_device.device.atomics import threadfence as fence
-from cuda_device.device.functions import RESERVED, extern, func
+from cuda_device.device.functions import RESERVED, Func, extern, func
 from cuda_device.device.functions import kernel as make_kernel
 from cuda_device.device.memory import sized_local_array, sized_shared_array
 from cuda_device.errors import CompileError, KernelError
@@ -83,20 +83,17 @@ globals().update(_VECTORS)
 globals().update({f"{c}{n}": _VECTORS[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)})
 
 
-@func
-def grid(ndim: Any) -> Any:
-    """Returns the thread's position in the grid: an int64, or a tuple of two or three."""
-    if ndim == 1:
-        return int64(positioning.tid(1))
-    return tuple(int64(each) for each in positioning.tid(ndim))
+def _in_int64(position: Any) -> Any:
+    """`tid` or `grid_size` as an int64, or a tuple of two or three."""
+
+    @func
+    def converted(ndim: Any) -> Any:
+        return int64(position(1)) if ndim == 1 else tuple(int64(each) for each in position(ndim))
+
+    return converted
 
 
-@func
-def gridsize(ndim: Any) -> Any:
-    """Returns the number of threads of the grid along each axis, in the form of `grid`."""
-    if ndim == 1:
-        return int64(positioning.grid_size(1))
-    return tuple(int64(each) for each in positioning.grid_size(ndim))
+grid, gridsize = map(_in_int64, (positioning.tid, positioning.grid_size))
 
 
 @func
@@ -105,28 +102,12 @@ def syncwarp(mask: Any = 0xFFFFFFFF) -> None:
     sync.syncwarp(mask)
 
 
-@func
-def threadfence() -> None:
-    """Orders accesses for all threads of the device."""
-    fence("seq_cst", "device")
+def _fence(scope: str) -> Any:
+    return func(lambda: fence("seq_cst", scope))
 
 
-@func
-def threadfence_block() -> None:
-    """Orders accesses for the threads of the block."""
-    fence("seq_cst", "block")
-
-
-@func
-def threadfence_system() -> None:
-    """Orders accesses for all threads, including those of the host."""
-    fence("seq_cst", "system")
-
-
-@func
-def selp(a: Any, b: Any, c: Any) -> Any:
-    """`b` if `a` else `c`."""
-    return b if a else c
+threadfence, threadfence_block, threadfence_system = map(_fence, ("device", "block", "system"))
+selp = func(lambda a, b, c: b if a else c)
 
 
 def _cached(cache: str) -> Any:
@@ -141,12 +122,6 @@ ldca, ldcg, ldcs, ldlu, ldcv = map(_cached, ("ca", "cg", "cs", "lu", "cv"))
 stcg, stcs, stwb, stwt = map(_storing, ("cg", "cs", "wb", "wt"))
 
 
-@func
-def _array_like(ary: Any) -> Any:
-    """Returns the array itself, because arrays that a kernel captures are constants."""
-    return ary
-
-
 def _module(name: str, **members: Any) -> ModuleType:
     """A namespace, as in numba.cuda."""
     found = ModuleType(f"{__name__}.{name}")
@@ -156,7 +131,7 @@ def _module(name: str, **members: Any) -> ModuleType:
 
 shared = _module("shared", array=sized_shared_array, array_like=func(lambda a: sized_shared_array(a.shape, a.dtype)))
 local = _module("local", array=sized_local_array)
-const = _module("const", array_like=_array_like)
+const = _module("const", array_like=func(lambda ary: ary))  # arrays that a kernel captures are constants
 
 
 def _relaxed(method: str) -> Any:
@@ -166,57 +141,32 @@ def _relaxed(method: str) -> Any:
     return func(lambda ary, idx, val: getattr(atomic_ref(ary, idx), method)(val, "relaxed", "device"))
 
 
-@func
-def _max(ary: Any, idx: Any, val: Any) -> Any:
-    place = atomic_ref(ary, idx)
-    # A NaN changes nothing.
-    return place.max(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
+def _extreme(method: str) -> Any:
+    """`max` or `min`, where a NaN as the operand changes nothing."""
+
+    @func
+    def change(ary: Any, idx: Any, val: Any) -> Any:
+        place = atomic_ref(ary, idx)
+        return getattr(place, method)(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
+
+    return change
 
 
-@func
-def _min(ary: Any, idx: Any, val: Any) -> Any:
-    place = atomic_ref(ary, idx)
-    return place.min(val, "relaxed", "device") if val == val else place.load("relaxed", "device")
-
-
-@func
-def _compare_and_swap(ary: Any, old: Any, val: Any) -> Any:
-    return atomic_ref(ary, 0).cas(old, val, "relaxed", "device")
-
-
-@func
-def _inc(ary: Any, idx: Any, val: Any) -> Any:
-    """Adds 1 to an element, or sets it to 0 if it is at least `val`. Returns the previous value."""
-    place = atomic_ref(ary, idx)
-    old = place.load("relaxed", "device")
-    while True:
-        seen = place.cas(old, 0 if old >= val else old + 1, "relaxed", "device")
-        if seen == old:
-            return old
-        old = seen
-
-
-@func
-def _dec(ary: Any, idx: Any, val: Any) -> Any:
-    """Subtracts 1 from an element, or sets it to `val` if it is 0 or greater than `val`. Returns the previous value."""
-    place = atomic_ref(ary, idx)
-    old = place.load("relaxed", "device")
-    while True:
-        seen = place.cas(old, val if old == 0 or old > val else old - 1, "relaxed", "device")
-        if seen == old:
-            return old
-        old = seen
+def _wrapping(following: Func) -> Any:
+    """`inc` or `dec`: replaces an element by `following(element, val)` and returns the previous value."""
+    method = by_cas(following)
+    return func(lambda ary, idx, val: method(atomic_ref(ary, idx), val, "relaxed", "device"))
 
 
 _SAME = ("add", "sub", "and_", "or_", "xor", "nanmax", "nanmin", "exch", "cas")
 atomic = _module(
     "atomic",
     **{name: _relaxed(name) for name in _SAME},
-    max=_max,
-    min=_min,
-    compare_and_swap=_compare_and_swap,
-    inc=_inc,
-    dec=_dec,
+    max=_extreme("max"),
+    min=_extreme("min"),
+    compare_and_swap=func(lambda ary, old, val: atomic_ref(ary, 0).cas(old, val, "relaxed", "device")),
+    inc=_wrapping(func(lambda old, val: 0 if old >= val else old + 1)),
+    dec=_wrapping(func(lambda old, val: val if old == 0 or old > val else old - 1)),
 )
 
 
@@ -248,11 +198,6 @@ fp16 = _module("fp16", **{name: _of(np.float16, function) for name, function in 
 """Functions of float16."""
 
 
-@func
-def _sincos(x: Any) -> Any:
-    return math.sin(x), math.cos(x)
-
-
 _OF_MATH = """acos acosh asin asinh atan atan2 atanh copysign cos cosh erf erfc exp exp2 expm1 fabs fmod frexp hypot lgamma log
     log10 log1p log2 modf nextafter pow remainder sin sinh sqrt tan tanh""".split()  # noqa: SIM905
 _REAL = {
@@ -261,7 +206,7 @@ _REAL = {
     "tgamma": math.gamma,
     "cbrt": cbrt,
     "rsqrt": numeric.rsqrt,
-    "sincos": _sincos,
+    "sincos": func(lambda x: (math.sin(x), math.cos(x))),
     "fma": fma,
 }
 _BITS = {"popc": popc, "clz": clz, "brev": brev, "ffs": ffs}

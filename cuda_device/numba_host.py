@@ -191,17 +191,7 @@ def _host_array(make: Any, shape: Any, dtype: Any, strides: Any, order: str) -> 
     return make(lengths, dtype) if order == "C" else make(lengths[::-1], dtype).T
 
 
-def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> Any:
-    """Returns a host array that a GPU can access (`cuda_device.pinned`). Launches do not copy it, but wait for the kernel."""
-    return _host_array(host_arrays.pinned, shape, dtype, strides, order)
-
-
-def pinned_array_like(ary: Any) -> Any:
-    """Like `pinned_array`, with the shape, dtype and order of another array."""
-    return pinned_array(ary.shape, ary.dtype, order=_order_of(ary))
-
-
-def mapped_array(
+def pinned_array(
     shape: Any,
     dtype: Any = np.float64,
     strides: Any = None,
@@ -210,13 +200,16 @@ def mapped_array(
     portable: bool = False,
     wc: bool = False,
 ) -> Any:
-    """Like `pinned_array`."""
-    return pinned_array(shape, dtype, strides, order)
+    """Returns a host array that a GPU can access (`cuda_device.pinned`). Launches do not copy it, but wait for the kernel."""
+    return _host_array(host_arrays.pinned, shape, dtype, strides, order)
 
 
-def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> Any:
+def pinned_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> Any:
     """Like `pinned_array`, with the shape, dtype and order of another array."""
-    return pinned_array_like(ary)
+    return pinned_array(ary.shape, ary.dtype, order=_order_of(ary))
+
+
+mapped_array, mapped_array_like = pinned_array, pinned_array_like
 
 
 def managed_array(
@@ -352,14 +345,7 @@ class StreamEvent:
                 driver.destroy_event(self._event)
 
 
-def event(timing: bool = True) -> StreamEvent:
-    """Returns a new event."""
-    return StreamEvent(timing)
-
-
-def event_elapsed_time(evtstart: StreamEvent, evtend: StreamEvent) -> float:
-    """Returns the milliseconds between two events."""
-    return evtstart.elapsed_time(evtend)
+event, event_elapsed_time = StreamEvent, StreamEvent.elapsed_time
 
 
 def synchronize() -> None:
@@ -429,9 +415,6 @@ class Devices:
     def __getitem__(self, device_id: int) -> GpuDevice:
         return list_devices()[device_id]
 
-    def __iter__(self) -> Iterator[GpuDevice]:
-        return iter(list_devices())
-
     def __len__(self) -> int:
         return len(list_devices())
 
@@ -456,9 +439,7 @@ def close() -> None:
     """Does nothing, because other libraries use the same context."""
 
 
-def is_available() -> bool:
-    """Returns whether there is a GPU. Without one, kernels run on the CPU."""
-    return driver.available()
+is_available = driver.available
 
 
 # The signatures of `jit`

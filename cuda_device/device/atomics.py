@@ -525,7 +525,7 @@ def _larger_number(a: Any, b: Any) -> Any:
     return _larger(a, b)
 
 
-def _by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """A method that replaces the content by `choose(content, val)` and returns the previous one, by compare-and-swap."""
 
     def method(atomic: Any, val: Any, memory: str, scope: str) -> Any:
@@ -582,17 +582,17 @@ class _Method:
 _METHODS = (
     _Method("load", load, 0, most=WIDEST, orders=OF_LOADS, effects=_LOOK),
     _Method("store", store, most=WIDEST, orders=OF_STORES, returns=False),
-    _Method("exch", exchange, loop=_by_cas(lambda _, val: val), needs_loop=lambda dtype: size_of(dtype) < 4),
+    _Method("exch", exchange, loop=by_cas(lambda _, val: val), needs_loop=lambda dtype: size_of(dtype) < 4),
     _Method("cas", cas, 2),
     _Method("add", add, types=NUMBERS),
     _Method("sub", subtract, types=NUMBERS),
     _Method("and_", update("and", binary(ops.AND)), types=INTEGERS),
     _Method("or_", update("or", binary(ops.OR)), types=INTEGERS),
     _Method("xor", update("xor", binary(ops.XOR)), types=INTEGERS),
-    _Method("max", update("max", extreme(">")), types=NUMBERS, loop=_by_cas(_larger)),
-    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, loop=_by_cas(_larger_number)),
-    _Method("min", update("min", extreme("<")), types=NUMBERS, loop=_by_cas(lambda a, b: -_larger(-a, -b))),
-    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, loop=_by_cas(lambda a, b: -_larger_number(-a, -b))),
+    _Method("max", update("max", extreme(">")), types=NUMBERS, loop=by_cas(_larger)),
+    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, loop=by_cas(_larger_number)),
+    _Method("min", update("min", extreme("<")), types=NUMBERS, loop=by_cas(lambda a, b: -_larger(-a, -b))),
+    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, loop=by_cas(lambda a, b: -_larger_number(-a, -b))),
     _Method(
         "wait", load, most=WIDEST, orders=OF_LOADS, effects=_LOOK, returns=False, loop=wait, needs_loop=lambda _: True
     ),
