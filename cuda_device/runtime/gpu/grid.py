@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
 from typing import Any
 
 from cuda_device.errors import LaunchError
@@ -40,19 +39,27 @@ AUTO = "auto"
 _MORE_BLOCKS = "launch more blocks of fewer threads"
 
 
-def shape_of(grid: Any, block: Any, shared: Any, most_threads: int = 0) -> Shape:
-    """The size of a launch. Raises `LaunchError` if CUDA does not allow it.
+def shape_of(grid: Any, block: Any, shared: Any, threads: Any = None, most_threads: int = 0) -> Shape:
+    """The size of a launch: `grid`, or the smallest grid with at least `threads` along each axis.
 
-    `most_threads` is the maximum number of threads per block for which the kernel is compiled, or 0.
+    `most_threads` is the maximum number of threads per block for which the kernel is compiled, or 0. Raises `LaunchError` if
+    CUDA does not allow the size.
     """
-    if type(grid) is int and type(block) is int and type(shared) is int:
-        return _plain_shape(grid, block, shared, most_threads)
-    return _shape(grid, block, shared, most_threads)
+    is_plain = all(map(_is_plain, (grid, block, shared, threads)))
+    return (_plain_shape if is_plain else _shape)(grid, block, shared, threads, most_threads)
 
 
-def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
-    grid_size = _dimensions(grid, "grid", MOST_BLOCKS, "blocks")
+def _is_plain(size: Any) -> bool:
+    """Whether a size consists of ints only. Other sizes are not cached, because 1.0 and True are equal to 1."""
+    return type(size) in _PLAIN or (type(size) is tuple and _PLAIN.issuperset(map(type, size)))
+
+
+def _shape(grid: Any, block: Any, shared: Any, threads: Any, most_threads: int) -> Shape:
+    counts = None if threads is None else _dimensions(threads, "threads", _MOST_COVERED, "threads")
     block_size = _dimensions(block, "block", MOST_THREADS, "threads")
+    if counts is not None:
+        grid = tuple(-(-n // size) for n, size in zip(counts, block_size, strict=True))
+    grid_size = _dimensions(grid, "grid", MOST_BLOCKS, "blocks")
     if block_size[0] * block_size[1] * block_size[2] > MOST_IN_BLOCK:
         raise LaunchError(f"block={block}: a block can have at most {MOST_IN_BLOCK} threads", _MORE_BLOCKS)
     if most_threads and block_size[0] * block_size[1] * block_size[2] > most_threads:
@@ -61,6 +68,16 @@ def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
             _MORE_BLOCKS,
         )
     return Shape(grid_size, block_size, _shared_bytes(shared))
+
+
+_PLAIN = {int, type(None)}
+_plain_shape = functools.lru_cache(maxsize=1024)(_shape)
+
+
+def in_rows(size: int, threads: Any) -> Any:
+    """A block of `size` threads for `threads`: in rows of whole warps if there are several axes."""
+    counts = _dimensions(threads, "threads", _MOST_COVERED, "threads")
+    return size if counts[1:] == (1, 1) else (min(size, 32), max(1, size // 32))
 
 
 def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
@@ -97,20 +114,6 @@ def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:
         sizes = _dimensions(cluster, "cluster", (MOST_IN_CLUSTER,) * 3, "blocks")
         grid = tuple(count * size for count, size in zip(counts, sizes, strict=True))
     return grid, block, shared or 0, cluster
-
-
-def covering(threads: Any, block: Any, auto: Callable[[], int], shared: Any, most_threads: int = 0) -> Shape:
-    """The smallest grid with at least `threads` along each axis; `auto` returns the block size for "auto"."""
-    counts = _dimensions(threads, "threads", _MOST_COVERED, "threads")
-    if block is None or block == AUTO:
-        size = auto()
-        block = size if counts[1:] == (1, 1) else (min(size, 32), max(1, size // 32))  # rows of whole warps
-    sizes = shape_of(1, block, 0, most_threads).block
-    return shape_of(tuple(-(-n // size) for n, size in zip(counts, sizes, strict=True)), block, shared, most_threads)
-
-
-# Cached for ints only, because 1.0 and True are equal to 1.
-_plain_shape = functools.lru_cache(maxsize=1024)(_shape)
 
 
 def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:

@@ -29,7 +29,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, clustered, covering, shape_of, sizes_of_config
+from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, clustered, in_rows, shape_of, sizes_of_config
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
@@ -271,7 +271,7 @@ def launch(
     try:
         check_kernel(f)
         if threads is not None or cluster is not None:
-            threads, cluster = of_launch(f, kwargs, threads=threads, cluster=cluster)
+            threads, cluster = of_launch(f, kwargs, threads, cluster)
         if "config" in kwargs and "config" not in parameters_of(f.underlying).names:
             if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
@@ -288,19 +288,18 @@ def launch(
         raise error.with_traceback(None) from error.__cause__
 
 
-def of_launch(kernel: Kernel, kwargs: dict[str, Any], **sizes: Any) -> tuple[Any, ...]:
-    """Moves the sizes that have the name of a parameter of the kernel to `kwargs`. Returns the sizes, None for those."""
-    taken = {
-        what for what, size in sizes.items() if size is not None and what in parameters_of(kernel.underlying).names
-    }
-    kwargs |= {what: sizes[what] for what in taken}
-    return tuple(None if what in taken else size for what, size in sizes.items())
+def of_launch(kernel: Kernel, kwargs: dict[str, Any], threads: Any, cluster: Any) -> tuple[Any, Any]:
+    """Moves `threads` and `cluster` to `kwargs` if the kernel has parameters of these names. Returns the remaining sizes."""
+    names = parameters_of(kernel.underlying).names
+    if threads is not None and "threads" in names:
+        kwargs["threads"], threads = threads, None
+    if cluster is not None and "cluster" in names:
+        kwargs["cluster"], cluster = cluster, None
+    return threads, cluster
 
 
-def is_sized(grid: Any, block: Any, threads: Any) -> bool:
-    """Whether a launch has a grid and a block, or leaves one of them open. Raises `LaunchError` for other combinations."""
-    if threads is None and grid is not None and block is not None and type(block) is not str:
-        return True
+def has_block(grid: Any, block: Any, threads: Any) -> bool:
+    """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
     if (grid is None) == (threads is None):
         what = "neither" if grid is None else "both"
         raise CallError(f"a launch takes grid or threads, not {what}", "write either grid=… or threads=…")
@@ -310,15 +309,15 @@ def is_sized(grid: Any, block: Any, threads: Any) -> bool:
         raise LaunchError(
             f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
         )
-    return False
+    return block is not None and not isinstance(block, str)
 
 
 def given_shape(options: Options, grid: Any, block: Any, shared: Any, threads: Any) -> Shape | None:
-    """The size of a launch without its cluster, which is known before compilation, or None if the grid or block is open.
+    """The size of a launch without its cluster, or None if the block is chosen for the compiled kernel.
 
     Raises `LaunchError` for impossible sizes.
     """
-    return shape_of(grid, block, shared, options.max_threads) if is_sized(grid, block, threads) else None
+    return shape_of(grid, block, shared, threads, options.max_threads) if has_block(grid, block, threads) else None
 
 
 def sized(
@@ -331,26 +330,27 @@ def sized(
     cluster: Any,
     given: Shape | None = None,
 ) -> Shape:
-    """The size of a launch; the grid or the block may be left open. `given` is a known `given_shape`. Raises `LaunchError`."""
+    """The size of a launch, whose block may be left open. `given` is a known `given_shape`. Raises `LaunchError`."""
     options = variant.work.job.options
-    most = options.max_threads
-
-    def auto() -> int:
-        if not isinstance(stream, GpuStream):
-            return min(_USUAL_BLOCK, most or _USUAL_BLOCK)
-        dynamic = variant.dynamic(shape_of(1, 1, shared))
-        with stream.using():
-            kernel = load(variant, stream, dynamic)
-            if dynamic not in kernel.best_blocks:
-                kernel.best_blocks[dynamic] = driver.best_block(kernel.handle, dynamic, kernel.most_threads)
-            return kernel.best_blocks[dynamic]
-
     shape = given or given_shape(options, grid, block, shared, threads)
-    if shape is None and threads is None:
-        shape = shape_of(grid, auto(), shared, most)
-    elif shape is None:
-        shape = covering(threads, block, auto, shared, most)
+    if shape is None:
+        size = _best_block(variant, stream, shared)
+        shape = shape_of(
+            grid, size if threads is None else in_rows(size, threads), shared, threads, options.max_threads
+        )
     return clustered(shape, cluster, options.cluster)
+
+
+def _best_block(variant: CompiledKernel, stream: Stream, shared: Any) -> int:
+    """The number of threads of a block with which the device runs the most threads at once."""
+    if not isinstance(stream, GpuStream):
+        return min(_USUAL_BLOCK, variant.work.job.options.max_threads or _USUAL_BLOCK)
+    dynamic = variant.dynamic(shape_of(1, 1, shared))
+    with stream.using():
+        kernel = load(variant, stream, dynamic)
+        if dynamic not in kernel.best_blocks:
+            kernel.best_blocks[dynamic] = driver.best_block(kernel.handle, dynamic, kernel.most_threads)
+        return kernel.best_blocks[dynamic]
 
 
 def is_due(variants: Sequence[CompiledKernel]) -> bool:

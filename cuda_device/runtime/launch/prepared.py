@@ -34,7 +34,7 @@ from cuda_device.runtime.launch.launcher import (
     check_kernel,
     check_positions,
     given_shape,
-    is_sized,
+    has_block,
     launch,
     of_launch,
     sized,
@@ -63,7 +63,7 @@ def prepare(
     """
     check_kernel(f)
     function, where = f.underlying, as_stream(stream)
-    threads, cluster = of_launch(f, kwargs, threads=threads, cluster=cluster)
+    threads, cluster = of_launch(f, kwargs, threads, cluster)
     given = given_shape(f.options.build, grid, block, shared, threads)
     values = bind(function, args, kwargs, defaults_of(function))
     variant = _variant(f, values, where)
@@ -198,7 +198,7 @@ class BoundKernel:
     def __init__(
         self, kernel: Kernel, grid: Any, block: Any, shared: Any = 0, threads: Any = None, cluster: Any = None
     ) -> None:
-        is_sized(grid, block, threads)
+        has_block(grid, block, threads)
         sizes = {"grid": grid, "block": block, "shared": shared, "threads": threads, "cluster": cluster}
         self.kernel, self.sizes = kernel, {what: size for what, size in sizes.items() if size is not None}
         names = parameters_of(kernel.underlying).names
