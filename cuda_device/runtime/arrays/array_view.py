@@ -43,7 +43,7 @@ class Device(enum.Enum):
         return self is not Device.HOST
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ArrayView:
     """An array in memory that `keep_alive` owns.
 
@@ -62,25 +62,18 @@ class ArrayView:
     keep_alive: object = None
     stream: int | None = None
     passed: tuple[int | None, Any, Any] | None = field(default=None, init=False)
-    """The results of binding it as an argument: the GPU (None: the host), its known properties, the leaves."""
+    """The results of binding it as an argument: the GPU (None: the host), its known properties, the leaves.
+
+    They must not refer to the view: a cycle would keep the memory alive.
+    """
 
     span: tuple[int, int] | None = field(default=None, init=False)
     """The addresses of the first byte of the elements and of the byte after the last one, once `find_span` was called."""
 
     def find_span(self) -> tuple[int, int]:
         """Computes and keeps `span`."""
-        return self.remember_span(
-            self.extent if self.layout is Layout.STRIDED else (self.data, self.data + self.nbytes)
-        )
-
-    def remember_span(self, span: tuple[int, int]) -> tuple[int, int]:
-        """Sets `span`."""
-        object.__setattr__(self, "span", span)
-        return span
-
-    def remember(self, ordinal: int | None, known: Any, leaves: Any) -> None:
-        """Sets `passed`, which must not refer to the view: a cycle would keep the memory alive."""
-        object.__setattr__(self, "passed", (ordinal, known, leaves))
+        self.span = self.extent if self.layout is Layout.STRIDED else (self.data, self.data + self.nbytes)
+        return self.span
 
     @property
     def ndim(self) -> int:

@@ -332,4 +332,4 @@ def _example(f: Kernel | Func, index: int, value: Any) -> Known:
             return of_type(found if wanted is None else type_as(found, wanted, name))
         if wanted is None:
             return read(value, name, CpuStream()).known
-    return argument_of(f.underlying, index, value, CpuStream()).known
+    return argument_of(parameters, name, value, CpuStream()).known

@@ -130,7 +130,9 @@ class PreparedLaunch(partial[None]):
 
 def _variant(kernel: Kernel, values: Sequence[Any], stream: Stream) -> CompiledKernel:
     """The variant for these arguments. Raises `LaunchError` if it cannot take one of them."""
-    arguments = tuple(argument_of(kernel.underlying, i, value, stream) for i, value in enumerate(values))
+    parameters = parameters_of(kernel.underlying)
+    pairs = zip(parameters.names, values, strict=True)
+    arguments = tuple(argument_of(parameters, name, value, stream) for name, value in pairs)
     variant = variant_of(kernel, arguments, stream)
     variant.pack(arguments)
     return variant
