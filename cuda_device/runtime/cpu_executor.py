@@ -22,6 +22,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
@@ -89,51 +90,81 @@ def execute(
     dynamic_shared: int = 0,
     cluster: Index = (1, 1, 1),
     places: Mapping[int, ReportPlace] | None = None,
+    prints: Mapping[int, Print] | None = None,
     checked: bool = False,
     may_run_long: bool = True,
     keep: object = None,
     workers: int | None = None,
     schedule: int | None = None,
     log: int | None = None,
-    output: int | None = None,
     stopped: Callable[[], bool] | None = None,
 ) -> None:
     """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
 
     `parameters` is a buffer (bytes, ctypes, NumPy) that holds the packed leaves. `places` are those of the kernel's
-    reports and barriers. `checked` also reports barriers that some threads do not reach. `may_run_long=False` promises
-    that each thread ends soon (it has no loop whose length depends on data). `keep`, whatever owns the memory that the
-    kernel uses, is held until the last worker has returned, also after Ctrl-C. `workers` overrides `worker_count()`.
-    With a `schedule`, a number, one worker runs blocks and warps in an order of that number's own.
-    `log` is the address of the log where threads tell the race detector what they do, `output` that of the function that
-    takes what they print. Once `stopped()` is true, the launch ends with an `InterruptedError`.
+    reports and barriers, `prints` those where it prints. `checked` also reports barriers that some threads do not reach.
+    `may_run_long=False` promises that each thread ends soon (it has no loop whose length depends on data). `keep`, whatever
+    owns the memory that the kernel uses, is held until the last worker has returned, also after Ctrl-C. `workers` overrides
+    `worker_count()`. With a `schedule`, a number, one worker runs blocks and warps in an order of that number's own.
+    `log` is the address of the log where threads tell the race detector what they do. Once `stopped()` is true, the launch
+    ends with an `InterruptedError`.
     """
-    in_cluster = cluster[0] * cluster[1] * cluster[2]
-    control = _control(grid, block, parameters, dynamic_shared, checked)
-    launch = _Launch(code, control, (parameters, keep))
+    blocks = grid[0] * grid[1] * grid[2]
+    # The log is a sequence, and not made to be shared.
+    limit = 1 if log or schedule is not None else workers or worker_count()
+    count = min(limit, blocks)
+    control = _Control(
+        blocks=blocks,
+        chunk=max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks if schedule is None else 1,
+        parameters=_address(parameters),
+        dynamic_bytes=dynamic_shared,
+        checked=checked,
+        log=log,
+        stack=_stack_bytes(),
+    )
+    control.grid_x, control.grid_y, control.grid_z = grid
+    control.size_x, control.size_y, control.size_z = block
     control.cluster_dim_x, control.cluster_dim_y, control.cluster_dim_z = cluster
-    control.log, control.print, control.stack = log, output, _stack_bytes()
+    kept = [parameters, keep]
     if schedule is not None:
         chance = random.Random(schedule)
         control.step, control.seed = chance.choice(_STEPS), chance.getrandbits(31)
-    workers = 1 if log or schedule is not None else workers  # The log is a sequence, and not made to be shared.
-    blocks = grid[0] * grid[1] * grid[2]
-    count = min(workers or worker_count(), blocks)
-    control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks if schedule is None else 1
-    if in_cluster > 1:
+    if cluster != (1, 1, 1):
+        in_cluster = cluster[0] * cluster[1] * cluster[2]
         records = (ctypes.c_int64 * (blocks // in_cluster * (in_cluster + 1)))()
-        control.clusters, launch.keep = ctypes.addressof(records), (parameters, keep, records)
+        control.clusters = ctypes.addressof(records)
         control.chunk = 1  # blocks of a cluster come one after the other, wherever they stand in the grid
-    threads = blocks * block[0] * block[1] * block[2]
-    brief = not may_run_long and threads <= _BRIEF
-    # Only the main thread hears Ctrl-C, and only while it runs Python.
-    interruptible = stopped is not None or threading.current_thread() is threading.main_thread()
-    if (brief and (threads <= _SMALL or count == 1)) or (count == 1 and not interruptible):
-        launch.run()
-    else:
-        launch.run_on_workers(count, workers or worker_count(), stopped, works=brief)
+        kept.append(records)
+    with Output(prints) if prints else _SILENT as output:
+        if output is not None:
+            control.print = output.address
+            kept.append(output)
+        threads = blocks * block[0] * block[1] * block[2]
+        brief = not may_run_long and threads <= _BRIEF
+        if (brief and (threads <= _SMALL or count == 1)) or (count == 1 and not _is_interruptible(stopped)):
+            _run(code, control)
+        else:
+            _Launch(code, control, kept).run_on_workers(count, limit, stopped, works=brief)
     if control.status:
         raise _error(control, block, places or {})
+
+
+_SILENT = nullcontext()
+
+
+def _is_interruptible(stopped: Callable[[], bool] | None) -> bool:
+    """Whether a launch may have to end early. Only the main thread hears Ctrl-C, and only while it runs Python."""
+    return stopped is not None or threading.current_thread() is threading.main_thread()
+
+
+def _run(code: KernelCode, control: Any) -> None:
+    """A worker's share of a launch, on the calling thread; ctypes releases the interpreter's lock."""
+    _function(code.address(RUN))(ctypes.addressof(control))
+
+
+@functools.lru_cache(maxsize=256)
+def _function(address: int) -> Any:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
 @functools.cache
@@ -143,17 +174,6 @@ def _stack_bytes() -> int:
     if not size:
         size = resource.getrlimit(resource.RLIMIT_STACK)[0]
     return (size if 0 < size < 1 << 40 else 2 << 20) // 2
-
-
-def _control(grid: Index, block: Index, parameters: Any, dynamic_shared: int, checked: bool) -> Any:
-    control = _Control()
-    control.blocks = grid[0] * grid[1] * grid[2]
-    control.grid_x, control.grid_y, control.grid_z = grid
-    control.size_x, control.size_y, control.size_z = block
-    control.dynamic_bytes = dynamic_shared
-    control.checked = checked
-    control.parameters = _address(parameters)
-    return control
 
 
 def _address(buffer: Any) -> int | None:
@@ -181,10 +201,6 @@ class _Launch:
         self.ended = threading.Lock()
         """Held until the last worker has ended its share."""
 
-    def run(self) -> None:
-        """A worker's share, on the calling thread; ctypes releases the interpreter's lock."""
-        _function(self.code.address(RUN))(ctypes.addressof(self.control))
-
     def run_on_workers(
         self, count: int, limit: int, stopped: Callable[[], bool] | None = None, *, works: bool = False
     ) -> None:
@@ -196,7 +212,7 @@ class _Launch:
         try:
             _POOL.start(self, count - works, limit)
             if works:
-                self.run()
+                _run(self.code, self.control)
                 if _POOL.is_over(self):
                     return
             while not self.ended.acquire(timeout=_LOOK):
@@ -256,7 +272,7 @@ class _Pool:
                 launch.coming -= 1
                 late = launch.over
             if not late:
-                launch.run()
+                _run(launch.code, launch.control)
             self._finish(launch, inbox, late)
             del launch  # An idle worker must not keep a launch's arrays alive.
 
@@ -273,11 +289,6 @@ class _Pool:
 _POOL = _Pool()
 # Threads do not survive a fork; the child starts with a pool of its own.
 os.register_at_fork(after_in_child=_POOL.__init__)  # type: ignore[misc]
-
-
-@functools.lru_cache(maxsize=256)
-def _function(address: int) -> Any:
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
 def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> KernelError:
@@ -314,8 +325,7 @@ def _waiting(control: Any, size: Index) -> list[Waiting]:
 
 # What kernels print on the CPU: the host gets the values, formats them as printf would, and writes to `sys.stdout`.
 #
-#     with Output(prints) as output:
-#         execute(…, output=output.address)       what was printed is written at the latest when the launch has ended
+# What was printed is written at the latest when the launch has ended.
 #
 # A call of `print` is one piece of text, which nothing comes between; the calls of a thread stay in their order.
 
@@ -331,12 +341,10 @@ class Output:
     def __init__(self, prints: Mapping[int, Print]) -> None:
         self._texts: list[str] = []
         self._lock = threading.Lock()
-        self.address: int | None = None
-        """The function that the kernel calls, if it prints anything."""
-        if prints:
-            self._formats = {place: _formatter(printed) for place, printed in prints.items()}
-            self._function = _FUNCTION(self._take)
-            self.address = ctypes.cast(self._function, ctypes.c_void_p).value
+        self._formats = {place: _formatter(printed) for place, printed in prints.items()}
+        self._function = _FUNCTION(self._take)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value
+        """The function that the kernel calls."""
 
     def __enter__(self) -> Self:
         return self

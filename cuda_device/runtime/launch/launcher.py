@@ -84,7 +84,7 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
 
 def aligned(views: Sequence[ArrayView], numbers: Collection[int]) -> bool:
     """Whether the memory of each array whose index is in `numbers` begins at a multiple of 16 bytes."""
-    return not any(views[i].data % WIDEST_ACCESS for i in numbers)
+    return not numbers or not any(views[i].data % WIDEST_ACCESS for i in numbers)
 
 
 RECURSION = 32 * 1024
@@ -172,6 +172,8 @@ class CompiledKernel:
     """The number of launches at which the next launcher is compiled."""
     nvtx: bool = field(default_factory=lambda: os.environ.get("CUDA_DEVICE_NVTX", "") not in ("", "0"))
     """Whether each launch is an NVTX range. Python makes such launches."""
+    fitting: Shape | None = None
+    """The size of the newest launch, which has been checked."""
 
     def dynamic(self, shape: Shape) -> int:
         """The dynamic shared memory of a launch in bytes, including shared arrays that are too large for static memory."""
@@ -196,6 +198,21 @@ class CompiledKernel:
     def places(self) -> dict[int, ReportPlace]:
         """The places where threads wait for each other, and those that can report an error."""
         return {number: ReportPlace(location) for number, location in self.work.outline.waits.items()} | self.reports
+
+    @functools.cached_property
+    def execute(self) -> Callable[..., None]:
+        """`cpu_executor.execute` with everything that all launches on a CPU stream have in common."""
+        from cuda_device.runtime.cpu_executor import execute
+
+        work, outline = self.work, self.work.outline
+        return functools.partial(
+            execute,
+            work["native"],
+            places=self.places,
+            prints=outline.prints,
+            checked=bool(work.job.options.checked),
+            may_run_long=outline.may_run_long,
+        )
 
     def __str__(self) -> str:
         """The argument types, the target, registers and shared memory."""
@@ -481,7 +498,10 @@ def start(
     stopped: Callable[[], bool] | None = None,
 ) -> None:
     """Starts a compiled kernel with packed arguments. On a CPU stream it runs to its end, or until `stopped` returns True."""
-    with _range(variant.work.job.name) if variant.nvtx else nullcontext():
+    if shape is not variant.fitting:
+        _check_size(variant, stream, shape)
+        variant.fitting = shape
+    with _range(variant.work.job.name) if variant.nvtx else _NO_RANGE:
         if not isinstance(stream, GpuStream):
             assert isinstance(stream, CpuStream)
             _start_on_cpu(variant, stream, shape, buffer, arguments, stopped)
@@ -491,6 +511,9 @@ def start(
             _start_on_gpu(variant, stream, shape, buffer, views)
             if not stream.record(variant, shape, buffer, arguments):
                 _keep(stream, views)
+
+
+_NO_RANGE = nullcontext()
 
 
 def _range(name: str) -> AbstractContextManager[Any]:
@@ -523,52 +546,51 @@ def _start_on_cpu(
     arguments: Sequence[Argument],
     stopped: Callable[[], bool] | None,
 ) -> None:
-    from cuda_device.runtime.cpu_executor import Output, execute
-
-    for view in (view for argument in arguments for view in argument.views):
-        if view.stream is not None:  # managed memory, which a GPU may be writing
-            with driver.using(driver.context_of(view.ordinal)):
-                driver.synchronize_stream(view.stream)
-    work = variant.work
-    check_positions(variant, shape)
-    _check_cluster(shape, work.job.target.architecture)
-    _check_shared(work.shared_bytes, shape.dynamic, work.job.target.architecture.most_shared)
-    if work.outline.cooperative:
-        from cuda_device.codegen.cpu.records import INTERLEAVED
-
-        _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
+    for argument in arguments:
+        for view in argument.views:
+            if view.stream is not None:  # managed memory, which a GPU may be writing
+                with driver.using(driver.context_of(view.ordinal)):
+                    driver.synchronize_stream(view.stream)
     if stream.record(variant, shape, buffer, arguments):
         return
-    detector = _race_detector(work, shape, arguments)
-    with Output(work.outline.prints) as output:
-        execute(
-            work["native"],
-            shape.grid,
-            shape.block,
-            buffer,
-            dynamic_shared=shape.dynamic,
-            cluster=shape.cluster,
-            places=variant.places,
-            checked=bool(work.job.options.checked),
-            may_run_long=work.outline.may_run_long,
-            keep=(arguments, output),
-            schedule=stream.schedule,
-            log=detector.address if detector else None,
-            output=output.address,
-            stopped=stopped,
-        )
+    detector = _race_detector(variant.work, shape, arguments) if variant.work.job.options.races else None
+    variant.execute(
+        shape.grid,
+        shape.block,
+        buffer,
+        dynamic_shared=shape.dynamic,
+        cluster=shape.cluster,
+        keep=arguments,
+        schedule=stream.schedule,
+        log=detector.address if detector else None,
+        stopped=stopped,
+    )
     if detector:
         detector.finish()
 
 
-def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
-    if not work.job.options.races:
-        return None
+def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector:
     from cuda_device.runtime.races import RaceDetector, regions
 
     named = zip(parameters_of(work.job.function).names, arguments, strict=True)
     found = [region for name, argument in named for region in regions(name, argument.views)]
     return RaceDetector(work.watched, shape.block, shape.grid, found)
+
+
+def _check_size(variant: CompiledKernel, stream: Stream, shape: Shape) -> None:
+    """Raises `LaunchError` for a size that the kernel or the device does not allow."""
+    work = variant.work
+    architecture = work.job.target.architecture
+    check_positions(variant, shape)
+    _check_cluster(shape, architecture)
+    if isinstance(stream, GpuStream):
+        _check_shared(work.shared_bytes, shape.dynamic, driver.properties(stream.ordinal).max_shared_optin)
+        return
+    _check_shared(work.shared_bytes, shape.dynamic, architecture.most_shared)
+    if work.outline.cooperative:
+        from cuda_device.codegen.cpu.records import INTERLEAVED
+
+        _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
 
 
 def check_positions(variant: CompiledKernel, shape: Shape) -> None:
@@ -625,13 +647,6 @@ def _start_on_gpu(
     variant: CompiledKernel, stream: GpuStream, shape: Shape, buffer: Any, views: Sequence[ArrayView]
 ) -> None:
     """Launches a kernel on a stream, whose context is current, in order with the streams on which its arrays are produced."""
-    check_positions(variant, shape)
-    _check_cluster(shape, variant.work.job.target.architecture)
-    _check_shared(
-        variant.work.shared_bytes,
-        shape.dynamic,
-        driver.properties(stream.ordinal).max_shared_optin,
-    )
     report_message.check(stream.context)
     dynamic = variant.dynamic(shape)
     kernel = load(variant, stream, dynamic)
