@@ -11,7 +11,8 @@ from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.ir.nodes import Block, Function, Module
 from cuda_device.ir.ops import Level
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.cpu_executor import execute
+from cuda_device.runtime.cpu_executor import Execution
+from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.launch.compiling import job_of
 
 POISON = -77
@@ -58,6 +59,6 @@ def compiled(kernel, *arguments):
 def run_reversal(code, grid, block, **options):
     n, blocks = math.prod(block), math.prod(grid)
     out = np.full(blocks * n, POISON, np.int32)
-    execute(code, grid, block, struct.pack("@Pqi", out.ctypes.data, len(out), n), keep=out, **options)
+    Execution(code, Shape(grid, block, 0), **options)(struct.pack("@Pqi", out.ctypes.data, len(out), n), out)
     index = np.arange(blocks * n, dtype=np.int32).reshape(blocks, n)
     assert (out.reshape(blocks, n) == 3 * index[:, ::-1] + 3).all()

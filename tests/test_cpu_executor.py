@@ -19,7 +19,8 @@ from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.errors import KernelError
 from cuda_device.runtime import cpu_executor
-from cuda_device.runtime.cpu_executor import execute
+from cuda_device.runtime.cpu_executor import Execution
+from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.report_message import ranges
 
 
@@ -127,9 +128,9 @@ def test_an_interrupt_stops_a_launch(code, workers):
     out = np.full(64, POISON, np.int32)
     # Every block writes its slot at a wrapped index: n = 0 keeps all of them within `out`.
     parameters = struct.pack("@Pqi", out.ctypes.data, len(out), 0)
-    grid = (1 << 30, 1, 1)
+    execution = Execution(code, Shape((1 << 30, 1, 1), (1, 1, 1), 0), workers=workers)
     before = cpu_executor._POOL.busy
-    assert interrupted(lambda: execute(code, grid, (1, 1, 1), parameters, workers=workers)) < 1
+    assert interrupted(lambda: execution(parameters)) < 1
     assert cpu_executor._POOL.busy == before
     run_reversal(code, (5, 1, 1), (32, 1, 1))
 
@@ -145,10 +146,11 @@ spin:
     code = compile_native(module(body, ["ptr"], ["flag"]))
     flag = np.zeros(1, np.int32)
     parameters = struct.pack("@P", flag.ctypes.data)
+    execution = Execution(code, Shape((1, 1, 1), (1, 1, 1), 0))
     try:
-        assert interrupted(lambda: execute(code, (1, 1, 1), (1, 1, 1), parameters, keep=flag)) < 2
+        assert interrupted(lambda: execution(parameters, flag)) < 2
         other = np.ones(1, np.int32)
-        execute(code, (1, 1, 1), (1, 1, 1), struct.pack("@P", other.ctypes.data))
+        execution(struct.pack("@P", other.ctypes.data))
     finally:
         flag[:] = 1
     deadline = time.monotonic() + 5

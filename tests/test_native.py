@@ -22,7 +22,8 @@ from cuda_device.codegen.gpu import elf
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime import cpu_executor
-from cuda_device.runtime.cpu_executor import execute
+from cuda_device.runtime.cpu_executor import Execution
+from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.launch.compiling import job_of
 
 
@@ -69,7 +70,7 @@ def test_a_plain_kernel_is_vectorised_over_its_threads():
     assert "%Thread" not in re.sub(r"(?m)^%.*", "", optimised(code)), "the thread's record is still in memory"
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     parameters = struct.pack("@fPPq", 2.0, x.ctypes.data, y.ctypes.data, 990)
-    execute(code, (4, 1, 1), (256, 1, 1), parameters, may_run_long=False)
+    Execution(code, Shape((4, 1, 1), (256, 1, 1), 0), may_run_long=False)(parameters)
     assert (y == np.where(np.arange(1000) < 990, 2 * x + 1, 1)).all()
 
 
@@ -81,9 +82,8 @@ def test_multiply_and_add_fuse_only_where_both_allow_it():
     expected = {code: np.float32(0), fused: np.float32(2**-24) if "fmadd" in fused.assembly else np.float32(0)}
     for native_code, value in expected.items():
         result = y.copy()
-        execute(
-            native_code, (1, 1, 1), (64, 1, 1), struct.pack("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
-        )
+        parameters = struct.pack("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
+        Execution(native_code, Shape((1, 1, 1), (64, 1, 1), 0))(parameters)
         assert (result == value).all()
 
 
@@ -108,7 +108,7 @@ def test_functions_of_the_host_can_be_given():
     address = ctypes.cast(callback, ctypes.c_void_p).value
     body = "  call void @hear(i32 %n)\n  br label %finish\n"
     code = compile_native(module(body, ["i32"], ["n"], extra="declare void @hear(i32)\n"), {"hear": address})
-    execute(code, (3, 1, 1), (2, 1, 1), struct.pack("@i", 5))
+    Execution(code, Shape((3, 1, 1), (2, 1, 1), 0))(struct.pack("@i", 5))
     assert heard == [5] * 6
 
 
@@ -241,7 +241,7 @@ def test_sixteen_bit_conversions_round_once():
         inputs = [doubles, floats, halves, doubles, floats]
         outputs = [np.zeros(1 << 16, t) for t in (np.float16, np.float16, np.float32, np.uint16, np.uint16)]
         pointers = [array.ctypes.data for pair in zip(inputs, outputs, strict=True) for array in pair]
-        execute(code, (256, 1, 1), (256, 1, 1), struct.pack("@10P", *pointers))
+        Execution(code, Shape((256, 1, 1), (256, 1, 1), 0))(struct.pack("@10P", *pointers))
         np.testing.assert_array_equal(outputs[0], doubles.astype(np.float16))
         np.testing.assert_array_equal(outputs[1], floats.astype(np.float16))
         np.testing.assert_array_equal(outputs[2], halves.astype(np.float32))

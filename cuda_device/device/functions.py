@@ -84,6 +84,8 @@ class Options:
         """Whether code for a CPU or a GPU is checked."""
         if self.checked is not None:
             return self.checked
+        if _CHECKED_KEY not in _ENVIRONMENT:
+            return on_cpu
         asked = os.environ.get(CHECKED_VARIABLE, "")
         return asked != "0" if asked else on_cpu
 
@@ -104,6 +106,8 @@ _MOST_STACK = 512 * 1024
 """The largest stack of a thread on any GPU, in bytes."""
 
 CHECKED_VARIABLE = "CUDA_DEVICE_CHECKED"
+# CPython's dict behind `os.environ`, which itself takes a microsecond to find nothing. Each launch asks.
+_ENVIRONMENT, _CHECKED_KEY = os.environ._data, os.environ.encodekey(CHECKED_VARIABLE)  # type: ignore[attr-defined]
 
 
 def _is_bool(value: object) -> bool:

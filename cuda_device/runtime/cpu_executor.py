@@ -1,6 +1,7 @@
 """Runs a compiled kernel over a grid on the CPU, and shows the text that it prints.
 
-    execute(native, (1024, 1, 1), (256, 1, 1), parameters, places={7: ReportPlace(location)})
+    saxpy = Execution(native, Shape((1024, 1, 1), (256, 1, 1), 0), places={7: ReportPlace(location)})
+    saxpy(parameters)
 
 `parameters` are the kernel's leaves, packed as a C structure. Worker threads of the host take chunks of blocks from a counter
 until none are left. No object is created for a block, so a grid may be as large as CUDA allows. Each launch has its own control
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 import random
 import resource
@@ -22,14 +24,14 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from queue import SimpleQueue
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, RUN, Record
 from cuda_device.errors import NOWHERE, Index, KernelError
 from cuda_device.instrument.outline import Print, ReportPlace, Status
+from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.report_message import (
     ALL_AT_BARRIER,
     Waiting,
@@ -81,90 +83,92 @@ def _structure(record: Record) -> type[ctypes.Structure]:
 _Control: Any = _structure(CONTROL)
 
 
-def execute(
-    code: KernelCode,
-    grid: Index,
-    block: Index,
-    parameters: Any,
-    *,
-    dynamic_shared: int = 0,
-    cluster: Index = (1, 1, 1),
-    places: Mapping[int, ReportPlace] | None = None,
-    prints: Mapping[int, Print] | None = None,
-    checked: bool = False,
-    may_run_long: bool = True,
-    keep: object = None,
-    workers: int | None = None,
-    schedule: int | None = None,
-    log: int | None = None,
-    stopped: Callable[[], bool] | None = None,
-) -> None:
-    """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
+class Execution:
+    """A kernel, and all that its launches of one size have in common. A call is one launch.
 
-    `parameters` is a buffer (bytes, ctypes, NumPy) that holds the packed leaves. `places` are those of the kernel's
-    reports and barriers, `prints` those where it prints. `checked` also reports barriers that some threads do not reach.
-    `may_run_long=False` promises that each thread ends soon (it has no loop whose length depends on data). `keep`, whatever
-    owns the memory that the kernel uses, is held until the last worker has returned, also after Ctrl-C. `workers` overrides
-    `worker_count()`. With a `schedule`, a number, one worker runs blocks and warps in an order of that number's own.
-    `log` is the address of the log where threads tell the race detector what they do. Once `stopped()` is true, the launch
-    ends with an `InterruptedError`.
+    `places` are those of the kernel's reports and barriers, `prints` those where it prints. `checked` also reports barriers that
+    some threads do not reach. `may_run_long=False` promises that each thread ends soon (it has no loop whose length depends on
+    data). `workers` overrides `worker_count()`. With a `schedule`, a number, one worker runs blocks and warps in an order of
+    that number's own.
     """
-    blocks = grid[0] * grid[1] * grid[2]
-    # The log is a sequence, and not made to be shared.
-    limit = 1 if log or schedule is not None else workers or worker_count()
-    count = min(limit, blocks)
-    control = _Control(
-        blocks=blocks,
-        chunk=max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks if schedule is None else 1,
-        parameters=_address(parameters),
-        dynamic_bytes=dynamic_shared,
-        checked=checked,
-        log=log,
-        stack=_stack_bytes(),
-    )
-    control.grid_x, control.grid_y, control.grid_z = grid
-    control.size_x, control.size_y, control.size_z = block
-    control.cluster_dim_x, control.cluster_dim_y, control.cluster_dim_z = cluster
-    kept = [parameters, keep]
-    if schedule is not None:
-        chance = random.Random(schedule)
-        control.step, control.seed = chance.choice(_STEPS), chance.getrandbits(31)
-    if cluster != (1, 1, 1):
-        in_cluster = cluster[0] * cluster[1] * cluster[2]
-        records = (ctypes.c_int64 * (blocks // in_cluster * (in_cluster + 1)))()
-        control.clusters = ctypes.addressof(records)
-        control.chunk = 1  # blocks of a cluster come one after the other, wherever they stand in the grid
-        kept.append(records)
-    with Output(prints) if prints else _SILENT as output:
+
+    def __init__(
+        self,
+        code: KernelCode,
+        shape: Shape,
+        *,
+        places: Mapping[int, ReportPlace] | None = None,
+        prints: Mapping[int, Print] | None = None,
+        checked: bool = False,
+        may_run_long: bool = True,
+        workers: int | None = None,
+        schedule: int | None = None,
+    ) -> None:
+        self.code, self.shape, self.places, self.prints = code, shape, places or {}, prints
+        self.run: Callable[[int], None] = _FUNCTION(code.address(RUN))
+        """A worker's share of a launch, whose control record is at the address; ctypes releases the interpreter's lock."""
+        blocks, size, in_cluster = map(math.prod, (shape.grid, shape.block, shape.cluster))
+        self.limit = 1 if schedule is not None else workers or worker_count()
+        self.count = min(self.limit, blocks)
+        # Blocks of a cluster come one after the other, wherever they stand in the grid.
+        one_by_one = schedule is not None or in_cluster > 1
+        control = _Control(
+            blocks=blocks,
+            chunk=1 if one_by_one else max(1, blocks // (self.count * _CHUNKS)) if self.count > 1 else blocks,
+            dynamic_bytes=shape.dynamic,
+            checked=checked,
+            stack=_stack_bytes(),
+        )
+        control.grid_x, control.grid_y, control.grid_z = shape.grid
+        control.size_x, control.size_y, control.size_z = shape.block
+        control.cluster_dim_x, control.cluster_dim_y, control.cluster_dim_z = shape.cluster
+        if schedule is not None:
+            chance = random.Random(schedule)
+            control.step, control.seed = chance.choice(_STEPS), chance.getrandbits(31)
+        self.control = bytes(control)
+        """The control record at the start of each launch."""
+        self.records = ctypes.c_int64 * (blocks // in_cluster * (in_cluster + 1)) if in_cluster > 1 else None
+        self.brief = not may_run_long and blocks * size <= _BRIEF
+        self.alone = self.brief and (blocks * size <= _SMALL or self.count == 1)
+
+    def __call__(
+        self, parameters: Any, keep: object = None, log: int | None = None, stopped: Callable[[], bool] | None = None
+    ) -> None:
+        """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
+
+        `parameters` is a buffer (bytes, ctypes, NumPy) that holds the packed leaves. `keep`, whatever owns the memory that the
+        kernel uses, is held until the last worker has returned, also after Ctrl-C. `log` is the address of the log where
+        threads tell the race detector what they do; one worker writes it. Once `stopped()` is true, the launch ends with an
+        `InterruptedError`.
+        """
+        control = _Control.from_buffer_copy(self.control)
+        control.parameters, control.log = _address(parameters), log
+        kept = [self.code, parameters, keep]
+        if self.records is not None:
+            kept.append(records := self.records())
+            control.clusters = ctypes.addressof(records)
+        output = Output(self.prints) if self.prints else None
         if output is not None:
-            control.print = output.address
             kept.append(output)
-        threads = blocks * block[0] * block[1] * block[2]
-        brief = not may_run_long and threads <= _BRIEF
-        if (brief and (threads <= _SMALL or count == 1)) or (count == 1 and not _is_interruptible(stopped)):
-            _run(code, control)
-        else:
-            _Launch(code, control, kept).run_on_workers(count, limit, stopped, works=brief)
-    if control.status:
-        raise _error(control, block, places or {})
+            control.print = output.address
+        try:
+            if self.alone or (self.count == 1 and not _is_interruptible(stopped)):
+                self.run(ctypes.addressof(control))
+            else:
+                _Launch(self.run, control, kept).run_on_workers(self.count, self.limit, stopped, works=self.brief)
+        finally:
+            if output is not None:
+                output.write()
+        if control.status:
+            raise _error(control, self.shape.block, self.places)
 
 
-_SILENT = nullcontext()
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def _is_interruptible(stopped: Callable[[], bool] | None) -> bool:
     """Whether a launch may have to end early. Only the main thread hears Ctrl-C, and only while it runs Python."""
     return stopped is not None or threading.current_thread() is threading.main_thread()
-
-
-def _run(code: KernelCode, control: Any) -> None:
-    """A worker's share of a launch, on the calling thread; ctypes releases the interpreter's lock."""
-    _function(code.address(RUN))(ctypes.addressof(control))
-
-
-@functools.lru_cache(maxsize=256)
-def _function(address: int) -> Any:
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
 @functools.cache
@@ -193,8 +197,8 @@ def _address(buffer: Any) -> int | None:
 class _Launch:
     """One launch: what its workers share. Each of them holds it, so that nothing is freed under a worker's feet."""
 
-    def __init__(self, code: KernelCode, control: Any, keep: object) -> None:
-        self.code, self.control, self.keep = code, control, keep
+    def __init__(self, run: Callable[[int], None], control: Any, keep: object) -> None:
+        self.run, self.control, self.keep = run, control, keep
         self.left = self.coming = 0
         """The workers that have not ended their shares, and those of them that have not begun."""
         self.over = self.abandoned = False
@@ -212,7 +216,7 @@ class _Launch:
         try:
             _POOL.start(self, count - works, limit)
             if works:
-                _run(self.code, self.control)
+                self.run(ctypes.addressof(self.control))
                 if _POOL.is_over(self):
                     return
             while not self.ended.acquire(timeout=_LOOK):
@@ -272,7 +276,7 @@ class _Pool:
                 launch.coming -= 1
                 late = launch.over
             if not late:
-                _run(launch.code, launch.control)
+                launch.run(ctypes.addressof(launch.control))
             self._finish(launch, inbox, late)
             del launch  # An idle worker must not keep a launch's arrays alive.
 
@@ -330,7 +334,7 @@ def _waiting(control: Any, size: Index) -> list[Waiting]:
 # A call of `print` is one piece of text, which nothing comes between; the calls of a thread stay in their order.
 
 
-_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_void_p)
+_TAKE = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_void_p)
 # So many calls are kept before they are written, so that a kernel that runs for long is heard.
 _KEPT = 1000
 
@@ -342,15 +346,9 @@ class Output:
         self._texts: list[str] = []
         self._lock = threading.Lock()
         self._formats = {place: _formatter(printed) for place, printed in prints.items()}
-        self._function = _FUNCTION(self._take)
+        self._function = _TAKE(self._take)
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
         """The function that the kernel calls."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.write()
 
     def _take(self, place: int, values: int | None) -> None:
         text = self._formats[place](values or 0)

@@ -21,7 +21,7 @@ import ctypes
 import enum
 import struct
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
@@ -135,7 +135,7 @@ def code_of(leaf: model.Type) -> str:
     return codes if leaf.kind is model.NumberKind.BOOL else codes[leaf.bits.bit_length() - 4]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Packing:
     """The layout of the leaves of a signature in a C structure."""
 
@@ -151,9 +151,9 @@ class Packing:
     odd: Mapping[int, model.Number]
     """The leaves that `struct` cannot pack as floats, so that their bits are packed."""
 
-    @property
+    @cached_property
     def buffer(self) -> type[ctypes.Array[ctypes.c_char]]:
-        """The type of a buffer for the arguments; ctypes caches it by size."""
+        """The type of a buffer for the arguments."""
         return ctypes.c_char * (self.structure.size or 1)
 
     def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:

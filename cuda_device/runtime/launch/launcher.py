@@ -48,6 +48,7 @@ from cuda_device.types.layout import WIDEST_ACCESS
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
+    from cuda_device.runtime.cpu_executor import Execution
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
@@ -64,7 +65,7 @@ def small(views: Sequence[ArrayView]) -> bool:
     """Whether 32 bits are enough for all lengths and indices, and for the sum of two of them."""
     for view in views:
         shape = view.shape
-        if math.prod(shape) > SMALL or (shape and max(shape) > SMALL):
+        if math.prod(shape) > SMALL or (0 in shape and max(shape) > SMALL):
             return False
     return True
 
@@ -172,8 +173,8 @@ class CompiledKernel:
     """The number of launches at which the next launcher is compiled."""
     nvtx: bool = field(default_factory=lambda: os.environ.get("CUDA_DEVICE_NVTX", "") not in ("", "0"))
     """Whether each launch is an NVTX range. Python makes such launches."""
-    fitting: Shape | None = None
-    """The size of the newest launch, which has been checked."""
+    executions: dict[tuple[int, int | None], Execution] = field(default_factory=dict)
+    """The kernel for launches on CPU streams, by the identity of their size and by their schedule."""
 
     def dynamic(self, shape: Shape) -> int:
         """The dynamic shared memory of a launch in bytes, including shared arrays that are too large for static memory."""
@@ -198,21 +199,6 @@ class CompiledKernel:
     def places(self) -> dict[int, ReportPlace]:
         """The places where threads wait for each other, and those that can report an error."""
         return {number: ReportPlace(location) for number, location in self.work.outline.waits.items()} | self.reports
-
-    @functools.cached_property
-    def execute(self) -> Callable[..., None]:
-        """`cpu_executor.execute` with everything that all launches on a CPU stream have in common."""
-        from cuda_device.runtime.cpu_executor import execute
-
-        work, outline = self.work, self.work.outline
-        return functools.partial(
-            execute,
-            work["native"],
-            places=self.places,
-            prints=outline.prints,
-            checked=bool(work.job.options.checked),
-            may_run_long=outline.may_run_long,
-        )
 
     def __str__(self) -> str:
         """The argument types, the target, registers and shared memory."""
@@ -498,9 +484,6 @@ def start(
     stopped: Callable[[], bool] | None = None,
 ) -> None:
     """Starts a compiled kernel with packed arguments. On a CPU stream it runs to its end, or until `stopped` returns True."""
-    if shape is not variant.fitting:
-        _check_size(variant, stream, shape)
-        variant.fitting = shape
     with _range(variant.work.job.name) if variant.nvtx else _NO_RANGE:
         if not isinstance(stream, GpuStream):
             assert isinstance(stream, CpuStream)
@@ -546,6 +529,12 @@ def _start_on_cpu(
     arguments: Sequence[Argument],
     stopped: Callable[[], bool] | None,
 ) -> None:
+    key = id(shape), stream.schedule
+    execution = variant.executions.get(key)  # which keeps the shape, and so its address
+    if execution is None:
+        if len(variant.executions) >= _MOST_RECENT:
+            variant.executions.clear()
+        execution = variant.executions[key] = _execution(variant, stream, shape)
     for argument in arguments:
         for view in argument.views:
             if view.stream is not None:  # managed memory, which a GPU may be writing
@@ -554,19 +543,31 @@ def _start_on_cpu(
     if stream.record(variant, shape, buffer, arguments):
         return
     detector = _race_detector(variant.work, shape, arguments) if variant.work.job.options.races else None
-    variant.execute(
-        shape.grid,
-        shape.block,
-        buffer,
-        dynamic_shared=shape.dynamic,
-        cluster=shape.cluster,
-        keep=arguments,
-        schedule=stream.schedule,
-        log=detector.address if detector else None,
-        stopped=stopped,
-    )
+    execution(buffer, arguments, detector.address if detector else None, stopped)
     if detector:
         detector.finish()
+
+
+def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Execution:
+    """The kernel for launches of this size on a CPU stream. Raises `LaunchError` if it cannot be launched so."""
+    from cuda_device.codegen.cpu.records import INTERLEAVED
+    from cuda_device.runtime.cpu_executor import Execution
+
+    work = variant.work
+    options, outline, architecture = work.job.options, work.outline, work.job.target.architecture
+    _check_size(variant, shape, architecture.most_shared)
+    if outline.cooperative:
+        _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
+    return Execution(
+        work["native"],
+        shape,
+        places=variant.places,
+        prints=outline.prints,
+        checked=bool(options.checked),
+        may_run_long=outline.may_run_long,
+        workers=1 if options.races else None,
+        schedule=stream.schedule,
+    )
 
 
 def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector:
@@ -577,20 +578,11 @@ def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> R
     return RaceDetector(work.watched, shape.block, shape.grid, found)
 
 
-def _check_size(variant: CompiledKernel, stream: Stream, shape: Shape) -> None:
-    """Raises `LaunchError` for a size that the kernel or the device does not allow."""
-    work = variant.work
-    architecture = work.job.target.architecture
+def _check_size(variant: CompiledKernel, shape: Shape, most_shared: int) -> None:
+    """Raises `LaunchError` for a size that the kernel does not allow, or a device with so much shared memory for a block."""
     check_positions(variant, shape)
-    _check_cluster(shape, architecture)
-    if isinstance(stream, GpuStream):
-        _check_shared(work.shared_bytes, shape.dynamic, driver.properties(stream.ordinal).max_shared_optin)
-        return
-    _check_shared(work.shared_bytes, shape.dynamic, architecture.most_shared)
-    if work.outline.cooperative:
-        from cuda_device.codegen.cpu.records import INTERLEAVED
-
-        _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
+    _check_cluster(shape, variant.work.job.target.architecture)
+    _check_shared(variant.work.shared_bytes, shape.dynamic, most_shared)
 
 
 def check_positions(variant: CompiledKernel, shape: Shape) -> None:
@@ -647,6 +639,7 @@ def _start_on_gpu(
     variant: CompiledKernel, stream: GpuStream, shape: Shape, buffer: Any, views: Sequence[ArrayView]
 ) -> None:
     """Launches a kernel on a stream, whose context is current, in order with the streams on which its arrays are produced."""
+    _check_size(variant, shape, driver.properties(stream.ordinal).max_shared_optin)
     report_message.check(stream.context)
     dynamic = variant.dynamic(shape)
     kernel = load(variant, stream, dynamic)
