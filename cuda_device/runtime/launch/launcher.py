@@ -381,12 +381,13 @@ def make_launcher(
 
 def check_kernel(f: object) -> None:
     """Raises `CallError` unless `f` is a kernel."""
+    if isinstance(f, Kernel):
+        return
     if isinstance(f, (Func, FunctionType)):
         raise CallError(f"launch needs a kernel, not the function {f.__qualname__}", "decorate it with @kernel")
-    if not isinstance(f, Kernel):
-        what = f"an object of type {type(f).__name__}"
-        remedy = "call its own launch(…)" if hasattr(f, "launch") else "write launch(kernel, …, grid=…, block=…)"
-        raise CallError(f"launch needs a kernel, not {what}", remedy)
+    what = f"an object of type {type(f).__name__}"
+    remedy = "call its own launch(…)" if hasattr(f, "launch") else "write launch(kernel, …, grid=…, block=…)"
+    raise CallError(f"launch needs a kernel, not {what}", remedy)
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:
@@ -404,12 +405,13 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
 
 def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> CompiledKernel:
     """The variant with or without the facts, which is usually found by the identity of what is known of the arguments."""
-    checked = kernel.options.build.is_checked(isinstance(stream, CpuStream))
-    # Hashing and comparing `Known` objects would take some microseconds.
-    queue = (stream.target, stream.races, stream.schedule is None) if isinstance(stream, CpuStream) else stream.ordinal  # type: ignore[attr-defined]
+    on_cpu = isinstance(stream, CpuStream)
+    checked = kernel.options.build.is_checked(on_cpu)
     known = tuple([argument.known for argument in arguments])
     code = kernel.underlying.__code__
-    key = (checked, launch_facts, queue, id(code), *map(id, known))
+    queue = (stream.target, stream.races, stream.schedule is None) if on_cpu else stream.ordinal  # type: ignore[attr-defined]
+    # Hashing and comparing `Known` objects would take some microseconds.
+    key = checked, launch_facts, queue, id(code), *map(id, known)
     found = kernel.recent.get(key)
     if found is not None and found[0].current():
         variant: CompiledKernel = found[0]
