@@ -9,8 +9,8 @@ import functools
 import operator
 from typing import Any
 
-from cuda_device.errors import LaunchError
-from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.errors import CallError, LaunchError
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.vector_classes import VectorValue
 
 Index = tuple[int, int, int]
@@ -39,15 +39,23 @@ AUTO = "auto"
 _MORE_BLOCKS = "launch more blocks of fewer threads"
 
 
-def shape_of(grid: Any, block: Any, shared: Any, threads: Any = None, most_threads: int = 0) -> Shape:
-    """The size of a launch: `grid`, or the smallest grid with at least `threads` along each axis.
+def shape_of(
+    grid: Any,
+    block: Any,
+    shared: Any,
+    threads: Any = None,
+    cluster: Any = None,
+    most_threads: int = 0,
+    compiled: Index | None = None,
+) -> Shape | None:
+    """The size of a launch, with the smallest grid if `threads` are given; None if the block is chosen for the compiled kernel.
 
-    `most_threads` is the maximum number of threads per block for which the kernel is compiled, or 0. Raises `LaunchError` if
-    CUDA does not allow the size.
+    A kernel may be compiled for blocks of at most `most_threads` threads (0: any), and for clusters of the size `compiled`.
+    Raises `LaunchError` for sizes that CUDA does not allow.
     """
-    sizes = grid, block, shared, threads
+    sizes = grid, block, shared, threads, cluster
     is_plain = _PLAIN.issuperset(map(type, sizes)) or all(map(_is_plain, sizes))
-    return (_plain_shape if is_plain else _shape)(*sizes, most_threads)
+    return (_plain_shape if is_plain else _shape)(*sizes, most_threads, compiled)
 
 
 def _is_plain(size: Any) -> bool:
@@ -55,7 +63,11 @@ def _is_plain(size: Any) -> bool:
     return type(size) in _PLAIN or (type(size) is tuple and _PLAIN.issuperset(map(type, size)))
 
 
-def _shape(grid: Any, block: Any, shared: Any, threads: Any, most_threads: int) -> Shape:
+def _shape(
+    grid: Any, block: Any, shared: Any, threads: Any, cluster: Any, most_threads: int, compiled: Index | None
+) -> Shape | None:
+    if not has_block(grid, block, threads):
+        return None
     counts = None if threads is None else _dimensions(threads, "threads", _MOST_COVERED, "threads")
     block_size = _dimensions(block, "block", MOST_THREADS, "threads")
     if counts is not None:
@@ -68,11 +80,25 @@ def _shape(grid: Any, block: Any, shared: Any, threads: Any, most_threads: int) 
             f"block={block}: the kernel is compiled for blocks of at most {most_threads} threads (max_threads)",
             _MORE_BLOCKS,
         )
-    return Shape(grid_size, block_size, _shared_bytes(shared))
+    return Shape(grid_size, block_size, _shared_bytes(shared), _clusters(cluster, compiled, grid_size))
 
 
-_PLAIN = {int, type(None)}
+_PLAIN = {int, str, type(None)}
 _plain_shape = functools.lru_cache(maxsize=1024)(_shape)
+
+
+def has_block(grid: Any, block: Any, threads: Any) -> bool:
+    """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
+    if (grid is None) == (threads is None):
+        what = "neither" if grid is None else "both"
+        raise CallError(f"a launch takes grid or threads, not {what}", "write either grid=… or threads=…")
+    if block is None and threads is None:
+        raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
+    if isinstance(block, str) and block != AUTO:
+        raise LaunchError(
+            f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
+        )
+    return block is not None and not isinstance(block, str)
 
 
 def in_rows(size: int, threads: Any) -> Any:
@@ -81,11 +107,11 @@ def in_rows(size: int, threads: Any) -> Any:
     return size if counts[1:] == (1, 1) else (min(size, 32), max(1, size // 32))
 
 
-def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
-    """Adds the cluster size to a shape; None means the size that the kernel is compiled for, if any."""
+def _clusters(cluster: Any, compiled: Index | None, grid: Index) -> Index:
+    """The size of clusters. None means the size that the kernel is compiled for, or that each block is a cluster."""
     sizes = compiled if cluster is None else _dimensions(cluster, "cluster", (MOST_IN_CLUSTER,) * 3, "blocks")
     if sizes is None:
-        return shape
+        return (1, 1, 1)
     if compiled is not None and sizes != compiled:
         raise LaunchError(
             f"cluster={cluster}: the kernel is compiled for clusters of {compiled} blocks", "leave cluster out"
@@ -94,12 +120,12 @@ def clustered(shape: Shape, cluster: Any, compiled: Index | None) -> Shape:
         raise LaunchError(
             f"cluster={cluster}: a cluster can have at most {MOST_IN_CLUSTER} blocks", "use smaller clusters"
         )
-    if any(blocks % size for blocks, size in zip(shape.grid, sizes, strict=True)):
+    if any(blocks % size for blocks, size in zip(grid, sizes, strict=True)):
         raise LaunchError(
-            f"grid={shape.grid} is not a multiple of cluster={sizes} along each axis",
+            f"grid={grid} is not a multiple of cluster={sizes} along each axis",
             "launch a grid of whole clusters, and let the extra threads do nothing",
         )
-    return replace(shape, cluster=sizes)
+    return sizes
 
 
 def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:

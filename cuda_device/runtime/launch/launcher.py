@@ -29,7 +29,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, clustered, in_rows, shape_of, sizes_of_config
+from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, in_rows, shape_of, sizes_of_config
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
@@ -279,11 +279,12 @@ def launch(
             if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
             grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
-        given = given_shape(f.options.build, grid, block, shared, threads)
+        shape = given_shape(f.options.build, grid, block, shared, threads, cluster)
         where = as_stream(stream)
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
-        shape = sized(variant, where, grid, block, shared, threads, cluster, given)
+        if shape is None:
+            shape = sized(variant, where, grid, block, shared, threads, cluster)
         start(variant, where, shape, variant.pack(arguments), arguments)
         if isinstance(where, GpuStream) and is_due([variant]):
             make_launcher(f, variant, where, args, kwargs)
@@ -301,54 +302,32 @@ def of_launch(kernel: Kernel, kwargs: dict[str, Any], threads: Any, cluster: Any
     return threads, cluster
 
 
-def has_block(grid: Any, block: Any, threads: Any) -> bool:
-    """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
-    if (grid is None) == (threads is None):
-        what = "neither" if grid is None else "both"
-        raise CallError(f"a launch takes grid or threads, not {what}", "write either grid=… or threads=…")
-    if block is None and threads is None:
-        raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
-    if isinstance(block, str) and block != AUTO:
-        raise LaunchError(
-            f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
-        )
-    return block is not None and not isinstance(block, str)
-
-
-def given_shape(options: Options, grid: Any, block: Any, shared: Any, threads: Any) -> Shape | None:
-    """The size of a launch without its cluster, or None if the block is chosen for the compiled kernel.
-
-    Raises `LaunchError` for impossible sizes.
-    """
-    return shape_of(grid, block, shared, threads, options.max_threads) if has_block(grid, block, threads) else None
+def given_shape(options: Options, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any) -> Shape | None:
+    """The size of a launch, or None if the block is chosen for the compiled kernel. Raises `LaunchError` for impossible sizes."""
+    return shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
 
 
 def sized(
-    variant: CompiledKernel,
-    stream: Stream,
-    grid: Any,
-    block: Any,
-    shared: Any,
-    threads: Any,
-    cluster: Any,
-    given: Shape | None = None,
+    variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any
 ) -> Shape:
-    """The size of a launch, whose block may be left open. `given` is a known `given_shape`. Raises `LaunchError`."""
+    """The size of a launch, whose block may be left open. Raises `LaunchError`."""
     options = variant.work.job.options
-    shape = given or given_shape(options, grid, block, shared, threads)
+    shape = given_shape(options, grid, block, shared, threads, cluster)
     if shape is None:
         size = _best_block(variant, stream, shared)
-        shape = shape_of(
-            grid, size if threads is None else in_rows(size, threads), shared, threads, options.max_threads
-        )
-    return clustered(shape, cluster, options.cluster)
+        block = size if threads is None else in_rows(size, threads)
+        shape = given_shape(options, grid, block, shared, threads, cluster)
+        assert shape is not None
+    return shape
 
 
 def _best_block(variant: CompiledKernel, stream: Stream, shared: Any) -> int:
     """The number of threads of a block with which the device runs the most threads at once."""
     if not isinstance(stream, GpuStream):
         return min(_USUAL_BLOCK, variant.work.job.options.max_threads or _USUAL_BLOCK)
-    dynamic = variant.dynamic(shape_of(1, 1, shared))
+    shape = shape_of(1, 1, shared)
+    assert shape is not None
+    dynamic = variant.dynamic(shape)
     with stream.using():
         kernel = load(variant, stream, dynamic)
         if dynamic not in kernel.best_blocks:

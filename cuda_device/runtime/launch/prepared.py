@@ -26,7 +26,7 @@ from weakref import ref
 from cuda_device.device.functions import Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import Index, LaunchError
-from cuda_device.runtime.gpu.grid import Shape
+from cuda_device.runtime.gpu.grid import Shape, has_block
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.arguments import argument_of, as_struct, bind, parameters_of
 from cuda_device.runtime.launch.launcher import (
@@ -34,7 +34,6 @@ from cuda_device.runtime.launch.launcher import (
     check_kernel,
     check_positions,
     given_shape,
-    has_block,
     launch,
     of_launch,
     sized,
@@ -64,10 +63,10 @@ def prepare(
     check_kernel(f)
     function, where = f.underlying, as_stream(stream)
     threads, cluster = of_launch(f, kwargs, threads, cluster)
-    given = given_shape(f.options.build, grid, block, shared, threads)
+    given_shape(f.options.build, grid, block, shared, threads, cluster)  # raises before the kernel is compiled
     values = bind(function, args, kwargs, defaults_of(function))
     variant = _variant(f, values, where)
-    return PreparedLaunch(f, values, where, sized(variant, where, grid, block, shared, threads, cluster, given))
+    return PreparedLaunch(f, values, where, sized(variant, where, grid, block, shared, threads, cluster))
 
 
 class PreparedLaunch(partial[None]):
