@@ -152,13 +152,17 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
     code = kernel.underlying.__code__
     found = ref(prepared)  # a cycle would keep the arrays alive until the next garbage collection
 
+    def launch_of(given: Sequence[Any]) -> Callable[[], None]:
+        names, positional, *_ = parameters_of(kernel.underlying)
+        named = dict(zip(names[positional:], given[positional:], strict=True))
+        return partial(launch, kernel, *given[:positional], **named, **sizes)
+
+    as_prepared = launch_of(values)
+
     @users_traceback
     def start(*args: Any, **kwargs: Any) -> None:
         changed = args or kwargs or kernel.underlying.__code__ is not code
-        given = _exchanged(kernel, values, args, kwargs) if changed else values
-        names, positional, *_ = parameters_of(kernel.underlying)
-        named = dict(zip(names[positional:], given[positional:], strict=True)) if len(names) > positional else {}
-        launch(kernel, *given[:positional], **named, **sizes)
+        (launch_of(_exchanged(kernel, values, args, kwargs)) if changed else as_prepared)()
         owner = found() if kernel.native is not None else None
         if not in_clusters and owner is not None and isinstance(owner.func, FunctionType):
             from cuda_device.launchers import plans
