@@ -456,7 +456,7 @@ def launch_group(
         sizes |= {what: size for what, size in f.sizes.items() if not sizes[what]}
         f = f.kernel
     check_kernel(f)
-    sizes["threads"], sizes["cluster"] = of_launch(f, kwargs, threads=sizes["threads"], cluster=sizes["cluster"])
+    sizes["threads"], sizes["cluster"] = of_launch(f, kwargs, sizes["threads"], sizes["cluster"])
     group.join()
     try:
         if not _launched_by_machine_code(group, f, args, kwargs, sizes):
