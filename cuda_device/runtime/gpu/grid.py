@@ -54,13 +54,11 @@ def shape_of(
     Raises `LaunchError` for sizes that CUDA does not allow.
     """
     sizes = grid, block, shared, threads, cluster
-    is_plain = _PLAIN.issuperset(map(type, sizes)) or all(map(_is_plain, sizes))
-    return (_plain_shape if is_plain else _shape)(*sizes, most_threads, compiled)
-
-
-def _is_plain(size: Any) -> bool:
-    """Whether a size consists of ints only. Other sizes are not cached, because 1.0 and True are equal to 1."""
-    return type(size) in _PLAIN or (type(size) is tuple and _PLAIN.issuperset(map(type, size)))
+    for size in sizes:
+        # Other sizes are not cached, because 1.0 and True are equal to 1.
+        if type(size) not in _PLAIN and not (type(size) is tuple and _PLAIN.issuperset(map(type, size))):
+            return _shape(*sizes, most_threads, compiled)
+    return _plain_shape(*sizes, most_threads, compiled)
 
 
 def _shape(
