@@ -1,10 +1,10 @@
 """Compiles interoperable functions for the host: wraps a device function in the C calling convention.
 
-    define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        as C++ on this machine declares and calls it
-    define void @norm.packed(ptr %arguments, ptr %result, ptr %record)        all arguments in one buffer, for Python
+    define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        by the calling convention of C
+    define void @norm.packed(ptr %arguments, ptr %result, ptr %record)        for Python: all arguments are in one buffer
 
 Both write the values to memory and call the function of `lower.entry`, which reads and writes them there. A failed assertion is
-written to a record. The first function then ends the program with a trap; the second leaves the error to its caller.
+written to a record. The first function then traps; the second leaves the error to its caller.
 
 Specification: 'System V Application Binary Interface, AMD64 Architecture Processor Supplement', 3.2.3.
 """
@@ -27,17 +27,17 @@ from cuda_device.types.layout import accesses, align_of, size_of
 
 PACKED = ".packed"
 RECORD_BYTES = 24
-"""Of what a failed assertion writes: its place, and two values of its message."""
+"""The size of the record of a failed assertion: its place, and two values of its message."""
 
 _COPY = "llvm.memcpy.p0.p0.i64"
 _OF_THREADS = (ops.SHARED, ops.DYNAMIC_SHARED, ops.PRINT, ops.TIMER, ops.WARP_ACTIVE)
 _MOST_IN_REGISTERS = 16
 _REGISTERS = {"integer": 6, "float": 8}
-"""For arguments. An aggregate whose parts do not all find one is in memory."""
+"""The registers for arguments. An aggregate for which too few are left is passed in memory."""
 
 
 def check(module: Module) -> None:
-    """Raises `CompileError` for what only threads of a kernel have, and on processors whose convention is not known."""
+    """Raises `CompileError` for operations that need a thread of a kernel, and on other platforms than Linux on x86-64."""
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise CompileError(
             f"functions for the host need Linux on x86-64, and this is {sys.platform} on {platform.machine()}",
@@ -55,7 +55,7 @@ def check(module: Module) -> None:
 
 
 class HostDialect(Cpu):
-    """As kernels on the CPU are spelled, but there is no thread: what is passed first is where a report goes."""
+    """The dialect for functions without a thread, whose first argument is the record of a failed assertion."""
 
     thread = "ptr %thread"
 
@@ -64,7 +64,7 @@ class HostDialect(Cpu):
         self.prototype, self.name = prototype, symbol
 
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
-        """Stores."""
+        """Stores the place and the values in the record."""
         words = [str(place), *values]
         return "".join(
             f"  %report.{place}.{i} = getelementptr i64, ptr %thread, i64 {i}\n"
@@ -73,11 +73,11 @@ class HostDialect(Cpu):
         )
 
     def exit(self, function: Function) -> str:
-        """The end of the function around all, which looks at the record."""
+        """A return, after which the exported function looks at the record."""
         return "ret void"
 
     def runner(self, parameters: Sequence[str]) -> str:
-        """The two functions that are called from outside."""
+        """The two exported functions."""
         inner = self.symbol(self.module.main)
         return _for_c(self.name, inner, self.prototype) + _for_python(self.name, inner, self.prototype)
 
@@ -136,7 +136,7 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
 
 
 def _offsets(prototype: Prototype) -> list[int]:
-    """Where each argument begins among all."""
+    """The offset of each argument in the buffer."""
     found, end = [], 0
     for form in map(representation, map(exchanged, prototype.arguments)):
         start = -(-end // align_of(form)) * align_of(form)
@@ -146,7 +146,7 @@ def _offsets(prototype: Prototype) -> list[int]:
 
 
 def _for_python(name: str, inner: str, prototype: Prototype) -> str:
-    """Copies what is passed and returned, whose memory is aligned to nothing."""
+    """The function for Python. It copies the arguments and the result, because the buffers may be unaligned."""
     places = _offsets(prototype)
     lines = ["  store i64 0, ptr %record, align 8"]
     values = [(f"%a{i}", type, place) for i, (type, place) in enumerate(zip(prototype.arguments, places, strict=True))]
@@ -173,7 +173,7 @@ def _kind(part: str) -> str:
 
 
 def _parts(type: model.Type) -> list[str] | None:
-    """The types of the registers that a value is in, each of eight bytes; None if it is in memory."""
+    """The types of the registers of eight bytes that hold a value; None if it is passed in memory."""
     form = representation(exchanged(type))
     match passing(type, kernel=False):
         case Passing.ADDRESS:
@@ -194,7 +194,7 @@ def _parts(type: model.Type) -> list[str] | None:
         word = access.offset // 8
         kinds[word] = "float" if is_float and kinds.get(word, "float") == "float" else "integer"
     found = []
-    for word, kind in sorted(kinds.items()):  # none of an empty structure, and of padding
+    for word, kind in sorted(kinds.items()):  # an empty structure and padding have none
         count = min(8, size - 8 * word)
         found.append({4: "float", 8: "double"}[count] if kind == "float" else f"i{8 * count}")
     return found

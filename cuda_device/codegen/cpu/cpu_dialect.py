@@ -1,9 +1,10 @@
 """The dialect of LLVM IR for kernels on the CPU.
 
 The first parameter of each device function is `ptr %thread`, which identifies the thread. A kernel that never waits is a plain
-function, which the runner calls in a loop over the threads of a block. A kernel that waits is divided into regions (`regions`):
-it stores why and where the thread waits, and returns. The scheduler (`scheduler`) compares these words and resumes threads. Only
-the kernel's own body can wait, because functions with barriers have been inlined into it.
+function, called in a loop over the threads of a block (`thread_loops`). A kernel that waits is divided into regions (`regions`).
+If its threads wait together, it returns the number of the next region. Otherwise it stores why and where the thread waits, and
+returns; the scheduler (`scheduler`) compares these words and resumes threads. Only the kernel's own body can wait, because
+functions with barriers have been inlined into it.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 from cuda_device.types.model import Number, Space
 
 _RETURNED = "returned"
-"""The label of the block that ends a thread of a kernel in regions."""
+"""The label of the end of a kernel in regions."""
 _FAILED = -1
-"""Where a thread goes on that has reported a failure: nowhere."""
+"""The number of the next region after a failure was reported. There is no such region."""
 
-# What the hardware guarantees about a register: the half-open range of its values.
+# The half-open ranges of registers.
 _RANGES = {"thread_idx": "0, i32 1024", "block_dim": "1, i32 1025", "block_idx": "0, i32 -2147483648"}
 _BLOCK_FIELDS = {
     "block_idx": "index",
@@ -115,7 +116,7 @@ end:
   ret void
 }
 """
-# What `Suspension` calls the operations and their kinds.
+# The names of operations and their kinds in `Suspension`.
 _PREFIXES = {
     ops.BARRIER: "BARRIER",
     ops.WARP_SYNC: "SYNC",
@@ -127,7 +128,7 @@ _OTHERWISE = {"eq": "EQUAL", "idx": "INDEX"}
 
 
 def _of_block(result: str, field: str, record: Record = BLOCK, metadata: str = "") -> str:
-    """Text that makes `result` a field of the record of the thread's block, or of the launch's."""
+    """Loads a field of the record of the block or of the launch."""
     text, at = THREAD.load(f"{result}.block", "%thread", "block"), f"{result}.block"
     if record is CONTROL:
         text, at = text + BLOCK.load(f"{result}.control", at, "control"), f"{result}.control"
@@ -135,7 +136,7 @@ def _of_block(result: str, field: str, record: Record = BLOCK, metadata: str = "
 
 
 def _entry(result: str, state: str, field: str) -> str:
-    """Text that makes `result` the address of one of the lane's entries in the warp's record."""
+    """Computes the address of one of the lane's entries in the warp's record."""
     return f"  {result} = getelementptr i8, ptr {state}, i64 {4 * WARP_SIZE * WARP.index(field)}\n"
 
 
@@ -145,14 +146,14 @@ def _store(label: str, field: str, value: str) -> str:
 
 
 def _load(result: str, field: str) -> str:
-    """Reads one of the lane's entries after the meeting; the record's address is not kept in the frame meanwhile."""
+    """Loads one of the lane's entries after a wait. The record's address is loaded again, so that it needs no slot."""
     state = f"{result}.{field}.state"
     text = THREAD.load(state, "%thread", "state") + _entry(f"{result}.{field}.at", state, field)
     return text + f"  {result} = load i32, ptr {result}.{field}.at\n"
 
 
 def _brought(label: str, mask: str, value: str, lane: str) -> str:
-    """Text that leaves in the warp's record what a lane brings: operands with their types; flags are i1, values i32 or i64."""
+    """Stores the operands of a warp operation in the warp's record. They have their types; flags are i1, values i32 or i64."""
     text = _store(label, "masks", mask) if mask else ""
     type, low, high, near = value.partition(" ")[0], *(f"%{label}.{part}" for part in ("low", "high", "near"))
     if lane:
@@ -172,7 +173,7 @@ def _brought(label: str, mask: str, value: str, lane: str) -> str:
 
 
 def _taken(result: str) -> str:
-    """Text that takes the result of a meeting, whose name has its type before it, out of the warp's record."""
+    """Loads the result of a warp operation, a name with its type, from the warp's record."""
     type, _, name = result.partition(" ")
     if type == "i32":
         return _load(name, "lows")
@@ -189,7 +190,7 @@ def _taken(result: str) -> str:
 
 
 def _update_alone(update: Update, operation: str, result: str) -> str:
-    """A read-modify-write of memory that no other thread of the CPU accesses."""
+    """A read-modify-write of memory that no other host thread accesses."""
     type, value = update.value.split(" ", 1)
     at, new = f"{update.pointer} monotonic, align {update.number.bits // 8}", f"{result}.new"
     if operation in _COMPARISONS:
@@ -205,7 +206,7 @@ _COMPARISONS = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 
 
 class Cpu(Dialect):
-    """The host's processors: see `codegen/cpu/cpu_dialect`."""
+    """The dialect for the host's processor."""
 
     thread = "ptr readonly captures(none) %thread"
     """The first parameter of each function."""
@@ -222,38 +223,37 @@ class Cpu(Dialect):
         super().__init__(module, options, most_shared)
         self.regions, self.limit = regions, limit
         self.forms: dict[str, int] = {}
-        """The vector functions that are declared."""
+        """The declared vector functions, with the numbers of their elements."""
 
     def preamble(self) -> str:
-        """The records that threads and the scheduler share."""
+        """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
         return f"{records}{_FUNCTIONS}{(_ACCESS + _WAIT) * self.options.races}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(self.module)
         )
 
     def pointer(self, space: Space) -> str:
-        """One space."""
+        """All pointers are in one space."""
         return "ptr"
 
     def access(self, space: Space) -> str:
-        """The threads of a block are independent between barriers: their loads and stores have no order."""
+        """Metadata that lets LLVM reorder loads and stores of different threads, which are independent between barriers."""
         return PARALLEL if space in (Space.GLOBAL, Space.SHARED) else ""
 
     @property
     def together(self) -> bool:
-        """Whether the kernel waits, and all threads of a block come to the same waits."""
+        """Whether the kernel is in regions that all threads of a block, or row, execute together."""
         return self.regions is not None and self.regions.together
 
     def symbol(self, function: Function) -> str:
-        """Never the name of a function of the C library."""
+        """A name that no function of the C library has."""
         return f"device.{function.name}"
 
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """Every function takes the thread first; a kernel in regions also where it goes on, the frame, and its lane.
+        """The first parameter is the thread. A kernel in regions also takes the number of the region, the frame, and the lane.
 
-        If its threads are together, it also takes the memory of uniform values, and returns where the thread goes on next.
-
-        Debuggers find a kernel as a function of its own; else a plain one becomes a part of the runner.
+        If its threads run together, it also takes the memory of uniform values, and returns the number of the next region.
+        Kernels are inlined, except for debuggers.
         """
         allocas += _SHADOW * self.options.races
         if function.kernel and self.regions:
@@ -271,19 +271,19 @@ class Cpu(Dialect):
         return f"{head} {{\nb0:\n{allocas}", "b0"
 
     def own(self, name: str, size: int, align: int, value: Value | None = None) -> str:
-        """Memory of a kernel in regions that lives across a wait is in the warp's frame."""
+        """Memory that is live across a wait is in the frame."""
         kept = self.regions.own(name, size, align, value) if self.regions and value else ""
         return kept or super().own(name, size, align, value)
 
     def variable(self, function: Function, name: str, type: str, size: int) -> tuple[str, str, str]:
-        """Of a kernel in regions, debuggers find the address of a variable on the stack, and the variable in the frame."""
+        """Variables of a kernel in regions are in the frame; for debuggers, their addresses are on the stack."""
         if not (function.kernel and self.regions):
             return super().variable(function, name, type, size)
         text = f"{self.regions.place(name, size, 8)}  {name}.at = alloca ptr\n  store ptr {name}, ptr {name}.at\n"
         return text, f"{name}.at", "DW_OP_deref"
 
     def close(self, function: Function) -> str:
-        """The end of a thread of a kernel in regions, and the beginnings of the regions."""
+        """The end of a kernel in regions, and the beginnings of the regions."""
         if not (function.kernel and self.regions):
             return "}\n"
         if self.together:
@@ -292,7 +292,7 @@ class Cpu(Dialect):
         return f"{_RETURNED}:\n{state}  store i32 0, ptr %state\n  ret void\n{self.regions.epilogue()}}}\n"
 
     def leave(self, function: Function) -> str:
-        """A thread of a kernel in regions says that it has ended."""
+        """A kernel in regions branches to its end."""
         return f"br label %{_RETURNED}" if function.kernel and self.regions else "ret void"
 
     def arguments(self) -> tuple[str, ...]:
@@ -300,11 +300,11 @@ class Cpu(Dialect):
         return ("ptr %thread",)
 
     def register(self, name: str, result: str) -> str:
-        """A field of the thread's or block's record.
+        """Loads a field of the thread's or block's record.
 
-        Names: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` with `.x`, `.y`, `.z`; `linear_thread` (the thread's number in
-        its block), `lane_id`, `lanemask_lt`, `dynamic_shared_bytes`, `hidden_zero` (0): i32. `shared` and `dynamic_shared`: ptr,
-        aligned to 128.
+        Names of i32 values: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` with `.x`, `.y`, `.z`; `lane_id`, `lanes` (how
+        many threads the warp has), `lanemask_lt`, `dynamic_shared_bytes`, `hidden_zero` (0). `shared` and `dynamic_shared` are
+        pointers aligned to 128.
         """
         group, _, axis = name.partition(".")
         metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
@@ -325,11 +325,11 @@ class Cpu(Dialect):
         return _of_block(result, _BLOCK_FIELDS[group] + (axis and f".{axis}"), metadata=metadata)
 
     def timer(self, name: str, result: str) -> str:
-        """A clock of the C library, by its number on Linux."""
+        """Reads a clock of the C library, by its number on Linux."""
         return f"  {result} = call i64 @{NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
 
     def meet(self, meeting: Meeting) -> tuple[str, str]:
-        """The end of a region. The operation goes on at its label: `yield`s only once in `FUEL` times, or `now`."""
+        """Ends a region, and starts the next one at a label. A `yield` that is not `now` ends it only once in `FUEL` times."""
         code, kind, label = meeting.code, meeting.kind, meeting.label
         if kind in (CUT, RANGE):
             return self._cut(meeting), label
@@ -349,7 +349,7 @@ class Cpu(Dialect):
         return wait + _taken(meeting.result), label
 
     def _cut(self, meeting: Meeting) -> str:
-        """Text that ends a region where no thread waits. In front of a range, all threads store the same bounds."""
+        """Ends a region without a wait. Before a range, all threads store the same bounds."""
         assert self.regions is not None
         number, label, bounds = len(self.regions.labels) + 1, meeting.label, ""
         if meeting.kind == RANGE:
@@ -362,7 +362,7 @@ class Cpu(Dialect):
         return f"{bounds}{self.regions.leave(label)}{label}:\n"
 
     def _wait(self, kind: Suspension, place: int, label: str, before: str = "") -> str:
-        """Text that waits and goes on at `label:`; `before` comes first, and finds `%label.state`, the thread's word."""
+        """Waits, and continues at `label:`. The text `before` comes first; it can use `%label.state`, the thread's word."""
         assert self.regions is not None
         if not 0 <= place <= PLACE_MASK:
             raise ValueError(f"a place is a number from 0 to {PLACE_MASK}, not {place}")
@@ -375,14 +375,14 @@ class Cpu(Dialect):
         return f"{state}{before}{word}{self.regions.leave(label)}{label}:\n"
 
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
-        """A part of the block's memory, behind which the launch's lies."""
+        """A part of the block's static shared memory, or its dynamic shared memory."""
         if number is None:
             return self.register("dynamic_shared", result), result
         base, offset = self.register("shared", f"{result}.base"), self.offsets[number]
         return f"{base}  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
 
     def grid_word(self, result: str, cluster: bool) -> str:
-        """A field of the launch's record, or the first one of the cluster's."""
+        """The counter in the launch's record, or the cluster's, which is its first field."""
         if cluster:
             return _of_block(result, "cluster")
         block, control = f"{result}.block", f"{result}.control"
@@ -390,7 +390,7 @@ class Cpu(Dialect):
         return found + CONTROL.address(result, control, "grid.word")
 
     def in_cluster(self, address: str, rank: str, result: str) -> str:
-        """As far from where the other block's shared memory begins. Where each block is a cluster, that is the block's own."""
+        """The same offset in the other block's shared memory, or in the block's own if each block is a cluster."""
         block, own, other = f"{result}.block", f"{result}.own", f"{result}.other"
         text = THREAD.load(block, "%thread", "block") + BLOCK.load(own, block, "shared")
         text += BLOCK.load(f"{result}.cluster", block, "cluster") + f"  {result}.number = add {rank}, 1\n"
@@ -407,7 +407,7 @@ class Cpu(Dialect):
         return text + "".join(f"  {line}\n" for line in lines)
 
     def update(self, update: Update, result: str) -> str:
-        """LLVM's instruction, or plain ones for what only the block can see, which one thread of the CPU runs."""
+        """LLVM's instruction, or loads and stores if only the block, which one host thread runs, can see the memory."""
         operation = {"exch": "xchg"}.get(update.operation, update.operation)
         if update.number.is_float and operation == "add":
             operation = "fadd"
@@ -418,7 +418,7 @@ class Cpu(Dialect):
         return f"  {result} = atomicrmw {operation} {update.pointer}, {update.value} {LLVM_ORDERS[update.order]}\n"
 
     def wide(self, wide: Wide, result: str) -> str:
-        """LLVM's instruction: processors of 64 bits have one that takes 16 bytes."""
+        """LLVM's instruction: processors of 64 bits have atomic accesses of 16 bytes."""
         order = LLVM_ORDERS[wide.order]
         if wide.value:
             bits = f"{result}.bits"
@@ -427,12 +427,12 @@ class Cpu(Dialect):
         return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
 
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
-        """A call. The first report of a launch is kept, and stops the launch; the thread has to end after it."""
+        """A call. The first report of a launch stops it; the thread must end after the call."""
         first, second = (*values, "0", "0")[:2]
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
 
     def trace(self, place: int, event: str, value: str, done: str, shared: int) -> str:
-        """A call; what has seldom to be told is inlined: loads and stores of shared memory, and waits."""
+        """A call; for loads and stores of shared memory and for waits, inlined code tests whether it is needed."""
         if event in ("arrive", "leave"):
             return f"  call void @cuda_device.wait(ptr %thread, i64 %shadow.unit, i32 {place})\n"
         if shared and event in ("load", "store"):
@@ -442,7 +442,7 @@ class Cpu(Dialect):
         return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
 
     def exit(self, function: Function) -> str:
-        """The kernel's end: other functions have told their callers (see `instrument/cpu_passes`)."""
+        """Ends the kernel; other functions return to their callers (`instrument/cpu_passes`)."""
         return f"ret i32 {_FAILED}" if function.kernel and self.together else self.leave(function)
 
     def library(self, stem: str, type: Number) -> str:
@@ -450,7 +450,7 @@ class Cpu(Dialect):
         return f"{stem}{'f' if type.bits == 32 else ''}"
 
     def of_library(self, symbol: str, type: str, arity: int) -> tuple[str, list[str]]:
-        """Only their result matters; where they may be approximate, several can be computed at once by a vector library."""
+        """Attributes and vector forms of a function of the C library. `afn` allows the vector forms, which are less accurate."""
         forms = vector_functions(symbol, arity, 32 if type == "float" else 64) if "afn" in self.options.fastmath else {}
         self.forms.update(forms)
         vectors = {name: f"<{lanes} x {type}>" for name, lanes in forms.items()}
@@ -473,13 +473,13 @@ class Cpu(Dialect):
         return used + thread_loops.text(kernel, self.shared_bytes)
 
     def print(self, op: Op, buffer: str, result: str) -> str:
-        """The launch knows a function of the host."""
+        """A call of the host function in the launch's record."""
         function = f"{result}.function"
         call = f"  call void {function}(i32 {op.attributes['place']}, ptr {buffer})\n"
         return _of_block(function, "print", CONTROL) + call
 
     def room(self, result: str) -> str:
-        """How much of the host thread's stack is in use."""
+        """Compares how much of the host's stack is in use with the launch's limit."""
         limit = _of_block(f"{result}.stack", "stack", CONTROL)
         return f"""\
 {limit}{BLOCK.load(f"{result}.base", f"{result}.stack.block", "base")}\

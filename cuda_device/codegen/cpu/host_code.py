@@ -80,7 +80,7 @@ _DECLARED = re.compile(r"^declare .*(@host_\w+\().*\n", re.M)
 
 @extern(symbol="host_resume")
 def resume(function: int64, block: int64, warp: int64, lanes: uint32) -> None:
-    """Lets some lanes of a block's warp go on until they wait again, by the kernel's function for this."""
+    """Resumes some lanes of a warp until they wait again, by the kernel's function at an address."""
     raise DeviceOnlyError.of("resume")
 
 
@@ -92,25 +92,25 @@ def call(function: int64, argument: int64) -> None:
 
 @extern(symbol="host_row")
 def call_row(function: int64, block: int64, count: int64) -> None:
-    """Runs so many blocks, of which the first is given, by the kernel's function for this."""
+    """Runs `count` blocks of a row, the first of which is given, by the kernel's function at an address."""
     raise DeviceOnlyError.of("call_row")
 
 
 @extern(symbol="host_lanes")
 def lanes_between(row: int64, low: uint32, high: uint32) -> uint32:
-    """Which of the 32 words at an address are in a range, a bit for each."""
+    """A bit for each of the 32 words at an address: whether it is in a range."""
     raise DeviceOnlyError.of("lanes_between")
 
 
 @extern(symbol="host_frame")
 def frame_address() -> int64:
-    """Where the frame of the caller is on the stack."""
+    """The address of the caller's stack frame."""
     raise DeviceOnlyError.of("frame_address")
 
 
 @extern
 def aligned_alloc(alignment: int64, size: int64) -> int64:
-    """Memory, or 0; the size is a multiple of the alignment."""
+    """Allocates memory; 0 if there is none. The size must be a multiple of the alignment."""
     raise DeviceOnlyError.of("aligned_alloc")
 
 
@@ -118,13 +118,13 @@ ALIGNMENT = 128
 
 
 def allocate(size: Any) -> Any:
-    """Memory for an array of `size` bytes: a multiple of the alignment, and more than none, as `aligned_alloc` wants it."""
+    """Allocates at least `size` bytes: for `aligned_alloc` a positive multiple of the alignment."""
     return aligned_alloc(ALIGNMENT, int64(size) + (2 * ALIGNMENT - 1) & -ALIGNMENT)
 
 
 @extern
 def free(memory: int64) -> None:
-    """Gives memory back."""
+    """Frees memory."""
     raise DeviceOnlyError.of("free")
 
 
@@ -135,42 +135,42 @@ def sched_yield() -> int32:
 
 
 class _Host(Cpu):
-    """As kernels are spelled, but no function has a thread, and the main one is there for others."""
+    """The dialect for functions without a thread, the first of which is exported."""
 
     def __init__(self, module: Module, name: str) -> None:
         super().__init__(module)
         self.name = name
 
     def preamble(self) -> str:
-        """Nothing: what device code cannot say is written where it is known what is called."""
+        """Nothing: `text` adds the helpers that are called."""
         return ""
 
     def access(self, space: Space) -> str:
-        """Nothing: there are no threads."""
+        """Nothing, because there are no threads."""
         return ""
 
     def symbol(self, function: Function) -> str:
-        """The main function's own name."""
+        """The given name for the main function."""
         return self.name if function is self.module.main else super().symbol(function)
 
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
-        """A plain function. Those with loops are compiled once, and not where they are called: LLVM unrolls loops over lanes."""
+        """A plain function. Functions with loops are not inlined, because LLVM unrolls loops over lanes."""
         linkage = "" if function is self.module.main else "internal "
         where = " noinline" if back_edges(function.blocks) else ""
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)}) nounwind{where}"
         return f"{head} {{\nb0:\n{allocas}", "b0"
 
     def arguments(self) -> tuple[str, ...]:
-        """Nothing is hidden."""
+        """No hidden arguments."""
         return ()
 
     def runner(self, parameters: Sequence[str]) -> str:
-        """None."""
+        """Nothing, because there is no kernel."""
         return ""
 
 
 def text(function: Any, parameters: Sequence[Type], name: str) -> str:
-    """LLVM IR of a function under a name, with all that it calls."""
+    """LLVM IR of a function and all functions that it calls."""
     module, _ = engine.run(function, [of_type(type) for type in parameters], kernel=False)
     device = lower.run(module)
     for each in device.functions:
@@ -182,21 +182,21 @@ def text(function: Any, parameters: Sequence[Type], name: str) -> str:
 
 
 def _drop_dead(function: Function) -> None:
-    """Drops what nothing uses: a field of a record is read with all the others."""
+    """Removes unused operations: reading a field of a record loads all of its fields."""
     size = -1
     while size != (size := sum(len(block.ops) for block in function.blocks)):
         removable = (op for op in function.ops() if op.code is not ops.CALL and not op.code.effects & ~Effect.READS)
         drop_unused(function, {result for op in removable for result in op.results})
 
 
-# Functions that LLVM calls where a processor has no instruction, and that a Python process lacks. Most kernels need none.
+# Functions that LLVM calls if the processor has no such instruction, and that a Python process does not have.
 #
 #     __truncdfhf2   double -> half      __truncdfbf2   double -> bfloat      __extendhfsf2   half -> float
 #     __truncsfhf2   float  -> half      __truncsfbf2   float  -> bfloat
-#     cuda_device.nanoseconds        what a clock of the C library says
+#     cuda_device.nanoseconds        the time of a clock of the C library
 #
-# Conversions round to nearest even, once. A double is first rounded to an odd float: cut off, with the last bit set if anything
-# was lost. The second rounding then comes out as if it were the only one.
+# Conversions round to nearest even. To avoid double rounding, a double is first rounded to odd: truncated to a float, with the
+# last bit set if the result is inexact.
 
 
 _INFINITY = 0x7F800000
@@ -214,8 +214,8 @@ def to_odd(x: Any) -> Any:
 def to_half(x: Any) -> Any:
     """A float as a half.
 
-    A small result is rounded by the adder: 0.5 has its last bit where a subnormal half has its own (2^-24). Others are rounded in
-    place, with the exponent moved from 127 to 15.
+    A subnormal result is rounded by adding 0.5, whose last bit has the value of that of a subnormal half (2^-24). Other results
+    are rounded as integers after the bias of the exponent was changed from 127 to 15.
     """
     bits = reinterpret(x, uint32)
     size = bits & 0x7FFFFFFF
@@ -282,7 +282,7 @@ define i64 @{NANOSECONDS}(i32 %clock) {{
 
 
 def support_text(symbol: str) -> str:
-    """LLVM IR of one of the functions."""
+    """LLVM IR of one of these functions."""
     if symbol == NANOSECONDS:
         return _NANOSECONDS
     function, type = _CONVERSIONS[symbol]

@@ -23,44 +23,44 @@ from cuda_device.errors import CompilerBug
 from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.types.architectures import Architecture
 
-# An object file into this process, without LLVM, whose library takes longer to load than a kernel to run. The objects of kernels
-# are simple: instructions and constants that refer to each other by their distance, and calls of functions that are elsewhere.
-# Anything else is `UnsupportedObject`, and LLVM's linker does it.
+# Links object files without LLVM, because loading LLVM's library takes longer than running a kernel. The objects of kernels are
+# simple: instructions and constants that refer to each other by relative addresses, and calls of external functions. For all
+# other objects `UnsupportedObject` is raised, and LLVM's linker takes over.
 
 _X86_64 = b"\x7fELF\2\1\1"
 _RELOCATABLE, _MACHINE = 1, 62
-# Kinds of sections, and what flags say of them.
+# Kinds of sections, and their flags.
 _BITS, _RELOCATIONS, _ZEROS = 1, 4, 8
 _WRITE, _ALLOCATE, _THREAD_LOCAL = 1, 2, 0x400
 _RELOCATION = struct.Struct("<QIIq")
 _UNDEFINED, _RESERVED, _FILE = 0, 0xFF00, 4
-# An address of 64 bits; a distance of 32; the same of a function that may be elsewhere.
+# Relocations: an address of 64 bits, a relative address of 32 bits, the same of a function that may be external.
 _ADDRESS, _DISTANCE, _CALL = 1, 2, 4
-# jmp *0(%rip), and behind it the address.
+# jmp *0(%rip), followed by the address.
 _JUMP = struct.Struct("<6sQ2x")
 _JUMP_THERE = b"\xff\x25\0\0\0\0"
 
 
 class UnsupportedObject(Exception):
-    """An object file that this loader leaves to LLVM's."""
+    """Raised for an object file that only LLVM's linker can link."""
 
 
 class Linked:
-    """What a linker made: the addresses of functions, and whatever keeps them."""
+    """The result of a linker: the addresses of functions, and the object that owns their code."""
 
     def __init__(self, addresses: Mapping[str, int], keep: object) -> None:
         self.addresses, self._keep = addresses, keep
 
 
 def load(object_code: bytes, find: Callable[[str], int | None]) -> Linked:
-    """Loads an object file; `find` knows the addresses of the functions that it calls. Raises `Unsupported`."""
+    """Loads an object file; `find` returns the addresses of external functions. Raises `UnsupportedObject`."""
     if platform.machine() != "x86_64" or not object_code.startswith(_X86_64):
         raise UnsupportedObject("the machine")
     if struct.unpack_from("<HH", object_code, 16) != (_RELOCATABLE, _MACHINE):
         raise UnsupportedObject("the file")
     found = sections(object_code)
     named = list(symbols(object_code))
-    if any(symbol.section >= _RESERVED and symbol.kind != _FILE for symbol in named):  # the file's name stands nowhere
+    if any(symbol.section >= _RESERVED and symbol.kind != _FILE for symbol in named):  # the file's name has no section
         raise UnsupportedObject("a symbol")
     elsewhere = {symbol.name: find(symbol.name) for symbol in named if not symbol.section and symbol.name}
     if None in elsewhere.values():
@@ -87,7 +87,7 @@ def load(object_code: bytes, find: Callable[[str], int | None]) -> Linked:
 
 
 def _laid_out(found: list[Section], jumps: int) -> tuple[dict[int, int], int, int, int]:
-    """The places of sections by their numbers, of jumps, of what can be written, and the size of all."""
+    """The offsets of the sections by their numbers, of the jumps and of writable memory, and the size of all."""
     kept = {i: section for i, section in enumerate(found) if section.flags & _ALLOCATE and section.name != ".eh_frame"}
     if any(section.kind not in (_BITS, _ZEROS) or section.flags & _THREAD_LOCAL for section in kept.values()):
         raise UnsupportedObject("a section")
@@ -112,7 +112,7 @@ def _aligned(place: int, align: int) -> int:
 def _relocate(
     memory: mmap.mmap, base: int, place: int, relocations: bytes, values: list[int | None], named: list[Symbol]
 ) -> None:
-    """Writes into a section how far other things are from it, or where they are."""
+    """Applies the relocations of a section."""
     for offset, kind, number, more in _RELOCATION.iter_unpack(relocations):
         value = values[number]
         is_here = named[number].section != _UNDEFINED
@@ -130,13 +130,13 @@ def _process() -> ctypes.CDLL:
 
 
 def _protect(start: int, size: int) -> None:
-    """Makes memory executable, and no more writable."""
+    """Makes memory executable and read-only."""
     if _process().mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
         raise UnsupportedObject("memory that can be executed")
 
 
 def in_process(name: str) -> int | None:
-    """The address of a function that the process has: of the C library, say."""
+    """The address of a function of this process, for example of the C library; None if there is none."""
     if name.startswith("_ZGV"):
         vector_library()
     try:
@@ -146,19 +146,19 @@ def in_process(name: str) -> int | None:
 
 
 class Native:
-    """Machine code in this process. It lives as long as this object: whoever calls an address keeps the object."""
+    """Machine code in this process. Its addresses are valid as long as this object lives."""
 
     def __init__(self, object_code: bytes, linked: Linked, bitcode: bytes = b"", level: int = 2) -> None:
         self.object_code = object_code
         self._linked, self._bitcode, self._level = linked, bitcode, level
 
     def address(self, name: str) -> int:
-        """Where the exported function `name` starts."""
+        """The address of the exported function `name`."""
         return self._linked.addresses[name]
 
     @property
     def assembly(self) -> str:
-        """The machine code as text; empty for code that came from a cache."""
+        """The machine code as text; empty for code that was cached."""
         from cuda_device.codegen.cpu import native
 
         return native.assembly_of(self._bitcode, self._level) if self._bitcode else ""
@@ -171,11 +171,10 @@ def compile_native(
     exports: Sequence[str] = (RUN,),
     alone: bool = False,
 ) -> Native:
-    """Machine code for the module `ir`, whose functions `exports` can then be called.
+    """Compiles the module `ir`, whose functions `exports` can then be called.
 
-    `symbols` gives addresses to functions that the module declares and that neither the process nor its C library
-    knows. `level` is LLVM's optimisation level, 0 to 3. A module that is `alone` calls nothing of what kernels call. One that
-    LLVM refuses is a `CompilerBug` that shows the line.
+    `symbols` are the addresses of declared functions that the process does not have. `level` is LLVM's optimisation level, 0 to
+    3. A module that is `alone` calls no `SUPPORT` functions. Raises `CompilerBug` with the line if LLVM rejects the text.
     """
     from cuda_device.codegen.cpu import native
 
@@ -190,12 +189,12 @@ def compile_native(
 
 
 def load_native(object_code: bytes) -> Native:
-    """Machine code of a kernel that was made before, on a machine with the same `identity()`."""
+    """Loads a kernel that was compiled on a machine with the same `identity()`."""
     return Native(object_code, link(object_code, {}, (RUN,)))
 
 
 def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str], alone: bool = False) -> Linked:
-    """Links an object file, which may be `alone`: it calls nothing of what kernels call. Raises `RuntimeError` if it cannot."""
+    """Links an object file; see `compile_native`. Raises `RuntimeError` if a function is unknown."""
 
     def find(name: str) -> int | None:
         ours = _support(name) if name in SUPPORT and not alone else None
@@ -208,7 +207,7 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
     from cuda_device.codegen.cpu import native
 
     vector_library()
-    # Which helpers the code generator calls only the object's table of names tells.
+    # Only the object's symbol table tells which helpers the code generator calls.
     known = {name: _support(name) for name in SUPPORT if name.encode() in object_code and not alone}
     linker = native.link_for_debuggers if is_debugged else native.link
     return Linked(*linker(object_code, {**known, **symbols}, exports))
@@ -216,14 +215,14 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
 
 @functools.cache
 def _support(name: str) -> int:
-    """The address of a function of ours that kernels call. It is compiled when a kernel first calls it."""
+    """The address of a `SUPPORT` function, which is compiled when a kernel first calls it."""
 
     def text() -> str:
         from cuda_device.codegen.cpu import host_code, scheduler
 
         return scheduler.text(name) if name in EXPORTS else host_code.support_text(name)
 
-    # Quick code takes no floats of 16 bits through calls (see `native`), and no vectors of what lanes bring.
+    # Functions with floats of 16 bits as parameters (see `native`) or with loops over lanes must not be `quick`.
     return shared(name, text, (name,), level=2, quick=name in STRAIGHT)[name]
 
 
@@ -235,9 +234,9 @@ def piece(
     level: int = 0,
     quick: bool = False,
 ) -> Linked:
-    """Functions that kernels and launches share; `symbols` and `level` as in `compile_native`.
+    """Functions that kernels and launches share; for `symbols` and `level` see `compile_native`, for `quick` `compile_piece`.
 
-    The name says all that their text depends on, but for our code generator. `quick`: see `native.compile_piece`.
+    The name must contain everything that the text depends on, except the version of this package.
     """
 
     def make() -> bytes:
@@ -261,7 +260,7 @@ def shared(
     level: int = 0,
     quick: bool = False,
 ) -> dict[str, int]:
-    """The addresses of functions that stay in the process for good; the parameters are those of `piece`."""
+    """The addresses of functions that are never unloaded; the parameters are those of `piece`."""
     made = piece(name, text, exports, symbols, level, quick)
     _KEPT.append(made)
     return {name: made.addresses[name] for name in exports}
@@ -275,7 +274,7 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
 
 
 def _pack(native: Native, key: tuple[str, ...]) -> bytes:
-    return b"\0".join((key[-1].encode(), native.object_code))  # which kernel it is of, for `cache list`
+    return b"\0".join((key[-1].encode(), native.object_code))  # the kernel's name, for `cache list`
 
 
 def _unpack(data: bytes) -> Native:

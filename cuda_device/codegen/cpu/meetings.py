@@ -1,14 +1,14 @@
-"""Warp operations on the CPU: runs the lanes of a warp, and exchanges values between those that meet.
+"""Warp operations on the CPU: resumes the lanes of a warp, and exchanges values between them.
 
-    go_on(block, number)        the operands of the lanes are in the warp's record, where `cpu_dialect` stored them
-        steps: for each set of lanes that wait at one operation with one mask:
-                   if all live lanes of the mask are there: exchange their operands; these lanes are ready
-               if none are ready: those that wait in the first `activemask` of the text are
-               resume the ready lanes; repeat until none are
+    go_on(block, number)        repeats, until no lane is ready:
+                                    for each set of lanes that wait at one operation with one mask:
+                                        if all live lanes of the mask are among them: exchange their operands; they are ready
+                                    if none is ready: those that wait at the first `activemask` of the program are
+                                    resume the ready lanes
 
-This needs only one warp. Lanes outside a mask are ignored, so disjoint groups continue independently. The remaining lanes wait
-for a barrier of the block, for their next turn, or forever, which the scheduler detects. The code is written in Python, like
-`scheduler`.
+The operands are in the warp's record, where `cpu_dialect` stores them. Lanes outside a mask are ignored, so disjoint groups
+continue independently. The remaining lanes wait for a barrier of the block, for their next turn, or forever, which the scheduler
+detects. The code is written in Python, like `scheduler`.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import ffs
 from cuda_device.instrument.outline import Status
 
-# Reports: a launch keeps the first, and stops
+# Reports. A launch stops after the first.
 
 Block, Control, Thread = (record.dtype for record in (BLOCK, CONTROL, THREAD))
 
 
 def stopped(control: Any) -> Any:
-    """Whether the launch is to stop."""
+    """Whether the launch must stop."""
     return atomic_ref(array_at(Control, control)["stop"], 0).load("relaxed") != 0
 
 
 def claim(control: Any) -> Any:
-    """Whether this is the first report of a launch: no other is written."""
+    """Claims the record for a report; False if there is another report."""
     return atomic_ref(array_at(Control, control)["status"], 0).cas(uint32(0), uint32(Status.CLAIMED), "acq_rel") == 0
 
 
 def publish(control: Any, status: Any) -> None:
-    """The end of every report: the status last, then the flag that stops all workers."""
+    """Ends a report: stores the status, and then the flag that stops all workers."""
     atomic_ref(array_at(Control, control)["status"], 0).store(uint32(status), "release")
     atomic_ref(array_at(Control, control)["stop"], 0).store(uint32(1), "release")
 
@@ -69,7 +69,7 @@ def keep(
     first: Any,
     second: Any,
 ) -> None:
-    """A report of one thread, with two numbers for its message."""
+    """Writes the report of a thread, with two numbers for its message."""
     if claim(control):
         to = array_at(Control, control)
         to[0].report_block_x, to[0].report_block_y, to[0].report_block_z = block_x, block_y, block_z
@@ -83,7 +83,7 @@ WARP_BYTES = WARP.dtype.itemsize
 ALL = 0xFFFFFFFF
 
 
-# Lanes: an entry of a row for each, and sets of them as the bits of a word
+# Lanes. A row is an array with an entry for each lane; a set of lanes is a word with a bit for each.
 
 
 def row(warp: Any, offset: Any) -> Any:
@@ -92,7 +92,7 @@ def row(warp: Any, offset: Any) -> Any:
 
 
 def blend(values: Any, lanes: Any, value: Any) -> None:
-    """Gives some lanes one value."""
+    """Sets the entries of some lanes to one value."""
     for lane in range(WARP_SIZE):
         values[lane] = value if lanes >> lane & 1 else values[lane]
 
@@ -111,7 +111,7 @@ def first(lanes: Any) -> Any:
 
 
 def resume_lanes(block: Any, number: Any, lanes: Any) -> None:
-    """Lets some lanes of a warp go on until they wait again."""
+    """Resumes some lanes of a warp until they wait again."""
     if lanes != 0:
         resume(array_at(Block, block)[0].resume, block, int64(number), uint32(lanes))
 
@@ -120,7 +120,7 @@ def resume_lanes(block: Any, number: Any, lanes: Any) -> None:
 
 
 def go_on(block: Any, number: Any) -> Any:
-    """Returns whether any lane of a warp went on."""
+    """Resumes the lanes of a warp that can continue; returns whether there were any."""
     control = array_at(Block, block)[0].control
     warp = array_at(Block, block)[0].warps + WARP_BYTES * int64(number)
     words, masks = row(warp, WORDS), row(warp, MASKS)
@@ -133,7 +133,7 @@ def go_on(block: Any, number: Any) -> Any:
             word, mask = words[lane], masks[lane]
             kind = word >> KIND_SHIFT
             low, high = word, word
-            if kind == Suspension.SYNC:  # lanes may wait for one another in different places
+            if kind == Suspension.SYNC:  # lanes may wait for each other at different places
                 low, high = kind << KIND_SHIFT, kind << KIND_SHIFT | PLACE_MASK
             there = lanes_between(warp + WORDS, low, high) & lanes_between(warp + MASKS, mask, mask)
             if there & ~mask:
@@ -158,7 +158,7 @@ def go_on(block: Any, number: Any) -> Any:
 
 
 def exchange(warp: Any, group: Any, lane: Any, kind: Any) -> None:
-    """Puts the result of a meeting into the records of `group`; `lane` is one of them."""
+    """Replaces the operands of the lanes of a group by the results of their operation; `lane` is one of them."""
     if Suspension.ALL <= kind <= Suspension.BALLOT:
         vote(warp, group, kind)
     elif Suspension.INDEX <= kind <= Suspension.XOR:
@@ -170,7 +170,7 @@ def exchange(warp: Any, group: Any, lane: Any, kind: Any) -> None:
 
 
 def vote(warp: Any, group: Any, kind: Any) -> None:
-    """What the lanes say of their flags."""
+    """`all`, `any`, `eq` and `ballot`."""
     ballot = lanes_between(warp + LOWS, 1, ALL) & group
     if kind == Suspension.BALLOT:
         result = ballot
@@ -184,7 +184,7 @@ def vote(warp: Any, group: Any, kind: Any) -> None:
 
 
 def shuffle(warp: Any, group: Any, kind: Any, wide: Any) -> None:
-    """Lanes outside of the group have nothing to give: then a lane keeps its own, as past the warp's edge."""
+    """Shuffles. A lane keeps its value if its source is outside of the group or of the warp."""
     source = local_array(WARP_SIZE, uint32)
     sources = row(warp, SOURCES)
     for lane in range(WARP_SIZE):
@@ -204,7 +204,7 @@ def shuffle(warp: Any, group: Any, kind: Any, wide: Any) -> None:
 
 
 def move(values: Any, group: Any, source: Any) -> None:
-    """Gives each lane of the group the value of its source."""
+    """Replaces the value of each lane of the group by that of its source."""
     old = local_array(WARP_SIZE, uint32)
     for lane in range(WARP_SIZE):
         old[lane] = values[lane]
@@ -214,7 +214,7 @@ def move(values: Any, group: Any, source: Any) -> None:
 
 
 def match(warp: Any, group: Any, kind: Any) -> None:
-    """For each lane, which lanes of the group have its number; or, for all of them, whether that is all."""
+    """For each lane, the lanes of the group with the same value; for `MATCH_ALL` 0 unless all have the same."""
     lows, highs = row(warp, LOWS), row(warp, HIGHS)
     results = local_array(WARP_SIZE, uint32)
     left = group
@@ -237,7 +237,7 @@ def match(warp: Any, group: Any, kind: Any) -> None:
 
 
 def combined(values: Any, group: Any, kind: Any) -> Any:
-    """What the numbers of the group are together."""
+    """The reduction of the values of a group."""
     result = values[first(group)]
     left = group & (group - 1)
     while left != 0:
@@ -261,7 +261,7 @@ def combined(values: Any, group: Any, kind: Any) -> Any:
 
 
 def outside(block: Any, warp: Any, lane: Any) -> None:
-    """Reports a lane that waits in an operation whose mask it is not in."""
+    """Reports a lane that waits at an operation whose mask does not contain it."""
     of = array_at(Block, block)
     linear = (warp - of[0].warps) // WARP_BYTES * WARP_SIZE + lane
     thread = array_at(Thread, of[0].threads + Thread.itemsize * linear)

@@ -24,7 +24,7 @@ _NUMBERS = itertools.count()
 
 
 def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
-    """The module `ir`, its object file, and its bitcode after optimisation. IR that LLVM refuses is a `CompilerBug`."""
+    """Compiles `ir`: the module, its object file, and its optimised bitcode. Raises `CompilerBug` if LLVM rejects the text."""
     with LOCK:
         machine = _machine(level)
         module = parse(ir)
@@ -34,7 +34,7 @@ def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
 
 
 def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
-    """The functions that a module calls, and that neither it, nor this process, nor `known` has."""
+    """The functions that a module declares, and that neither this process nor `known` defines."""
     missing = [name for name in module.declared() if name not in known and not name.startswith("llvm.")]
     return [name for name in missing if not llvm.load().SearchAddressOfSymbol(name.encode())]
 
@@ -45,29 +45,30 @@ def _machine(level: int, quick: bool = False) -> Machine:
     api.InitializeNativeTarget()
     api.InitializeNativeAsmPrinter()
     name, features = host()
-    # Level 0 would take LLVM's fast selection of instructions, which loses how a bfloat came out of a call (LLVM 22).
+    # Level 0 would select LLVM's fast instruction selection, which handles a bfloat returned by a call wrongly (LLVM 22).
     level = 0 if quick else max(level, 1)
     return Machine(api.GetDefaultTargetTriple().decode(), name, features, level, jit=True)
 
 
 @functools.cache
 def _linker() -> Any:
-    from llvmlite import binding  # which is seldom needed
+    from llvmlite import binding  # slow to import, and seldom needed
 
-    # It takes a machine for itself. Its own complaints would go to stderr; ours are exceptions.
+    # It takes ownership of a machine. Errors would go to stderr; this package raises exceptions instead.
     _machine(0)
     machine = binding.Target.from_default_triple().create_target_machine(jit=True)
     return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
-# LLVM 22 vectorises loops with divisions in branches wrongly: one that is the same in each pass is done only if the first of a
-# vector's passes comes to it, and the others take what is not there. Little is lost: no processor divides vectors of integers.
+# LLVM 22 miscompiles vectorised loops with divisions in branches: a division that is invariant in the loop is executed only if
+# the first of a vector's iterations reaches it. Loops with divisions are therefore not vectorised, which costs little, because
+# no processor divides vectors of integers.
 _DIVISION = re.compile(r" = [us](?:div|rem) .*, %")
 
 
 def _optimise(module: LlvmModule, machine: Machine, level: int, ir: str) -> None:
     module.fit(machine)
-    # The pipeline simplifies callees before it inlines them: what must be inlined goes first, and is seen whole.
+    # The pipeline simplifies callees before it inlines them, so functions that must be inlined are inlined first.
     llvm.run_passes(module, machine, "AlwaysInlinerPass")
     vectorise = level >= 2
     loops = vectorise and not _DIVISION.search(ir)
@@ -75,7 +76,7 @@ def _optimise(module: LlvmModule, machine: Machine, level: int, ir: str) -> None
 
 
 def _tidy(module: LlvmModule, machine: Machine) -> None:
-    """What optimising comes to where a function is straight: a third of the default pipeline's time."""
+    """Optimises straight code, in a third of the time of the default pipeline."""
     module.fit(machine)
     llvm.run_passes(module, machine, "AlwaysInlinerPass", "SROAPass", "InstCombinePass", "SimplifyCFGPass")
 
@@ -83,8 +84,8 @@ def _tidy(module: LlvmModule, machine: Machine) -> None:
 def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
     """An object file with functions that kernels share.
 
-    `quick` is for straight code of integers and calls that somebody waits for: it is made in a third of the time, whatever the
-    level, is a fifth longer, and takes no longer to run.
+    `quick` is for straight code of integers and calls. Compilation takes a third of the time, whatever the level; the code is a
+    fifth longer and not slower.
     """
     with LOCK:
         module, machine = parse(ir), _machine(1, quick)
@@ -96,13 +97,13 @@ def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
 
 
 def assembly_of(bitcode: bytes, level: int) -> str:
-    """The machine code of bitcode, as text."""
+    """The machine code of optimised bitcode, as text."""
     with LOCK:
         return _machine(level).assembly(llvm.read_bitcode(bitcode))
 
 
 def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> tuple[dict[str, int], object]:
-    """Links an object file to functions of known addresses by LLVM's linker, which can do all: addresses, and what keeps them."""
+    """Links an object file with LLVM's linker; returns the addresses of `exports`, and the object that owns the code."""
     from llvmlite import binding
 
     with LOCK:
@@ -118,7 +119,7 @@ def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -
 def link_for_debuggers(
     object_code: bytes, known: Mapping[str, int], exports: Sequence[str]
 ) -> tuple[dict[str, int], object]:
-    """The same by the linker that tells gdb of code."""
+    """The same with LLVM's older linker, which registers code with gdb."""
     from llvmlite import binding
 
     with LOCK:

@@ -14,14 +14,14 @@ import threading
 from pathlib import Path
 
 LOCK = threading.RLock()
-"""LLVM's context, our target machines for this processor and the linker are shared by all threads of the process."""
+"""Protects LLVM's context, the target machines and the linker, which all threads of the process share."""
 
 _TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU ", "Features")
 
 
 @functools.cache
 def identity() -> str:
-    """What tells this processor, and its C library, from others of the same name and fewer features: part of keys."""
+    """Identifies the processor and the C library in keys of the cache: processors of one name may differ in their features."""
     library = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     try:
         with Path("/proc/cpuinfo").open() as file:
@@ -31,13 +31,13 @@ def identity() -> str:
     return "\n".join([*(line for line in first.splitlines() if line.startswith(_TELLING)), library or ""])
 
 
-# These processors' conversions from float to bfloat make a subnormal number zero, which no GPU does.
+# The conversions of these instruction sets from float to bfloat flush subnormal numbers to zero, unlike a GPU's.
 _FLUSHING = ("avx512bf16", "avxneconvert")
 
 
 @functools.cache
 def host() -> tuple[str, str]:
-    """The processor's name and the features that are used, as LLVM spells them."""
+    """The processor's name and the features that generated code uses, as LLVM spells them."""
     from cuda_device.codegen import llvm
 
     api = llvm.load()
@@ -48,12 +48,12 @@ def host() -> tuple[str, str]:
 
 
 _VECTORS = ("avx512f", "e", 512), ("avx2", "d", 256), ("sse2", "b", 128)
-"""Features of x86-64, and for vectors of so many bits the letter in the names of their functions."""
+"""A feature of x86-64, the letter in the names of vector functions that need it, and the bits of their vectors."""
 
 
 @functools.cache
 def vector_library() -> ctypes.CDLL | None:
-    """glibc's functions of vectors, libmvec, where it is; the process knows their names then."""
+    """Loads glibc's vector functions, libmvec, into the process; None if there are none."""
     try:
         return ctypes.CDLL("libmvec.so.1", ctypes.RTLD_GLOBAL)
     except OSError:
@@ -62,7 +62,7 @@ def vector_library() -> ctypes.CDLL | None:
 
 @functools.cache
 def vector_functions(symbol: str, arity: int, bits: int) -> dict[str, int]:
-    """What computes a function of the C library of several numbers at once: names, and how many numbers."""
+    """The vector functions for a function of the C library, with the numbers of their elements."""
     library, features = vector_library(), host()[1].split(",")
     rows = [(letter, width // bits) for feature, letter, width in _VECTORS if f"+{feature}" in features]
     found = {f"_ZGV{letter}N{lanes}{'v' * arity}_{symbol}": lanes for letter, lanes in rows}
@@ -71,7 +71,7 @@ def vector_functions(symbol: str, arity: int, bits: int) -> dict[str, int]:
 
 @functools.cache
 def worker_count() -> int:
-    """How many host threads run a launch: `CUDA_DEVICE_CPU_THREADS`, or as many as this process may use processors."""
+    """How many host threads run a launch: `CUDA_DEVICE_CPU_THREADS`, or the number of processors that the process may use."""
     asked = os.environ.get("CUDA_DEVICE_CPU_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)

@@ -16,19 +16,17 @@ import numpy as np
 
 from cuda_device.lazy_dataclasses import dataclass
 
-# The hardware's limit, and so the length of the list of waiting threads in a report.
 MAXIMUM_THREADS = 1024
+"""The most threads of a block."""
 WARP_SIZE = 32
-
-
 FUEL = 64
-"""So many turns of a loop that may wait for other threads pass before they get theirs."""
+"""A thread in a loop that may wait for other threads yields once in so many iterations."""
 
 
 class Suspension(IntEnum):
-    """Why a thread waits. The word that it leaves behind is `kind << 24 | place`; 0 means that it has returned.
+    """Why a thread waits. It stores the word `kind << 24 | place`, or 0 when it returns.
 
-    First those of a whole block, then a turn for others, then those of a warp: the scheduler compares.
+    The scheduler relies on the order: waits of the block come first, then `YIELD`, then waits of a warp.
     """
 
     BARRIER = 1
@@ -58,17 +56,15 @@ class Suspension(IntEnum):
     REDUCE_XOR = 25
 
 
-# The first kind that has a mask of lanes.
 FIRST_MASKED = Suspension.SYNC
-
-
+"""The first kind with a mask of lanes."""
 KIND_SHIFT = 24
 PLACE_MASK = (1 << KIND_SHIFT) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A structure in memory: its LLVM type (a name, or text for one without), its fields as (name, LLVM type)."""
+    """A structure in memory: the name or text of its LLVM type, and its fields with their LLVM types."""
 
     name: str
     fields: tuple[tuple[str, str], ...]
@@ -77,39 +73,39 @@ class Record:
         return self.name
 
     def declaration(self) -> str:
-        """The type's definition."""
+        """The definition of the LLVM type."""
         return f"{self.name} = type {{ {', '.join(type for _, type in self.fields)} }}\n"
 
     def index(self, field: str) -> int:
-        """Where `field` stands."""
+        """The number of a field."""
         return [name for name, _ in self.fields].index(field)
 
     @property
     def dtype(self) -> np.dtype[np.void]:
-        """The same record for NumPy, and so for our own Python: dots in names become underscores."""
+        """The NumPy type of the record, in which dots in names are underscores."""
         return np.dtype([(name.replace(".", "_"), *_numpy(type)) for name, type in self.fields], align=True)
 
     def offset(self, field: str) -> int:
-        """How many bytes behind the beginning a field stands."""
+        """The offset of a field in bytes."""
         fields = self.dtype.fields
         assert fields is not None
         return int(fields[field.replace(".", "_")][1])
 
     def address(self, result: str, pointer: str, field: str) -> str:
-        """Text that makes `result` the address of `field` in the record at `pointer`."""
+        """Computes the address of `field` in the record at `pointer`."""
         return f"  {result} = getelementptr {self.name}, ptr {pointer}, i32 0, i32 {self.index(field)}\n"
 
     def load(self, result: str, pointer: str, field: str, metadata: str = "") -> str:
-        """Text that makes `result` the value of `field`."""
+        """Loads `field`."""
         type = self.fields[self.index(field)][1]
         return self.address(f"{result}.at", pointer, field) + f"  {result} = load {type}, ptr {result}.at{metadata}\n"
 
     def loads(self, pointer: str, *fields: str) -> str:
-        """Text that loads each of `fields` into the value `%field`."""
+        """Loads each field into a value of its name."""
         return "".join(self.load(f"%{field}", pointer, field) for field in fields)
 
     def store(self, value: str, pointer: str, field: str, at: str = "") -> str:
-        """Text that writes `value`; `at` names the address, where the name made from the field's is taken."""
+        """Stores `value`; `at` names the address if the default name is already used."""
         type = self.fields[self.index(field)][1]
         at = at or f"%to.{self.name[1:]}.{field}"
         return self.address(at, pointer, field) + f"  store {type} {value}, ptr {at}\n"
@@ -119,7 +115,7 @@ _NUMPY: dict[str, type[np.generic]] = {"i32": np.uint32, "i64": np.int64, "ptr":
 
 
 def _numpy(type: str) -> tuple[Any, ...]:
-    """NumPy's type, and the shape of an array: `[32 x i32]`."""
+    """The NumPy type of a field, with the shape if it is an array such as `[32 x i32]`."""
     count, _, element = type.strip("[]").rpartition(" x ")
     return (_NUMPY[element], (int(count),)) if count else (_NUMPY[element],)
 
@@ -128,7 +124,7 @@ def _three(name: str) -> tuple[tuple[str, str], ...]:
     return tuple((f"{name}.{axis}", "i32") for axis in "xyz")
 
 
-# One for each thread of the block that a worker runs. Only what differs between the threads of a block.
+# What differs between the threads of a block. `lane` is the thread's number in its warp, which has `lanes` threads.
 THREAD = Record(
     "%Thread",
     (
@@ -144,20 +140,19 @@ THREAD = Record(
     ),
 )
 
-# One for each warp of the block that a worker runs, an entry of each array for each lane. `words` say where the lanes
-# wait, the others what they bring to a meeting: a mask, a lane (plus `WIDE` for a number of 64 bits), a number in two
-# halves. The meeting's results come back in the halves. Threads reach theirs from their word, to which `state` points.
+# A warp, with an entry for each lane in each array. `words` say where the lanes wait. The others are the operands of a warp
+# operation: a mask; a lane, plus `WIDE` for a value of 64 bits; and the halves of the value, which the result replaces. The
+# field `state` of a thread points to its word, from which it finds its other entries.
 _LANES = f"[{WARP_SIZE} x i32]"
 WARP = Record("%Warp", tuple((name, _LANES) for name in ("words", "masks", "sources", "lows", "highs")))
 WIDE = WARP_SIZE
 
-# One for each block that runs. `warps`, `threads` are arrays: the %Warp of each warp (the words of
-# lanes that do not exist are 0), and for each of `count` threads its %Thread. `frames` are those of the warps
-# (`regions`). `resume` lets lanes of a warp go on. `cluster` is the record of the block's cluster: a number that its barriers
-# count in, and the address of the shared memory of each of its blocks; null where each block is a cluster. `base` is where the
-# host thread's stack began to be used for kernels, of which a launch may use `stack` bytes. For the race detector, `moment` is
-# the number of what the block does from one barrier to the next. `words` and `cells` are the shadow of its shared memory, one of
-# each for `unit` bytes. `unit` is 0 if the threads record events, and -1 if the shared memory has no shadow of its own.
+# A block. `warps` is an array of %Warp (the words of lanes that do not exist are 0), `threads` an array of `count` %Thread, and
+# `frames` is the memory of `regions`. The function `resume` resumes lanes of a warp. `cluster` is null if each block is a
+# cluster; otherwise it points to the counter of the cluster's barriers, followed by the address of each block's shared memory.
+# `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it. For the race detector, `moment`
+# is the number of what the block does from one barrier to the next. `words` and `cells` are the shadow of its shared memory,
+# one of each for `unit` bytes. `unit` is 0 if the threads record events, and -1 if the shared memory has no shadow of its own.
 BLOCK = Record(
     "%Block",
     (
@@ -187,9 +182,9 @@ BLOCK = Record(
     ),
 )
 
-# One for each launch. `next` is what the workers contend for: alone on its cache line. With a `step`, which is a prime, and a
-# `seed` blocks and warps have their turns in another order; `turns` counts those of warps that yielded. `clusters` are the
-# records of all clusters, one behind the other.
+# A launch. Workers take blocks from the counter `next`, which has a cache line of its own. A `step`, which is a prime number, and
+# a `seed` permute the order of blocks and warps; `turns` counts the turns of warps that yielded. `clusters` are the records of
+# all clusters.
 CONTROL = Record(
     "%Control",
     (
@@ -222,11 +217,11 @@ CONTROL = Record(
     ),
 )
 
-# What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
-# function `full` empties it; it gets the address of the log. Where there are `kinds`, a number for each place, accesses are
-# checked by `shadow_memory`: `pages` is a hash table of `mask` + 1 pairs, the number of a page and its shadow, and `grow` adds
-# the one that is `missing`. A cell stands for 1 << `shift` bytes, or 1 << `shared_shift` in shared memory, which is found by its
-# address if that is -1. There were so many `moments` of blocks.
+# The log of the race detector: `count` events, with room for `capacity`. The function `full` empties it; its argument is the
+# address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is a hash
+# table of `mask` + 1 pairs, the number of a page and its shadow, and the function `grow` adds the page `missing`. A cell stands
+# for 1 << `shift` bytes, or 1 << `shared_shift` in shared memory, which is found by its address if that is -1. `moments` counts
+# those of all blocks.
 LOG = Record(
     "%Log",
     (
@@ -244,7 +239,7 @@ LOG = Record(
         ("moments", "i64"),
     ),
 )
-# One access, or one end of a wait: at a place of the program, with an address or a mask, and whether a write took place.
+# An access, or the end of a wait: the place in the program, an address or a mask, and whether memory was written.
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
 # A word of `shadow_memory`: the number of a moment, what happened in it to the location and at which place in the program, and
@@ -257,17 +252,15 @@ STATE_SHIFT, WHEN_SHIFT = KIND_SHIFT, KIND_SHIFT + 2
 RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT, WORD)
 
 INTERLEAVED = 256
-"""So many blocks of a worker may wait at a time."""
-
-# The names of functions: what surrounds each kernel, and what is the same for all.
+"""The most blocks of a worker that wait at the same time."""
 
 RUN = "cuda_device.run"
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "passes", "reduce", "exchange"))
-"""What `scheduler` defines for kernels."""
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "passes", "settle", "exchange"))
+"""The functions for kernels that `scheduler` defines."""
 CREW = "cuda_device.crew"
 STRAIGHT = ("cuda_device.blocks", "cuda_device.keep")
-"""Those of `EXPORTS` that do not gain from LLVM's optimiser."""
+"""The `EXPORTS` that do not gain from LLVM's optimiser."""
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
 NANOSECONDS = "cuda_device.nanoseconds"
 SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, NANOSECONDS))
-"""What kernels may call: `host_code` defines the others."""
+"""The functions that kernels may call; `host_code` defines those that are not in `EXPORTS`."""

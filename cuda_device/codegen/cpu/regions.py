@@ -1,16 +1,18 @@
-"""Divides kernels that wait into regions for the CPU: the code between two waits becomes a loop over the lanes of a warp.
+"""Divides kernels that wait into regions for the CPU: the code between two waits becomes a loop over threads.
 
-    split(module)       the module, whose kernel stores values that live across a wait in slots, and the `Regions`
+    split(module)       the module, whose kernel stores values that are live across a wait in slots, and the `Regions`
 
-The kernel stays one function, which returns at a wait and is called again with the number of the place where it continues:
+The kernel remains one function, which returns at a wait and is called again with the number of the region where it continues:
 
-    x = a[i]; syncthreads(); b[i] = x        →      place 0:  x = a[i]; slot[lane] = x; point[lane] = 1
-                                                    place 1:  x = slot[lane]; b[i] = x
+    x = a[i]; syncthreads(); b[i] = x        →      region 0:  x = a[i]; slot[lane] = x; return 1
+                                                    region 1:  x = slot[lane]; b[i] = x
 
-A call with a constant place is inlined into a loop over the lanes (`runner`), where LLVM removes the other places and vectorises.
-A warp's slots are arrays with an element for each lane. Values that are cheap to recompute, such as a thread's index, have no
-slot. The scheduler decides which lanes continue. In kernels that would become too large, and for debuggers, each lane continues
-by a separate call of the kernel.
+A call with a constant number is inlined into a loop (`thread_loops`), where LLVM removes the other regions and vectorises. Slots
+are arrays with an element for each thread. Values that are cheap to recompute, such as a thread's index, have no slot.
+
+If all threads of a block run together (`uniform`), the loops are over the threads of the block. Otherwise they are over the lanes
+of a warp that continue at the same place, and the scheduler decides which lanes continue. In kernels that would become too large,
+and for debuggers, each lane continues by a separate call of the kernel.
 """
 
 from __future__ import annotations
@@ -29,19 +31,17 @@ from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
 LARGEST = 6000
-"""Kernels with more operations than this, in all regions together, have no loops over lanes.
-
-Of those whose threads are together it takes four times as many: their regions have no way to leave the loops.
-"""
+"""Kernels with more operations in all regions have no loops; four times as many are allowed if their threads run together."""
 _DEAREST = 24
+"""Values that need more operations are not recomputed."""
 _POINTS = 4 * WARP_SIZE
 _ALIGN = 64
 RANGE_BYTES = 16
-"""In front of the uniform values is the range of threads that go on."""
+"""The size of the range of threads that continue, which is stored before the uniform values."""
 PARALLEL = ", !llvm.access.group !900000001"
-"""What loads and stores say whose order among the lanes does not matter."""
+"""Metadata of loads and stores that are independent of those of other lanes."""
 _MARGIN = 8 * WARP_SIZE
-"""Shuffles may read so many bytes before and behind what lanes keep, to drop what they find there."""
+"""Shuffles may load so many bytes before and after a slot, and not use them."""
 _LANES = ("lane_id", "lanes", "lanemask_lt")
 _CHEAP = frozenset(
     {
@@ -53,9 +53,9 @@ _CHEAP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LaneSlot:
-    """An array in a frame, with an element of so many bytes for each lane: where it begins, and LLVM's type.
+    """An array in a frame: its offset, and the size and LLVM type of its elements, one for each lane.
 
-    A slot that is `common` has one element, in memory for the block's uniform values.
+    A slot that is `common` has one element, in the memory for uniform values.
     """
 
     offset: int
@@ -66,11 +66,11 @@ class LaneSlot:
 
 @dataclass(slots=True)
 class Regions:
-    """Where a kernel waits, the `slots` of values `live` there, and threads' own memory that is `kept` in the frame.
+    """The regions of a kernel: all `slots`, those `live` at each wait, and the local arrays that are `kept` in the frame.
 
-    `places` are the numbers of the slots, by the addresses of the memory that has the values within a region. With `in_loops`,
-    each region is a loop over the lanes. If the kernel is `together`, these are all lanes of a block, and the frame is that of
-    the block; otherwise those of a warp.
+    `places` are the numbers of the slots, by the addresses of the memory that holds the values within a region. With `in_loops`,
+    each region is a loop over lanes. If the kernel is `together`, these are all threads of a block, and the frame is that of the
+    block; otherwise they are those of a warp.
     """
 
     slots: list[LaneSlot]
@@ -81,48 +81,48 @@ class Regions:
     in_loops: bool
     together: bool = False
     by_row: bool = False
-    """Whether these are the lanes of a row of a block, as the kernel does not wait."""
+    """Whether the lanes are the threads of a row of a block, as in a kernel that does not wait."""
     whole: Function | None = None
-    """The kernel of which these are the regions, for rows that are too short."""
+    """The undivided kernel, for short rows."""
     common_bytes: int = 0
     names: dict[int, str] = field(default_factory=dict)
-    """What the memory of a slot is called within a region."""
+    """The names of the memory that holds the values of slots within a region."""
     labels: list[str] = field(default_factory=list)
-    """Where the regions after the first begin."""
+    """The labels of the regions after the first."""
     meetings: dict[int, Suspension] = field(default_factory=dict)
-    """What the lanes of a block have to exchange before such a region, if they are together."""
+    """Regions before which threads that run together exchange operands."""
     ranges: dict[int, int] = field(default_factory=dict)
-    """Regions of a range of threads, with their places."""
+    """Regions that only a range of threads executes, with the places of the ranges."""
     limits: dict[int, int] = field(default_factory=dict)
-    """Regions of threads whose x is less than a number, which is that of whole warps."""
+    """Regions of the threads whose x is less than a number, a multiple of 32."""
     of_lanes: set[int] = field(default_factory=set)
-    """Regions whose lanes read their numbers, as shuffles do."""
+    """Regions whose threads use their `lane_id`, as shuffles do."""
     ends: dict[int, int] = field(default_factory=dict)
-    """By such places, the regions where all threads go on afterwards."""
+    """The regions after the ranges, by the places of the ranges."""
 
     @property
     def count(self) -> int:
-        """How many regions there are."""
+        """The number of regions."""
         return len(self.live) + 1
 
     @property
     def lanes(self) -> int:
-        """How many lanes a frame has room for."""
+        """The number of lanes of a frame."""
         return MAXIMUM_THREADS if self.together else WARP_SIZE
 
     @property
     def block_bytes(self) -> int:
-        """The size of a block's frame."""
+        """The size of the frame of a block."""
         return self.bytes + _MARGIN
 
     @property
     def warp_bytes(self) -> int:
-        """From one warp's frame to the next: an odd number of cache lines. Frames a power of two apart compete for few lines."""
+        """The distance of the frames of two warps: an odd number of cache lines, so that they do not compete for few lines."""
         return self.bytes | _ALIGN
 
     def place(self, name: str, size: int, align: int) -> str:
-        """Text that makes `name` the address of new memory for each lane in the frame."""
-        is_wide = align > _ALIGN  # more than frames are aligned to: the boundary is found within more memory
+        """Reserves memory for each lane in the frame; `name` is the address of the lane's own."""
+        is_wide = align > _ALIGN  # more than the frame is aligned to
         slot = LaneSlot(self.bytes, size + align if is_wide else -(-size // align) * align, "")
         self.bytes = _aligned(self.bytes + slot.size * self.lanes)
         if not is_wide:
@@ -136,18 +136,18 @@ class Regions:
 """
 
     def own(self, name: str, size: int, align: int, value: Value) -> str:
-        """The same for memory of the thread's own that is kept; notes what memory of a slot is called."""
+        """The same for a local array that is kept in the frame; notes the names of memory for slots."""
         if value in self.places:
             self.names[self.places[value]] = name
         return self.place(name, size, align) if value in self.kept else ""
 
     def prologue(self, memory: str) -> str:
-        """The kernel's first lines: its memory, then the jump to the place where it goes on."""
+        """The start of the kernel: its memory, and the jump to the region where it continues."""
         places = " ".join(f"i32 {number}, label %region.{number}" for number in range(1, self.count))
         return f"entry:\n{memory}  switch i32 %place, label %start [{places}]\nstart:\n"
 
     def leave(self, label: str) -> str:
-        """The end of a region; the next one begins at a label."""
+        """The end of a region; the next one starts at `label`."""
         self.labels.append(label)
         number = len(self.labels)
         text = self._moves(number, f"%{label}.out", "%out")
@@ -164,7 +164,7 @@ class Regions:
         )
 
     def _moves(self, number: int, prefix: str, common: str) -> str:
-        """Copies what lives at a wait to the slots, or back; uniform values to the memory `%out`, or from `%in`."""
+        """Copies the values that are live at a wait to the slots, or back; uniform values to the memory `%out`, or from `%in`."""
         lines = []
         for index in self.live[number - 1]:
             slot, at = self.slots[index], f"{prefix}.{index}"
@@ -187,7 +187,7 @@ class Regions:
 
 
 def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions | None]:
-    """A kernel in regions, in a module of its own; or the same module, whose kernel does not wait."""
+    """Divides the kernel of a module, in a new module; returns the same module and None if it is not divided."""
     waits = sum(waits_at(op) for op in module.main.ops())
     if not module.main.kernel or (options.debug and not waits):
         return module, None
@@ -250,7 +250,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
 
 
 def _of_lanes(function: Function) -> set[int]:
-    """The regions whose threads read their numbers in the warp."""
+    """The regions whose threads use their `lane_id`."""
     starts = [function.blocks[0].ops]
     for block in function.blocks:
         starts += [block.ops[i + 1 :] for i, op in enumerate(block.ops) if waits_at(op)]
@@ -272,7 +272,7 @@ def _aligned(size: int) -> int:
 
 
 def _memory(type: Type | None) -> str:
-    """What LLVM copies to move a value."""
+    """The LLVM type that copies a value."""
     if isinstance(type, Ref):
         return "ptr"
     if isinstance(type, Number) and type.is_float and type.bits in (32, 64):
@@ -281,7 +281,7 @@ def _memory(type: Type | None) -> str:
 
 
 def _live(function: Function) -> dict[Op, set[Value]]:
-    """For each wait the values that are needed after it."""
+    """The values that are live after each wait."""
     given = set(function.params)
     before: dict[Block, set[Value]] = {block: set() for block in function.blocks}
     found: dict[Op, set[Value]] = {}
@@ -304,14 +304,14 @@ def _live(function: Function) -> dict[Op, set[Value]]:
 
 
 def _roots(value: Value, cheap: dict[Value, Op], common: set[Value]) -> set[Value]:
-    """The uniform values that a cheap one is computed of."""
+    """The uniform values from which a cheap one is computed."""
     if value not in cheap:
         return {value} & common
     return set[Value]().union(*(_roots(operand, cheap, common) for operand in cheap[value].operands))
 
 
 def _cheap(function: Function, common: set[Value]) -> dict[Value, Op]:
-    """The values that are a few operations on what all regions know, or on uniform values, which have no slots of lanes."""
+    """The values that are computed by few operations from parameters and uniform values, which need no slots for lanes."""
     cost = dict.fromkeys((*function.params, *common), 0)
     found: dict[Value, Op] = {}
     changed = True
@@ -328,7 +328,7 @@ def _cheap(function: Function, common: set[Value]) -> dict[Value, Op]:
 
 @dataclass(slots=True)
 class _Spilling:
-    """Lets a function keep the values of `places` in memory, and compute `cheap` ones again where they are needed."""
+    """Changes a function so that the values of `places` are in memory, and `cheap` ones are recomputed where they are needed."""
 
     function: Function
     crossing: set[Value]
@@ -336,7 +336,7 @@ class _Spilling:
     places: dict[Value, int]
     memory: list[Value] = field(default_factory=list)
     here: dict[Value, Value] = field(default_factory=dict)
-    """The values that were made since the last wait or the block's beginning, or read or computed again since."""
+    """The values defined, loaded or recomputed since the last wait or the start of the block, by the original values."""
     out: list[Op] = field(default_factory=list)
 
     def run(self) -> None:

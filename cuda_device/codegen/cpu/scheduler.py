@@ -59,19 +59,12 @@ from cuda_device.instrument.outline import Status
 from cuda_device.types.model import BOOL, INT64, UINT32, Type
 
 _PATIENCE = 4
-"""So many rounds in which the same number of threads yield, and nothing else happens, make room for another block."""
+"""A block is put aside after so many rounds in which the same number of threads yield and nothing else happens."""
 _WAITING = CONTROL.offset("waiting")
 
 
-class Outcome(enum.IntEnum):
-    """What `schedule` says of a block: it has ended, or it waits for something that only other blocks can do."""
-
-    ENDED = 0
-    SPINS = 1
-
-
 class Verdict(enum.IntEnum):
-    """What `settle` says: all threads have returned, the live ones are at a plain barrier, or anything else."""
+    """The result of `settle`: all threads have returned, all live threads are at a barrier, or neither."""
 
     OVER = 0
     TOGETHER = 1
@@ -82,7 +75,7 @@ class Verdict(enum.IntEnum):
 
 
 def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
-    """Runs blocks until none are left or the launch is to stop: as many in a call as stand in a row."""
+    """Runs blocks until none is left or the launch must stop, a row of blocks per call if possible."""
     at, block = array_at(Control, control), opened(control, static)
     if frame != 0:
         with_warps(block, frame)
@@ -99,7 +92,7 @@ def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
 
 
 def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
-    """As `blocks`, for threads that wait."""
+    """The same for threads that wait and take turns."""
     aside = local_array(INTERLEAVED, int64)
     many = 0
     block = with_threads(opened(control, static), resume, frame)
@@ -111,7 +104,7 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
             if left > 0:
                 begin(block, x, y, z)
                 start(block, frame)
-                if schedule(block) == Outcome.SPINS:
+                if not schedule(block):
                     aside[many] = block
                     many += 1
                     block = with_threads(opened(control, static), resume, frame)
@@ -128,10 +121,10 @@ def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
 
 
 def visit(aside: Any, many: Any) -> Any:
-    """Gives each block that was put aside a turn; returns how many are left."""
+    """Runs each block that was put aside; returns how many are left."""
     here = many
     for i in range(many - 1, -1, -1):
-        if schedule(aside[i]) == Outcome.ENDED:
+        if schedule(aside[i]):
             dismiss(aside[i])
             here -= 1
             aside[i] = aside[here]
@@ -141,7 +134,7 @@ def visit(aside: Any, many: Any) -> Any:
 
 
 def advance(control: Any, left: Any, run: Any, x: Any, y: Any, z: Any) -> Any:
-    """How many blocks are left of a worker's chunk, and the index of the first, after a `run` at x, y, z; none: 0 or less."""
+    """Moves on by `run` blocks, or to a new chunk; returns how many are left, or 0 or less, and the index of the first."""
     at = array_at(Control, control)
     if left > run:
         x += uint32(run)
@@ -164,7 +157,7 @@ def advance(control: Any, left: Any, run: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def in_cluster(control: Any, place: Any) -> Any:
-    """The index of the block at a place, where the blocks of a cluster come one after the other."""
+    """The index of a block by its place in an order in which the blocks of a cluster are consecutive."""
     at = array_at(Control, control)
     wide, high, deep = at[0].cluster_dim_x, at[0].cluster_dim_y, at[0].cluster_dim_z
     size = int64(wide * high * deep)
@@ -180,7 +173,7 @@ def in_cluster(control: Any, place: Any) -> Any:
 
 
 def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
-    """Which of `count` blocks or warps has its turn at a place: that one itself, unless the launch has a step and a seed."""
+    """The block or warp, of `count`, at a place of the launch's order, which is permuted if the launch has a step and a seed."""
     at = array_at(Control, control)
     if at[0].step == 0 or place >= count:
         return int64(place)
@@ -191,7 +184,7 @@ def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
 
 
 def opened(control: Any, static: Any) -> Any:
-    """Memory for one block at a time, and for its shared memory, `static` bytes of it fixed."""
+    """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
     block = allocate(Block.itemsize)
     to, of = array_at(Block, block), array_at(Control, control)
     to[0].size_x, to[0].size_y, to[0].size_z = of[0].size_x, of[0].size_y, of[0].size_z
@@ -216,7 +209,7 @@ def opened(control: Any, static: Any) -> Any:
 
 
 def with_warps(block: Any, bytes: Any) -> None:
-    """Gives a block the records of its warps, and so many bytes for what its threads keep; without them the launch stops."""
+    """Allocates the records of a block's warps, and its frames. The launch stops if there is not enough memory."""
     to = array_at(Block, block)
     to[0].warps, to[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
     if to[0].frames == 0:
@@ -227,7 +220,7 @@ def with_warps(block: Any, bytes: Any) -> None:
 
 
 def with_threads(block: Any, resume: Any, frame: Any) -> Any:
-    """A block with the records of its threads and warps, and for each warp a frame of so many bytes."""
+    """Allocates the records of a block's threads and warps, and a frame of so many bytes for each warp."""
     to = array_at(Block, block)
     with_warps(block, frame * warps_of(block))
     count, warps = to[0].count, to[0].warps
@@ -249,7 +242,7 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
 
 
 def begin(block: Any, x: Any, y: Any, z: Any) -> None:
-    """Says which block it is, and to its cluster where its shared memory is."""
+    """Sets the index of a block, and registers its shared memory with its cluster."""
     to = array_at(Block, block)
     to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
     to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x, y, z
@@ -267,7 +260,7 @@ def begin(block: Any, x: Any, y: Any, z: Any) -> None:
 
 
 def start(block: Any, frame: Any) -> None:
-    """Lets all threads of a block begin: the words in front of their warp's frame say where they go on."""
+    """Starts all threads of a block. The words at the start of a warp's frame are the regions where its lanes continue."""
     at = array_at(Block, block)
     for w in range(warps_of(block)):
         points = array_at(uint32, at[0].frames + frame * w)
@@ -277,7 +270,7 @@ def start(block: Any, frame: Any) -> None:
 
 
 def dismiss(block: Any) -> None:
-    """Gives the memory of a block back."""
+    """Frees the memory of a block."""
     of = array_at(Block, block)
     free(of[0].warps)
     free(of[0].threads)
@@ -291,26 +284,22 @@ def dismiss(block: Any) -> None:
 
 
 def warps_of(block: Any) -> Any:
-    """How many warps a block has."""
+    """The number of warps of a block."""
     return int64(array_at(Block, block)[0].count + (WARP_SIZE - 1)) // WARP_SIZE
 
 
 def schedule(block: Any) -> Any:
-    """Lets the threads of a block take turns until all have returned, or those that yield seem to wait for another block."""
+    """Runs a block until all its threads have returned; False if those that yield seem to wait for another block."""
     at = array_at(Block, block)
     control, warps, many = at[0].control, at[0].warps, warps_of(block)
-    checked = array_at(Control, control)[0].checked != 0
     most = _PATIENCE if array_at(Control, control)[0].step == 0 else 1
     patience, before, turn = most, -1, int64(0)
     while not stopped(control):
         turn += 1
-        verdict = settle(warps, many)
+        verdict = settle(block)
         if verdict == Verdict.OVER:
             break
-        if verdict == Verdict.TOGETHER and checked and not together(block):
-            deadlock(block, Status.DIVERGENT_BARRIER)
-            break
-        if verdict == Verdict.TOGETHER or reduce(block):
+        if verdict == Verdict.TOGETHER:
             shadow_memory.tick(block)
             for place in range(many):
                 w = permuted(control, place, many, turn)
@@ -327,31 +316,12 @@ def schedule(block: Any) -> Any:
         patience = most if progress or yields != before else patience - 1
         before = yields
         if patience == 0:
-            return Outcome.SPINS
-    return Outcome.ENDED
+            return False
+    return True
 
 
-def settle(warps: Any, many: Any) -> Any:
-    """The verdict on `many` warps. A returned thread's word is 0.
-
-    The threads of a warp agree if the greatest word is the least word, leaving the zeros out: of the unsigned words
-    less one, a zero is the greatest of all. A warp without live threads agrees, too: 0 and 0.
-    """
-    greatest, torn = uint32(0), False
-    for w in range(many):
-        words = row(warps + WARP_BYTES * w, WORDS)
-        least = uint32(0xFFFFFFFF)
-        for lane in range(WARP_SIZE):
-            least = min(least, words[lane] - 1)
-        torn |= most(words) != least + 1
-        greatest = max(greatest, most(words))
-    if greatest == 0:
-        return Verdict.OVER
-    return Verdict.TOGETHER if greatest >> KIND_SHIFT == Suspension.BARRIER and not torn else Verdict.MIXED
-
-
-def reduce(block: Any) -> Any:
-    """Joins the flags of a barrier with a predicate and gives everyone the result, if all live threads are at such ones."""
+def settle(block: Any) -> Any:
+    """Looks for a barrier at which all live threads wait, each warp at one place; joins the flags that they bring to it."""
     at = array_at(Block, block)
     warps, many = at[0].warps, warps_of(block)
     common = uint32(0)
@@ -359,33 +329,33 @@ def reduce(block: Any) -> Any:
     flags: Any = 0
     for w in range(many):
         warp = warps + WARP_BYTES * w
-        words = row(warp, WORDS)
-        greatest = most(words)
+        greatest = most(row(warp, WORDS))
         if greatest != 0:
-            live = lanes_between(warp + WORDS, 1, ALL)
-            kind = greatest >> KIND_SHIFT
-            if live != lanes_between(warp + WORDS, greatest, greatest) or not Suspension.COUNT <= kind <= Suspension.OR:
-                return False
-            if common != 0 and common != kind:
-                return False
+            live, kind = lanes_between(warp + WORDS, 1, ALL), greatest >> KIND_SHIFT
+            agree = live == lanes_between(warp + WORDS, greatest, greatest)
+            if not agree or kind > Suspension.OR or (common != 0 and common != kind):
+                return Verdict.MIXED
             common = kind
             flags += popc(lanes_between(warp + LOWS, 1, ALL) & live)
             threads += popc(live)
+    if common == 0:
+        return Verdict.OVER
     if array_at(Control, at[0].control)[0].checked != 0 and not together(block):
         deadlock(block, Status.DIVERGENT_BARRIER)
-        return False
-    result = flags
-    if common != Suspension.COUNT:
-        result = int(flags == threads) if common == Suspension.AND else int(flags != 0)
-    for w in range(many):
-        lows = row(warps + WARP_BYTES * w, LOWS)
-        for lane in range(WARP_SIZE):
-            lows[lane] = result
-    return True
+        return Verdict.MIXED
+    if common != Suspension.BARRIER:
+        result = flags
+        if common != Suspension.COUNT:
+            result = int(flags == threads) if common == Suspension.AND else int(flags != 0)
+        for w in range(many):
+            lows = row(warps + WARP_BYTES * w, LOWS)
+            for lane in range(WARP_SIZE):
+                lows[lane] = result
+    return Verdict.TOGETHER
 
 
 def together(block: Any) -> Any:
-    """Whether every thread of the block, none of which has returned, waits at one place."""
+    """Whether all threads of the block wait at the same place; none has returned then."""
     at = array_at(Block, block)
     warps = at[0].warps
     word, same = array_at(uint32, warps)[0], True
@@ -395,12 +365,12 @@ def together(block: Any) -> Any:
 
 
 def word_of(warps: Any, thread: Any) -> Any:
-    """Where a thread of a block waits."""
+    """The word of a thread."""
     return row(warps + WARP_BYTES * int64(thread // WARP_SIZE), WORDS)[thread % WARP_SIZE]
 
 
 def turns(block: Any, warps: Any, many: Any, turn: Any) -> Any:
-    """Resumes each thread that has yielded, once, if the launch's schedule does not hold its warp up; returns how many."""
+    """Resumes each thread that has yielded once, unless the launch's schedule delays its warp; returns how many have yielded."""
     total: Any = 0
     control = array_at(Block, block)[0].control
     for place in range(many):
@@ -408,13 +378,13 @@ def turns(block: Any, warps: Any, many: Any, turn: Any) -> Any:
         first = Suspension.YIELD << KIND_SHIFT
         yielded = lanes_between(warps + WARP_BYTES * w + WORDS, first, first | PLACE_MASK)
         total += popc(yielded)
-        if not holds_up(control):
+        if not delays(control):
             resume_lanes(block, w, yielded)
     return total
 
 
-def holds_up(control: Any) -> Any:
-    """Whether a schedule lets a warp wait, as it does half of the times."""
+def delays(control: Any) -> Any:
+    """Whether a schedule delays a warp, as it does half of the time."""
     at = array_at(Control, control)
     if at[0].step == 0:
         return False
@@ -424,7 +394,7 @@ def holds_up(control: Any) -> Any:
 
 
 def deadlock(block: Any, status: Any) -> None:
-    """A report about a whole block: its index, and where each of its threads waits."""
+    """Reports a block: its index, and where each of its threads waits."""
     of = array_at(Block, block)
     control = of[0].control
     if claim(control):
@@ -436,12 +406,10 @@ def deadlock(block: Any, status: Any) -> None:
         publish(control, status)
 
 
-# Compiled
-
 _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "blocks": (blocks, (INT64,) * 4),
     "crew": (crew, (INT64,) * 4),
-    "reduce": (reduce, (INT64,)),
+    "settle": (settle, (INT64,)),
     "exchange": (meetings.exchange, (INT64, UINT32, UINT32, UINT32)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
     "passes": (shadow_memory.passes, (INT64, INT64, INT64, UINT32, BOOL)),
@@ -450,5 +418,5 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
 
 
 def text(symbol: str) -> str:
-    """LLVM IR of what kernels call by a symbol, such as `cuda_device.crew`."""
+    """LLVM IR of a function that kernels call, such as `cuda_device.crew`."""
     return host_code.text(*_ENTRIES[symbol.removeprefix("cuda_device.")], symbol)

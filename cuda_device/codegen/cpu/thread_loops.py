@@ -138,7 +138,7 @@ def _blocks(kernel: LoopedKernel) -> str:
   %next = alloca i32
 {BLOCK.loads("%block", "frames", "warps")}"""
     return f"""\
-declare void @cuda_device.reduce(ptr)
+declare void @cuda_device.settle(ptr)
 declare void @cuda_device.exchange(ptr, i32, i32, i32)
 
 define internal void @cuda_device.block(ptr %shared.block, i64 %many) nounwind {{
@@ -244,7 +244,7 @@ def _exchange(number: int, kind: Suspension) -> str:
     """Exchanges values between the threads of the block, or of each warp, before a region."""
     n = f".{number}"
     if kind < Suspension.YIELD:
-        return f"exchange{n}:\n  call void @cuda_device.reduce(ptr %shared.block)\n  br label %region{n}\n"
+        return f"exchange{n}:\n  call void @cuda_device.settle(ptr %shared.block)\n  br label %region{n}\n"
     return f"""\
 exchange{n}:
   br label %warp{n}
