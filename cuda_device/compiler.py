@@ -72,11 +72,14 @@ def _typed(work: Work) -> Module:
 def _device(work: Work) -> Module:
     from cuda_device import lower
     from cuda_device.instrument import cpu_passes
+    from cuda_device.ir.dominance import back_edges
 
     job, typed = work.job, work["typed"]
     module = lower.run(typed, bool(job.options.checked))
+    looping = [function for function in module.functions if back_edges(function.blocks)]
     for row in passes():
-        row.run(module)
+        if looping or not row.for_loops:
+            row.run(module)
     if job.options.checked:
         module = cpu_passes.inline_ours(module)
     if typed.main.prototype is not None and (job.target.is_host or not job.target.on_cpu):
@@ -290,7 +293,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """An optimisation of device IR.
+    """An optimisation of device IR, which runs only if there are loops if it is one `for_loops`.
 
     `gain` gives the run time of kernels of `benchmarks/kernels.py` on an H100 without the pass, relative to that with it; see
     `docs/optimisations.md`. A pass that gains less than 2 % on every kernel is removed.
@@ -299,6 +302,7 @@ class Pass:
     name: str
     run: Callable[[Module], None]
     gain: str
+    for_loops: bool = False
 
 
 def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
@@ -323,13 +327,14 @@ def passes() -> tuple[Pass, ...]:
             "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
         ),
         Pass("symbolic bounds", _each(symbolic_bounds.run), "convolution 1.56, Needleman-Wunsch 1.41"),
-        Pass("pointer induction variables", _each(loop_addresses.follow), "Needleman-Wunsch 1.18"),
+        Pass("pointer induction variables", _each(loop_addresses.follow), "Needleman-Wunsch 1.18", True),
         Pass(
             "hoisting",
             _each(loop_addresses.hoist),
             "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
+            True,
         ),
-        Pass("trip counts", _each(trip_counts.run), "histogram 2.42, reduction 1.29, transpose 1.23"),
+        Pass("trip counts", _each(trip_counts.run), "histogram 2.42, reduction 1.29, transpose 1.23", True),
     )
 
 

@@ -229,7 +229,7 @@ def _restore(self: Any, state: list[Any]) -> None:
 def _replace(obj: Any, /, **changes: Any) -> Any:
     """A new object with some fields changed."""
     cls = type(obj)
-    return cls(**{name: getattr(obj, name) for name in cls.__match_args__} | changes)
+    return cls(**dict(zip(cls.__match_args__, map(obj.__getattribute__, cls.__match_args__), strict=True)) | changes)
 
 
 if TYPE_CHECKING:

@@ -371,14 +371,15 @@ def export(module: Module, prototype: Prototype, by_address: bool) -> None:
 
 def number_places(module: Module) -> None:
     """Numbers the operations whose copies must stay the same place or array: those that wait or report, and shared arrays."""
-    placed = [op for op in module.ops() if Effect.SUSPENDS in op.code.effects or op.code in (ops.REPORT, ops.PRINT)]
-    for number, op in enumerate(placed, 1):
-        op.attributes["place"] = number
+    places = 0
     numbers: dict[tuple[object, ...], int] = {}
     for function in module.functions:
         passes: Counter[tuple[object, ...]] = Counter()  # an unrolled loop has an array for each iteration
         for op in function.ops():
-            if op.code is ops.SHARED:
+            if Effect.SUSPENDS in op.code.effects or op.code in (ops.REPORT, ops.PRINT):
+                places += 1
+                op.attributes["place"] = places
+            elif op.code is ops.SHARED:
                 array = op.location, op.result.type, op.attributes["count"], op.attributes["align"]
                 key = function.family or function.name, passes[array], *array
                 passes[array] += 1
@@ -427,8 +428,10 @@ def _join_returns(function: Function) -> None:
         ^2():  %4 = make %c %d; return %4      →     ^2():  jump ^3(%c, %d)
                                                      ^3(%5, %6):  %7 = make %5 %6; return %7
     """
+    if not isinstance(function.result, model.Tuple) or len(function.result.elements) < 2:
+        return
     ends = [block for block in function.blocks if block.terminator.code is ops.RETURN]
-    if len(ends) < 2 or not isinstance(function.result, model.Tuple) or len(function.result.elements) < 2:
+    if len(ends) < 2:
         return
     last = Block([Value(element) for element in function.result.elements])
     for block in ends:
@@ -441,15 +444,14 @@ def _join_returns(function: Function) -> None:
 
 
 def _const(lowerer: Lowerer, op: Op) -> None:
-    type = op.result.type
-    assert type is not None
-    value = op.attributes["value"]
-    lowerer.constants[op.result] = value
-    if isinstance(type, model.Number):
-        lowerer.trees[op.result] = lowerer.build.constant(type, value)
+    result, value = op.result, op.attributes["value"]
+    assert result.type is not None
+    lowerer.constants[result] = value
+    if isinstance(result.type, model.Number):
+        lowerer.trees[result] = lowerer.build.constant(result.type, value)
     else:  # None, or an undefined variable
-        zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(type))
-        lowerer.trees[op.result] = grow(type, zeros)
+        zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(result.type))
+        lowerer.trees[result] = grow(result.type, zeros)
 
 
 def _convert(lowerer: Lowerer, op: Op) -> Tree:
@@ -617,9 +619,9 @@ def _setitem(lowerer: Lowerer, op: Op) -> None:
 
 
 def _intrinsic(lowerer: Lowerer, op: Op) -> Tree:
-    assert op.result.type is not None
-    row = BY_NAME[op.attributes["name"]]
-    typed = Typed(of_type(op.result.type, op.result.nonneg), settings=op.attributes.get("settings", ()))
+    result, row = op.result, BY_NAME[op.attributes["name"]]
+    assert result.type is not None
+    typed = Typed(of_type(result.type, result.nonneg), settings=op.attributes.get("settings", ()))
     return row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed)
 
 

@@ -16,7 +16,8 @@ from decoding import depths, programs, samples
 from cuda_device.bytecode import decode as decoder
 from cuda_device.bytecode import versions
 from cuda_device.bytecode.decode import decode
-from cuda_device.bytecode.instructions import Cursor, Opcode, Raw, Slot
+from cuda_device.bytecode.instructions import Opcode
+from cuda_device.bytecode.translate import Cursor, Raw, Slot
 from cuda_device.errors import NOWHERE, CompileError, CompilerBug
 
 PACKAGE = pathlib.Path(decoder.__file__).parents[1]

@@ -342,6 +342,16 @@ def test_importing_is_quick():
     assert ours <= MOST_IMPORT_SECONDS * max(1, numpy / USUAL_IMPORT_SECONDS_OF_NUMPY)
 
 
+# How far one statement goes through the compiler
+
+
+def test_one_statement_takes_few_calls_and_changes_of_file():
+    path = [str(ROOT / "benchmarks"), *sys.path]
+    script = f"import os, sys; os.environ['CUDA_DEVICE_VERIFY'] = '0'; sys.path[:] = {path}; import calls; calls.main()"
+    count, _, changes = (int(number) for number in re.findall(r"\d+", run(script)))
+    assert count <= 1132 and changes <= 575
+
+
 # Tables
 
 

@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType
 
-from cuda_device.bytecode.instructions import TERMINATORS, Cursor, Instruction, Opcode, Raw, Row, Slot, Step, Steps
+from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
+from cuda_device.bytecode.translate import Cursor, Raw, Row, Slot, Step, Steps
 from cuda_device.bytecode.versions import ADDED_ROWS, FUSED, IGNORED, LOOP_END, UNSUPPORTED
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.lazy_dataclasses import replace
@@ -177,7 +178,7 @@ def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
         at_target = cursor.slots if cursor.slots_at_target is None else cursor.slots_at_target
         for step in steps:
             if step.target >= 0:
-                pending.append((step.target, at_target))
+                pending.append((step.target, at_target))  # noqa: PERF401  # a comprehension would be a call
         if not steps or steps[-1].opcode not in TERMINATORS:
             pending.append((index + 1, cursor.slots))
     return steps_of

@@ -22,12 +22,10 @@ For example,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum, auto
-from types import CodeType
 from typing import Any
 
-from cuda_device.errors import NOWHERE, CompilerBug, Location
+from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass
 
 
@@ -203,114 +201,3 @@ class Instruction:
     def __str__(self) -> str:
         argument = "" if self.argument is None and self.opcode is not Opcode.CONST else f" {self.argument!r}"
         return self.opcode.name + argument + ("" if self.target is None else f" -> {self.target}")
-
-
-# CPython's own instructions and their stack.
-#
-# `decode` reads `Raw` instructions from a code object and simulates their stack as `Slot`s. A row of the table in `versions` gets
-# a `Cursor`, which has the instruction, its neighbours, and the stack, and changes the stack as the instruction does.
-
-
-@dataclass(slots=True)
-class Raw:
-    """One instruction of CPython."""
-
-    name: str
-    number: int
-    """Its raw argument; 0 if it has none."""
-    value: object
-    """The name or constant that the argument stands for."""
-    text: str
-    """The argument as `dis` prints it, which is the only source of some operators."""
-    location: Location
-    effect: int
-    """By how many slots the raw stack grows if the instruction does not jump."""
-    protection: str = ""
-    """The statement whose handler protects the instruction: "try", "try with finally", "with" or none."""
-    target: int = -1
-    """The target of a jump: an index into the list of raw instructions."""
-
-
-class Slot(Enum):
-    """The content of one slot of the raw stack."""
-
-    VALUE = auto()
-    """An ordinary value."""
-    NULL = auto()
-    """Not a value: CPython's NULL, the second half of a method, or a constant that is part of the next instruction."""
-    ASSERTION = auto()
-    """AssertionError, as an `assert` loads it. Not a value either, because ASSERT_FAIL needs no exception."""
-    FAILURE = auto()
-    """The exception of an `assert` with a message."""
-    SAVED_CELL = auto()
-    """The cell that SAVE_CELL pushed."""
-    STR = auto()
-    """A value that FORMAT converts by `str`."""
-    REPR = auto()
-    """A value that FORMAT converts by `repr`."""
-    ASCII = auto()
-    """A value that FORMAT converts by `ascii`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One of our instructions, whose target is still an index of a raw one; -1 if there is none."""
-
-    opcode: Opcode
-    argument: object = None
-    target: int = -1
-
-
-@dataclass(slots=True)
-class Cursor:
-    """A raw instruction with its surroundings and its stack."""
-
-    code: CodeType
-    raws: list[Raw]
-    raw: Raw
-    """The instruction to translate."""
-    index: int
-    slots: list[Slot]
-    """The raw stack, its top last."""
-    slots_at_target: list[Slot] | None = None
-    """The stack if the instruction jumps; None if it is the same in both cases."""
-
-    def near(self, distance: int) -> Raw:
-        """The raw instruction at a distance behind this one, or before it if the distance is negative."""
-        return self.raws[self.index + distance]
-
-    def is_near(self, distance: int, *names: str) -> bool:
-        """Whether there is a raw instruction at this distance with one of the names."""
-        index = self.index + distance
-        return 0 <= index < len(self.raws) and self.raws[index].name in names
-
-    def pop(self, count: int = 1) -> list[Slot]:
-        """Pops slots off the stack; the last one of the result was on top."""
-        cut = len(self.slots) - count
-        if cut < 0:
-            raise CompilerBug(f"{self.raw.name} at offset {self.raw.location.offset} finds too little on the stack")
-        popped = self.slots[cut:]
-        del self.slots[cut:]
-        return popped
-
-    def push(self, slot: Slot = Slot.VALUE) -> None:
-        """Pushes a slot on the stack."""
-        self.slots.append(slot)
-
-    def settle(self) -> None:
-        """Shrinks or grows the stack as the instruction does; new slots are values."""
-        if self.raw.effect < 0:
-            self.pop(-self.raw.effect)
-        self.slots += [Slot.VALUE] * self.raw.effect
-
-    def position(self, raw_position: int) -> int:
-        """The position on our stack, counted from 1 at the top, of a value's position on the raw stack."""
-        reached = self.slots[-raw_position:]
-        if len(reached) < raw_position or reached[0] in (Slot.NULL, Slot.ASSERTION):
-            raise CompilerBug(f"{self.raw.name} at offset {self.raw.location.offset} does not reach a value")
-        return len(reached) - reached.count(Slot.NULL) - reached.count(Slot.ASSERTION)
-
-
-Steps = tuple[Step, ...]
-Row = Callable[[Cursor], Steps]
-"""Translates one raw instruction: returns our instructions, and changes the stack of the cursor."""

@@ -90,8 +90,9 @@ def _refuse(code: CodeType, reading: str) -> None:
 
 
 def _function(reader: Reader) -> Function:
-    first = Block([Value(hint=name) for name in parameter_names(reader.code)])
-    _begin(reader, first)
+    names = parameter_names(reader.code)
+    first = Block([Value(hint=name) for name in names])
+    _begin(reader, first, names)
     for start, span in reader.spans.items():
         if start in reader.blocks:
             _span(reader, span, reader.blocks[start])
@@ -102,10 +103,9 @@ def _function(reader: Reader) -> Function:
     return Function(reader.code.co_name, blocks, Level.PYTHON, shown=reader.code.co_qualname, location=place)
 
 
-def _begin(reader: Reader, block: Block) -> None:
+def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:
     """Fills the entry block, which has the parameters and jumps to the first span."""
     reader.build = Builder(block, reader.instructions[0].location)
-    names = parameter_names(reader.code)
     reader.variables = dict(zip(names, block.params, strict=True))
     reader.variables |= {f"{CELL}{name}": reader.variables[name] for name in names if name in reader.cells}
     for name in names if reader.debug else ():

@@ -7,7 +7,8 @@ test of completeness lists the instructions that are still missing.
 from __future__ import annotations
 
 from cuda_device.bytecode import translate
-from cuda_device.bytecode.instructions import Opcode, Row, Step
+from cuda_device.bytecode.instructions import Opcode
+from cuda_device.bytecode.translate import Row, Step
 
 IGNORED = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "RESUME", "COPY_FREE_VARS"})
 """No effect of their own; EXTENDED_ARG is already in the argument of the instruction behind it."""

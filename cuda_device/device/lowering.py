@@ -42,9 +42,7 @@ class Sums:
 
     def added(self, code: ops.OpDef, result: Value, a: Value, b: Value, exact: bool) -> None:
         """Records the sum, difference or product of two numbers, which may have wrapped unless it is `exact`."""
-        self.flows(a, result)
-        self.flows(b, result)
-        if code is ops.MUL and not exact:
+        if a in self.opaque or b in self.opaque or (code is ops.MUL and not exact):
             self.opaque.add(result)
         if a in self.constants and code is ops.ADD:
             a, b = b, a
@@ -492,7 +490,8 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
         return tree.data
     # In a small array, an index that does not fit 32 bits is out of bounds, so checks need all of its bits.
     short = type.small and not build.checked
-    indices, beyond = _without_constants(build, type, indices, short)
+    order = _order(type)
+    indices, beyond = _without_constants(build, type, order, indices, short)
     extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
     place = _small_place if short else _place
     places = [place(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
@@ -500,7 +499,6 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
         _check_bounds(build, indices, places, extents)
     if type.layout is Layout.STRIDED:
         return _strided(build, tree, places)
-    order = _order(type)
     offset = places[order[0]]
     for axis in order[1:]:
         offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), places[axis], exact=True)
@@ -538,7 +536,7 @@ def _order(type: Array) -> Sequence[int]:
 
 
 def _without_constants(
-    build: Lowering, type: Array, indices: Sequence[Value], short: bool
+    build: Lowering, type: Array, order: Sequence[int], indices: Sequence[Value], short: bool
 ) -> tuple[list[Value], list[int]]:
     """Splits the indices into variable parts and added constants.
 
@@ -548,7 +546,7 @@ def _without_constants(
     parts, beyond = list(indices), [0] * len(indices)
     if build.checked or type.layout is Layout.STRIDED:
         return parts, beyond
-    *rows, last = _order(type)
+    *rows, last = order
     room = 1 if short else FAR
     for axis in (last, *rows):
         found = build.sums.split(parts[axis]) if parts[axis].nonneg else None

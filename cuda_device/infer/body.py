@@ -43,12 +43,13 @@ from cuda_device.types.known import (
     Known,
     State,
     Undefined,
+    Unset,
     constant,
     identities,
     state_of,
 )
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Array, Number, Ref, Space, Static
+from cuda_device.types.model import NONE, Array, Number, Ref, Space, Static, Tuple
 
 _READING = frozenset(
     (
@@ -317,13 +318,14 @@ class Body:
                 state = objects.rename_previous_iteration(state, version.key)  # noqa: PLW2901
             cells[param] = self.parameter(version.block, param, state)
         if version.source is self.python.blocks[0]:
-            cells.update(
-                (param, composites.named(frame, cell)) for param, cell in cells.items() if isinstance(cell, Cell)
-            )
+            for param, cell in cells.items():
+                if isinstance(cell, Cell) and isinstance(cell.known.type, Tuple):
+                    cells[param] = composites.named(frame, cell)
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
             if self.wide and self.kernel:
                 cells.update((p, wide.argument(frame, cell)) for p, cell in cells.items() if isinstance(cell, Cell))
-            objects.find_arguments(frame, self.objects, [*cells.values(), *self.captured.values()])
+            if self.objects:
+                objects.find_arguments(frame, self.objects, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, version.states[count:], strict=False):
             frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
         return cells
@@ -367,8 +369,8 @@ class Body:
             where, here = cell.known.where, op.location
             if where is not here and (where.file, where.function) != (here.file, here.function):
                 cell = Cell(cell.known.at(here), cell.value, cell.place)  # noqa: PLW2901
-            state = state_of(cell.known)
-            cells[value] = cell if isinstance(state, Known) else Pending(state)
+            unset = cell.known.value
+            cells[value] = Pending(unset.state) if isinstance(unset, Unset) else cell
 
     def variable(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Records a variable for debuggers: the value of a number, or the address of an array."""
@@ -404,7 +406,7 @@ class Body:
         """The operands of an operation: current values. References are loaded, unless the operation takes them."""
         operands: list[Cell] = []
         for number, value in enumerate(op.operands):
-            cell = objects.now(frame, cells[value])
+            cell = objects.now(frame, cells[value]) if frame.heap else cells[value]
             if op.code in _OF_VARIABLES:
                 operands.append(objects.as_cell(cell))
                 continue
@@ -447,7 +449,7 @@ class Body:
             if resumes:
                 kept = [] if number else arguments
                 arguments += [objects.kept(frame, each, kept, frame.heap[each]) for each in self.objects]
-            else:
+            elif frame.heap:
                 arguments = [objects.now(frame, cell) for cell in arguments]
                 arguments += [frame.now(frame.heap[each]) for each in self.objects]
             name = (version.key, number)

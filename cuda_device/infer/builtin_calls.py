@@ -8,12 +8,13 @@ isinstance(x, T)  →   a constant
 from __future__ import annotations
 
 import builtins
+import enum
 import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import partial
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -516,13 +517,16 @@ _DISPATCHING: tuple[Any, ...] = (
 _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING}
 
 
+_ARRAY_METHODS = frozenset(("astype", "reshape", "view"))
+"""The methods of NumPy arrays on the host that are called while compiling: those that arrays have in device code."""
+
+
 def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
     """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
-    name = entry(_SPECIAL_METHODS, entity)
-    if name is None or not positional:
+    if not positional or not isinstance(struct := positional[0].known.type, Struct):
         return None
-    known = positional[0].known
-    return frame.method_of(known.type, name) if isinstance(known.type, Struct) else None
+    name = entry(_SPECIAL_METHODS, entity)
+    return None if name is None else frame.method_of(struct, name)
 
 
 def find(frame: Frame, entity: object) -> Special | None:
@@ -532,13 +536,16 @@ def find(frame: Frame, entity: object) -> Special | None:
             "functools.singledispatch selects a function at run time, which device code cannot do",
             help="use isinstance, which is decided at compile time",
         )
-    hosted_rule = host_calls.rule_for(entity)
-    if hosted_rule is not None:
-        return hosted_rule
+    if isinstance(entity, enum.EnumMeta):
+        return host_calls.while_compiling(entity)
+    if isinstance(entity, type) and issubclass(entity, tuple) and hasattr(entity, "_fields"):
+        return partial(composites.make, entity)
     if isinstance(entity, type) and issubclass(entity, BaseException):
         return declared(partial(_exception, entity), entity.__name__)
     if isinstance(entity, functools.partial):
         return partial(_call_partial, entity)
+    if isinstance(entity, BuiltinFunctionType) and isinstance(entity.__self__, np.ndarray):
+        return host_calls.while_compiling(entity) if entity.__name__ in _ARRAY_METHODS else None
     if isinstance(entity, MethodType):
         function, owner = frame.literal(entity.__func__), Cell(constant(entity.__self__))
         return lambda frame, positional, named: frame.call(function, [owner, *positional], named)

@@ -17,7 +17,6 @@ types that the second visit corrects.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
@@ -78,22 +77,18 @@ _OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|meet)|cuda_devic
 
 def name_functions(module: Module, symbols: set[str]) -> None:
     """Gives each function a symbol: its own name, with a number where something else has that name, as do `symbols`."""
-    names: dict[str, str] = {}
+    main, names = module.main, dict[str, str]()
     taken = _RESERVED | symbols
     spelled = set(symbols)
-    if module.main.prototype is not None and module.main.shown.rpartition(".")[2] in symbols:
-        reason = f"{module.main.shown} calls a function of CUDA C++ of the same name"
-        raise CompileError(reason, module.main.location, "rename it, or pass symbol=… to @extern")
+    if main.prototype is not None and main.shown.rpartition(".")[2] in symbols:
+        reason = f"{main.shown} calls a function of CUDA C++ of the same name"
+        raise CompileError(reason, main.location, "rename it, or pass symbol=… to @extern")
     for function in module.functions:
         plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
-        plain = f"_{plain}" if plain[0].isdigit() else plain
-        numbered = (f"{plain}_{number}" for number in itertools.count(2))
-        prefix = "" if function is module.main else _HELPER
-        name = next(
-            name
-            for name in itertools.chain([plain], numbered)
-            if not (name in taken or prefix + name in spelled or _OURS.fullmatch(prefix + name))
-        )
+        name = plain = f"_{plain}" if plain[0].isdigit() else plain
+        prefix, number = "" if function is main else _HELPER, 2
+        while name in taken or prefix + name in spelled or _OURS.fullmatch(prefix + name):
+            name, number = f"{plain}_{number}", number + 1
         taken.add(name)
         spelled.add(prefix + name)
         names[function.name] = name
@@ -153,22 +148,21 @@ def run(
     program.infer(main)
     if main.error is not None:
         raise main.error
-    functions = [spec.function for spec in program.order if spec.function is not None]
     assert main.function is not None
-    functions.remove(main.function)
     main.function.kernel = kernel
     if interop:
         result = main.result if isinstance(main.result, Known) else None
         main.function.prototype = calls.prototype(source, arguments, result, main.function.location)
-    if functions:
+    module = Module([main.function], tuple(program.links))
+    if len(program.order) > 1:
         program.name_families()
-    callees = {function.name: dominance.callees(function) for function in (main.function, *functions)}
-    reached = dominance.reached_from(callees, main.function.name)
-    called = [function for function in functions if function.name in reached]
-    module = Module([main.function, *called], tuple(program.links))
+        functions = [spec.function for spec in program.order if spec.function is not None]
+        callees = {function.name: dominance.callees(function) for function in functions}
+        reached = dominance.reached_from(callees, main.function.name)
+        module.functions += [each for each in functions if each.name in reached and each is not main.function]
+        dominance.propagate(module)
     module.losses = precision.losses(module, program.adopted, program.given, program.checked)
     name_functions(module, set(program.symbols))
-    dominance.propagate(module)
     return module, tuple(program.dependencies.values())
 
 

@@ -397,7 +397,7 @@ class Frame:
             return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
         if isinstance(value, np.void):
             return self.record_constant(value)
-        return Cell(self.program.literal(value, self.location))
+        return Cell(self.program.literal(value, self.build.location))
 
     def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:
         """A vector, struct or subarray of cells, which are converted to its elements' types."""
@@ -423,7 +423,7 @@ class Frame:
         attributes: dict[str, object] = {"name": row.name}
         if typed.settings:
             attributes["settings"] = typed.settings
-        self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], self.location))
+        self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], self.build.location))
         return Cell(typed.result, None if is_static(typed.result) else result)
 
     def check(self, holds: Cell, message: str, *values: Cell, help: str, always: bool = False) -> None:

@@ -5,8 +5,6 @@ Color(2)     numpy_dtype(T).itemsize     ord("a")
 
 from __future__ import annotations
 
-import enum
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,10 +12,8 @@ import numpy as np
 
 from cuda_device.device.rows import bind, constant_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.library.table import entry
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.struct_classes import align
 
@@ -84,21 +80,6 @@ def while_compiling(function: Callable[..., Any]) -> Special:
             ) from None
 
     return rule
-
-
-_ARRAY_METHODS = frozenset(("astype", "reshape", "view"))
-"""The methods that arrays have in device code."""
-
-
-def rule_for(entity: object) -> Special | None:
-    """The rule for calls of an object of the host, or None."""
-    owner = getattr(entity, "__self__", None)
-    is_array_method = isinstance(owner, np.ndarray) and getattr(entity, "__name__", "") in _ARRAY_METHODS
-    if isinstance(entity, enum.EnumMeta) or is_array_method:
-        return while_compiling(entity)  # type: ignore[arg-type]
-    if isinstance(entity, type) and issubclass(entity, tuple) and hasattr(entity, "_fields"):
-        return functools.partial(composites.make, entity)
-    return entry(RULES, entity)
 
 
 RULES: dict[object, Special] = {function: while_compiling(function) for function in PURE}

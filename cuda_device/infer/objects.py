@@ -28,7 +28,6 @@ from cuda_device.types.known import (
     Known,
     State,
     Undefined,
-    Unset,
     bundle_of,
     identities,
     part,
@@ -45,7 +44,7 @@ _Place = tuple[object, ...]
 
 def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
     """The current value of a variable."""
-    if isinstance(cell, Pending) or not (frame.heap or isinstance(cell.known.value, Unset)):
+    if not frame.heap or isinstance(cell, Pending):
         return cell
     cell = frame.now(cell)
     state = state_of(cell.known)
@@ -222,8 +221,12 @@ _ANYWHERE = -2
 
 def positions(states: Sequence[State]) -> list[int]:
     """The positions of generators, and of the iterators that unroll their loops."""
-    held = [each for each in states if isinstance(each, Known) and isinstance(each.type, Bundle)]
-    return [position for each in held for position in _positions(each)]
+    return [
+        position
+        for each in states
+        if isinstance(each, Known) and isinstance(each.type, Bundle)
+        for position in _positions(each)
+    ]
 
 
 def _positions(known: Known) -> Iterator[int]:

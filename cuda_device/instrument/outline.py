@@ -90,7 +90,7 @@ class Outline:
         from cuda_device.optimise import points_to
 
         found = module.ops()
-        registers = {op.attributes["name"] for op in found if op.code is ops.REGISTER and op.result.type == INT32}
+        sizes = [op for op in found if op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x"]
         placed = [(op.attributes["place"], op) for op in found if "place" in op.attributes]
         return Outline(
             symbol=module.main.name,
@@ -99,7 +99,7 @@ class Outline:
             may_run_long=any(dominance.back_edges(function.blocks) for function in module.functions)
             or any(map(dominance.callees, module.functions[1:])),
             recursive=bool(dominance.in_recursion(module)),
-            positions="block_dim.x" in registers,
+            positions=any(op.result.type == INT32 for op in sizes),
             cooperative=bool([op for op in found if op.code is ops.GRID_WORD and not op.attributes.get("cluster")]),
             waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},
             reports={place: _place(op) for place, op in placed if op.code is ops.REPORT},

@@ -146,6 +146,13 @@ class Module:
         """A new list of the operations of all functions."""
         return list(chain.from_iterable(map(Function.ops, self.functions)))
 
+    def by_code(self) -> dict[OpDef, list[Op]]:
+        """The operations of all functions by their codes."""
+        found: dict[OpDef, list[Op]] = {}
+        for op in self.ops():
+            found.setdefault(op.code, []).append(op)
+        return found
+
     def has(self, *codes: OpDef) -> bool:
         """Whether any operation has one of the codes."""
         return not set(map(_CODE, self.ops())).isdisjoint(codes)

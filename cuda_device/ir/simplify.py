@@ -30,9 +30,8 @@ def simplify(function: Function) -> None:
     same = _drop_parameters(function, entries)
     _merge_blocks(function, entries, same)
     function.blocks = reverse_postorder(function.blocks[0])
-    for value in same:
-        same[value] = _final(value, same)
-    substitute(function, same)
+    if same:
+        substitute(function, {value: _final(value, same) for value in same})
 
 
 def _final(value: Value, same: dict[Value, Value]) -> Value:

@@ -75,10 +75,11 @@ def of(function: Function) -> dict[Value, Roots]:
 
 def of_launch(module: Module) -> dict[Value, Roots]:
     """As `of`, for all functions of a module, in terms of the parameters of the main function."""
+    main = module.main
     own = {function.name: of(function) for function in module.functions}
     given = {function.name: [_NONE] * len(function.params) for function in module.functions}
-    given[module.main.name] = [frozenset((i,)) for i in range(len(module.main.params))]
-    todo = [module.main]
+    given[main.name] = [frozenset((i,)) for i in range(len(given[main.name]))]
+    todo = [main]
     while todo:
         caller = todo.pop()
         for op in caller.ops():

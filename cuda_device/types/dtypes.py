@@ -171,6 +171,9 @@ def element_of(spelling: Any) -> Type:
     return element_of_dtype(host.dtype_of(spelling))
 
 
+_LAYOUTS = {each.value: each for each in Layout}
+
+
 def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> Array:
     """The type of an array argument, for `compile` and annotations.
 
@@ -181,14 +184,13 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
     Elements are aligned as in NumPy and CUDA C++. Structs and tuples are also aligned to the largest power of two, up to 16
     bytes, that divides their size.
     """
-    layouts = {each.value: each for each in Layout}
-    if layout not in layouts:
-        raise ArgumentError(f"layout={layout!r}: choose one of {', '.join(map(repr, layouts))}")
+    if layout not in _LAYOUTS:
+        raise ArgumentError(f"layout={layout!r}: choose one of {', '.join(map(repr, _LAYOUTS))}")
     if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 0:
         raise ArgumentError(f"ndim={ndim!r}: give the number of axes")
     if not isinstance(readonly, (bool, np.bool_)):
         raise ArgumentError(f"readonly={readonly!r}: give True or False")
-    return Array(element_of(dtype), ndim, layouts[layout], bool(readonly))
+    return Array(element_of(dtype), ndim, _LAYOUTS[layout], bool(readonly))
 
 
 def pointer(T: Any = None, *, readonly: bool = False) -> Pointer:  # noqa: N803

@@ -229,7 +229,7 @@ class Cpu(Dialect):
         """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
         return f"{records}{_FUNCTIONS}{(_ACCESS + _WAIT) * self.options.races}" + "".join(
-            f"{line}\n" for line in llvm_writer.constant_definitions(self.module)
+            f"{line}\n" for line in llvm_writer.constant_definitions(llvm_writer.constants_of(self))
         )
 
     def pointer(self, space: Space) -> str:

@@ -8,7 +8,7 @@ otherwise. Each method returns text, in which new names begin with the name of i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from cuda_device.device.functions import DEFAULTS, Options
@@ -78,11 +78,6 @@ class Meeting:
 _WIDEST = 16
 
 
-def shared_arrays(module: Module) -> dict[int, Op]:
-    """The shared arrays of a module by their numbers. Operations with the same number are the same array."""
-    return {int(str(op.attributes["number"])): op for f in module.functions for op in f.ops() if op.code is ops.SHARED}
-
-
 def shared_size(op: Op) -> tuple[int, int]:
     """The size and alignment of a shared array in bytes; arrays of 16 bytes or more are aligned for the widest accesses."""
     count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
@@ -91,18 +86,18 @@ def shared_size(op: Op) -> tuple[int, int]:
     return size, max(align, _WIDEST) if size >= _WIDEST else align
 
 
-def shared_offsets(module: Module, most: int) -> tuple[dict[int, int], int]:
+def shared_offsets(arrays: Mapping[int, Op], most: int) -> tuple[dict[int, int], int]:
     """The offsets of the shared arrays, and their total size in bytes, which may be at most `most`."""
     offsets: dict[int, int] = {}
     end = 0
-    arrays = sorted(shared_arrays(module).items())
-    for number, op in arrays:
+    for number, op in arrays.items():
         size, align = shared_size(op)
         offsets[number] = -(-end // align) * align
         end = offsets[number] + size
         if end > most:
+            total = sum(shared_size(each)[0] for each in arrays.values())
             raise CompileError(
-                f"the kernel's shared arrays take {sum(shared_size(each)[0] for _, each in arrays)} bytes: the limit is {most}",
+                f"the kernel's shared arrays take {total} bytes: the limit is {most}",
                 op.location,
                 "make the arrays smaller, or compile for an architecture with more shared memory"
                 if most > MAXIMUM_STATIC_SHARED
@@ -134,8 +129,11 @@ class Dialect(ABC):
         return ""
 
     def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
-        self.module, self.options = module, options
-        self.offsets, self.shared_bytes = shared_offsets(module, most_shared)
+        self.module, self.options, self.found = module, options, module.by_code()
+        shared = {int(str(op.attributes["number"])): op for op in self.found.get(ops.SHARED, ())}
+        self.shared_arrays = dict(sorted(shared.items()))
+        """By their numbers: operations with the same number are the same array."""
+        self.offsets, self.shared_bytes = shared_offsets(self.shared_arrays, most_shared)
 
     @abstractmethod
     def preamble(self) -> str:
@@ -246,7 +244,7 @@ class Dialect(ABC):
         return f"  {result} = icmp eq i32 0, 0\n"
 
     def runner(self, parameters: Sequence[str]) -> str:
-        """The text after the functions, which runs a kernel with these parameters."""
+        """The text after the functions, which runs a kernel with these parameters on the CPU."""
         return ""
 
     def definition(self, function: Function) -> str:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from cuda_device.cache import sha256
@@ -360,7 +360,8 @@ class FunctionWriter:
 
     def result(self, op: Op, text: str) -> None:
         """Writes the instruction that defines an operation's result."""
-        self.lines.append(f"  {self.name(op.result)} = {text}\n")
+        self.names[op.result] = name = self.fresh()
+        self.lines.append(f"  {name} = {text}\n")
 
     def typed(self, value: Value) -> str:
         """A value with its type."""
@@ -384,22 +385,21 @@ def constant_name(op: Op) -> str:
     return f"constant_{sha256(content.encode()).hexdigest()[:16]}"
 
 
-def _of(module: Module) -> dict[str, Op]:
-    found = {constant_name(op): op for f in module.functions for op in f.ops() if op.code is ops.CONSTANT}
-    return dict(sorted(found.items()))
+def constants_of(dialect: Dialect) -> dict[str, Op]:
+    """The constants of a module, by their symbols."""
+    return dict(sorted({constant_name(op): op for op in dialect.found.get(ops.CONSTANT, ())}.items()))
 
 
-def constants_fit(module: Module) -> bool:
-    """Whether the constants of a module fit in a GPU's constant memory."""
-    return sum(
-        len(str(op.attributes["data"])) // 2 + int(str(op.attributes["align"])) for op in _of(module).values()
-    ) <= (MAXIMUM_CONSTANT)
+def constants_fit(constants: Mapping[str, Op]) -> bool:
+    """Whether constants fit in a GPU's constant memory."""
+    sizes = (len(str(op.attributes["data"])) // 2 + int(str(op.attributes["align"])) for op in constants.values())
+    return sum(sizes) <= MAXIMUM_CONSTANT
 
 
-def constant_definitions(module: Module, space: str = "") -> list[str]:
+def constant_definitions(constants: Mapping[str, Op], space: str = "") -> list[str]:
     """The definitions of the constants; `space` is `addrspace(n) ` or empty."""
     lines = []
-    for name, op in _of(module).items():
+    for name, op in constants.items():
         data = str(op.attributes["data"])
         text = re.sub("..", lambda byte: f"\\{byte[0]}", data)
         lines.append(

@@ -13,7 +13,7 @@ differences between machines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from cuda_device.codegen.emit import float8, llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Dialect, Meeting, Update, Wide
@@ -154,16 +154,14 @@ def _print(to: FunctionWriter, op: Op) -> None:
     to.lines.append(to.dialect.print(op, buffer, to.fresh()))
 
 
-def texts(module: Module) -> dict[str, int]:
-    """The numbers of the texts that a module prints."""
+def texts(prints: Iterable[Op]) -> dict[str, int]:
+    """The numbers of the texts of `print` operations."""
     found: dict[str, int] = {}
-    for function in module.functions:
-        for op in function.ops():
-            if op.code is ops.PRINT:
-                choices = op.attributes["choices"]
-                assert isinstance(choices, tuple)
-                for text in (c_format(op), *(text for choice in choices if choice for text in choice)):
-                    found.setdefault(text, len(found))
+    for op in prints:
+        choices = op.attributes["choices"]
+        assert isinstance(choices, tuple)
+        for text in (c_format(op), *(text for choice in choices if choice for text in choice)):
+            found.setdefault(text, len(found))
     return found
 
 
@@ -187,9 +185,10 @@ def _number(value: Value) -> Number:
 
 
 def _const(to: FunctionWriter, op: Op) -> None:
-    assert op.result.type is not None
-    to.constants[op.result] = op.attributes["value"]
-    to.names[op.result] = literal(op.result.type, op.attributes["value"])
+    result, value = op.result, op.attributes["value"]
+    assert result.type is not None
+    to.constants[result] = value
+    to.names[result] = literal(result.type, value)
 
 
 def _call(to: FunctionWriter, op: Op) -> None:
@@ -236,7 +235,7 @@ def _sum(integer: str, real: str) -> Emitter:
         flags = ""
         if op.attributes.get("exact"):
             flags = " nsw" if number.signed else " nuw"
-            if number.signed and integer != "sub" and all(operand.nonneg for operand in op.operands):
+            if number.signed and integer != "sub" and op.operands[0].nonneg and op.operands[1].nonneg:
                 flags = " nuw nsw"
         to.result(op, f"{integer}{flags} {to.operands(op)}")
 
@@ -598,10 +597,10 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     """Writes a device module. The options control floating-point arithmetic and debug information."""
     writer = ModuleWriter(dialect, options)
     functions = [_function(FunctionWriter(writer, function)) for function in module.functions]
-    tail = dialect.runner(tuple(writer.memory_type(param.type) for param in module.main.params))
+    types = () if dialect.is_gpu else tuple(writer.memory_type(param.type) for param in module.main.params)
     helpers = [float8.definition(*conversion, dialect.has_float8) for conversion in sorted(writer.conversions)]
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
-    text = "\n".join((declarations, *helpers, *functions, tail + writer.metadata.text()))
+    text = "\n".join((declarations, *helpers, *functions, dialect.runner(types) + writer.metadata.text()))
     return Llvm(f"{dialect.preamble()}\n{text}", frozenset(writer.library), dialect.shared_bytes)
 
 
@@ -615,7 +614,8 @@ def _function(to: FunctionWriter) -> str:
     interop = function.interop
     result = llvm_writer.result(to, function.result) if interop else to.module.type(function.result)
     place = to.module.metadata.function(function)
-    memory = _allocas(to) + _variables(to)
+    found = function.ops()
+    memory = _allocas(to, found) + _variables(to, found)
     for value in function.params:
         llvm_writer.unpack(to, value)
     head, to.label = to.dialect.open(function, result, parameters, memory + "".join(to.lines))
@@ -649,14 +649,14 @@ def _locate(to: FunctionWriter, op: Op, start: int) -> None:
     ]
 
 
-def _allocas(to: FunctionWriter) -> str:
+def _allocas(to: FunctionWriter, found: Iterable[Op]) -> str:
     """The lines that allocate buffers for `print`, and local arrays."""
     lines = []
-    for op in to.function.ops():
+    for op in found:
         if op.code is ops.PRINT and op.operands:
             to.buffers[id(op)] = to.fresh()
             lines.append(f"  {to.buffers[id(op)]} = alloca [{len(op.operands)} x i64], align 8\n")
-    for op in to.function.ops():
+    for op in found:
         if op.code is ops.LOCAL:
             count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
             assert isinstance(type, Ref) and isinstance(count, int) and isinstance(align, int)
@@ -665,10 +665,10 @@ def _allocas(to: FunctionWriter) -> str:
     return "".join(lines)
 
 
-def _variables(to: FunctionWriter) -> str:
+def _variables(to: FunctionWriter, found: Iterable[Op]) -> str:
     """The lines that allocate memory for variables that debuggers show."""
     lines, metadata = [], to.module.metadata
-    for op in to.function.ops():
+    for op in found:
         key = op.attributes.get("name"), op.operands[0].type if op.code is ops.VARIABLE else None
         if op.code is ops.VARIABLE and key not in to.variables:
             to.variables[key] = place = to.fresh()

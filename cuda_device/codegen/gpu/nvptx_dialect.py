@@ -12,7 +12,6 @@ from cuda_device.codegen.emit.dialect import (
     Meeting,
     Update,
     Wide,
-    shared_arrays,
     shared_size,
 )
 from cuda_device.codegen.gpu import report_text
@@ -156,24 +155,27 @@ class Nvptx(Dialect):
         super().__init__(module, options, most_shared)
         self.moved = moved_bytes(self.shared_bytes)
         self.has_float8 = architecture.capability >= (8, 9)
-        self.constants_fit = llvm_writer.constants_fit(module)
-        self.texts = to_llvm.texts(module)
+        self.constants = llvm_writer.constants_of(self)
+        self.constants_fit = llvm_writer.constants_fit(self.constants)
+        self.texts = to_llvm.texts(self.found.get(ops.PRINT, ()))
 
     def preamble(self) -> str:
         """Triple, data layout, shared arrays, constants, and the functions that report."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
         boundary = 128
-        for number, op in sorted(shared_arrays(self.module).items()):
+        for number, op in self.shared_arrays.items():
             size, align = shared_size(op)
             boundary = max(boundary, align)
             if not self.moved:
                 lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
-        lines += llvm_writer.constant_definitions(self.module, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " ")
+        lines += llvm_writer.constant_definitions(
+            self.constants, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " "
+        )
         lines.append(_texts(self.texts))
-        if self.moved or self.module.has(ops.DYNAMIC_SHARED):
+        if self.moved or ops.DYNAMIC_SHARED in self.found:
             lines.append(f"@dynamic_shared = external addrspace(3) global [0 x i8], align {boundary}")
-        reports = self.module.has(ops.REPORT)
-        places = _checked_barriers(self.options, self.module)
+        reports = ops.REPORT in self.found
+        places = _checked_barriers(self)
         if places or (reports and self.module.main.kernel):
             lines.append(report_text.definitions(self.module.main.name))
         if places:
@@ -341,9 +343,9 @@ def _attributes(options: Options, kernel: bool) -> str:
     return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
 
 
-def _checked_barriers(options: Options, module: Module) -> list[int]:
+def _checked_barriers(dialect: Dialect) -> list[int]:
     """The places of the barriers that checked mode checks."""
-    if not options.checked:
+    if not dialect.options.checked:
         return []
-    found = (op for f in module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))
+    found = [op for code in (ops.BARRIER, ops.BARRIER_REDUCE) for op in dialect.found.get(code, ())]
     return sorted({int(str(op.attributes["place"])) for op in found})

@@ -429,7 +429,7 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
 
 def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
     """The types of the arguments that are passed at run time."""
-    return tuple(k.type for k in known if not k.constant and k.type != model.NONE)
+    return tuple([k.type for k in known if not k.constant and k.type != model.NONE])
 
 
 class Parameters(NamedTuple):

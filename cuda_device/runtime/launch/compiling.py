@@ -21,6 +21,7 @@ from cuda_device.jobs import Job, Target
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu.streams import CpuStream
 from cuda_device.runtime.launch.arguments import (
+    Parameters,
     argument_of,
     check_arrays,
     parameters_of,
@@ -293,11 +294,11 @@ def job_of(
         )
     parameters = parameters_of(f.underlying)
     names, defaults = parameters.names, defaults_of(f.underlying) | parameters.hints
-    if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
+    if len(args) > len(names) or not defaults.keys() >= {*names[len(args) :]}:
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
         raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
     values = [*args, *(defaults[name] for name in names[len(args) :])]
-    known = tuple(_example(f, i, value) for i, value in enumerate(values))
+    known = tuple([_example(f, parameters, i, value) for i, value in enumerate(values)])
     if isinstance(f, Kernel):
         check_arrays(f.underlying, known)
     if f.options.interop:
@@ -317,9 +318,8 @@ def _not_a_target(target: object) -> Architecture:
     raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
 
 
-def _example(f: Kernel | Func, index: int, value: Any) -> Known:
+def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -> Known:
     """`Known` for an argument that is given as a type or an example. Hints of numbers and pointers apply to kernels only."""
-    parameters = parameters_of(f.underlying)
     name = parameters.names[index]
     if name not in parameters.constants:
         found, wanted = type_named(value), parameters.numbers.get(name) if isinstance(f, Kernel) else None
