@@ -83,7 +83,7 @@ def _device(work: Work) -> Module:
     if job.options.checked:
         module = cpu_passes.inline_ours(module)
     if typed.main.prototype is not None and (job.target.is_host or not job.target.on_cpu):
-        lower.export(module, typed.main.prototype, job.by_address)
+        module.functions.insert(0, lower.entry(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
 

@@ -364,11 +364,6 @@ def run(module: Module, checked: bool = False) -> Module:
     return Module([_function(Lowerer(function, checked)) for function in module.functions])
 
 
-def export(module: Module, prototype: Prototype, by_address: bool) -> None:
-    """Adds the function that CUDA C++ calls to a device-level module, as its main function."""
-    module.functions.insert(0, entry(module, prototype, by_address))
-
-
 def number_places(module: Module) -> None:
     """Numbers the operations whose copies must stay the same place or array: those that wait or report, and shared arrays."""
     places = 0

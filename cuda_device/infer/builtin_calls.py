@@ -24,18 +24,73 @@ from cuda_device.device.atomics import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, host_calls, hosted, loops, printing, sequences
+from cuda_device.infer import composites, hosted, loops, printing, sequences
+from cuda_device.infer.calls import Special, declared
+from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.host_calls import Special, declared
 from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.kinds import complexes, dicts, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, prelude, standard
 from cuda_device.library.table import entry
+from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import BOOL, INT, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.struct_classes import align
 from cuda_device.types.vector_classes import host_vector
+
+PURE: tuple[Any, ...] = (
+    align,
+    alignof,
+    machine_representation,
+    numpy_dtype,
+    sizeof,
+    str,
+    repr,
+    ascii,
+    format,
+    hex,
+    oct,
+    bin,
+    callable,
+    issubclass,
+    ord,
+    chr,
+    hash,
+    np.iinfo,
+    np.finfo,
+    np.dtype,
+)
+"""Builtins that are evaluated at compile time, with constants."""
+_TEXTS = (str, repr, ascii, format, hex, oct, bin)
+
+
+def while_compiling(function: Callable[..., Any]) -> Special:
+    """The rule for a function that is called at compile time: its arguments and its result are constants."""
+    name = function.__name__
+
+    def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        owner = getattr(function, "__self__", function)
+        otherwise = "print(f'…') shows run-time values" if any(owner is each for each in _TEXTS) else ""
+        values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
+        keywords = {
+            word: constant_of(cell.known, f"each argument of {name}", otherwise) for word, cell in named.items()
+        }
+        try:
+            given = (*values, *keywords.items())
+            result = frame.program.once(owner, name, given, lambda: function(*values, **keywords))
+            if isinstance(result, str) and " at 0x" in result:  # an object's address
+                frame.program.depend(PASSING, name, MISSING)
+            return frame.literal(result)
+        except Exception as error:
+            raise CompileError(
+                f"{name} raised {type(error).__name__}: {error}",
+                help="it would be called at compile time: call it on the host first",
+            ) from None
+
+    return rule
+
 
 # NumPy's universal functions on single numbers, and functions of `math` for integers: which function of Python each of them is.
 #
@@ -365,7 +420,7 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
         if method is not None:
             return frame.run(method, items)
         if isinstance(items.known.value, (np.ndarray, Sized)):
-            return host_calls.while_compiling(len)(frame, [items], {})
+            return while_compiling(len)(frame, [items], {})
     items = frame.as_iterable(items)
     if isinstance(items.known.type, Range):
         return frame.run(standard.length_of_range, *(frame.field(items, i) for i in range(3)))
@@ -501,7 +556,7 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
 """By a builtin: its rule, which has its signature."""
 _REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
 BUILTINS: dict[object, Special] = {
-    **host_calls.RULES,
+    **{function: while_compiling(function) for function in PURE},
     **{function: partial(_of_integers, function) for function in _OF_INTEGERS},
     **{function: partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
     **{function: partial(_of_numpy, of_numbers) for function, of_numbers in _OF_NUMPY.items()},
@@ -537,7 +592,7 @@ def find(frame: Frame, entity: object) -> Special | None:
             help="use isinstance, which is decided at compile time",
         )
     if isinstance(entity, enum.EnumMeta):
-        return host_calls.while_compiling(entity)
+        return while_compiling(entity)
     if isinstance(entity, type) and issubclass(entity, tuple) and hasattr(entity, "_fields"):
         return partial(composites.make, entity)
     if isinstance(entity, type) and issubclass(entity, BaseException):
@@ -545,7 +600,7 @@ def find(frame: Frame, entity: object) -> Special | None:
     if isinstance(entity, functools.partial):
         return partial(_call_partial, entity)
     if isinstance(entity, BuiltinFunctionType) and isinstance(entity.__self__, np.ndarray):
-        return host_calls.while_compiling(entity) if entity.__name__ in _ARRAY_METHODS else None
+        return while_compiling(entity) if entity.__name__ in _ARRAY_METHODS else None
     if isinstance(entity, MethodType):
         function, owner = frame.literal(entity.__func__), Cell(constant(entity.__self__))
         return lambda frame, positional, named: frame.call(function, [owner, *positional], named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -13,11 +13,11 @@ from cuda_device.device import inline_ptx
 from cuda_device.device.functions import Extern, Func, Kernel, constant_as, fixed
 from cuda_device.device.parameters import defaults_of, parameter_names, takes_any_keyword, takes_any_number
 from cuda_device.device.rows import Intrinsic, constant_of
+from cuda_device.device.rows import bind as bind_to_signature
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer import closures, composites, conditions, hosted, wide
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.host_calls import declared
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
@@ -30,6 +30,18 @@ from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
 from cuda_device.types.model import NONE, Array, Bundle, NoneType, Number, Static, Struct, Tuple, Type
 from cuda_device.types.struct_classes import replace
+
+Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
+
+
+def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
+    """Binds the arguments of a call to the signature of a rule, after the frame (and the owner of a method)."""
+
+    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        bound = bind_to_signature(rule, shown, (frame, *positional), named, first)
+        return rule(*bound.args, **bound.kwargs)
+
+    return special
 
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

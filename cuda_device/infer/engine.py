@@ -21,6 +21,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -197,7 +198,8 @@ class Inference(Program):
             self.depend(source, "__code__", source.__code__)
         cells = bind(frame, source, arguments, named, defaults_of(source))
         if closures.is_generator_function(source):
-            return closures.begin(frame, Cell(constant(source)), source, self._converted(frame, source, PLAIN, cells))
+            cells = _converted(frame, source, const_parameters(source), cells)
+            return closures.begin(frame, Cell(constant(source)), source, cells)
         where = (
             (frame.where or frame.location) if source.__module__ in table.NAMES and _raises(source.__code__) else None
         )
@@ -225,25 +227,12 @@ class Inference(Program):
         """Calls a function whose arguments are bound; what a nested function captured goes behind them."""
         return self._call(frame, function, [*cells, *captured.values()], CallContext(code, reading))
 
-    def _converted(
-        self, frame: Frame, source: FunctionType, variant: CallContext, cells: Sequence[Cell]
-    ) -> Sequence[Cell]:
-        """The arguments, those of parameters `ConstExpr` as they are wanted."""
-        constants = const_parameters(source)
-        if not constants or variant.reading:
-            return cells
-        shown = source.__qualname__
-        return [
-            as_constant(frame, c, f"the parameter {n!r} of {shown}", constants[n]) if n in constants else c
-            for n, c in zip(_names(source, variant), cells, strict=True)
-        ]
-
     def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: CallContext) -> Cell:
-        names = _names(source, variant)
-        cells = self._converted(frame, source, variant, cells)
+        names, types = _names(source, variant), const_parameters(source)
+        constants = {*types, *([POSITION] if variant.reading else [])}
+        cells = cells if variant.reading else _converted(frame, source, types, cells)
         given = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
         inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
-        constants = {*const_parameters(source), *([POSITION] if variant.reading else [])}
         known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
         cells = [
             cell if cell.known == k or is_static(k) else Cell(k, frame.carry(cell, k))
@@ -379,6 +368,18 @@ class Inference(Program):
 @lru_cache(maxsize=256)
 def _raises(code: CodeType) -> bool:
     return any(instruction.opcode is Opcode.RAISE for instruction in decode(code))
+
+
+def _converted(
+    frame: Frame, source: FunctionType, constants: Mapping[str, Any], cells: Sequence[Cell]
+) -> Sequence[Cell]:
+    """The arguments of a call, with those of `ConstExpr` parameters converted to the types of their hints."""
+    cells = [*cells]
+    for index, name in enumerate(parameter_names(source.__code__)):
+        if name in constants:
+            what = f"the parameter {name!r} of {source.__qualname__}"
+            cells[index] = as_constant(frame, cells[index], what, constants[name])
+    return cells
 
 
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:

@@ -282,8 +282,6 @@ class Frame:
     """An array as one of a type that says less of it."""
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]]
     """An element of a structured array of the host."""
-    type_argument: Callable[[Known, str], Type]
-    """The type that an argument names; the text is the argument in errors."""
 
     def __init__(self, program: Program, function: FunctionType) -> None:
         self.program, self.function = program, function

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, hosted, references
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.intervals import has_room
 from cuda_device.infer.joins import join, join_all
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
@@ -423,3 +423,16 @@ def _length_error() -> CompileError:
         "the length of a list or tuple must be known at compile time",
         help="loop over a tuple, or a range with constant bounds; or write to a local_array and count",
     )
+
+
+# Ranges that no loop has begun
+
+_PARTS = ("start", "stop", "step")
+RANGE = Kind(
+    rank=Rank.OTHER,
+    getattr=lambda frame, _, cell, name: frame.field(cell, _PARTS.index(name)) if name in _PARTS else None,
+    names=lambda _: _PARTS,
+    truth=lambda frame, cell: frame.truth(
+        frame.run(standard.length_of_range, *(frame.field(cell, i) for i in range(3)))
+    ),
+)

@@ -11,7 +11,6 @@ import builtins
 import math
 from collections.abc import Sequence
 
-from cuda_device.device import packing
 from cuda_device.errors import CompileError
 from cuda_device.infer import (
     builtin_calls,
@@ -35,7 +34,6 @@ from cuda_device.infer.kinds import (
     host_objects,
     masks,
     pointers,
-    ranges,
     scalars,
     structs,
     subarrays,
@@ -61,7 +59,7 @@ KINDS: dict[object, Kind] = {
     Named: tuples.NAMED,
     Thing.LIST: tuples.LIST,
     Keywords: dicts.KIND,
-    model.Range: ranges.KIND,
+    model.Range: loops.RANGE,
     model.Static: host_objects.KIND,
 }
 """By the class of a type; of bundles by the class of the meaning, or by the meaning itself."""
@@ -360,4 +358,3 @@ class RuleFrame(Frame):
     subarray = subarrays.made_of
     as_array_type = arrays.as_type
     record_constant = structs.constant_of
-    type_argument = staticmethod(packing.type_argument)

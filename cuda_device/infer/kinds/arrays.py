@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+from cuda_device.device.packing import type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank
@@ -200,7 +201,7 @@ def _pointer(frame: Frame, owner: Cell, /, *index: Cell) -> Cell:
 
 
 def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None) -> Cell:
-    array, wanted = owner.type, frame.type_argument(dtype.known, "the dtype of astype")
+    array, wanted = owner.type, type_argument(dtype.known, "the dtype of astype")
     if copy is None or not copy.known.constant or copy.known.value:
         raise CompileError(
             "astype makes a copy, for which device code cannot allocate memory", help="write x.astype(T, copy=False)"
@@ -215,7 +216,7 @@ def _astype(frame: Frame, owner: Cell, dtype: Cell, *, copy: Cell | None = None)
 
 def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
     """The same memory as elements of another type; the length of the last axis changes with the element size."""
-    array, wanted = owner.type, frame.type_argument(dtype.known, "the dtype of view")
+    array, wanted = owner.type, type_argument(dtype.known, "the dtype of view")
     old, new = size_of(array.dtype), size_of(wanted)
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:

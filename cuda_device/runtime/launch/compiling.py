@@ -293,7 +293,8 @@ def job_of(
             help="leave cluster out, or compile for sm_90 or later",
         )
     parameters = parameters_of(f.underlying)
-    names, defaults = parameters.names, defaults_of(f.underlying) | parameters.hints
+    names = parameters.names
+    defaults: dict[str, Any] = {**defaults_of(f.underlying), **parameters.hints}
     if len(args) > len(names) or not defaults.keys() >= {*names[len(args) :]}:
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
         raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
