@@ -67,7 +67,7 @@ _TEXTS = (str, repr, ascii, format, hex, oct, bin)
 
 
 def while_compiling(function: Callable[..., Any]) -> Special:
-    """The rule for a function that is called at compile time: its arguments and its result are constants."""
+    """The rule for a function that is called at compile time, with constants."""
     name = function.__name__
 
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -80,7 +80,7 @@ def while_compiling(function: Callable[..., Any]) -> Special:
         try:
             given = (*values, *keywords.items())
             result = frame.program.once(owner, name, given, lambda: function(*values, **keywords))
-            if isinstance(result, str) and " at 0x" in result:  # an object's address
+            if isinstance(result, str) and " at 0x" in result:  # the address of an object
                 frame.program.depend(PASSING, name, MISSING)
             return frame.literal(result)
         except Exception as error:
@@ -92,11 +92,11 @@ def while_compiling(function: Callable[..., Any]) -> Special:
     return rule
 
 
-# NumPy's universal functions on single numbers, and functions of `math` for integers: which function of Python each of them is.
+# NumPy's functions on single numbers, and the Python functions that implement them.
 #
-#     np.sqrt(x)   →   math.sqrt(x)          np.minimum(a, b)   →   a function of `library/standard`, in which NaN wins
+#     np.sqrt(x)   →   math.sqrt(x)          np.minimum(a, b)   →   `prelude.minimum`, which returns NaN if an argument is NaN
 #
-# Types are those of device code: `np.sqrt` of a float32 is a float32, of an int a builtin float.
+# The types are those of device code: `np.sqrt` of a float32 is a float32, and of an int a builtin float.
 
 
 _SAME_NAME = (
@@ -161,25 +161,25 @@ _OF_NUMPY: dict[object, Callable[..., Any]] = {
     np.around: complex_functions.rounded,
     np.isclose: numbers.are_close,
 }
-"""By a function of NumPy: what computes it in device code."""
+"""The function that implements each function of NumPy."""
 OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
     **complex_functions.OF_MATH,
     **complex_functions.ORDERED,
     numbers.sign: complex_functions.sign,
 }
-"""By what computes a universal function of real numbers: what computes it of complex ones, if that is something else."""
+"""For such an implementation, the one for complex numbers if it is another one."""
 
 
-# Functions of `math` that take nothing but integers: of constants their results are exact, as those of operators are.
+# Functions of `math` that take only integers. With constants, their results are exact, like those of operators.
 #
-# math.factorial(25) % 1000003      a constant: what is between has 84 bits
-# math.gcd(n, 12)                   a call of a function of ours
+# math.factorial(25) % 1000003      a constant, although the factorial has 84 bits
+# math.gcd(n, 12)                   a call of a function of the library
 
 
 def _of_integers(
     function: Callable[..., int], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 ) -> Cell:
-    """`math.gcd` and its like."""
+    """The rule for these functions."""
     cells = [frame.scalar(cell) for cell in positional]
     for cell in cells:
         number = cell.known.type
@@ -198,7 +198,7 @@ def _of_integers(
         try:
             return Cell(constant(function(*constants), frame.location))
         except (ValueError, TypeError):
-            pass  # it is reported as of numbers of run time
+            pass  # the call below reports it
     return frame.program.call(frame, numbers.REPLACEMENTS[function], positional, named)
 
 
@@ -206,11 +206,11 @@ _PRODUCTS = (math.factorial, math.perm, math.comb)
 _OF_INTEGERS = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt)
 
 
-# What takes iterators, types, or functions: each rule has the signature of what it stands for, behind the frame.
+# Builtins that take iterators, types or functions. Each rule has the signature of the builtin, after the frame.
 
 
 def _reducing(function: Any) -> Special:
-    """A function of all that one argument holds; `min` and `max` also of several arguments."""
+    """The rule of a reduction, which takes an iterable; `min` and `max` also take several arguments."""
 
     def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         items = [*map(frame.as_iterable, positional[:1]), *positional[1:]]
@@ -254,12 +254,12 @@ def _filter(frame: Frame, function: Cell, iterable: Cell, /) -> Cell:
 
 
 def _map(frame: Frame, function: Cell, iterable: Cell, /, *iterables: Cell) -> Cell:
-    """Each item is computed when the loop comes to it."""
+    """Lazy, as in Python."""
     return frame.run(standard.mapped, function, *map(frame.iterate, (iterable, *iterables)))
 
 
 def _iter(frame: Frame, iterable: Cell, /) -> Cell:
-    """An iterator is its own."""
+    """`iter` of an iterator is the iterator itself."""
     iterator = frame.iterate(iterable)
     return iterator if iterator.known.identity is not None else frame.as_object(iterator)
 
@@ -309,7 +309,7 @@ def _zip(frame: Frame, *iterables: Cell, strict: Cell | None = None) -> Cell:
 
 
 def type_of(known: Known) -> object:
-    """The Python type of a value; None if it has none that device code could compare with."""
+    """The Python type of a value, or None if it has no type that device code can name."""
     match known.type:
         case Number(mask=True):
             return WarpMask
@@ -326,7 +326,7 @@ def type_of(known: Known) -> object:
         case Struct() as struct:
             return struct.host
         case Ref(_, pointee):
-            # A reference does not know whether the atomic that it refers to is one by itself, or an element of an array.
+            # An atomic in memory may be a whole object or an element of an array.
             return pointee.host if isinstance(pointee, Struct) else Atomic if interface_of(known.type) else None
         case Static():
             return type(known.value)
@@ -366,7 +366,7 @@ def _isinstance(_: Frame, value: Cell, kinds: Cell, /) -> Cell:
 
 
 def _types(given: object) -> tuple[type, ...] | None:
-    """The types in what `isinstance` gets: one, a union, or a tuple of such; None if something else is there."""
+    """The types in the second argument of `isinstance`: a type, a union, or a tuple of these; None for anything else."""
     if isinstance(given, type):
         return (given,)
     parts = given if isinstance(given, tuple) else getattr(given, "__args__", None)
@@ -381,7 +381,7 @@ def _bool(frame: Frame, value: Cell | None = None, /) -> Cell:
 
 
 def _abs(frame: Frame, x: Cell, /) -> Cell:
-    """Of a vector, element by element."""
+    """`abs`, which applies to vectors element by element."""
     if isinstance(x.known.type, Vector):
         return vectors.elementwise(frame, lambda parts: frame.call_plain(constant(abs), parts, {}), [x])
     return frame.call_plain(constant(abs), [x], {})
@@ -428,7 +428,7 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
 
 
 def _exception(kind: type[BaseException], frame: Frame, /, *positional: Cell) -> Cell:
-    """An exception that the program makes to raise it. In the library, a second argument says what to do."""
+    """An exception object, which the program raises. In the library, a second argument is the help of the report."""
     help = ""
     if frame.location.is_ours and len(positional) == 2:
         *positional, advice = positional  # type: ignore[assignment]
@@ -440,7 +440,7 @@ def _exception(kind: type[BaseException], frame: Frame, /, *positional: Cell) ->
 def _call_partial(
     partial: functools.partial[Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 ) -> Cell:
-    """Calls a partial function of the host."""
+    """Calls a `functools.partial` object of the host."""
     first = [frame.literal(value) for value in partial.args]
     given = {name: frame.literal(value) for name, value in partial.keywords.items()}
     return frame.call(frame.literal(partial.func), [*first, *positional], given | dict(named))
@@ -469,7 +469,7 @@ def _ptx(
     host: Cell | None = None,
     volatile: Cell | None = None,
 ) -> Cell:
-    """Instructions of PTX; on the CPU the function that stands for them."""
+    """Inline PTX, for which the CPU calls the `host` function."""
     operands = tuple(map(frame.scalar, operands))
     text = constant_of(template.known, "the template of ptx")
     of_result, changes = (
@@ -518,7 +518,7 @@ def _unary(sign: str, frame: Frame, a: Cell, /) -> Cell:
 
 
 def _member(name: str, frame: Frame, a: Cell, /) -> Cell:
-    """A function of NumPy that is an attribute."""
+    """A function of NumPy that reads an attribute, such as `np.shape`."""
     return frame.member(a, name)
 
 
@@ -532,7 +532,7 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     dict: dicts.make,
     enumerate: _enumerate,
     filter: _filter,
-    functions.func: lambda _, function, /: function,  # on a nested function, which is device code already
+    functions.func: lambda _, function, /: function,  # decorates a nested function, which is device code anyway
     functools.partial: lambda frame, function, /, *arguments, **keywords: frame.bundle(
         Partial(tuple(keywords)), [function, *arguments, *keywords.values()]
     ),
@@ -553,7 +553,7 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     type: _type,
     zip: _zip,
 }
-"""By a builtin: its rule, which has its signature."""
+"""The rules of builtins, which have their signatures after the frame."""
 _REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
 BUILTINS: dict[object, Special] = {
     **{function: while_compiling(function) for function in PURE},
@@ -563,7 +563,7 @@ BUILTINS: dict[object, Special] = {
     **{function: _reducing(function) for function in _REDUCTIONS},
     **{function: declared(rule, function.__name__) for function, rule in _DECLARED.items()},
 }
-"""By a function or class of Python, of NumPy or of ours: the rule for calls of it."""
+"""The rules for calls of functions and classes of Python, NumPy and this package."""
 
 
 _DISPATCHING: tuple[Any, ...] = (
@@ -573,7 +573,7 @@ _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for bu
 
 
 _ARRAY_METHODS = frozenset(("astype", "reshape", "view"))
-"""The methods of NumPy arrays on the host that are called while compiling: those that arrays have in device code."""
+"""The methods of host arrays that are called at compile time. Arrays have the same methods in device code."""
 
 
 def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
@@ -608,7 +608,7 @@ def find(frame: Frame, entity: object) -> Special | None:
 
 
 def special(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell | None:
-    """Calls an entity that has a rule of its own, or a special method of its first argument; None for any other."""
+    """Calls an entity that has its own rule, or a special method of its first argument. Returns None for any other."""
     method = method_for(frame, entity, positional) or composites.overload_of(
         frame, entity, [*positional, *named.values()]
     )

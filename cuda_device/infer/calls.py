@@ -1,4 +1,7 @@
-"""Calls of entities in the device tables and of Python functions, whose parameters are bound as in Python."""
+"""Calls of entities in the device tables, of Python functions, and of CUDA C++ functions; arguments are bound as in Python.
+
+f(x, n=2)      →      %3: float32 = call {callee="f"} %1 %2
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
 
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls whatever `function` is known to be."""
+    """Calls a value."""
     function = frame.now(function)
     if frame.wide and isinstance(function.known.type, Static):
         function, positional = wide.call(frame, function, positional)
@@ -75,7 +78,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
         row is None
         and (method := hosted.method_of(known.value, "__call__"))
         and not isinstance(known.value, (Func, Kernel, Extern))
-        and not isinstance(getattr(known.value, "py_func", None), FunctionType)  # numba's decorators leave it there
+        and not isinstance(getattr(known.value, "py_func", None), FunctionType)  # of numba's decorators
     ):
         return frame.program.call(frame, method, [Cell(known), *positional], named)
     if row is None:
@@ -104,7 +107,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
 
 
 def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
-    """The truth of what a predicate answers; a bool is an answer already."""
+    """Calls a predicate, and returns its truth value. A predicate may also be a bool."""
     is_answer = isinstance(predicate.known.type, Number)
     cell = predicate if is_answer else call(frame, predicate, (), {})
     if not isinstance(cell.known.type, Number):
@@ -115,7 +118,7 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a method that an attribute has bound."""
+    """Calls a bound method."""
     kind = frame.kind(owner.known)
     if name in kind.methods:
         return declared(kind.methods[name], name, 2)(frame, [owner, *positional], named)
@@ -124,7 +127,7 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
 
 
 def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:
-    """The argument of a parameter `ConstExpr[type]`."""
+    """Converts the argument of a parameter `ConstExpr[type]`. Raises `CompileError` if it is not such a constant."""
     value = cell.known.python if cell.known.constant else constant_of(cell.known, what)
     number = cell.known.type
     if isinstance(number, Number) and not number.builtin:
@@ -139,11 +142,11 @@ def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:
 
 
 _ENDS_AT_TEXTS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-"""With a text that is no number, ml_dtypes 0.6 ends the process."""
+"""With text that is not a number, these constructors of ml_dtypes 0.6 crash."""
 
 
 def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
-    """The result of calling the entity itself on constant builtin numbers; `float("inf")` reads text."""
+    """Evaluates an entity on constant builtin numbers, or for types on text, as in `float("inf")`. Returns None if it cannot."""
     for cell in cells:
         number = cell.known.type
         is_text = isinstance(cell.known.value, str) and isinstance(row.entity, type)
@@ -165,7 +168,7 @@ def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
 
 
 def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a nested function, or a partial one."""
+    """Calls a nested function or a partial function."""
     meaning = function.known.value
     if isinstance(meaning, Partial):
         target, *first = frame.fields(function)
@@ -188,7 +191,7 @@ def bind(
     named: Mapping[str, Cell],
     defaults: Mapping[str, object],
 ) -> list[Cell]:
-    """A cell for each parameter of a Python function."""
+    """Binds arguments to the parameters of a Python function. Returns a cell for each parameter."""
     code = function.__code__
     names = parameter_names(code)
     rest: list[Cell] = []
@@ -226,7 +229,7 @@ def bind(
 
 
 def _default(frame: Frame, function: FunctionType, value: object) -> Cell:
-    """A default: of a function of the host an object."""
+    """The cell of a default value, which is an object of the host or, for nested functions, a cell."""
     if isinstance(value, Cell):
         return value
     for name in ("__defaults__", "__kwdefaults__"):
@@ -234,12 +237,11 @@ def _default(frame: Frame, function: FunctionType, value: object) -> Cell:
     return frame.literal(value)
 
 
-# Calls of functions that CUDA C++ defines, and what C++ sees of ours.
+# Calls of CUDA C++ functions, and the prototypes of interoperable functions.
 #
 #     norm(x[i], 2)      →      %3: float32 = extern {symbol="norm"} %1 %2
 #
-# Arguments have the types that the stub's hints say, or are numbers that become them. Where there is no C++, on the CPU, the
-# stub's body is called instead.
+# Arguments must have the types of the stub's hints; numbers are converted. On the CPU, the body of the stub is called instead.
 
 
 def call_extern(frame: Frame, function: Extern, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -284,7 +286,7 @@ def _call_body(frame: Frame, function: Extern, arguments: Sequence[Cell]) -> Cel
 
 
 def _convert(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
-    """An argument as C++ wants it, which is no constant any more."""
+    """Converts an argument to the type of a C++ parameter."""
     known = cell.known
     if isinstance(wanted, Array) and isinstance(known.type, Array):
         _check_array(frame, cell, known.type, wanted, what)
@@ -313,7 +315,7 @@ def _convert(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
 
 
 def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: str) -> None:
-    """C++ takes arrays in any memory, with any strides that are whole elements."""
+    """Raises `CompileError` unless a C++ function can take an array: in any memory, with strides of whole elements."""
     if (given.dtype, given.ndim) != (wanted.dtype, wanted.ndim):
         raise CompileError(
             f"{what} is an array of {wanted.ndim} dimensions of {wanted.dtype}, not {given}",
@@ -333,7 +335,7 @@ def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: st
 
 
 def prototype(source: FunctionType, arguments: Sequence[Known], result: Known | None, where: Location) -> Prototype:
-    """What C++ sees of an interoperable function. What has no counterpart there is a `CompileError`."""
+    """The prototype of an interoperable function. Raises `CompileError` for types that have no counterpart in C++."""
     shown = source.__qualname__
     for name, known in zip(parameter_names(source.__code__), arguments, strict=True):
         _check_counterpart(known, f"the argument {name!r} of {shown}", where)

@@ -1,6 +1,7 @@
-"""Rules of type inference for vectors, structs and named tuples: construction, members, arithmetic and `replace`.
+"""Rules shared by values with parts (structs, vectors, tuples, lists): construction, members, `replace` and equality.
 
-float32x4 * float32   →   four products and a `make`
+Point(1, y=2)     a `make` of the two members, converted to their types
+p == q            p.x == q.x & p.y == q.y
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ AXES = "xyzw"
 
 
 def scalar(frame: Frame, cell: Cell) -> Cell:
-    """The number in a 0-d array of numbers, which stands for it where a number is wanted; anything else as it is."""
+    """Reads the number in a 0-d array of numbers. Returns other values unchanged."""
     array = cell.known.type
     if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
         return cell
@@ -48,7 +49,7 @@ def scalar(frame: Frame, cell: Cell) -> Cell:
 
 
 def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """A struct from the arguments of its class."""
+    """A struct from the arguments of a call of its class."""
     if has_identity(model):
         raise references.refusal(model)
     names = [field.name for field in model.fields]
@@ -82,7 +83,7 @@ def _bound(
 
 
 def composite(frame: Frame, struct: Struct, cells: Sequence[Cell]) -> Cell:
-    """A struct of its members; the arrays among them stay as they are."""
+    """A struct of its members, whose arrays keep their types."""
     if has_arrays(struct):
         pairs = zip(struct.fields, cells, strict=True)
         fields = tuple(with_fields(field, type=with_arrays(field.type, cell.known.type)) for field, cell in pairs)
@@ -91,7 +92,10 @@ def composite(frame: Frame, struct: Struct, cells: Sequence[Cell]) -> Cell:
 
 
 def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
-    """The value of a member: a class's has to have its type, one of a NumPy dtype converts as an element of an array does."""
+    """Converts a value to the type of a member.
+
+    A member of a class only takes values of its type; a member of a NumPy dtype converts values as elements of arrays do.
+    """
     field = struct.fields[index]
     if struct.host is None and isinstance(field.type, Number) and isinstance(cell.known.type, Number):
         return as_stored(frame, cell, field.type)
@@ -106,19 +110,19 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
 
 
 def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
-    """A special method that the user's class of a struct has."""
+    """A special method that the user's class of a struct defines, or None."""
     if struct.host is None:
         return None
     frame.program.depend(struct.host, name, getattr(struct.host, name, MISSING))
     found = vars(struct.host).get(name)
     found = getattr(found, "underlying", found)
-    # What every struct is given (`__eq__`) is not the user's.
+    # `struct` adds methods such as `__eq__` to every class.
     is_own = isinstance(found, FunctionType) and not found.__module__.startswith("cuda_device.types.")
     return found if is_own else None
 
 
 def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> FunctionType | None:
-    """The function that a library has for `entity` and such arguments, among which is a struct; None if there is none."""
+    """The overload of `entity` that a library has registered for these arguments, one of which is a struct; or None."""
     for host in {host_of(cell.known.type): None for cell in cells if isinstance(cell.known.type, Struct)}:
         if host is None:
             continue
@@ -132,7 +136,7 @@ def overload_of(frame: Frame, entity: object, cells: Sequence[Cell]) -> Function
 
 
 def _fits(cell: Cell, wanted: Type | None) -> bool:
-    """Whether an overload takes an argument for a parameter of this type."""
+    """Whether an argument fits a parameter of an overload."""
     given = cell.known.type
     if wanted is None:
         return True
@@ -148,7 +152,7 @@ def _fits(cell: Cell, wanted: Type | None) -> bool:
 
 
 def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
-    """What is written to an element of a NumPy dtype: its members may come from a tuple, or from a struct laid out otherwise."""
+    """Converts a tuple, or a struct with another layout, to a record of a NumPy dtype. Returns other values unchanged."""
     match cell.known.type:
         case Tuple():
             return construct(frame, struct, frame.fields(cell), {})
@@ -158,7 +162,7 @@ def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
 
 
 def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
-    """A struct of a class where one of `align(class, n)` is wanted, and the other way round: they differ in layout only."""
+    """Converts between a class and `align(class, n)`, which differ only in layout. Returns other values unchanged."""
     given = cell.known.type
     if given == wanted or not (isinstance(wanted, Struct) and isinstance(given, Struct) and alike(given, wanted)):
         return cell
@@ -166,14 +170,15 @@ def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
 
 
 def _points_alike(given: Pointer, wanted: Pointer) -> bool:
-    """Whether C++ converts a pointer by itself: to one of the same elements, or to `void*`; `const` stays."""
+    """Whether C++ converts a pointer implicitly: to the same element type or `void*`, without dropping `const`."""
     return (given.dtype == wanted.dtype or wanted.dtype == NONE) and (wanted.readonly or not given.readonly)
 
 
 def check_member(known: Known, wanted: Type, what: str) -> None:
-    """Members take builtin numbers of their kind or a lower one; anything else has to have their type, or its format.
+    """Raises `CompileError` unless a value can be a member of type `wanted`.
 
-    So an `int` takes an int32, as `tid` is, and a `float` a float32.
+    Members take builtin numbers of their kind or a lower one. Other values must have the type of the member, or its format:
+    an `int` member takes an int32, such as `tid(1)`, and a `float` member a float32.
     """
     given = known.type
     if isinstance(wanted, Array) and given in (wanted, with_fields(wanted, readonly=False)):
@@ -206,7 +211,7 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
 
 
 def _help_with_pointer(given: Type, wanted: Pointer) -> str:
-    """How to come by a pointer."""
+    """The help for a value that is not such a pointer."""
     if isinstance(given, Array):
         return "write x.pointer(), or x.pointer(i) for a later element"
     if isinstance(given, Pointer) and given.readonly and not wanted.readonly:
@@ -239,7 +244,7 @@ def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
 
 
 def named(frame: Frame, cell: Cell) -> Cell:
-    """An argument of a launch with the named tuples in it as such: until here they are tuples that say what they are."""
+    """Converts the tuples in an argument of a launch that are named tuples on the host to named tuples."""
     if not _has_names(cell.known):
         return cell
     parts = [named(frame, part) for part in frame.fields(cell)]
@@ -251,7 +256,7 @@ def _has_names(known: Known) -> bool:
 
 
 def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
-    """A value on its way into memory converts as the element type's constructor would: a constant of a type, too."""
+    """Converts a constant that is stored in memory like the constructor of the element type does."""
     known = value.known
     typed = isinstance(known.type, Number) and not known.type.builtin and known.type != element
     if known.constant and (typed or (isinstance(known.value, float) and not element.is_float)):
@@ -269,7 +274,7 @@ def make(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str,
 
 
 def check_shape(shape: tuple[int, ...], value: Known) -> None:
-    """Refuses tuples that have not as many items as there are places for them, or one for all."""
+    """Raises `CompileError` for nested tuples that cannot be broadcast to `shape`."""
     if isinstance(value.type, Tuple):
         if not shape or len(value.items) not in (1, shape[0]):
             count = shape[0] if shape else 1
@@ -281,7 +286,7 @@ def check_shape(shape: tuple[int, ...], value: Known) -> None:
 
 
 def no_member(type: Type, name: str) -> CompileError:
-    """The error of a member that a type has not."""
+    """The error for a member that a type does not have."""
     shown = type.name if isinstance(type, Struct) else type
     return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(members_of(type))}")
 
@@ -290,7 +295,7 @@ def no_member(type: Type, name: str) -> CompileError:
 
 
 def compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """`==` of tuples, of vectors and of structs: all members equal."""
+    """`==` and `!=` of tuples, vectors and structs, which compare all members."""
     sizes = {length(cell.known.type) for cell in (a, b)}
     x, y = (cell.known.type for cell in (a, b))
     is_same = alike(x, y) if isinstance(x, Struct) and isinstance(y, Struct) else type(x) is type(y)
@@ -300,7 +305,7 @@ def compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 
 
 def all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Cell:
-    """Whether the cells of all pairs are equal, or for `!=` those of any are not."""
+    """Whether all pairs are equal; for `!=`, whether any pair differs."""
     result: Cell | None = None
     for pair in pairs:
         equal = frame.operate(sign, *pair)
@@ -313,7 +318,7 @@ def all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Ce
 
 
 def length(type: Type) -> int:
-    """How many parts a value of a type has."""
+    """The number of parts of a value of a type."""
     match type:
         case Vector(_, size):
             return size
@@ -328,7 +333,7 @@ def length(type: Type) -> int:
 
 
 def changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
-    """What becomes of a list or dict that gets these items."""
+    """A list or dict with other items. If it is a mutable object, this changes its contents."""
     if isinstance(parts, Mapping):
         after = frame.bundle(Keywords(tuple(parts)), list(parts.values()))
     else:
@@ -337,7 +342,7 @@ def changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Ce
 
 
 def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
-    """Gives a list or dict other items."""
+    """Changes the items of a list or dict. Raises `CompileError` if it is not a single object, and if it gets too long."""
     if owner.known.identity is None:
         raise CompileError(
             f"this {str(owner.known)[2:]} may be one of several, depending on the path taken, so it cannot be changed",

@@ -60,24 +60,25 @@ from cuda_device.types.known import (
 )
 from cuda_device.types.model import NONE
 
-# The symbols of a program's functions: what debuggers and profilers show.
+# The symbols of a program's functions, which debuggers and profilers show.
 #
 #     func @0, @1, @2         →     func @saxpy, @clamp, @clamp_2
 #
-# A GPU's helpers get a prefix as well (`device_clamp`), and no symbol is one that means something else to the assembler.
+# On a GPU, functions other than the kernel get a prefix (`device_clamp`). Symbols that mean something else to the assembler are
+# avoided.
 
 
-# Names that mean something else to the assembler.
+# Names with a meaning in PTX.
 _RESERVED = {"WARP_SZ", "_"}
 
 
-# How helpers are spelled for a GPU, and what we name there ourselves.
+# The prefix on a GPU, and the names that code generation uses itself.
 _HELPER = "device_"
 _OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|meet)|cuda_device_\w+|vprintf")
 
 
 def name_functions(module: Module, symbols: set[str]) -> None:
-    """Gives each function a symbol: its own name, with a number where something else has that name, as do `symbols`."""
+    """Names each function after its source, with a number if the name is taken, for example by `symbols`."""
     main, names = module.main, dict[str, str]()
     taken = _RESERVED | symbols
     spelled = set(symbols)
@@ -101,7 +102,7 @@ def name_functions(module: Module, symbols: set[str]) -> None:
                 op.attributes["callee"] = names[str(op.attributes["callee"])]
 
 
-# Calls deeper than this while compiling are refused; more variants of a function for constants share one.
+# The maximum depth of calls at compile time, and the maximum number of variants of a function for different constants.
 _DEPTH = 2_000
 _CALLS_PER_THREAD = 30
 _RECURSION = 64
@@ -110,9 +111,9 @@ _CONSTANT_VARIANTS = 32
 
 @dataclass(slots=True, eq=False)
 class Specialisation:
-    """A function for given arguments. `result` rises while its body is being inferred, and so do the `changed` objects.
+    """A function for given arguments. While its body is inferred, `result` and the `changed` objects rise in the lattice.
 
-    `used_early`: a recursive call used the result before it was final.
+    `used_early` says that a recursive call used the result before it was final.
     """
 
     name: str
@@ -139,9 +140,9 @@ def run(
     debug: bool = False,
     wide: bool = False,
 ) -> tuple[Module, tuple[Dependency, ...]]:
-    """The typed module of `source` for `arguments` on `target`, and what it depends on beside them.
+    """The typed module of `source` for `arguments` on `target`, and the names that it read.
 
-    The main function of an `interop` module has a prototype. No target is the host.
+    The main function of an `interop` module has a prototype. The target of the host is None.
     """
     program = Inference(target, checked, on_cpu, debug, wide)
     main = program.specialise(source, tuple(arguments))
@@ -188,13 +189,13 @@ class Inference(Program):
         self.active: list[Specialisation] = []
 
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        """Calls a Python function, or one of CUDA C++, from a frame."""
+        """Calls a Python function or a CUDA C++ function."""
         if isinstance(function, Extern):
             return calls.call_extern(frame, function, arguments, named)
         if isinstance(function, Func):
             self.links += function.options.link
         source = _callable(function)
-        if source.__module__ not in table.NAMES:  # tools that reload modules exchange the code of functions
+        if source.__module__ not in table.NAMES:  # tools that reload modules replace the code of functions
             self.depend(source, "__code__", source.__code__)
         cells = bind(frame, source, arguments, named, defaults_of(source))
         if closures.is_generator_function(source):
@@ -206,7 +207,7 @@ class Inference(Program):
         return self._call(frame, source, cells, CallContext(where=where))
 
     def link(self, function: Extern) -> None:
-        """Remembers that the program calls a function of CUDA C++."""
+        """Records that the program calls a function of CUDA C++."""
         self.links += function.links
         other = self.symbols.setdefault(function.symbol, function)
         if (other.parameters, other.result) != (function.parameters, function.result):
@@ -224,7 +225,7 @@ class Inference(Program):
         captured: Mapping[Origin, Cell] = MappingProxyType({}),
         reading: str = "",
     ) -> Cell:
-        """Calls a function whose arguments are bound; what a nested function captured goes behind them."""
+        """Calls a function with bound arguments, which the captured values of a nested function follow."""
         return self._call(frame, function, [*cells, *captured.values()], CallContext(code, reading))
 
     def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: CallContext) -> Cell:
@@ -253,7 +254,7 @@ class Inference(Program):
         return result
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
-        """What a specialisation gives for arguments, of which it knows what `cells` are known to be."""
+        """The result of a call of a specialisation with the arguments `cells`."""
         if spec in self.active:
             if spec.variant.reading:
                 raise closures.endless(spec.source.__qualname__)
@@ -279,7 +280,7 @@ class Inference(Program):
     def _generalise(
         self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Collection[str]
     ) -> tuple[Known, ...]:
-        """Arguments as a specialisation sees them: numbers are forgotten in recursion, and beyond many variants."""
+        """Generalises arguments: constants are forgotten in recursion, and if there are too many variants of a function."""
         known = [k if n in constants else k.settled() for n, k in zip(names, known, strict=True)]
         loose = tuple(k if n in constants else k.forget() for n, k in zip(names, known, strict=True))
         if any(active.source.__code__ is source.__code__ for active in self.active):
@@ -315,7 +316,7 @@ class Inference(Program):
                 spec.function.family = families.setdefault(key, str(len(families)))
 
     def infer(self, spec: Specialisation) -> None:
-        """Infers a specialisation, and what it calls as it is called: on another thread where Python's stack might end."""
+        """Infers a specialisation and its callees. Deep calls continue in another thread, which has its own stack."""
         if len(self.active) >= _DEPTH:
             raise CompileError(
                 f"{spec.source.__qualname__} is more than {_DEPTH} calls deep",
@@ -342,7 +343,7 @@ class Inference(Program):
             self.active.pop()
 
     def _infer(self, spec: Specialisation) -> None:
-        """Runs a body; recursion that used its result before it was final makes it run again."""
+        """Infers a body, repeatedly if a recursive call used its result before it was final."""
         again = True
         while again:
             spec.used_early, mark = False, len(self.order)
@@ -355,11 +356,11 @@ class Inference(Program):
                     "return without a recursive call on some path",
                 )
             if spec.used_early and isinstance(result, Known):
-                result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))
+                result = result.settled()  # bounds would rise in each run: 1 + max(depth(left), depth(right))
             again = spec.used_early and (spec.result, spec.changed) != (result, changed)
             spec.function, spec.result, spec.changed = function, result, changed
             if again:
-                # Callees inferred meanwhile may rest on the old result: they are inferred again.
+                # Callees that were inferred in this run may depend on the old result.
                 stale = {id(other) for other in self.order[mark:]}
                 del self.order[mark:]
                 self.found = {key: other for key, other in self.found.items() if id(other) not in stale}
@@ -383,9 +384,9 @@ def _converted(
 
 
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
-    """The error of a callee, as seen from a call of it: one in the library stands where the user called the library.
+    """The error of a callee, with the call added to its chain. For errors in the library, the place is the user's call.
 
-    An error in a user's function that the library calls, such as a generator in a sum, stays where it is.
+    An error in a user's function that the library calls, such as a generator in a sum, keeps its place.
     """
     if spec.source.__module__ in table.NAMES:
         if not error.chain:
@@ -401,7 +402,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 
 
 def _names(source: FunctionType, variant: CallContext) -> tuple[str, ...]:
-    """The names of a specialisation's arguments: parameters, and what is captured."""
+    """The names of the arguments of a specialisation: its parameters and captured variables."""
     captured = tuple(f".{each.name} captured" for each in variant.code.captured) if variant.code is not None else ()
     if variant.reading:
         return POSITION, *slots(source.__code__), *captured
@@ -432,7 +433,7 @@ def _callable(function: object) -> FunctionType:
 
 
 def _is_for_the_host(function: FunctionType) -> bool:
-    """Whether it is no part of device code: one of our own functions, or one that asks the operating system."""
+    """Whether a function can only run on the host, such as most functions of this package and those of `os`."""
     module = function.__module__ or ""
     if module.startswith("cuda_device."):
         return module in _HOST or not module.startswith(_DEVICE_CODE)

@@ -1,4 +1,7 @@
-"""Cells and frames, with which the rules of type inference read facts and write typed operations for one block."""
+"""Cells and frames: the rules of type inference read the facts in cells, and write typed operations through a frame.
+
+A frame belongs to one block.
+"""
 
 from __future__ import annotations
 
@@ -59,22 +62,22 @@ from cuda_device.types.vector_classes import VectorValue
 
 @dataclass(slots=True)
 class Cell:
-    """What is known of a value of the python level, and the typed value that holds the rest at run time, if any."""
+    """The facts about a value of the python level, and the typed value that holds it at run time, if there is one."""
 
     known: Known
     value: Value | None = None
     place: Place | None = None
-    """Where it was read, if it is a vector or struct, or a part of one, in an array's memory."""
+    """Where the value was read, for a vector, a struct or a part of one in the memory of an array."""
 
     @property
     def type(self) -> Any:
-        """The type of the value: a kind's rules know which one it is."""
+        """The type of the value. It is `Any` because the rules of a kind only get values of that kind."""
         return self.known.type
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in memory, an array with the index of an element or a reference, and the value that was read there."""
+    """A place in memory, and the value that was read there. `base` is an array, with an `index`, or a reference."""
 
     value: Value
     base: Cell
@@ -83,17 +86,17 @@ class Place:
 
 @dataclass(slots=True)
 class Pending:
-    """A variable that is undefined or in conflict: an error only where it is used."""
+    """A variable that is undefined or in conflict, which is an error only if the variable is used."""
 
     state: Undefined | Conflict
 
 
 class Follows(CompileError):
-    """An error that only another one made: nobody is told of it."""
+    """An error that is the consequence of another one. It is not reported."""
 
 
 class NeverReturns(Exception):
-    """A call that does not return, as far as is known by now: the rest of its block is not reached."""
+    """A call does not return, according to the facts so far. The rest of its block is unreachable."""
 
 
 def _forgets(known: Known, less: Known) -> bool:
@@ -104,18 +107,18 @@ def _forgets(known: Known, less: Known) -> bool:
 
 
 def is_static(known: Known) -> bool:
-    """Whether nothing is left for run time: a constant, a function, None, an empty tuple."""
+    """Whether a value has no run-time part: a constant, a function, None, an empty tuple."""
     if isinstance(known.type, (Number, Array, Ref, Pointer)):  # most values
         return known.value is not UNKNOWN
     return known.constant or not has_leaves(known.type)
 
 
 Rule = Callable[["Frame", Op, Sequence[Cell]], Sequence[Cell]]
-"""What an operation of the python level does: the cells of its operands → those of its results."""
+"""Infers an operation of the python level: takes the cells of its operands and returns those of its results."""
 
 
 class Rank(IntEnum):
-    """Which of two kinds has the rule for an operator on both: the later one."""
+    """The order of kinds. If the operands of an operator are of two kinds, the rule of the higher one applies."""
 
     NUMBER = auto()
     MASK = auto()
@@ -131,51 +134,52 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What can be done with the values of one kind, as slots.
+    """The operations that values of one kind support, as slots.
 
         x[i]        KINDS[kind of x].getitem(frame, op, x, i)
-        a * b       the `binary` of the kind with the higher rank: of a vector and a number that of vectors
+        a * b       the `binary` of the kind with the higher rank: for a vector and a number that of vectors
 
-    A kind is one file of `infer/kinds`, which imports no other: what it needs of others it asks its frame for. A slot that
-    is None is an operation that the kind has not; one that returns None does not know the index or name at hand.
+    A kind is defined in one file of `infer/kinds`. These files do not import each other; they reach the rules of other kinds
+    through the frame. A slot is None if the kind does not support the operation. A rule returns None if it does not support
+    the given index or name.
     """
 
     rank: Rank
     getitem: Callable[[Frame, Op, Cell, Cell], Cell | None] | None = None
     """`x[i]`."""
     setitem: Callable[[Frame, Op, Cell, Cell, Cell], Sequence[Cell] | None] | None = None
-    """`x[i] = v`: nothing, or what the variable becomes."""
+    """`x[i] = v`. The result is empty, or the new value of the variable."""
     getattr: Callable[[Frame, Op, Cell, str], Cell | None] | None = None
     """`x.name`."""
     setattr: Callable[[Frame, Op, Cell, str, Cell], Sequence[Cell] | None] | None = None
-    """`x.name = v`: nothing, or what the variable becomes."""
+    """`x.name = v`. The result is empty, or the new value of the variable."""
     methods: Mapping[str, Callable[..., Cell]] = MappingProxyType({})
-    """By the name of a method its rule, which has its signature behind the frame and the owner."""
+    """The rules of methods, by name. Their parameters are the frame, the owner, and those of the method."""
     names: Callable[[Known], Sequence[str]] | None = None
-    """The attributes that error messages offer; if it is None, the methods."""
+    """The attributes that error messages suggest. If it is None, they suggest the methods."""
     method: Callable[[Frame, Cell, str, Sequence[Cell], Mapping[str, Cell]], Cell] | None = None
-    """A call of a method that `getattr` has bound, and that is not one of `methods`."""
+    """Calls a method that `getattr` has bound and that is not in `methods`."""
     items: Callable[[Frame, Cell], list[Cell] | None] | None = None
-    """All items, where their number is known while compiling."""
+    """All items of a value whose length is known at compile time."""
     truth: Callable[[Frame, Cell], Cell] | None = None
-    """Whether a value is true; constants other than bundles are not asked."""
+    """The truth value. It is not called for constants, except bundles."""
     unary: Callable[[Frame, str, Cell], Cell] | None = None
     """`-x`, `+x`, `~x`."""
     binary: Callable[[Frame, str, Cell, Cell], Cell | None] | None = None
-    """`x + y` and its like."""
+    """`x + y` and the other binary operators."""
     compare: Callable[[Frame, str, Cell, Cell], Cell] | None = None
-    """`x < y` and its like, of numbers."""
+    """`x < y` and the other comparisons, for numbers."""
 
 
 def library(function: Callable[..., object]) -> Callable[..., Cell]:
-    """The rule of a method that is a function of the library."""
+    """The rule of a method that is implemented by a function of the library."""
     return lambda frame, owner, *given, **named: frame.program.call(frame, function, [owner, *given], named)
 
 
 class Program:
-    """What a frame asks of the inference of the whole program, and what the program read of the world.
+    """The interface between frames and the inference of the whole program, and the names that the program has read.
 
-    `target` is an `SMSelector`, `row` finds the row of the device tables for an entity, if there is one.
+    `target` is an `SMSelector`. `row` returns the row of an entity in the device tables, or None.
     """
 
     def __init__(
@@ -190,14 +194,14 @@ class Program:
         self.target, self.row, self.checked, self.on_cpu, self.debug = target, row, checked, on_cpu, debug
         self.wide = wide
         self.adopted: set[Value] = set()
-        """Parameters of blocks that took their type from what a constant int of Python has met there."""
+        """Parameters of blocks at which a constant Python int took the type of the value on another edge."""
         self.given: set[Value] = set()
-        """Constants with a type of their own, as `float32(0.5)`."""
+        """Constants with an explicit type, such as `float32(0.5)`."""
         self.dependencies: dict[tuple[int, str], Dependency] = {}
         self.made: dict[tuple[int, str, Known], tuple[object, object]] = {}
 
     def literal(self, value: object, where: Location) -> Known:
-        """What is known of a Python object that exists while compiling."""
+        """The facts about a Python object of the host. Raises `CompileError` if device code cannot hold it."""
         try:
             return literal(value, where)
         except TypeError as error:
@@ -206,7 +210,7 @@ class Program:
             ) from None
 
     def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
-        """What `make` makes of an object of the host, for constant arguments: the same object whenever it is asked for."""
+        """The result of `make`, which is called once for each owner, name and arguments, so that it is always the same object."""
         plain = tuple((slice, a.start, a.stop, a.step) if isinstance(a, slice) else a for a in arguments)
         key = (id(owner), name, constant(plain))
         if key not in self.made:
@@ -214,38 +218,38 @@ class Program:
         return self.made[key][1]
 
     def depend(self, owner: object, name: str, value: object) -> None:
-        """Records that the program read `name` of `owner`: a later launch checks that it is still `value`."""
+        """Records that the program read `name` of `owner`. Later launches check that it is still `value`."""
         self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
 
     link: ClassVar[Callable[[Any, Any], None]]
     """Records a call of a function of CUDA C++."""
     call: ClassVar[Callable[[Any, Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    """Calls a Python function. Raises `NeverReturns` if it does not return, as far as is known by now (recursion)."""
+    """Calls a Python function. Raises `NeverReturns` if it does not return according to the facts so far (recursion)."""
     enter: ClassVar[Callable[..., Cell]]
-    """Calls a function with a cell for each parameter: a nested one with its `code` and what it captured.
+    """Calls a function with a cell for each parameter, and a nested function also with its `code` and captured values.
 
-    `reading` says how a generator's code is read (see `bytecode.to_ir.read`).
+    `reading` says how the code of a generator is read (see `bytecode.to_ir.read`).
     """
 
 
 class Frame:
-    """Writes the typed operations of one block; `build.location` is the place of the operation at hand.
+    """Writes the typed operations of one block. `build.location` is the place of the current operation.
 
-    What can be done with values of all kinds is declared here; `rules.RuleFrame` has it.
+    Operations on values of any kind are declared here and implemented in `rules.RuleFrame`.
     """
 
     kind: ClassVar[Callable[[Frame, Known], Kind]]
-    """What can be done with a value."""
+    """The kind of a value."""
     call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    """Calls whatever a value is known to be, with positional and named arguments."""
+    """Calls a value with positional and named arguments."""
     call_plain: ClassVar[Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]]
     """Calls a row of the device tables, or a Python function."""
     special: ClassVar[Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell | None]]
-    """Calls an entity that has a rule of its own; None for any other."""
+    """Calls an entity that has its own rule. Returns None for any other."""
     getattr: ClassVar[Rule]
     """`x.name`."""
     attribute: ClassVar[Callable[[Frame, Op, Cell, str], Cell | None]]
-    """`x.name`, or None if there is nothing of that name."""
+    """`x.name`, or None if there is no such attribute."""
     getitem: ClassVar[Rule]
     """`x[i]`."""
     store: ClassVar[Callable[[Frame, Cell, Cell, Cell], None]]
@@ -253,77 +257,77 @@ class Frame:
     assign: ClassVar[Callable[[Frame, Cell, Cell], None]]
     """`x[:] = v`: sets all elements of an array."""
     binary: ClassVar[Rule]
-    """`x + y` and its like."""
+    """`x + y` and the other binary operators."""
     unary: ClassVar[Rule]
-    """`-x` and its like."""
+    """`-x` and the other unary operators."""
     compare: ClassVar[Rule]
-    """`x < y` and its like."""
+    """`x < y` and the other comparisons."""
     truth: ClassVar[Callable[[Frame, Cell], Cell]]
-    """Whether a value is true in Python's sense, a bool."""
+    """The truth value in Python's sense, a bool."""
     iterate: ClassVar[Callable[[Frame, Cell], Cell]]
     """`iter(x)`."""
     items_of_iterator: ClassVar[Callable[[Frame, Cell], list[Cell]]]
-    """The items that an iterator has left, of which must be known how many there are."""
+    """The remaining items of an iterator, whose number must be known at compile time."""
     as_iterable: ClassVar[Callable[[Frame, Cell], Cell]]
-    """A list, or what the host has, as something that loops run over."""
+    """Converts a list or an iterable object of the host to a tuple. Returns other values unchanged."""
     as_tuple: ClassVar[Callable[[Frame, Cell], Cell]]
-    """A list or named tuple as a tuple; anything else as it is."""
+    """Converts a list or named tuple to a tuple. Returns other values unchanged."""
     items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]]
-    """The items of what has a known length; an error, in which the text needs them, for anything else."""
+    """The items of a value of known length. Otherwise it is an error, which says that `what` needs them."""
     scalar: ClassVar[Callable[[Frame, Cell], Cell]]
-    """A 0-d array as the number in it; anything else as it is."""
+    """Reads the number in a 0-d array. Returns other values unchanged."""
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]]
-    """A method of a struct's class, or None."""
+    """A method of the class of a struct, or None."""
     close: ClassVar[Callable[[Frame, Cell], Cell]]
-    """A value in which nested functions have captured what they read."""
+    """Closes the nested functions in a value: they capture the variables that they read."""
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]]
-    """The subarray that takes its elements from an array, a tuple or a number."""
+    """The subarray whose elements come from an array, a tuple or a number."""
     as_array_type: ClassVar[Callable[[Frame, Cell, Array], Value]]
-    """An array as one of a type that says less of it."""
+    """Converts an array to a more general array type."""
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]]
-    """An element of a structured array of the host."""
+    """The value of an element of a structured array of the host."""
 
     def __init__(self, program: Program, function: FunctionType) -> None:
         self.program, self.function = program, function
         self.globals = function.__globals__
         self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.captured: Mapping[Origin, Cell] = {}
-        """What a nested function captured."""
+        """The values that the nested function captured."""
         self.code: NestedFunction | None = None
-        """A nested function's meaning: which variables it reads."""
+        """The meaning of the nested function, which lists the variables that it reads."""
         self.activation = 0
-        """The number that tells this function's variables from those of another call of it (see `Origin`)."""
+        """The number that distinguishes the variables of this call from those of other calls of the function (see `Origin`)."""
         self.closed_here: dict[int, NestedFunction] = {}
-        """The nested functions, by their `id`, that were closed here: what they read are variables of this block."""
+        """The nested functions, by their `id`, that were closed in this block and captured its variables."""
         self.cells: Mapping[str, Cell | Pending] = {}
-        """The function's own variables that nested functions capture, as they are now."""
+        """The current values of the function's own variables that nested functions capture."""
         self.heap: dict[Identity, Cell] = {}
-        """The contents of the objects that changed in this block; values of them may still hold what they were before."""
+        """The contents of the objects that changed in this block. Cells may still hold earlier contents."""
         self.changed: set[Identity] = set()
         self.exits: dict[Value, Mapping[Identity, Cell]] = {}
-        """The same where a loop ends, by the condition that there is a next item."""
+        """The contents of objects at the end of a loop, by the condition that the loop continues."""
         self.left: Mapping[Identity, Cell] = {}
-        """What the last step of a generator made of objects if it gave no value."""
+        """The contents of objects after the last step of a generator, if that step gave no value."""
         self.wide = False
-        """Whether numbers and records are those of numba here."""
+        """Whether the function has numba's rules for numbers and records."""
         self.where: Location | None = None
-        """In a function of ours, where the user called it, if that is known."""
+        """In a library function, the place where the user called it, if it is known."""
         self.site: tuple[object, ...] = ()
-        """The name of this block, and how many objects it has made."""
+        """The name of the block, which together with `made`, the number of its allocations, identifies objects."""
         self.made = 0
         self.passed_over: set[Value] = set()
-        """What was read from places that are then referred to: where nothing needs the value, the reading goes, too."""
+        """Values read from places that are then used by reference. Their loads are dropped if nothing else uses them."""
         self.shorter: dict[Value, Value] = {}
-        """The same numbers in 32 bits, of indices that were computed there."""
+        """For indices that were converted from 32 bits: the number before the conversion."""
         self.build = Builder(Block())
 
     @property
     def location(self) -> Location:
-        """Where the program stands."""
+        """The place of the current operation in the source."""
         return self.build.location
 
     def operate(self, sign: str, *cells: Cell) -> Cell:
-        """`a + b`, `a < b`, `not a` and their like, as the user's own operators."""
+        """Applies an operator, such as `a + b`, `a < b` or `not a`, as if the user had written it."""
         if len(cells) == 1:
             rule, code = self.unary, ops.PY_UNARY
         else:
@@ -331,7 +335,7 @@ class Frame:
         return rule(Op(code, attributes={"op": sign}, location=self.location), cells)[0]
 
     def run(self, function: object, *cells: Cell) -> Cell:
-        """Calls a function of Python, such as one of the library."""
+        """Calls a Python function, such as one of the library."""
         return self.program.call(self, function, cells, {})
 
     def item(self, owner: Cell, index: Cell) -> Cell:
@@ -342,10 +346,10 @@ class Frame:
         """`x.name`."""
         return self.getattr(Op(ops.PY_GETATTR, attributes={"name": name}), [owner])[0]
 
-    # Objects that change. They are values as all others; what they become is kept by their identity.
+    # Mutable objects. They are values like any others; `heap` has their current contents, by their identities.
 
     def as_object(self, cell: Cell, identity: Identity | None = None) -> Cell:
-        """A value as an object that changes, a new one if it is not said which."""
+        """Makes a value the contents of a mutable object, a new one by default."""
         if identity is None:
             self.made += 1
             identity = Identity((*self.site, self.made))
@@ -354,14 +358,14 @@ class Frame:
         return Cell(replace(cell.known, identity=identity), cell.value)
 
     def change(self, identity: Identity, cell: Cell) -> Cell:
-        """Says what has become of an object."""
+        """Sets the contents of an object."""
         check_apart(cell.known, identity)
         self.changed.add(identity)
         self.heap[identity] = self.as_object(cell, identity)
         return self.heap[identity]
 
     def now(self, cell: Cell) -> Cell:
-        """A value as it is now, after what has become of the objects in it."""
+        """The current version of a value, with the current contents of the objects in it."""
         if not self.heap:
             return cell
         identity = cell.known.identity
@@ -372,12 +376,12 @@ class Frame:
         return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
 
     def rebuilt(self, known: Known, parts: Sequence[Cell]) -> Cell:
-        """The same tuple or bundle, of other parts."""
+        """A tuple or bundle like `known` with other parts."""
         cell = self.bundle(known.value, parts) if isinstance(known.type, Bundle) else self.tuple(parts)
         return cell if known.identity is None else self.as_object(cell, known.identity)
 
     def literal(self, value: object) -> Cell:
-        """A Python object; an entity that is a value in device code is read here."""
+        """The value of a Python object of the host. For an entity such as `thread_idx`, this reads its value."""
         if type(value) is tuple:
             return self.tuple([self.literal(item) for item in value])
         row = self.program.row(value)
@@ -398,7 +402,7 @@ class Frame:
         return Cell(self.program.literal(value, self.build.location))
 
     def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:
-        """A vector, struct or subarray of cells, which are converted to its elements' types."""
+        """A vector, struct or subarray of cells, which are converted to the types of its parts."""
         types = [_type_of_part(type, i) for i in range(len(cells))]
         operands = [self.materialise(cell, each) for cell, each in zip(cells, types, strict=True)]
         return self.emit(ops.MAKE, of_type(type), *operands)
@@ -408,12 +412,12 @@ class Frame:
         return Cell(known, self.build.op(code, known.type, *operands, nonneg=known.nonneg, **attributes))
 
     def ask(self, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
-        """What a row of the device tables answers for arguments."""
+        """The types that a row of the device tables infers for arguments."""
         known = [cell.known for cell in arguments]
         return row.infer([*known, constant(self.program.target)] if row.asks_target else known)
 
     def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:
-        """A use of a row of the device tables; nothing is written where the answer is known and nothing is done."""
+        """A call of a row of the device tables. If it has a static result and no effects, no operation is written."""
         if is_static(typed.result) and row.effects is Effect.PURE:
             return Cell(typed.result)
         operands = [self.materialise(arguments[i], type) for i, type in typed.operands]
@@ -425,7 +429,7 @@ class Frame:
         return Cell(typed.result, None if is_static(typed.result) else result)
 
     def check(self, holds: Cell, message: str, *values: Cell, help: str, always: bool = False) -> None:
-        """In checked mode, unless `holds` the thread ends with a report; `{0}` and `{1}` in the message are the values."""
+        """In checked mode, ends the thread with a report unless `holds`. `{0}` and `{1}` in the message stand for the values."""
         if not (self.program.checked or always) or (holds.known.constant and holds.known.value):
             return
         words = {"message": message, "help": help}
@@ -456,11 +460,11 @@ class Frame:
         return self._make(replace(tuple_of(tuple(cell.known for cell in cells)), where=self.location), cells)
 
     def bundle(self, meaning: object, cells: Sequence[Cell]) -> Cell:
-        """A thing of compile time, with cells as its parts of run time."""
+        """A bundle: an object that exists at compile time, with cells as its run-time parts."""
         return self._make(replace(bundle_of(meaning, tuple(cell.known for cell in cells)), where=self.location), cells)
 
     def new_list(self, cells: Sequence[Cell]) -> Cell:
-        """A list of cells, an object of its own."""
+        """A new list of cells."""
         return self.as_object(self.bundle(Thing.LIST, cells))
 
     def fields(self, cell: Cell) -> list[Cell]:
@@ -473,10 +477,10 @@ class Frame:
         return self.emit(ops.MAKE, known, *(self.carry(cell, cell.known) for cell in cells))
 
     def carry(self, cell: Cell, known: Known, objects: Mapping[Identity, Cell] | None = None) -> Value:
-        """The cell's value for a place where `known` is known of it: constants that are known there do not travel.
+        """The value to pass to a place that has the facts `known`. Constants that are known there are not passed.
 
-        In their place in a tuple stands a zero: a constant may have no room in its type before it meets another one. A part
-        that has no value here is zero, but for the objects in it that are in another part: `objects`, by their names there.
+        In a tuple, zeros replace these constants, which may not fit their types yet. Parts without a value are also zero,
+        except for objects that are in another part: `objects` has these, by their identities at the place.
         """
         if is_static(known):
             return self.build.const(known.type, 0 if isinstance(known.type, Number) else None)
@@ -493,7 +497,7 @@ class Frame:
         return self.build.op(ops.MAKE, known.type, *parts)
 
     def materialise(self, cell: Cell, type: Type) -> Value:
-        """The cell's value at run time, as `type`: a number converts, a constant is written down."""
+        """The run-time value of a cell as `type`: converts numbers, and writes constants."""
         known = cell.known
         match type:
             case Number():
@@ -520,7 +524,7 @@ class Frame:
                 return self.build.const(type, None)
 
     def _range_parts(self, cell: Cell, item: Number) -> list[Value]:
-        """Start, stop and step of a range, or of what is left of one, as numbers of another type."""
+        """Start, stop and step of a range or its iterator, as numbers of another type."""
         assert cell.value is not None and isinstance(cell.value.type, (Range, RangeIterator))
         source = cell.value.type.counts_in
         known = (of_type(source, part.nonneg) for part in cell.known.items)
@@ -528,7 +532,7 @@ class Frame:
         return [self.materialise(part, item) for part in parts]
 
     def index(self, cell: Cell, known: Known) -> Cell:
-        """A number of 32 bits as an index, which stays one of 32 bits wherever that is wanted."""
+        """Converts a number of 32 bits to an index. Uses that need 32 bits get the original number."""
         assert cell.value is not None
         whole = self.materialise(cell, INDEX)
         self.shorter[whole] = cell.value
@@ -554,7 +558,7 @@ class Frame:
         return self.build.op(ops.CONVERT, type, cell.value, nonneg=known_as(cell.known, type).nonneg, **exact)
 
     def _check_room(self, cell: Cell, type: Number) -> None:
-        """In checked mode: an int of Python fits the integer type that it takes."""
+        """Checks, in checked mode, that a Python int fits the integer type to which it is converted."""
         source = cell.known.type
         assert isinstance(source, Number)
         if not (source.is_integer and source.builtin and type.is_integer) or source == BOOL:
@@ -574,16 +578,16 @@ def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
     return type.fields[index].type if isinstance(type, Struct) else type.dtype
 
 
-# What travels to a place where parts are expected that the value that comes has not:
+# Values for parts that a value does not have on this edge. A generator, for example, has parts for each of its `yield`s:
 #
-#     a generator at `yield` 1, where it keeps (xs, i)      →    at one of the two, of which each keeps what it needs
-#                              nothing for `yield` 2             for `yield` 2 (xs,): the list that is kept for 1
+#     on this edge    at `yield` 1, which keeps (xs, i); no parts for `yield` 2
+#     in the target   at `yield` 1 or 2, with parts for both; `yield` 2 keeps (xs,)
 #
-# An object that changes is in each part that may hold it, whichever of them counts: whoever has one of them has it.
+# The edge passes the list `xs` for both, because each part that may hold a mutable object must have its current contents.
 
 
 def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cell]) -> Value:
-    """What travels to a part that has no value here: zeros, and the `objects` in it that are in other parts."""
+    """The value for a part that has none on this edge: zeros, and those `objects` in it that other parts have."""
     found = objects.get(known.identity) if known.identity is not None else None
     if found is not None:
         if join(nameless(found.known), nameless(known)) != nameless(known):
@@ -598,7 +602,7 @@ def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cel
 
 
 def _shared(known: Known, part: Cell, objects: Mapping[Identity, Cell] | None) -> Mapping[Identity, Cell] | None:
-    """Those of the objects that may be in a part of a value: what a call gives has parts that nobody reads."""
+    """The objects that a part of a value may hold; None for parts that nothing reads."""
     if not isinstance(known.value, Gaps) or not known.value.alone:
         return objects
     ended = isinstance(part.known.value, Resumed) and part.known.items[0].value is False
@@ -606,7 +610,7 @@ def _shared(known: Known, part: Cell, objects: Mapping[Identity, Cell] | None) -
 
 
 def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
-    """The objects in a value, by the names that they have in `known`."""
+    """The objects in a value, by their identities in `known`."""
     found: dict[Identity, Cell] = {}
     if not isinstance(cell.known.value, Unset) and any(True for _ in identities(known)):
         for i, item in enumerate(known.items if len(known.items) == len(cell.known.items) else ()):

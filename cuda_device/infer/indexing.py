@@ -1,4 +1,4 @@
-"""Indices of arrays, vectors and tuples: their parts, their integers, and slices.
+"""Indices of arrays, vectors and tuples, and slices.
 
 x[i, j]      parts_of: i and j      values_of: two typed values, one for each axis
 """
@@ -16,18 +16,18 @@ from cuda_device.types.model import BOOL, INDEX, INT, Array, Number, Static, Str
 
 
 def parts_of(frame: Frame, index: Cell) -> list[Cell]:
-    """`i` and `j` of `x[i, j]`, numbers in place of 0-d arrays."""
+    """The parts of an index: `i` and `j` of `x[i, j]`. The numbers in 0-d arrays are read."""
     parts = frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
     return [frame.scalar(part) if isinstance(part.known.type, Array) else part for part in parts]
 
 
 def indices_of(frame: Frame, index: Cell) -> list[Value]:
-    """What `x[index]` indexes with."""
+    """The typed values of the index of `x[index]`."""
     return values_of(frame, parts_of(frame, index))
 
 
 def values_of(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
-    """Integers as indices: one for each axis."""
+    """The typed values of integers that are indices, one for each axis."""
     values = []
     for part in parts:
         check_index(part.known)
@@ -38,13 +38,13 @@ def values_of(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
 
 
 def check_index(known: Known) -> None:
-    """Refuses what is no integer."""
+    """Raises `CompileError` for an index that is not an integer."""
     if not is_index(known.type):
         raise CompileError(f"an index must be an integer, not {known}", help=help_with(known))
 
 
 def help_with(index: Known) -> str:
-    """What to do with an index that is none."""
+    """The help for an index of the wrong type."""
     if is_member(index):
         return "use its .value"
     match index.type:
@@ -60,7 +60,7 @@ def help_with(index: Known) -> str:
 
 
 def position(index: Cell, count: int) -> int:
-    """A constant index of `count` elements, counted from the beginning."""
+    """The position, counted from the beginning, of a constant index into `count` elements."""
     if not index.known.constant or not isinstance(index.known.value, int):
         check_index(index.known)
         raise CompileError(
@@ -75,7 +75,7 @@ def position(index: Cell, count: int) -> int:
 
 
 def constant_slice(frame: Frame, index: Cell) -> slice | None:
-    """`1:` as an index of a tuple or list; None if it is no slice."""
+    """The slice that is an index of a tuple or list, or None if it is not a slice."""
     if not means(index.known, slice):
         return None
     bounds = [part.known.value for part in frame.fields(index)]
@@ -90,7 +90,7 @@ def constant_slice(frame: Frame, index: Cell) -> slice | None:
 
 
 def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
-    """Start, stop and step of a slice; None if it is none."""
+    """Start, stop and step of a slice, or None if it is not a slice."""
     known = cell.known
     if isinstance(known.type, Static) and isinstance(known.value, slice):
         return [frame.literal(part) for part in (known.value.start, known.value.stop, known.value.step)]
@@ -100,11 +100,11 @@ def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
 # Repetition
 
 MOST_ITEMS = 1024
-"""Tuples and lists have no more elements."""
+"""The maximum length of tuples and lists."""
 
 
 def repeated(frame: Frame, a: Cell, b: Cell) -> list[Cell] | None:
-    """The items of `t * n` or `n * t`; None if it is neither."""
+    """The items of `t * n` or `n * t`, where `t` is a tuple or list; None for other operands."""
     cell, count = (b, a) if isinstance(a.known.type, Number) else (a, b)
     if not isinstance(frame.as_tuple(cell).known.type, Tuple) or not isinstance(count.known.type, Number):
         return None

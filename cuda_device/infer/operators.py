@@ -26,12 +26,15 @@ from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, describe, of_type
 
-# What folding may result in.
+# The types of the results of constant folding.
 _RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
 
 
 def fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]) -> Cell | None:
-    """The exact result for constant builtin numbers, strings and None; None if there is none. Too large integers are errors."""
+    """Evaluates an operator on constant builtin numbers, strings and None exactly. Returns None if it cannot.
+
+    Raises `CompileError` for integers that are too large.
+    """
     values = [cell.known.python for cell in operands]
     if not all(cell.known.constant and _is_exact(cell.known) for cell in operands):
         return None
@@ -98,7 +101,7 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x + y` and the other binary operators: a constant, a struct's own method, or the rule of the kind of higher rank."""
+    """`x + y` and the other binary operators: folds constants, calls methods of structs, or applies the rule of a kind."""
     sign = str(op.attributes["op"])
     a, b = cells
     if a.known.constant and b.known.constant and sign in FOLDS:
@@ -131,21 +134,21 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _of_both(frame: Frame, a: Cell, b: Cell) -> Kind:
-    """The kind that has the rule for two values."""
+    """The kind with the higher rank."""
     x, y = frame.kind(a.known), frame.kind(b.known)
     return x if x.rank >= y.rank else y
 
 
-# More elements than that are no tuple.
+# The maximum length of the resulting tuple.
 
 
 _REFLECTED = {METHODS[sign]: METHODS[other] for sign, other in ops.SWAPPED.items()}
 
 
 def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool = False) -> Cell | None:
-    """The operator as a struct's own method has it (`__add__`, and `__radd__` of the second operand), if one has.
+    """Calls the method of a struct for an operator (`__add__`, or `__radd__` of the second operand), if there is one.
 
-    `+=` asks for `__iadd__` first.
+    `+=` calls `__iadd__` if the struct has it.
     """
     own = (_special_method(frame, a, f"i{method}") if in_place else None) or _special_method(frame, a, method)
     if own is not None:
@@ -158,7 +161,7 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
 
 
 def by_library(frame: Frame, method: str, cells: Sequence[Cell]) -> Cell | None:
-    """An operator as a library has it for these types: `operator.add`."""
+    """Calls the overload of an operator, such as `operator.add`, that a library has registered for these types."""
     entity = getattr(operator, f"__{method}__", None)
     found = composites.overload_of(frame, entity, cells) if entity is not None else None
     return None if found is None else frame.run(found, *cells)
@@ -170,7 +173,7 @@ def _special_method(frame: Frame, cell: Cell, method: str) -> object:
 
 
 def truth_of(frame: Frame, cell: Cell) -> Cell:
-    """Whether a value is true in Python's sense, a bool."""
+    """The truth value in Python's sense, a bool."""
     cell = frame.scalar(cell)
     known = cell.known
     rule = frame.kind(known).truth
@@ -184,14 +187,14 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
     return rule(frame, cell)
 
 
-# Rules of type inference for comparisons: of numbers, exact; of tuples, item by item; of structs, by their methods; and `is`.
+# Comparisons. Those of numbers are exact, tuples are compared item by item, and structs by their methods.
 #
-# py.compare {op="<"} (int8, uint64)     →   py.compare {op="<"} %0 %1: bool         whatever their signs and widths
+# py.compare {op="<"} (int8, uint64)     →   py.compare {op="<"} %0 %1: bool         exact for all signs and widths
 # (a, b) < (c, d)                        →   a < c or (a == c and b < d)
 
 
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x < y` and the other comparisons: of numbers, exact; of lists, with each other, as of tuples."""
+    """`x < y` and the other comparisons. Lists are compared with each other like tuples."""
     sign = str(op.attributes["op"])
     if len([cell for cell in cells if is_list(cell.known)]) == 1 and sign in ("==", "!="):
         return [Cell(constant(sign == "!="))]
@@ -220,7 +223,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _are_unlike(a: Known, b: Known) -> bool:
-    """Whether one is None and the other is not, or one a number and the other a member of an enumeration, which none equals."""
+    """Whether two values are never equal: only one is None, or a number meets a member of an enumeration."""
     if model.NONE in (a.type, b.type):
         return a.type != b.type
     members = (x.value for x, y in ((a, b), (b, a)) if x.type == model.Static() and isinstance(y.type, model.Number))
@@ -228,7 +231,7 @@ def _are_unlike(a: Known, b: Known) -> bool:
 
 
 def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell] | None:
-    """A struct's own comparison; what has no `__ne__` differs, as objects of Python do, where its `__eq__` says no."""
+    """Calls the method of a struct for a comparison, if there is one. `!=` without `__ne__` negates `__eq__`, as in Python."""
     own = overloaded(frame, METHODS[sign], *cells)
     if own is not None:
         return [own]
@@ -239,7 +242,7 @@ def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell
 
 
 def _equal(a: object, b: object) -> bool:
-    """Whether two objects that exist while compiling are equal, in the words of their own `__eq__`."""
+    """Whether two objects of the host are equal by their `__eq__`."""
     try:
         return a is b or bool(a == b) or _names_dtype(a, b) or _names_dtype(b, a)
     except Exception as error:
@@ -247,14 +250,14 @@ def _equal(a: object, b: object) -> bool:
 
 
 def _names_dtype(name: object, cls: object) -> bool:
-    """Whether `x.dtype == "float32"` of a dtype, which is the class of the elements in device code."""
+    """Whether a string names a class of numbers, for `x.dtype == "float32"`: in device code, `x.dtype` is a class."""
     if not isinstance(name, str) or not isinstance(cls, type) or not issubclass(cls, np.generic):
         return False
     return bool(np.dtype(cls) == name)
 
 
 def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x is y` and `x is not y`, of None, bools, lists, members of enumerations, and what exists while compiling."""
+    """`x is y` and `x is not y` for None, bools, lists, members of enumerations, and objects of the host."""
     a, b = (cell.known for cell in cells)
     inverted = bool(op.attributes["inverted"])
     if is_list(a) and is_list(b) and None not in (a.identity, b.identity):

@@ -33,12 +33,12 @@ _SPEC = re.compile(
     r"(?:\.(?P<precision>\d+))?(?P<kind>[dxXoeEfFgG])?"
 )
 FLOAT_KINDS = frozenset("eEfFgG")
-# More columns than these nobody reads, and printf's buffer is small.
+# The buffer of printf is small.
 _MOST_COLUMNS = 200
 
 
 class Spec:
-    """A specification of an f-string: `sign` is "", "+" or " "; `kind` is a letter, or "" for Python's default."""
+    """A format specification of an f-string. `sign` is "", "+" or " "; `kind` is a letter, or "" for Python's default."""
 
     def __init__(self, text: str) -> None:
         found = _SPEC.fullmatch(text)
@@ -58,7 +58,7 @@ class Spec:
             )
 
     def conversion(self, kind: str, precision: int | None = None) -> str:
-        """The conversion of printf with this kind."""
+        """The conversion specification of printf for a kind."""
         digits = self.precision if precision is None else precision
         point = "" if digits is None else f".{digits}"
         alternate = "#" * (self.alternate and kind in FLOAT_KINDS)
@@ -66,13 +66,13 @@ class Spec:
 
 
 def digits_of(number: model.Number) -> int:
-    """How many digits of a float are printed where nobody says: so many are about as good as the number itself."""
+    """The number of digits of a float without a precision, which is about the precision of its type."""
     if number.bits == 16:
         return 3 if number.format is model.Format.BFLOAT else 4
     return {8: 3, 32: 7, 64: 15}[number.bits]
 
 
-# CUDA's printf takes no more.
+# The maximum of CUDA's printf.
 _MOST = 32
 
 
@@ -106,7 +106,7 @@ def _text(name: str, cell: Cell | None, default: str) -> str:
 
 
 class Line:
-    """One call of `print`: the format, the values, and for bools the two texts."""
+    """One call of `print`: the format, the values, and the pairs of texts that bools select from."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
@@ -126,17 +126,17 @@ class Line:
             self.frame.build.effect(ops.PRINT, *self.values, format=self.format, choices=tuple(self.choices))
 
     def literal(self, text: str) -> None:
-        """A text."""
+        """Appends a text."""
         self.format += text.replace("%", "%%")
 
     def convert(self, conversion: str, cell: Cell, type: model.Number) -> None:
-        """A number, as 64 bits."""
+        """Appends a number, which is passed in 64 bits."""
         self.format += conversion
         self.values.append(self.frame.materialise(cell, type))
         self.choices.append(None)
 
     def choose(self, condition: Cell, texts: tuple[str, str]) -> None:
-        """One of two texts."""
+        """Appends the first of two texts if a condition holds, or else the second one."""
         if condition.known.constant:
             self.literal(texts[0] if condition.known.value else texts[1])
             return
@@ -144,10 +144,10 @@ class Line:
         self.values.append(self.frame.materialise(condition, model.BOOL))
         self.choices.append(texts)
 
-    # What Python shows
+    # Values, as Python shows them
 
     def show(self, cell: Cell, is_repr: bool = True) -> None:
-        """A value, as `str` or `repr` show it."""
+        """Appends a value as `str` or `repr` show it."""
         cell = references.value_of(self.frame, cell)
         known = cell.known
         if isinstance(known.value, Text):
@@ -172,7 +172,7 @@ class Line:
             raise CompileError(f"{known} cannot be printed in device code", help=what)
 
     def shape(self, cell: Cell) -> tuple[str, Sequence[Cell], str, Sequence[str]] | None:
-        """The brackets around the parts of a value that has some, the parts, and what stands before each."""
+        """The opening bracket, the parts, the closing bracket and the labels of a value with parts; None for other values."""
         known, fields = cell.known, self.frame.fields
         if is_list(known):
             return "[", fields(cell), "]", ()
@@ -197,7 +197,7 @@ class Line:
         return f"{name}(", [self.frame.field(cell, i) for i in range(count)], ")", labels
 
     def listed(self, begin: str, cells: Sequence[Cell], end: str, names: Sequence[str]) -> None:
-        """Several values between brackets."""
+        """Appends several values between brackets."""
         self.literal(begin)
         for i, cell in enumerate(cells):
             self.literal((", " if i else "") + (names[i] if names else ""))
@@ -205,7 +205,7 @@ class Line:
         self.literal(end)
 
     def pieces(self, text: Text, cells: Sequence[Cell]) -> None:
-        """An f-string."""
+        """Appends an f-string."""
         rest = iter(cells)
         for piece in text.pieces:
             if isinstance(piece, str):
@@ -222,7 +222,7 @@ class Line:
     # Numbers
 
     def formatted(self, cell: Cell, type: model.Number, text: str) -> None:
-        """A number of run time, in the format that an f-string gives it."""
+        """Appends a run-time number in the format of an f-string."""
         spec = Spec(text)
         if type == model.BOOL and not text:
             self.choose(cell, ("True", "False"))
@@ -244,7 +244,7 @@ class Line:
             self.convert(spec.conversion("u"), cell, type)
 
     def digits(self, cell: Cell, type: model.Number, spec: Spec) -> None:
-        """Hexadecimal or octal digits; of a mask they are those of its 32 bits."""
+        """Appends hexadecimal or octal digits. A mask has those of its 32 bits."""
         negative, magnitude = self.unsigned(cell, type)
         if negative.known.constant and not spec.alternate and not spec.sign:
             self.convert(spec.conversion(spec.kind), magnitude, model.UINT64)
@@ -257,7 +257,7 @@ class Line:
         self.convert(f"%{spec.kind}", magnitude, model.UINT64)
 
     def complex(self, cell: Cell, spec: str) -> None:
-        """Both parts between brackets."""
+        """Appends a complex number in brackets."""
         if spec:
             raise CompileError("a complex number cannot be printed with a format", help="print .real and .imag")
         real, imaginary = self.frame.field(cell, 0), self.frame.field(cell, 1)
@@ -270,7 +270,10 @@ class Line:
         self.literal("j)")
 
     def float(self, cell: Cell, type: model.Number, spec: Spec) -> None:
-        """A float, or an integer as one. Without a kind it has the digits that say something, and a point if it looks whole."""
+        """Appends a float, or an integer in a format for floats.
+
+        Without a kind, it is printed with the digits of its precision, and with `.0` if these show no fraction.
+        """
         wide = Cell(of_type(model.FLOAT64), self.frame.materialise(cell, model.FLOAT64))
         if spec.kind in FLOAT_KINDS:
             self.convert(spec.conversion(spec.kind), wide, model.FLOAT64)
@@ -309,7 +312,7 @@ def _constant(known: Known, is_repr: bool) -> str:
     return repr(value) if is_repr else str(value)
 
 
-# f-strings: a constant, or with values of run time a bundle that `print`, `assert` and exceptions show.
+# f-strings are constants, or bundles with run-time values, which `print`, `assert` and exceptions show.
 #
 # f"x = {x:.3f}\\n"        Text(("x = ", TextField(".3f"), "\\n")) of x
 
@@ -318,14 +321,14 @@ _CONVERSIONS: dict[str, Callable[[object], object]] = {"": lambda value: value, 
 
 
 def _is_constant(known: Known) -> bool:
-    """Whether Python's own object stands for it while compiling."""
+    """Whether the value is a Python object at compile time."""
     if isinstance(known.type, model.Tuple):
         return all(map(_is_constant, known.items))
     return known.constant and not isinstance(known.type, model.Bundle)
 
 
 def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """One part of an f-string: a constant, or a field of a text of run time."""
+    """A field of an f-string: a constant, or a part of a run-time string."""
     spec = cells[1].known.value if len(cells) > 1 else ""
     if not isinstance(spec, str):
         raise CompileError(
@@ -335,7 +338,7 @@ def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _field(frame: Frame, cell: Cell, spec: str, conversion: str) -> Cell:
-    """A value as text, in a format."""
+    """Formats a value."""
     value = cell.known
     if isinstance(value.value, Text) and not (spec or conversion):
         return cell
@@ -355,7 +358,7 @@ def _field(frame: Frame, cell: Cell, spec: str, conversion: str) -> Cell:
 
 
 def make_string(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """An f-string: its parts, one after the other."""
+    """Joins the parts of an f-string."""
     if all(cell.known.constant and isinstance(cell.known.value, str) for cell in cells):
         return [Cell(constant("".join(str(cell.known.value) for cell in cells)))]
     pieces: list[str | TextField] = []
@@ -370,19 +373,19 @@ def make_string(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.bundle(Text(tuple(pieces)), parts)]
 
 
-# The messages of exceptions: text that is known while compiling, with two numbers of run time at most.
+# The messages of exceptions: constant text with at most two run-time numbers.
 #
 #     raise IndexError(f"no row {i}")      →      report {message="IndexError: no row {0}"} %i
 #     assert x > 0.5, x                    →      report {message="AssertionError: {0.float32}"} %bits_of_x
 #
-# The numbers reach the host in 64 bits each, and there the message is put together, in Python (see `runtime.report`).
+# The host gets each number in 64 bits, and formats the message in Python (see `runtime/gpu/report_message`).
 
 
 _MOST_NUMBERS = 2
 
 
 def message_of(frame: Frame, cells: Sequence[Cell], shows_repr: bool = False) -> tuple[str, list[Cell]]:
-    """What Python shows of an exception with these arguments, and the numbers that `{0}` and `{1}` stand for."""
+    """The message of an exception with these arguments, and the numbers that `{0}` and `{1}` in it stand for."""
     message = _Message(frame)
     if len(cells) == 1:
         message.argument(cells[0], shows_repr)
@@ -396,14 +399,14 @@ def message_of(frame: Frame, cells: Sequence[Cell], shows_repr: bool = False) ->
 
 
 class _Message(Line):
-    """As a line that is printed, but for Python's formats instead of printf's."""
+    """Like a printed line, with Python's formats instead of those of printf."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.numbers: list[Cell] = []
 
     def argument(self, cell: Cell, is_repr: bool) -> None:
-        """An argument of the exception; if its value cannot be told, what it is."""
+        """Appends an argument of the exception: its value, or its type if the message cannot show the value."""
         before, count = self.format, len(self.numbers)
         try:
             self.show(cell, is_repr)
@@ -415,11 +418,11 @@ class _Message(Line):
             self.literal(str(cell.known))
 
     def literal(self, text: str) -> None:
-        """A text."""
+        """Appends a text."""
         self.format += text.replace("{", "{{").replace("}", "}}")
 
     def formatted(self, cell: Cell, type: model.Number, spec: str) -> None:
-        """A number in a format."""
+        """Appends a run-time number in a format."""
         if type.is_complex or len(self.numbers) == _MOST_NUMBERS or not _fits(spec, type):
             raise CompileError(
                 f"the message of an exception can have at most {_MOST_NUMBERS} run-time numbers, in Python's formats, "
@@ -436,7 +439,7 @@ class _Message(Line):
 
 
 def _fits(spec: str, type: model.Number) -> bool:
-    """Whether Python formats such numbers so."""
+    """Whether Python accepts a format for numbers of a type."""
     try:
         format(1.0 if type.is_float else True if type == model.BOOL else 1, spec)
     except ValueError:
@@ -445,7 +448,7 @@ def _fits(spec: str, type: model.Number) -> bool:
 
 
 def _form(type: model.Number) -> str:
-    """How the host reads the bits: the name of a property of its words, or nothing."""
+    """How the host interprets the bits: the name of a property of `ReportedNumber`, or "" for an integer."""
     if type.is_float:
         return f"float{type.bits}" if type.builtin or str(type) in ("float16", "float32") else "float64"
     return str(type) if type in (model.BOOL, model.UINT64) else ""

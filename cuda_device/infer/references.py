@@ -32,7 +32,7 @@ from cuda_device.types.model import INDEX, Array, AtomicCell, Layout, Ref, Struc
 
 
 def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -> Cell:
-    """The reference to an element of an array; for `more`, see the operation `refer`."""
+    """A reference to an element of an array. `more` are attributes of the operation `refer`."""
     type = array.known.type
     assert isinstance(type, Array) and array.value is not None
     known = of_type(Ref(type.space, type.dtype, type.readonly, type.align))
@@ -40,12 +40,12 @@ def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -
 
 
 def member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
-    """The reference to a member of the struct that `owner` refers to."""
+    """A reference to a member of the struct that `owner` refers to."""
     return behind(frame, owner, struct.fields[index].type, placement(struct).offsets[index])
 
 
 def behind(frame: Frame, owner: Cell, type: Type, offset: int) -> Cell:
-    """The reference to what lies so many bytes behind the beginning of what `owner` refers to."""
+    """A reference to a value of `type`, `offset` bytes after the address that `owner` refers to."""
     reference = owner.known.type
     assert isinstance(reference, Ref) and owner.value is not None
     align = shortfall(type, common_alignment(known_alignment(reference), offset))
@@ -54,13 +54,13 @@ def behind(frame: Frame, owner: Cell, type: Type, offset: int) -> Cell:
 
 
 def after(frame: Frame, owner: Cell, index: Cell) -> Cell:
-    """The reference to the element `index` places after the one that `owner` refers to."""
+    """A reference to the element `index` places after the one that `owner` refers to."""
     assert owner.value is not None
     return frame.emit(ops.ELEMENT, owner.known, owner.value, frame.materialise(index, INDEX))
 
 
 def of_place(frame: Frame, place: Place | None) -> Cell:
-    """The reference to where a value was read."""
+    """A reference to the place where a value was read."""
     assert place is not None
     frame.passed_over.add(place.value)
     if isinstance(place.base.known.type, Ref):
@@ -70,7 +70,7 @@ def of_place(frame: Frame, place: Place | None) -> Cell:
 
 
 def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
-    """`x.f`, where x is a reference: the member's value, or a reference to it if it has identity."""
+    """`x.f` of a reference `x`: the value of the member, or a reference to it if it has identity."""
     part = member(frame, owner, struct, index)
     if isinstance(struct.fields[index].type, Subarray):
         return view(frame, part)
@@ -78,12 +78,12 @@ def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
 
 
 def read_item(frame: Frame, owner: Cell, items: Tuple, index: int) -> Cell:
-    """`x[i]`, where x is a reference to a tuple."""
+    """`x[i]` of a reference `x` to a tuple."""
     return load(frame, behind(frame, owner, items.elements[index], placement(items).offsets[index]))
 
 
 def view(frame: Frame, reference: Cell) -> Cell:
-    """The array that a subarray is where it lies in memory."""
+    """A subarray in memory as an array."""
     type = reference.known.type
     assert isinstance(type, Ref) and isinstance(type.pointee, Subarray) and reference.value is not None
     dtype, shape = type.pointee.dtype, type.pointee.shape
@@ -94,7 +94,7 @@ def view(frame: Frame, reference: Cell) -> Cell:
 
 
 def load(frame: Frame, reference: Cell) -> Cell:
-    """The value that a reference refers to; if it has parts, it knows where it was read."""
+    """The value that a reference refers to. A value with parts records the place where it was read."""
     type = reference.known.type
     assert isinstance(type, Ref) and reference.value is not None
     known = of_type(type.pointee)
@@ -108,7 +108,7 @@ def load(frame: Frame, reference: Cell) -> Cell:
 
 
 def store(frame: Frame, reference: Cell, value: Cell) -> None:
-    """Writes to where a reference refers to, in the type that is there."""
+    """Writes a value to the place that a reference refers to, converted to its type."""
     type = reference.known.type
     assert isinstance(type, Ref) and reference.value is not None
     if type.readonly:
@@ -122,12 +122,12 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
 
 
 def is_copied_in_memory(value: Cell, wanted: Type) -> bool:
-    """Whether a value is too large for one, but can be copied from where it lies."""
+    """Whether a value is too large to be loaded, and must be copied from the place where it was read."""
     return value.place is not None and value.known.type == wanted and len(leaves(wanted)) > MOST_NUMBERS
 
 
 def _copy(frame: Frame, target: Cell, source: Cell) -> None:
-    """Copies what a reference refers to, part by part."""
+    """Copies the value that a reference refers to, part by part."""
     type = source.known.type
     assert isinstance(type, Ref)
     match type.pointee:
@@ -141,7 +141,7 @@ def _copy(frame: Frame, target: Cell, source: Cell) -> None:
 
 
 def value_of(frame: Frame, cell: Cell) -> Cell:
-    """The value of a reference to a plain struct; anything else is itself."""
+    """Reads the value of a reference to a plain struct. Returns other values unchanged."""
     type = cell.known.type
     if isinstance(type, Ref) and isinstance(type.pointee, Struct) and not has_identity(type.pointee):
         cell = load(frame, cell)
@@ -150,17 +150,17 @@ def value_of(frame: Frame, cell: Cell) -> Cell:
 
 
 def is_record(type: Type) -> bool:
-    """Whether a type is that of an element of a structured NumPy array."""
+    """Whether a type is a struct from a structured NumPy dtype."""
     return isinstance(type, Struct) and type.host is None
 
 
 def are_referred_to(frame: Frame, type: Type) -> bool:
-    """Whether values of a type are reached by references alone: what has identity, and records where numba's rules hold."""
+    """Whether elements of a type are always used by reference: those with identity, and records under numba's rules."""
     return has_identity(type) or (frame.wide and is_record(type))
 
 
 def check_result(function: str, type: Type) -> None:
-    """Refuses to return what has identity."""
+    """Raises `CompileError` for a result that has identity."""
     match type:
         case Ref(_, Struct(name) as struct) if has_identity(struct):
             raise CompileError(
@@ -173,7 +173,7 @@ def check_result(function: str, type: Type) -> None:
 
 
 def refusal(type: Type) -> CompileError:
-    """The error of an attempt to copy, make or replace what has identity."""
+    """The error for copying, creating or replacing a value that has identity."""
     if isinstance(type, AtomicCell):
         return CompileError(
             "an atomic cannot be copied or assigned to", help="use its methods: x.load(), x.store(value), …"
@@ -186,7 +186,7 @@ def refusal(type: Type) -> CompileError:
 
 
 def is_variable(op: Op, owner: Cell, change: str) -> bool:
-    """Whether the assignment changes a variable, and not memory; an error if it would be lost."""
+    """Whether an assignment changes a variable rather than memory. Raises `CompileError` if it would have no effect."""
     target = op.attributes.get("target")
     if target == "value" and owner.place is None:
         raise CompileError(
