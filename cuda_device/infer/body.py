@@ -69,16 +69,17 @@ _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 """Operations that take their first operand by reference, so that methods change the struct behind `self`."""
 _PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
-"""Operations that pass references to records on, with numba's semantics (`wide`)."""
+"""Operations that do not read references to records under numba's rules (`wide`)."""
 # Functions with more block versions are refused, because their compilation would hardly end.
 _VERSIONS = 20_000
 
 
-# Blocks, each with the state on every edge to it. The join of the last state of each edge is what holds in the block.
+# The state of a block is the join of the last states of the edges to it. If the type on an entry edge of a loop changes, the
+# states of the loop are dropped and inferred again:
 #
-# before the loop   uint32, the back edge   float32     first visit: `x` is uint32, so `x = x / y` makes it a float32
-# before the loop   int64,  the back edge   ?           an earlier loop has made it an int64, so the back edge is inferred again
-# before the loop   int64,  the back edge   float64     the result, instead of the join of int64 and float32
+# entry uint32, back edge float32     first visit: `x` is uint32, so `x = x / y` makes it a float32
+# entry int64,  back edge ?           an earlier loop has made it an int64, so the back edge is inferred again
+# entry int64,  back edge float64     the result, instead of the join of int64 and float32
 
 
 WIDENING_DELAY = 8
@@ -106,10 +107,10 @@ EdgeKey = tuple[tuple[int, ...], int]
 
 @dataclass(slots=True, eq=False)
 class BlockVersion:
-    """A block for given positions of the tuple loops that it stands in.
+    """A block at given positions of the tuple loops that contain it.
 
-    `states` tell what is known of its parameters: the join of `incoming`, the last state of each edge. `outgoing` are
-    the edges that leave it.
+    `states` are the facts about its parameters: the join of `incoming`, the last state of each edge. `outgoing` are the edges
+    that leave it.
     """
 
     source: Block
@@ -127,7 +128,7 @@ class BlockVersion:
     frame: Frame | None = None
     error: CompileError | None = None
     changed: set[Value] = field(default_factory=set)
-    """The values to a part of which the block assigned."""
+    """The values with a part that the block assigned to."""
     fresh: set[Value] = field(default_factory=set)
     """The values that were computed after the last possible change of memory."""
 
@@ -153,7 +154,7 @@ class BlockVersion:
 
 
 def _is_another(old: State, new: State) -> bool:
-    """Whether a state has another type than before."""
+    """Whether the type of a state changed."""
     return (
         old is not new
         and old is not FAILED
@@ -192,7 +193,7 @@ class Body:
         }
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
-        """The mutable objects among the arguments, whose new contents the function returns as well."""
+        """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
@@ -216,7 +217,7 @@ class Body:
             raise min(first, key=lambda error: (error.chain[-1] if error.chain else error).location.line)
         result = self.result(ordered)
         if self.interop and isinstance(result, Known):
-            result = result.forget()  # to C++, a constant is a result like any other
+            result = result.forget()  # C++ gets constants as run-time results
         for version in ordered:
             self.seal(version, result)
         self.check_result(ordered, result)
@@ -341,7 +342,7 @@ class Body:
         return Cell(state, value)
 
     def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Infers one operation, by its method of this class or by its rule."""
+        """Infers one operation by its method in this class or by its rule."""
         own = _OWN.get(op.code)
         if own is not None:
             own(self, version, frame, op, cells)
@@ -361,7 +362,7 @@ class Body:
         else:
             version.fresh.clear()
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
-            # Vectors and structs are values: from here on the variable is the new one.
+            # Vectors and structs are values: the variable has a new one.
             cells.update(zip(op.operands, results, strict=False))
             version.changed.update(op.operands[: len(results)])
             return
@@ -482,7 +483,7 @@ class Body:
         return objects.with_what_became(result, states, self.goes_on) if self.objects else result
 
     def check_result(self, ordered: list[BlockVersion], result: State) -> None:
-        """A function's own memory ends with it."""
+        """Raises `CompileError` for a function that returns its local memory."""
         if Effect.LOCAL not in self.effects or not isinstance(result, Known):
             return
         if any(isinstance(leaf, Ref) and leaf.space is Space.LOCAL for leaf in leaves(result.type)):
@@ -522,12 +523,12 @@ class Body:
                 if value is None or value.type is not state.type or not isinstance(value.type, (Number, Array)):
                     if isinstance(cell, Pending) and not isinstance(state.type, Number):
                         value = frame.build.const(state.type, None)
-                    else:  # a variable without a value yet passes zero, and so is the same everywhere
+                    else:  # a variable without a value passes zero
                         given = cell if isinstance(cell, Cell) else Cell(constant(0))
                         if cell is given and _is_int(given.known) and precision.is_narrow(state.type):
                             self.program.adopted.add(target.block.params[len(arguments)])
                         value = frame.carry(given, state, found)
-                arguments.append(value)  # most often as it is
+                arguments.append(value)
             end.successors.append(Edge(target.block, arguments))
 
 

@@ -27,7 +27,7 @@ from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 from cuda_device.types.vector_classes import VectorValue
 
-# More elements than that are no tuple: they would be written down one by one.
+# The maximum length of the resulting tuples, whose items are separate values.
 _MOST_ITEMS = 1024
 
 
@@ -35,24 +35,24 @@ _MOST_ITEMS = 1024
 
 
 def is_array(known: Known) -> bool:
-    """Whether it is a NumPy array of the host."""
+    """Whether a value is a NumPy array of the host."""
     return isinstance(known.type, Static) and isinstance(known.value, np.ndarray)
 
 
 def as_array(frame: Frame, cell: Cell) -> Cell:
-    """A NumPy array of the host as one that a thread can read; anything else as it is."""
+    """Converts a NumPy array of the host to an array in constant memory. Returns other values unchanged."""
     if not is_array(cell.known):
         return cell
     return frame.intrinsic(CONSTANT_ARRAY, frame.ask(CONSTANT_ARRAY, [cell]), [cell])
 
 
 def table_of(frame: Frame, cell: Cell) -> Cell | None:
-    """A long tuple of constant numbers of one type as an array of constants; None for any other."""
+    """A long tuple of constant numbers of one type as an array in constant memory; None for other tuples."""
     return _table(frame, [cell.known.items], _FEW)
 
 
 def table_of_rows(frame: Frame, cell: Cell) -> Cell | None:
-    """Many tuples of constant numbers of one type, all of one length, as an array of constants with two axes; else None."""
+    """A tuple of equally long tuples of constant numbers of one type as a 2-d array in constant memory; None for others."""
     return _table(frame, [row.items if isinstance(row.type, Tuple) else () for row in cell.known.items], _FEW * _FEW)
 
 
@@ -73,7 +73,7 @@ def _table(frame: Frame, rows: Sequence[Sequence[Known]], few: int) -> Cell | No
     return as_array(frame, Cell(constant(elements if len(rows) == 1 else elements.reshape(len(rows), -1))))
 
 
-# So many elements of a tuple are selected from in registers.
+# From tuples of at most this length, elements are selected in registers.
 _FEW = 8
 
 
@@ -81,7 +81,7 @@ _FEW = 8
 
 
 def as_items(frame: Frame, cell: Cell) -> Cell:
-    """An iterable object of the host, or a dict, as the tuple of its items; anything else as it is."""
+    """Converts an iterable object of the host, or a dict, to the tuple of its items. Returns other values unchanged."""
     known = cell.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
         return frame.tuple([frame.literal(key) for key in known.value.names])
@@ -114,19 +114,19 @@ def _viewed(frame: Frame, cell: Cell, name: str) -> Cell:
 
 
 def as_sequence(frame: Frame, cell: Cell) -> Cell:
-    """A list, tuple or bytes of the host as a tuple; anything else as it is."""
+    """Converts a list, tuple or bytes of the host to a tuple. Returns other values unchanged."""
     is_sequence = isinstance(cell.known.type, Static) and isinstance(cell.known.value, (list, tuple, bytes))
     return as_items(frame, cell) if is_sequence else cell
 
 
 def elements(frame: Frame, value: np.ndarray[Any, Any]) -> list[Cell]:
-    """The elements, or rows, of an array of the host: the same objects on each call."""
+    """The elements or rows of an array of the host, which are the same objects on each call."""
     found = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
     return [frame.literal(each) for each in found]
 
 
 def method_of(value: object, name: str) -> FunctionType | None:
-    """The special method that the class of an object of the host has, written in Python."""
+    """A special method of the class of an object of the host, if it is a Python function."""
     found = getattr(type(value), name, None)
     return found if isinstance(found, FunctionType) and not isinstance(value, (enum.Enum, np.ndarray)) else None
 
@@ -135,7 +135,7 @@ def method_of(value: object, name: str) -> FunctionType | None:
 
 
 def as_mapping(frame: Frame, cell: Cell) -> Cell:
-    """A dict of the host as one of constants; anything else as it is."""
+    """Converts a dict of the host to a dict of constants. Returns other values unchanged."""
     value = cell.known.value
     if not isinstance(cell.known.type, Static) or not isinstance(value, dict):
         return cell
@@ -143,13 +143,13 @@ def as_mapping(frame: Frame, cell: Cell) -> Cell:
 
 
 def position(keys: Keywords, key: Cell) -> int | None:
-    """The position of a key in a dict, or None; an error if it is not a constant."""
+    """The position of a key in a dict, or None. Raises `CompileError` if the key is not a constant."""
     wanted = key_of(key)
     return next((i for i, name in enumerate(keys.names) if name == wanted), None)
 
 
 def key_of(key: Cell) -> object:
-    """The Python object of a key; an error if it is not a constant, or not hashable."""
+    """The Python object of a key. Raises `CompileError` if it is not a constant, or not hashable."""
     if not key.known.constant:
         raise CompileError(
             "the key of a dict must be a constant expression",
@@ -174,7 +174,7 @@ def _has_bundle(known: Known) -> bool:
 
 
 def as_value(frame: Frame, cell: Cell) -> Cell:
-    """A vector or struct of the host, which a parameter `ConstExpr` may hold, as a value of device code."""
+    """Converts a vector or struct of the host, which a `ConstExpr` parameter may hold. Returns other values unchanged."""
     value = cell.known.value
     is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
     return frame.literal(value) if is_value else cell

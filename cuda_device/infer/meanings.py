@@ -21,9 +21,9 @@ from cuda_device.types.model import Bundle, RangeIterator, Static
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which variable a function captured: its name, and the code (by its `id`) whose variable it is.
+    """A captured variable: its name, and the code (by its `id`) of the function that owns it.
 
-    `call` tells calls of that code apart where variables of several come together, as in recursion.
+    `call` distinguishes the variables of several calls of that function, as in recursion.
     """
 
     code: int
@@ -35,8 +35,8 @@ class Origin:
 class NestedFunction:
     """A nested function. Parts: the values of `defaults`, then of `captured`.
 
-    `function` has its code and globals, `cells` are the variables that it reads. While those can still change, it is `open`: it
-    has captured nothing yet.
+    `function` has its code and globals, `cells` are the variables that it reads. While it is `open`, it has not captured
+    them yet, because they can still change.
     """
 
     function: FunctionType
@@ -51,7 +51,7 @@ class NestedFunction:
 
 @dataclass(frozen=True, slots=True)
 class Box(Gaps):
-    """A variable that nested functions assign to, an object that changes. Its part is the value, if it has one."""
+    """A captured variable that is assigned more than once: a mutable object whose part is the value, if it has one."""
 
     name: str
 
@@ -61,9 +61,9 @@ class Box(Gaps):
 
 @dataclass(frozen=True, slots=True)
 class Generator(Gaps):
-    """A generator. Parts: its function, the number of the `yield` where it stands, and what it keeps there.
+    """A generator. Parts: its function, the number of the current `yield`, and the values that it keeps.
 
-    What it keeps is named by `bytecode.suspension.slots` of its code. If it is `unrolled`, its loops are.
+    `bytecode.suspension.slots` names the kept values. `unrolled` says that its loops are unrolled.
     """
 
     strict = 1
@@ -76,7 +76,7 @@ class Generator(Gaps):
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Gaps):
-    """What a generator gives when it is asked for a value. Parts: whether there is one, the value, then as of `Generator`."""
+    """The result of a step of a generator. Parts: whether there is a value, the value, then those of `Generator`."""
 
     strict = 1
 
@@ -86,7 +86,7 @@ class Resumed(Gaps):
 
 @dataclass(frozen=True, slots=True)
 class Returned(Gaps):
-    """What a function returns that was given objects that change. Parts: its result, and what became of each of them."""
+    """The result of a function that takes mutable objects. Parts: its result, and the contents of each object."""
 
     strict = 1
     alone = True
@@ -97,7 +97,7 @@ class Returned(Gaps):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What a bound method means; its only part is the value that it is bound to."""
+    """A bound method. Its only part is the value that it is bound to."""
 
     name: str
 
@@ -127,7 +127,7 @@ class Keywords:
 
 @dataclass(frozen=True, slots=True)
 class DictView:
-    """`d.items()` and its like. Part: the dict."""
+    """`d.items()`, `d.keys()` or `d.values()`. Part: the dict."""
 
     name: str
 
@@ -153,7 +153,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class TextField:
-    """A value in a string of run time, and how an f-string formats it."""
+    """A value in a run-time string, with its format."""
 
     spec: str = ""
     is_repr: bool = False
@@ -161,7 +161,7 @@ class TextField:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string of run time, which can only be printed: texts, and fields for its parts, one after the other."""
+    """A run-time string, which can only be printed: a sequence of texts, and of fields for its parts."""
 
     pieces: tuple[str | TextField, ...]
 
@@ -171,7 +171,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception that the program made, with its message; of the library, also with what to do."""
+    """An exception object with its message. Exceptions of the library also have a help."""
 
     kind: str
     message: str
@@ -183,7 +183,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class ListIterator:
-    """An iterator that is known to stand at a position of a tuple, list or dict, its part: such loops are unrolled."""
+    """An iterator over a tuple, list or dict, its part, at a position that is known at compile time. Its loops are unrolled."""
 
     position: int
 
@@ -192,7 +192,7 @@ class ListIterator:
 
 
 class Thing(enum.Enum):
-    """Meanings that say all by their names."""
+    """Meanings without further properties."""
 
     LIST = "a list"
     ENUMERATE = "an enumerate"
@@ -205,7 +205,7 @@ class Thing(enum.Enum):
 
 
 def use_of(known: Known) -> str:
-    """What is done with a function, or with what gives items one after the other; empty for anything else."""
+    """The help for a function or an iterator that is used wrongly; "" for other values."""
     value = known.value
     if isinstance(value, (NestedFunction, Partial, FunctionType, BuiltinFunctionType)):
         return "call it"
@@ -216,22 +216,22 @@ def use_of(known: Known) -> str:
 
 
 def means(known: Known, meaning: object) -> bool:
-    """Whether `known` is a bundle of that meaning."""
+    """Whether `known` is a bundle with this meaning."""
     return isinstance(known.type, Bundle) and known.value is meaning
 
 
 def is_member(known: Known) -> bool:
-    """Whether it is a member of an enumeration."""
+    """Whether a value is a member of an enumeration."""
     return isinstance(known.type, Static) and isinstance(known.value, enum.Enum)
 
 
 def is_list(known: Known) -> bool:
-    """Whether it is a list."""
+    """Whether a value is a list."""
     return means(known, Thing.LIST)
 
 
 def is_container(known: Known) -> bool:
-    """Whether it is a list or a dict."""
+    """Whether a value is a list or a dict."""
     return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
 
 
@@ -241,7 +241,7 @@ def code_of(known: Known) -> NestedFunction | None:
 
 
 def check_apart(known: Known, identity: Identity) -> None:
-    """Refuses an object that would be a part of itself."""
+    """Raises `CompileError` for an object that would contain itself."""
     if any(each == identity for item in known.items for each in identities(item)):
         raise CompileError(
             f"{known} cannot contain itself or a function that captured it",

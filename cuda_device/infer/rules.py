@@ -66,7 +66,7 @@ KINDS: dict[object, Kind] = {
 
 
 def kind_of(_: Frame, known: Known) -> Kind:
-    """What can be done with a value."""
+    """The kind of a value."""
     type = known.type
     if isinstance(type, model.Number):
         return _MASK if type.mask else _COMPLEX if type.is_complex else _NUMBER
@@ -138,7 +138,7 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
-    """`x.name`, or None if the kind of x has nothing of that name."""
+    """`x.name`, or None if the kind of `x` has no such attribute."""
     if name == "__class__":
         return frame.call(Cell(constant(type)), [cell], {})
     kind = frame.kind(cell.known)
@@ -147,7 +147,7 @@ def attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
 
 
 def _help_with_attributes(frame: Frame, known: Known, name: str) -> str:
-    """What a value has instead."""
+    """The help for an attribute that a value does not have."""
     if isinstance(known.value, Named):
         return f"its members are {', '.join(known.value.names)}"
     if isinstance(known.value, Text):
@@ -184,7 +184,7 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 # Names, calls, unpacking and errors
 
-# What pytest makes of an `assert` uses these names, first of all where it does not hold: to put its message together.
+# The names with which rewritten asserts of pytest create their messages, after the assertion has failed.
 _PYTEST = frozenset(("@pytest_ar", "@py_builtins"))
 
 
@@ -213,7 +213,7 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     assert isinstance(names, tuple)
     function, *arguments = cells
     code = code_of(function.known)
-    if code is None or code.function.__code__.co_name != "<genexpr>":  # which only keeps what it is given
+    if code is None or code.function.__code__.co_name != "<genexpr>":  # it only keeps its arguments
         function, *arguments = [frame.close(cell) for cell in cells]
     split = len(arguments) - len(names)
     return [frame.call(function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
@@ -256,7 +256,7 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """An `assert` that does not hold, or a `raise`."""
+    """A failed `assert`, or a `raise`."""
     known = cells[0].known if cells else None
     numbers: Sequence[Cell] = ()
     help = ""
@@ -278,7 +278,7 @@ def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """A use of a variable that has no value on any edge is an error, which comes behind this."""
+    """Checks that a variable has a value. If it has none on any edge, the use that follows is an error."""
     (has_value,) = cells
     if not has_value.known.constant:
         name = str(op.attributes["name"])
@@ -332,7 +332,7 @@ RULES: dict[ops.OpDef, Rule] = {
 
 
 class RuleFrame(Frame):
-    """A frame that does to a value what its kind says."""
+    """A frame with the rules of all kinds."""
 
     kind = kind_of
     call = calls.call

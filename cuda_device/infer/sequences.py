@@ -19,18 +19,18 @@ from cuda_device.types.known import constant, describe
 
 
 def as_tuple(frame: Frame, cell: Cell) -> Cell:
-    """A list or named tuple as the tuple of its items; anything else as it is."""
+    """Converts a list or named tuple to a tuple. Returns other values unchanged."""
     is_tuple = means(cell.known, Thing.LIST) or isinstance(cell.known.value, Named)
     return frame.tuple(frame.fields(cell)) if is_tuple else cell
 
 
 def as_iterable(frame: Frame, cell: Cell) -> Cell:
-    """What can be iterated over by its items, a list or an object of the host, as their tuple; anything else as it is."""
+    """Converts a list or an iterable object of the host to a tuple. Returns other values unchanged."""
     return as_tuple(frame, hosted.as_items(frame, cell))
 
 
 def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
-    """The items of something whose length is known."""
+    """The items of a value of known length. Otherwise it is an error, which says that `what` needs them."""
     cell = as_iterable(frame, cell)
     rule = frame.kind(cell.known).items
     found = rule(frame, cell) if rule else None
@@ -45,12 +45,12 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
 
 
 def list_of(frame: Frame, cell: Cell, what: str = "list") -> Cell:
-    """A list of the items of something."""
+    """A list of the items of a value of known length."""
     return frame.new_list(items_of(frame, cell, what))
 
 
 def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`a, *b, c = x`: what the star takes is a list."""
+    """`a, *b, c = x`, where `b` is a list."""
     items = items_of(frame, cells[0], "unpacking")
     before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
     if len(items) < before + after:
@@ -61,7 +61,7 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x in y`: of strings, tuples, vectors and ranges. A function of ours asks a generator for one value after the other."""
+    """`x in y` for strings, tuples, vectors, ranges, arrays and iterators; the library has the loop over the last two."""
     item, container = (frame.close(cell) for cell in cells)
     found = _contains(frame, frame.scalar(item), container)
     return [frame.operate("not", found) if op.attributes["inverted"] else found]
@@ -99,7 +99,7 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
 
 
 def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
-    """`x in y` of an object of the host: its own answer, or a comparison with each of the numbers in a set."""
+    """`x in y` of an object of the host: evaluated by Python, or a comparison of a run-time `x` with each item of a set."""
     if isinstance(value, (set, frozenset)) and not item.known.constant:
         return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(value, key=repr)]))
     if isinstance(value, bytes) and isinstance(item.known.type, model.Number) and not item.known.constant:
