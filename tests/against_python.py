@@ -5,7 +5,8 @@ check(stream, lambda i, x: x[i] * 2, np.arange(8.0))
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ def check(stream: Any, function: Callable[..., Any], *arguments: Any, exact: boo
     expected = np.array([function(i, *arguments) for i in range(THREADS)], np.float64)
     tolerance = 0 if exact else 1e-6
     np.testing.assert_allclose(stream.numpy(found), expected, rtol=tolerance, atol=tolerance)
+
+
+def programs(scope: Mapping[str, Any], *parameters: str) -> list[Callable[..., Any]]:
+    """The functions of a module that have these parameters, for `parametrize`."""
+    functions = [each for each in scope.values() if isinstance(each, FunctionType)]
+    return [each for each in functions if each.__code__.co_varnames[: each.__code__.co_argcount] == parameters]
 
 
 def check_body(stream: Any, text: str, x: np.ndarray[Any, Any], a: np.ndarray[Any, Any], **names: Any) -> None:

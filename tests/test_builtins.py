@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from against_python import check, refused
+from against_python import check, programs, refused
 
 import cuda_device as device
 
@@ -108,13 +108,7 @@ def strings(i, x, b):
     )
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        sequences, integers, floats, conversions, operators, numpy_functions, enumerations, membership, assignments, tuples,
-        lists, strings,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("function", programs(globals(), "i", "x", "b"))
 def test_builtins_are_pythons(stream, function):
     check(stream, function, X, 2.5, exact=False)
 

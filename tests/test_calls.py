@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from against_python import check, refused
+from against_python import check, programs, refused
 
 import cuda_device as device
 
@@ -86,13 +86,7 @@ def global_partials(i, a, b):
     return SCALED(i) + SCALED(a, c=b)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        any_number, stars, known_keywords, partials, functions_as_arguments, types_as_arguments, generators_are_spread,
-        star_to_star, global_partials,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("function", programs(globals(), "i", "a", "b"))
 def test_calls_are_pythons(stream, function):
     check(stream, function, 2.5, 1.5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from against_python import check, refused
+from against_python import check, programs, refused
 
 import cuda_device as device
 
@@ -411,45 +411,7 @@ def a_comprehension_hides_what_it_captured(i, a, b):
     return f() + v
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        reads_captured_variables_when_called,
-        takes_defaults_and_keywords,
-        defaults_are_evaluated_once,
-        lambdas_are_arguments,
-        recursion,
-        recursion_with_a_captured_number,
-        mutual_recursion,
-        captured_loop_variable,
-        functions_are_returned,
-        functions_are_in_tuples,
-        two_levels,
-        three_levels,
-        function_of_a_function,
-        parameters_are_captured,
-        captured_functions_capture,
-        functions_live_through_loops_and_branches,
-        any_number_of_arguments,
-        a_list_of_functions_is_captured,
-        functions_of_a_list_call_each_other,
-        a_list_gets_functions_of_several,
-        variables_of_one_name_are_several,
-        a_function_between_has_no_such_variable,
-        a_list_of_functions_is_an_argument,
-        functions_are_put_into_a_list_elsewhere,
-        calls_of_one_function_have_variables_of_their_own,
-        functions_in_tuples_and_lists_capture_each_other,
-        functions_that_count_are_in_a_list,
-        a_map_waits_with_its_function,
-        what_comes_back_reads_later_values,
-        loops_change_what_was_captured,
-        functions_of_comprehensions_share_a_variable,
-        calls_have_variables_of_their_own,
-        generators_change_what_was_captured,
-        a_comprehension_hides_what_it_captured,
-    ],
-)
+@pytest.mark.parametrize("function", programs(globals(), "i", "a", "b"))
 def test_closures_are_pythons(stream, function):
     check(stream, function, 2.5, 1.5)
 

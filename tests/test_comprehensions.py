@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from against_python import check, refused
+from against_python import check, programs, refused
 
 import cuda_device as device
 
@@ -212,36 +212,7 @@ def generators_read_what_changes(i, x, b):
     return found + tuple(limit * v for v in (1, 2))[1]
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        enumerates,
-        zips,
-        goes_backwards,
-        runs_over_arrays,
-        lists,
-        tuples,
-        sums,
-        any_and_all,
-        extremes,
-        nested_generators,
-        lambdas_in_comprehensions,
-        captured_variables_of_one_name,
-        comprehensions_capture,
-        comprehension_variables_are_their_own,
-        dicts,
-        products,
-        float_sums,
-        ranked,
-        pairs,
-        firsts,
-        filters,
-        gives_a_generator,
-        loops_in_comprehensions,
-        accumulates_in_a_loop,
-        generators_read_what_changes,
-    ],
-)
+@pytest.mark.parametrize("function", programs(globals(), "i", "x", "b"))
 def test_iteration_is_pythons(stream, function):
     check(stream, function, X, 2.5, exact=False)
 

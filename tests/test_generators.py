@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from against_python import check, refused
+from against_python import check, programs, refused
 
 import cuda_device as device
 from cuda_device import float64
@@ -190,24 +190,6 @@ def mixed_tuples(i, x):
     for v in (u for u in (1, 2.5, (3, 4))):
         total += v[1] if isinstance(v, tuple) else v
     return total
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        loops,
-        loops_end,
-        delegates,
-        returns_and_whiles,
-        arguments,
-        nested,
-        pipelines,
-        filtered_tuples,
-        mixed_tuples,
-    ],
-)
-def test_generators_are_pythons(stream, function):
-    check(stream, function, X, exact=False)
 
 
 # Iterators that variables keep
@@ -441,34 +423,6 @@ def late(i, x):
     return total
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        kept,
-        steps,
-        steps_of_tuples,
-        two_names,
-        in_pairs,
-        of_unequal_lengths,
-        a_list_changes_behind_a_value,
-        the_caller_changes_it_too,
-        one_list_is_in_another,
-        generators_in_generators,
-        zips_leave_what_they_changed,
-        passed_on,
-        made_in_a_loop,
-        on_two_ways,
-        captured,
-        partly_used,
-        with_a_walrus,
-        backwards,
-        late,
-    ],
-)
-def test_iterators_are_used_up_once(stream, function):
-    check(stream, function, X, exact=False)
-
-
 # Kept and passed on
 
 
@@ -516,14 +470,8 @@ def shared(i, x):
     return total + next(it, -1.0) + xs[0]
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        advanced,
-        shared,
-    ],
-)
-def test_iterators_that_are_passed_on_stand_where_they_are_known_to(stream, function):
+@pytest.mark.parametrize("function", programs(globals(), "i", "x"))
+def test_generators_are_pythons(stream, function):
     check(stream, function, X, exact=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 import pytest
-from against_python import check
+from against_python import check, programs
 
 
 class Color(enum.IntEnum):
@@ -104,9 +104,6 @@ def numbers_are_no_sequences(i, a):
             return x * 2
 
 
-@pytest.mark.parametrize(
-    "function",
-    [constants, names, tuples, nested, stars, lengths, strings, none_and_bools, numbers_are_no_sequences],
-)
+@pytest.mark.parametrize("function", programs(globals(), "i", "a"))
 def test_match_is_pythons(stream, function):
     check(stream, function, 2.5)
