@@ -1,5 +1,6 @@
 """Kernels for the tests of the CPU back end: in LLVM text, within the module that the real generators make, and in Python."""
 
+import ctypes
 import math
 import struct
 
@@ -56,9 +57,14 @@ def compiled(kernel, *arguments):
     return compiler.run(job, "native")["native"]
 
 
+def packed(format, *values):
+    """The parameters of a kernel, in the format of `struct`."""
+    return ctypes.create_string_buffer(struct.pack(format, *values), struct.calcsize(format))
+
+
 def run_reversal(code, grid, block, **options):
     n, blocks = math.prod(block), math.prod(grid)
     out = np.full(blocks * n, POISON, np.int32)
-    Execution(code, Shape(grid, block, 0), **options)(struct.pack("@Pqi", out.ctypes.data, len(out), n), out)
+    Execution(code, Shape(grid, block, 0), **options)(packed("@Pqi", out.ctypes.data, len(out), n), out)
     index = np.arange(blocks * n, dtype=np.int32).reshape(blocks, n)
     assert (out.reshape(blocks, n) == 3 * index[:, ::-1] + 3).all()

@@ -1,17 +1,18 @@
 """How kernels run on the CPU: blocks on workers, interrupts, memory, processes that fork."""
 
 import _thread
+import functools
 import os
 import re
 import signal
-import struct
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 from at_once import at_once
-from cpu_kernels import POISON, compiled, module, reversal, run_reversal
+from cpu_kernels import POISON, compiled, module, packed, reversal, run_reversal
 
 import cuda_device as device
 from cuda_device.codegen.cpu import regions
@@ -80,6 +81,33 @@ def fails(bad):
     assert device.block_idx.x != bad
 
 
+@device.kernel
+def add(a, b, c):
+    i = device.tid(1)
+    if i < len(c):
+        c[i] = a[i] + b[i]
+
+
+@pytest.mark.parametrize("library", [np.array, functools.partial(device.array, stream=CPU)])
+@pytest.mark.parametrize("size", [{"threads": 100}, {"threads": (100, 1)}, {"grid": 1}])
+def test_a_launch_takes_few_calls_of_python(library, size):
+    arrays = [library(np.full(100, k, np.float32)) for k in range(3)]
+
+    def launch():
+        device.launch(add, *arrays, block=128, stream=CPU, **size)
+
+    launch()
+    launch()
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append((event, frame)))
+    try:
+        launch()
+    finally:
+        sys.setprofile(None)
+    assert sum(event == "call" for event, _ in called) <= 48
+    assert np.asarray(arrays[2]).tolist() == [1] * 100
+
+
 def test_a_report_stops_threads_that_wait_for_ever():
     with pytest.raises(KernelError) as caught:
         device.launch(fails_in_one_block, 1, grid=2, block=32, stream=CPU)
@@ -127,7 +155,7 @@ def interrupted(call, interrupt=ctrl_c, after=0.2):
 def test_an_interrupt_stops_a_launch(code, workers):
     out = np.full(64, POISON, np.int32)
     # Every block writes its slot at a wrapped index: n = 0 keeps all of them within `out`.
-    parameters = struct.pack("@Pqi", out.ctypes.data, len(out), 0)
+    parameters = packed("@Pqi", out.ctypes.data, len(out), 0)
     execution = Execution(code, Shape((1 << 30, 1, 1), (1, 1, 1), 0), workers=workers)
     before = cpu_executor._POOL.busy
     assert interrupted(lambda: execution(parameters)) < 1
@@ -145,12 +173,12 @@ spin:
 """
     code = compile_native(module(body, ["ptr"], ["flag"]))
     flag = np.zeros(1, np.int32)
-    parameters = struct.pack("@P", flag.ctypes.data)
+    parameters = packed("@P", flag.ctypes.data)
     execution = Execution(code, Shape((1, 1, 1), (1, 1, 1), 0))
     try:
         assert interrupted(lambda: execution(parameters, flag)) < 2
         other = np.ones(1, np.int32)
-        execution(struct.pack("@P", other.ctypes.data))
+        execution(packed("@P", other.ctypes.data))
     finally:
         flag[:] = 1
     deadline = time.monotonic() + 5

@@ -10,7 +10,7 @@ import sys
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from cpu_kernels import DIALECT, compiled, module, registers, reversal, run_reversal
+from cpu_kernels import DIALECT, compiled, module, packed, registers, reversal, run_reversal
 
 import cuda_device as device
 from cuda_device import compiler
@@ -69,7 +69,7 @@ def test_a_plain_kernel_is_vectorised_over_its_threads():
     assert re.search(r"fmul <\d+ x float>", optimised(code))
     assert "%Thread" not in re.sub(r"(?m)^%.*", "", optimised(code)), "the thread's record is still in memory"
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
-    parameters = struct.pack("@fPPq", 2.0, x.ctypes.data, y.ctypes.data, 990)
+    parameters = packed("@fPPq", 2.0, x.ctypes.data, y.ctypes.data, 990)
     Execution(code, Shape((4, 1, 1), (256, 1, 1), 0), may_run_long=False)(parameters)
     assert (y == np.where(np.arange(1000) < 990, 2 * x + 1, 1)).all()
 
@@ -82,7 +82,7 @@ def test_multiply_and_add_fuse_only_where_both_allow_it():
     expected = {code: np.float32(0), fused: np.float32(2**-24) if "fmadd" in fused.assembly else np.float32(0)}
     for native_code, value in expected.items():
         result = y.copy()
-        parameters = struct.pack("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
+        parameters = packed("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
         Execution(native_code, Shape((1, 1, 1), (64, 1, 1), 0))(parameters)
         assert (result == value).all()
 
@@ -108,7 +108,7 @@ def test_functions_of_the_host_can_be_given():
     address = ctypes.cast(callback, ctypes.c_void_p).value
     body = "  call void @hear(i32 %n)\n  br label %finish\n"
     code = compile_native(module(body, ["i32"], ["n"], extra="declare void @hear(i32)\n"), {"hear": address})
-    Execution(code, Shape((3, 1, 1), (2, 1, 1), 0))(struct.pack("@i", 5))
+    Execution(code, Shape((3, 1, 1), (2, 1, 1), 0))(packed("@i", 5))
     assert heard == [5] * 6
 
 
@@ -241,7 +241,7 @@ def test_sixteen_bit_conversions_round_once():
         inputs = [doubles, floats, halves, doubles, floats]
         outputs = [np.zeros(1 << 16, t) for t in (np.float16, np.float16, np.float32, np.uint16, np.uint16)]
         pointers = [array.ctypes.data for pair in zip(inputs, outputs, strict=True) for array in pair]
-        Execution(code, Shape((256, 1, 1), (256, 1, 1), 0))(struct.pack("@10P", *pointers))
+        Execution(code, Shape((256, 1, 1), (256, 1, 1), 0))(packed("@10P", *pointers))
         np.testing.assert_array_equal(outputs[0], doubles.astype(np.float16))
         np.testing.assert_array_equal(outputs[1], floats.astype(np.float16))
         np.testing.assert_array_equal(outputs[2], halves.astype(np.float32))

@@ -136,13 +136,13 @@ class Execution:
     ) -> None:
         """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
 
-        `parameters` is a buffer (bytes, ctypes, NumPy) that holds the packed leaves. `keep`, whatever owns the memory that the
+        `parameters` is an object of ctypes that holds the packed leaves. `keep`, whatever owns the memory that the
         kernel uses, is held until the last worker has returned, also after Ctrl-C. `log` is the address of the log where
         threads tell the race detector what they do; one worker writes it. Once `stopped()` is true, the launch ends with an
         `InterruptedError`.
         """
         control = _Control.from_buffer_copy(self.control)
-        control.parameters, control.log = _address(parameters), log
+        control.parameters, control.log = ctypes.addressof(parameters), log
         kept = [self.code, parameters, keep]
         if self.records is not None:
             kept.append(records := self.records())
@@ -178,20 +178,6 @@ def _stack_bytes() -> int:
     if not size:
         size = resource.getrlimit(resource.RLIMIT_STACK)[0]
     return (size if 0 < size < 1 << 40 else 2 << 20) // 2
-
-
-def _address(buffer: Any) -> int | None:
-    """Where a buffer's bytes are; None for one without bytes."""
-    if isinstance(buffer, (ctypes.Array, ctypes.Structure)):
-        return ctypes.addressof(buffer)
-    view = memoryview(buffer)
-    if not view.nbytes:
-        return None
-    if view.readonly:
-        return ctypes.cast(
-            ctypes.c_char_p(view.obj if isinstance(view.obj, bytes) else bytes(view)), ctypes.c_void_p
-        ).value
-    return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
 class _Launch:

@@ -379,7 +379,8 @@ _CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compi
 
 def _array(value: object, name: str, stream: Stream) -> Argument:
     try:
-        view = view_of(value, stream.consumer)
+        # This is quicker than looking for the reader of the type.
+        view = value._cuda_device_view_() if hasattr(type(value), OWN_VIEW) else view_of(value, stream.consumer)  # type: ignore[attr-defined]
     except LaunchError as error:
         raise LaunchError(f"the argument {name!r}: {error.reason}", error.help) from None
     except TypeError as error:

@@ -377,7 +377,8 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
             variant = _recent(kernel, arguments, stream, True)
         except CompileError:
             return _recent(kernel, arguments, stream, False)  # for the same error without the facts
-        if disjoint(views, variant.work.outline.written) and aligned(views, variant.work.outline.aligned):
+        outline = variant.work.outline
+        if disjoint(views, outline.written) and aligned(views, outline.aligned):
             return variant
     return _recent(kernel, arguments, stream, False)
 
