@@ -25,7 +25,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, RUN, Record
@@ -38,6 +38,9 @@ from cuda_device.runtime.gpu.report_message import (
     thread_report,
     waiting_report,
 )
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.cpu.machine_code import Native
 
 # Up to so many threads in a grid, a kernel without loops has about ended before a worker has woken.
 _SMALL = 1 << 13
@@ -58,14 +61,6 @@ _HELP = {
 }
 _LANES_HELP = "all lanes of a mask, except those that have returned, must reach the same operation with the same mask"
 _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}
-
-
-class KernelCode(Protocol):
-    """Machine code with the exported function `RUN`."""
-
-    def address(self, name: str) -> int:
-        """Where a function starts."""
-        ...
 
 
 def _structure(record: Record) -> type[ctypes.Structure]:
@@ -94,7 +89,7 @@ class Execution:
 
     def __init__(
         self,
-        code: KernelCode,
+        code: Native,
         shape: Shape,
         *,
         places: Mapping[int, ReportPlace] | None = None,

@@ -90,11 +90,13 @@ def _tuple(value: tuple[Any, ...], name: str, stream: Stream) -> Argument:
         from cuda_device.infer.meanings import Named  # few launches need it
 
         known = replace(known, value=Named(type(value)))
-    return Argument(
-        known,
-        tuple(leaf for part in parts for leaf in part.leaves),
-        tuple(view for part in parts for view in part.views),
-    )
+    return _joined(known, parts)
+
+
+def _joined(known: Known, parts: Sequence[Argument]) -> Argument:
+    """One argument that consists of `parts`."""
+    found = tuple(leaf for part in parts for leaf in part.leaves)
+    return Argument(known, found, tuple(view for part in parts for view in part.views))
 
 
 def _registered(value: object, name: str) -> Any:
@@ -135,7 +137,8 @@ def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
         return argument
     known, readonly = found
     shape, nbytes = array.shape, array.nbytes
-    address = _address_at(id(array) + _HEADER).value if nbytes else 0  # `array.ctypes.data` takes a microsecond
+    # `array.ctypes.data` takes a microsecond.
+    address = (_address_at(id(array) + _HEADER).value or 0) if nbytes else 0
     element = known.type.dtype  # type: ignore[union-attr]
     view = ArrayView(address, shape, array.strides, element, readonly, Device.HOST, 0, array)
     view.span = address, address + nbytes
@@ -191,8 +194,7 @@ def _member(value: object, wanted: model.Type, name: str, stream: Stream) -> Arg
         assert isinstance(value, tuple)
         pairs = zip(value, wanted.elements, strict=True)
         parts = [_member(item, each, f"{name}[{i}]", stream) for i, (item, each) in enumerate(pairs)]
-        views = tuple(view for part in parts for view in part.views)
-        return Argument(of_type(wanted), tuple(leaf for part in parts for leaf in part.leaves), views)
+        return _joined(of_type(wanted), parts)
     return read(value, name, stream)
 
 
@@ -200,10 +202,8 @@ def _struct(value: object, name: str, stream: Stream) -> Argument:
     """Reads the members of a struct. Array members have the layout of the arrays that are passed."""
     kind = model_of(type(value))
     parts = [_member(getattr(value, f.name), f.type, f"{name}.{f.name}", stream) for f in kind.fields]
-    found = tuple(leaf for part in parts for leaf in part.leaves)
-    views = tuple(view for part in parts for view in part.views)
     if not has_arrays(kind):
-        return Argument(of_type(kind), found, views)
+        return _joined(of_type(kind), parts)
     for field, part in zip(kind.fields, parts, strict=True):
         given, wanted = part.known.type, field.type
         if not isinstance(wanted, model.Array):
@@ -212,8 +212,7 @@ def _struct(value: object, name: str, stream: Stream) -> Argument:
             raise LaunchError(
                 f"the argument {name!r}: {kind.name}.{field.name} is of type {given}, not {wanted}", _CORRECT
             )
-    known = _struct_known(kind, tuple(part.known.type for part in parts))
-    return Argument(known, found, views)
+    return _joined(_struct_known(kind, tuple(part.known.type for part in parts)), parts)
 
 
 @lru_cache(maxsize=4096)
@@ -227,9 +226,7 @@ def _dataclass(value: object, name: str, stream: Stream) -> Argument:
     kind = type(value)
     names = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     parts = [read(getattr(value, each), f"{name}.{each}", stream) for each in names]
-    known = _record_known(kind.__name__, names, tuple(part.known.type for part in parts))
-    views = tuple(view for part in parts for view in part.views)
-    return Argument(known, tuple(leaf for part in parts for leaf in part.leaves), views)
+    return _joined(_record_known(kind.__name__, names, tuple(part.known.type for part in parts)), parts)
 
 
 @lru_cache(maxsize=4096)
@@ -393,7 +390,8 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
         )
     ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
     if view.passed is not None and view.passed[0] == ordinal:
-        return Argument(*view.passed[1:], (view,))
+        _, known, leaves = view.passed
+        return Argument(known, leaves, (view,))
     _check_memory(view, name, stream)
     layout = view.layout
     strides = view.strides if layout is model.Layout.STRIDED else ()

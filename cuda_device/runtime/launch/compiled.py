@@ -425,9 +425,7 @@ class LoadedKernel:
             job = Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
             program = unpacked(record["programs"][target].encode())
             work = Work(job, {"cubin": Cubin(_bytes(variant), variant.output)}, program=program)
-            types = tuple(k.type for k in known)
-            pack = boundary_packing(types) if job.interop else packing(runtime_types(job.known))
-            kernel = self._made[key] = CompiledKernel(work, pack, job.interop)
+            kernel = self._made[key] = CompiledKernel.of(work)
         return kernel
 
 

@@ -176,6 +176,15 @@ class CompiledKernel:
     executions: dict[tuple[int, int | None], Execution] = field(default_factory=dict)
     """The kernel for launches on CPU streams, by the identity of their size and by their schedule."""
 
+    @staticmethod
+    def of(work: Work) -> CompiledKernel:
+        """The kernel of finished work."""
+        job = work.job
+        described = job.interop and not job.target.on_cpu
+        types = runtime_types(job.known)
+        pack = boundary_packing(tuple(k.type for k in job.known)) if described else packing(types)
+        return CompiledKernel(work, pack, described)
+
     def dynamic(self, shape: Shape) -> int:
         """The dynamic shared memory of a launch in bytes, including shared arrays that are too large for static memory."""
         return shape.dynamic + moved_bytes(self.work.shared_bytes)
@@ -425,13 +434,10 @@ def _compiled(
             options = replace(
                 kernel.options.build, checked=checked, races=races, permuted=permuted, launch_facts=launch_facts
             )
-            interop = kernel.options.interop
-            job = Job(function, known, True, target, options, interop, kernel.options.link)
-            described = interop and not target.on_cpu
-            pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(job.known))
+            job = Job(function, known, True, target, options, kernel.options.interop, kernel.options.link)
             from cuda_device import compiler
 
-            variant = CompiledKernel(compiler.run(job), pack, described)
+            variant = CompiledKernel.of(compiler.run(job))
             variant.nvtx |= kernel.options.nvtx
             kernel.variants[key] = variant
     return variant
