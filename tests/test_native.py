@@ -274,7 +274,7 @@ end:
   ret i64 %e
 }
 """
-    objects = [native.compile_piece(ir, 1, quick) for quick in (False, True)]
+    objects = [native.compile_piece(ir, quick) for quick in (False, True)]
     assert objects[0] != objects[1]
     for code in objects:
         addresses, _ = native.link(code, {}, ["piece"])

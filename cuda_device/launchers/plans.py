@@ -86,7 +86,7 @@ def support() -> Support:
     """Loads the shared code, from the cache if it is there. All words are zero."""
     exports = [symbol_of(name) for name in (*guard_writer.exported(), _TABLE)]
     written = text()
-    addresses = machine_code.shared(written, lambda: written, exports, python_functions(), level=2)
+    addresses = machine_code.shared(written, lambda: written, exports, python_functions())
     table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[symbol_of(_TABLE)])()
     return Support(addresses, (ctypes.c_uint64 * len(Word)).from_address(table))
 

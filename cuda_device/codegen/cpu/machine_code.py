@@ -223,7 +223,7 @@ def _support(name: str) -> int:
         return scheduler.text(name) if name in EXPORTS else host_code.support_text(name)
 
     # Functions with floats of 16 bits as parameters (see `native`) or with loops over lanes must not be `quick`.
-    return shared(name, text, (name,), level=2, quick=name in STRAIGHT)[name]
+    return shared(name, text, (name,), quick=name in STRAIGHT)[name]
 
 
 def piece(
@@ -231,10 +231,9 @@ def piece(
     text: Callable[[], str],
     exports: Sequence[str],
     symbols: Mapping[str, int] | None = None,
-    level: int = 0,
     quick: bool = False,
 ) -> Linked:
-    """Functions that kernels and launches share; for `symbols` and `level` see `compile_native`, for `quick` `compile_piece`.
+    """Functions that kernels and launches share; for `symbols` see `compile_native`, for `quick` see `native.compile_piece`.
 
     The name must contain everything that the text depends on, except the version of this package.
     """
@@ -242,9 +241,9 @@ def piece(
     def make() -> bytes:
         from cuda_device.codegen.cpu import native
 
-        return native.compile_piece(text(), level, quick)
+        return native.compile_piece(text(), quick)
 
-    whole = " ".join((name, "quick" if quick else str(level), identity()))
+    whole = " ".join((name, "quick" * quick, identity()))
     with LOCK:
         return disk.loaded(whole, make, lambda object_code: link(object_code, symbols or {}, exports, alone=True))
 
@@ -257,11 +256,10 @@ def shared(
     text: Callable[[], str],
     exports: Sequence[str],
     symbols: Mapping[str, int] | None = None,
-    level: int = 0,
     quick: bool = False,
 ) -> dict[str, int]:
     """The addresses of functions that are never unloaded; the parameters are those of `piece`."""
-    made = piece(name, text, exports, symbols, level, quick)
+    made = piece(name, text, exports, symbols, quick)
     _KEPT.append(made)
     return {name: made.addresses[name] for name in exports}
 

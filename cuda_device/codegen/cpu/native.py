@@ -81,18 +81,18 @@ def _tidy(module: LlvmModule, machine: Machine) -> None:
     llvm.run_passes(module, machine, "AlwaysInlinerPass", "SROAPass", "InstCombinePass", "SimplifyCFGPass")
 
 
-def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
+def compile_piece(ir: str, quick: bool = False) -> bytes:
     """An object file with functions that kernels share.
 
-    `quick` is for straight code of integers and calls. Compilation takes a third of the time, whatever the level; the code is a
-    fifth longer and not slower.
+    `quick` is for straight code of integers and calls. Compilation takes a third of the time; the code is a fifth longer and not
+    slower.
     """
     with LOCK:
         module, machine = parse(ir), _machine(1, quick)
         if quick:
             _tidy(module, machine)
         else:
-            _optimise(module, machine, level, ir)
+            _optimise(module, machine, 2, ir)
         return machine.object_code(module)
 
 

@@ -34,8 +34,8 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 
 _AXES = "xyz"
 _SIZE = ("size.x", "size.y", "size.z")
-_SHORT = 8
-"""The least length of a row for which vectors pay off."""
+_SHORT = 3
+"""The least length of a row for which regions are faster than the undivided kernel."""
 _ENTRY = WARP.dtype.itemsize // WARP_SIZE
 
 # Metadata nodes. `llvm_writer` numbers its own from 0. Unrolling loops over threads would only cost time to compile, except if
