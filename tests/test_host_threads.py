@@ -181,7 +181,7 @@ def test_two_threads_that_link_what_kernels_share(monkeypatch):
             super().append(item)
             both_have_linked.wait()
 
-    def piece(name, text, exports, symbols, level, quick):
+    def piece(name, text, exports, symbols, quick):
         return machine_code.Linked(dict.fromkeys(exports, int(name)), None)
 
     monkeypatch.setattr(machine_code, "_KEPT", Kept())
