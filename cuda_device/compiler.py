@@ -89,6 +89,7 @@ def _device(work: Work) -> Module:
 
 
 def _inlined(work: Work) -> Module:
+    from cuda_device.codegen.cpu import uniform
     from cuda_device.instrument import cpu_passes, traces
 
     options, module = work.job.options, work["device"]
@@ -97,7 +98,8 @@ def _inlined(work: Work) -> Module:
     if options.races:
         module = traces.run(module, options.launch_facts)
     module = cpu_passes.inline_suspending(cpu_passes.add_yields(module, options.permuted))
-    return cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
+    module = cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
+    return uniform.drop_ordered_reads(module) if options.races else module
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:

@@ -3,6 +3,7 @@
 Each program takes `flag`: true where it is right. A constant expression, so that the wrong variant is another kernel.
 """
 
+import contextlib
 import random
 import re
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from cuda_device import ConstExpr, atomic_ref, int32, lane_id, thread_idx, tid
 from cuda_device.errors import Location
 from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.runtime.races import RaceDetector, Region
+from cuda_device.runtime.races import RaceDetector, Region, units
 
 STREAM = device.cpu_stream(races=True)
 
@@ -331,6 +332,26 @@ def writes_before_reads(x, flag: ConstExpr[bool]):
             device.syncthreads()
 
 
+@device.func
+def put(tile, i, value):
+    for _ in range(value):
+        tile[i] = value
+
+
+@device.kernel
+def writes_in_a_function(x, flag: ConstExpr[bool]):
+    tile = device.shared_array(64, int32)
+    i = tid(1)
+    put(tile, i, 0)
+    for step in range(1, 3):
+        put(tile, i, step)
+        put(tile, i, step)
+        device.syncthreads()
+        x[i] += tile[63 - i]
+        if flag:
+            device.syncthreads()
+
+
 @device.kernel
 def reads_only(x, flag: ConstExpr[bool]):
     i = tid(1)
@@ -348,7 +369,7 @@ PROGRAMS = [
     (fences_near, 2, 1), (carries_a_release_on, 3, 1), (locks, 3, 33), (takes_a_ticket, 3, 8), (writes_bytes, 1, 64),
     (writes_words_then_bytes, 1, 64), (writes_bytes_of_words, 1, 64),
     (reads_wide, 1, 64), (uses_dynamic_memory, 1, 64), (returns_early, 1, 64), (calls, 1, 64),
-    (writes_before_reads, 1, 64), (reads_only, 1, 64),
+    (writes_before_reads, 1, 64), (writes_in_a_function, 1, 64), (reads_only, 1, 64),
 ]  # fmt: skip
 
 
@@ -358,6 +379,20 @@ def test_a_program_and_its_wrong_twin(kernel, grid, block):
     run(kernel, zeros(256), True, grid=grid, block=block, shared=256)
     with pytest.raises(device.KernelError, match="nothing orders these two accesses"):
         run(kernel, zeros(256), False, grid=grid, block=block, shared=256)
+
+
+@pytest.mark.parametrize(("kernel", "flag", "reads"), [
+    (reverses, True, 0), (reverses, False, 1), (writes_before_reads, True, 0), (writes_before_reads, False, 1),
+    (writes_in_a_function, True, 0), (writes_in_a_function, False, 1), (syncs_half_the_warp, True, 0),
+    (goes_through_a_generic_pointer, True, 1),
+])  # fmt: skip
+def test_reads_that_barriers_separate_from_writes_are_not_followed(kernel, flag, reads):
+    again = device.kernel(kernel.underlying, checked=False)
+    with contextlib.nullcontext() if flag else pytest.raises(device.KernelError):
+        run(again, zeros(256), flag)
+    ((variant),) = again.variants.values()
+    points = variant.work.watched.values()
+    assert sum(point.event is Event.LOAD and point.shared for point in points) == reads
 
 
 def test_the_first_of_many_places_are_told():
@@ -658,10 +693,11 @@ def test_random_histories():
 # The check in machine code, against the one that works orders out from all events
 
 
-def random_kernel(seed, *more):
-    """A kernel of plain accesses, barriers and relaxed atomic operations, and of `more`, for 2 blocks of 4 threads."""
+def random_kernel(seed, turns=1, more=()):
+    """A loop of plain accesses, barriers and relaxed atomic operations, and of `more`, for 2 blocks of 4 threads."""
     rng = random.Random(seed)
     lines = ["tile = device.shared_array(8, int32)", "i = thread_idx.x", "b = device.block_idx.x"]
+    lines.append(f"for _ in range({turns}):")
     for _ in range(rng.randrange(2, 12)):
         array = rng.choice(["x", "x", "tile"])
         index = rng.choice(["i", "i ^ 1", "i + 4", "4 * b + i", "4 * b + (i ^ 2)", "b", str(rng.randrange(8))])
@@ -672,7 +708,8 @@ def random_kernel(seed, *more):
             f"for k in range(3): y[8 * b + i] += {array}[i ^ k]",
             "device.syncthreads()", "device.syncthreads()", *(each.replace("INDEX", index) for each in more),
         ])  # fmt: skip
-        lines.append(does if does.startswith(("device", "for")) else guard + does)
+        guard = "" if does.startswith(("device", "for")) else guard
+        lines.append(f"    {guard}{does}")
     body = "".join(f"    {line}\n" for line in lines)
     return define(f"@device.kernel(checked=False)\ndef k(x, y):\n{body}", device=device, int32=int32, thread_idx=thread_idx,
                   atomic_ref=atomic_ref)  # fmt: skip
@@ -702,13 +739,21 @@ READS_ATOMICALLY = (
 )
 
 
-def test_random_programs_that_read_atomically(monkeypatch):
+def test_random_loops_that_read_atomically(monkeypatch):
     """Of several accesses that race with one, the two ways may report different ones."""
-    kernels = [random_kernel(seed, *READS_ATOMICALLY) for seed in range(100, 160)]
+    kernels = [random_kernel(seed, 1 + seed % 2, READS_ATOMICALLY) for seed in range(100, 160)]
     fast = [report(kernel) != "" for kernel in kernels]
     monkeypatch.setattr("cuda_device.runtime.races.ordered_by_barriers", lambda points: False)
     assert fast == [report(kernel) != "" for kernel in kernels]
     assert 5 < sum(fast) < 55
+
+
+@pytest.mark.parametrize(("sizes", "generic", "expected"), [
+    ([(4, False), (8, True)], False, (4, 8)), ([(4, False), (8, True)], True, (4, 4)), ([(8, False)], False, (4, 16)),
+])  # fmt: skip
+def test_sizes_of_locations(sizes, generic, expected):
+    points = [TracePoint(Event.LOAD, Location("k", 1), size, shared, generic=generic) for size, shared in sizes]
+    assert units(points, [Region("x", 64, (4, 3), (12, 4), 4)]) == expected
 
 
 def test_a_large_grid_without_barriers_needs_no_memory_for_each_thread():

@@ -7,8 +7,8 @@
                                  trace {event="leave", place=6}
 
 A launch with race detection runs its threads one after the other on one worker, so the order of the events is the order of
-execution.
-Accesses to an array that the kernel only reads, and that overlaps no other, are not recorded.
+execution. Accesses to an array that the kernel only reads, and that overlaps no other, are not recorded, nor are reads of shared
+memory that barriers separate from all writes (`codegen.cpu.uniform`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
 
 class Event(StrEnum):
-    """What a thread does. The event of a compare-and-swap has an operand that says whether it wrote."""
+    """The kind of an event. That of a compare-and-swap has an operand that says whether it wrote."""
 
     LOAD = "load"
     STORE = "store"
@@ -44,7 +44,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TracePoint:
-    """A place in the program that has an event: how many bytes the threads access, and in which memory."""
+    """A place in the program with an event, the number of bytes that it accesses, and their memory."""
 
     event: Event
     location: Location
@@ -55,9 +55,9 @@ class TracePoint:
     may_fail: bool = False
     """Whether it is a compare-and-swap, which does not always write."""
     generic: bool = False
-    """Whether the memory is not known."""
+    """Whether the address may be in any memory."""
     align: int = 0
-    """What the address is a multiple of; 0 if that is not known."""
+    """The alignment of the address; 0 if it is that of `bytes`."""
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}

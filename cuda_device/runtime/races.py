@@ -22,25 +22,25 @@ from __future__ import annotations
 import ctypes
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cuda_device.codegen.cpu import shadow_memory
-from cuda_device.codegen.cpu.records import EVENT, LOG, READ, WRITE
+from cuda_device.codegen.cpu.records import EVENT, LOG
 from cuda_device.errors import Index, KernelError
 from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, field
 
-# What happened before what, as each thread of a launch knows it: clocks for barriers, warps and single threads.
+# The order of events, for kernels whose events are recorded:
 #
-#     knowledge.knows(view, stamp)      whether what a thread did at `stamp` happened before what the view's owner does now
+#     knows(view, stamp)      whether what a thread did at `stamp` happened before what the owner of the view does now
 #
-# A clock for each pair of threads would be as large as the square of a block at each barrier. So a `VectorClock` counts in three
-# units: up to which barrier it knows a whole block, up to which `syncwarp` a whole warp, and up to which tick a single
-# thread. A barrier makes one view for all threads of its block.
+# An ordinary vector clock has an entry for each thread, which for a block would take the square of its size at each barrier. A
+# `VectorClock` therefore has entries for blocks, which count barriers, for warps, which count `syncwarp`, and for threads. A
+# barrier creates one view for all threads of its block.
 
 
 WARP = 32
@@ -49,7 +49,7 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class VectorClock:
-    """How far its owner knows blocks, warps and threads: all that they did before these counts."""
+    """What happened before the next event of its owner: all that blocks, warps and threads did before these counts."""
 
     blocks: Mapping[int, int] = field(default_factory=dict)
     warps: Mapping[int, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ NOTHING = VectorClock()
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """When a thread did something: after how many barriers of its block, syncs of its warp, ticks of its own."""
+    """The time of an event of a thread: the numbers of barriers of its block, syncs of its warp and own ticks before it."""
 
     thread: int
     barriers: int
@@ -80,7 +80,7 @@ class Stamp:
 
 
 def knows(view: VectorClock, stamp: Stamp) -> bool:
-    """Whether the view's owner knows what was done at `stamp`."""
+    """Whether an event at `stamp` happened before the next event of the view's owner."""
     thread = stamp.thread
     return (
         view.blocks.get(thread // BLOCK, 0) > stamp.barriers
@@ -90,7 +90,7 @@ def knows(view: VectorClock, stamp: Stamp) -> bool:
 
 
 def joined(views: Iterable[VectorClock]) -> VectorClock:
-    """What all of these together know."""
+    """The union of views."""
     distinct = list({id(view): view for view in views if view is not NOTHING}.values())
     if len(distinct) < 2:
         return distinct[0] if distinct else NOTHING
@@ -115,110 +115,91 @@ def _most(counts: list[Mapping[int, int]]) -> Mapping[int, int]:
 
 @dataclass(slots=True)
 class Thread:
-    """One thread: what it knows, when it is, what its fences hold ready."""
+    """A thread: its view, the time of its next event, and the effects of its fences."""
 
     number: int
     view: VectorClock = NOTHING
     stamp: Stamp = Stamp(0, 0, 0, 0)
     fenced: dict[bool, VectorClock] = field(default_factory=dict)
-    """What its last releasing fence saw, which later relaxed stores publish: to other blocks (True), to its own (False)."""
+    """The view at its last releasing fence, which later relaxed stores publish: to other blocks (True), to its own (False)."""
     seen: dict[bool, VectorClock] = field(default_factory=dict)
-    """What its relaxed loads found published, which an acquiring fence takes: by other blocks (True), by its own (False)."""
+    """The views that its relaxed loads read, for a later acquiring fence: from other blocks (True), from its own (False)."""
     woken: bool = False
-    """Whether the wait that it leaves next has been counted."""
+    """Whether another thread left the wait first, and so updated this thread."""
 
 
 class Clocks:
-    """The threads of a launch, and what orders them."""
+    """The threads of a launch, and the order of their events."""
 
     def __init__(self, block_threads: int) -> None:
         self.size = block_threads
         self.threads: dict[int, Thread] = {}
-        self._barriers: dict[int, int] = {}
-        self._syncs: dict[int, int] = {}
-        self._at_barrier: dict[int, list[Thread]] = {}
-        self._at_sync: dict[tuple[int, int], list[Thread]] = {}
+        self._barriers: defaultdict[int, int] = defaultdict(int)
+        self._syncs: defaultdict[int, int] = defaultdict(int)
+        self._waiting: defaultdict[tuple[int, int | None], list[Thread]] = defaultdict(list)
 
     def thread(self, block: int, linear: int) -> Thread:
-        """The thread, made when it first does something."""
+        """The thread. Threads are known from their first event."""
         number = block * BLOCK + linear
-        found = self.threads.get(number)
-        if found is None:
-            found = self.threads[number] = Thread(number, stamp=Stamp(number, 0, 0, 0))
-            self._restamp(found, 0)
-        return found
+        if number not in self.threads:
+            self.threads[number] = Thread(number)
+            self._restamp(self.threads[number], 0)
+        return self.threads[number]
 
     def _restamp(self, thread: Thread, ticks: int) -> None:
         number = thread.number
-        block, warp = number // BLOCK, number // WARP
-        thread.stamp = Stamp(number, self._barriers.get(block, 0), self._syncs.get(warp, 0), ticks)
+        thread.stamp = Stamp(number, self._barriers[number // BLOCK], self._syncs[number // WARP], ticks)
 
     def publish(self, thread: Thread) -> VectorClock:
-        """What another thread knows that acquires from this one now. What it does later is not in it."""
+        """The view that a release by this thread publishes. It does not include what the thread does later."""
         ticks = thread.stamp.ticks + 1
         view = VectorClock(thread.view.blocks, thread.view.warps, {**thread.view.threads, thread.number: ticks})
         self._restamp(thread, ticks)
         return view
 
-    def arrive(self, thread: Thread) -> None:
-        """The thread waits for its block."""
-        self._at_barrier.setdefault(thread.stamp.block, []).append(thread)
+    def arrive(self, thread: Thread, mask: int | None = None) -> None:
+        """The thread waits for its block, or for the lanes of `mask`."""
+        self._waiting[_group(thread, mask)].append(thread)
 
-    def leave(self, thread: Thread) -> None:
-        """The thread goes on behind a barrier; the first one that does shows that all have come."""
+    def leave(self, thread: Thread, mask: int | None = None) -> None:
+        """The thread continues after it has waited. The first one that does so shows that all have arrived."""
         if thread.woken:
             thread.woken = False
             return
-        block = thread.stamp.block
-        come = self._at_barrier.pop(block)
-        count = self._barriers[block] = self._barriers.get(block, 0) + 1
-        known = joined(each.view for each in come)
-        view = VectorClock(
-            {**known.blocks, block: count},
-            {warp: n for warp, n in known.warps.items() if warp * WARP // BLOCK != block},
-            {number: n for number, n in known.threads.items() if number // BLOCK != block},
-        )
-        self._wake(come, view, thread)
-
-    def arrive_warp(self, thread: Thread, mask: int) -> None:
-        """The thread waits for the lanes of `mask`."""
-        self._at_sync.setdefault((thread.stamp.warp, mask), []).append(thread)
-
-    def leave_warp(self, thread: Thread, mask: int) -> None:
-        """The thread goes on behind `syncwarp`."""
-        if thread.woken:
-            thread.woken = False
-            return
-        warp = thread.stamp.warp
-        come = self._at_sync.pop((warp, mask))
-        known = joined(each.view for each in come)
-        lanes = min(WARP, self.size - warp * WARP % BLOCK)
-        if len(come) == lanes:
-            count = self._syncs[warp] = self._syncs.get(warp, 0) + 1
-            view = VectorClock(known.blocks, {**known.warps, warp: count}, known.threads)
+        come = self._waiting.pop(_group(thread, mask))
+        block, warp, known, ticks = thread.stamp.block, thread.stamp.warp, joined(each.view for each in come), 0
+        if mask is None:
+            self._barriers[block] += 1
+            view = VectorClock(
+                {**known.blocks, block: self._barriers[block]},
+                {number: n for number, n in known.warps.items() if number * WARP // BLOCK != block},
+                {number: n for number, n in known.threads.items() if number // BLOCK != block},
+            )
+        elif len(come) == min(WARP, self.size - warp * WARP % BLOCK):
+            self._syncs[warp] += 1
+            view = VectorClock(known.blocks, {**known.warps, warp: self._syncs[warp]}, known.threads)
         else:
-            ticks = {each.number: each.stamp.ticks + 1 for each in come}
-            view = VectorClock(known.blocks, known.warps, {**known.threads, **ticks})
-        self._wake(come, view, thread, ticking=len(come) != lanes)
-
-    def _wake(self, come: list[Thread], view: VectorClock, first: Thread, *, ticking: bool = False) -> None:
+            ticks = 1
+            own = {each.number: each.stamp.ticks + 1 for each in come}
+            view = VectorClock(known.blocks, known.warps, {**known.threads, **own})
         for each in come:
-            each.view = view
-            each.woken = each is not first
-            self._restamp(each, each.stamp.ticks + ticking)
+            each.view, each.woken = view, each is not thread
+            self._restamp(each, each.stamp.ticks + ticks)
 
 
-# Finds races in a launch on the CPU stream: two accesses of one location that nothing orders, one of them a write.
+def _group(thread: Thread, mask: int | None) -> tuple[int, int | None]:
+    """The threads that a thread waits for."""
+    return (thread.stamp.block if mask is None else thread.stamp.warp), mask
 
 
-# So many events are handed over at a time.
+# Races in a launch on the CPU stream
+
 CAPACITY = 1 << 14
-# So many races, at different places in the program, are told of.
+"""The number of events that the log has room for."""
 _MOST = 8
+"""The maximum number of races, at different places in the program, that a message describes."""
 _WIDEST = 16
 _ANYWHERE = -1
-# More than the shared memory of any block.
-_SHARED_BYTES = 1 << 32
 
 _ACQUIRES = (Order.ACQUIRE, Order.CONSUME, Order.ACQ_REL, Order.SEQ_CST)
 _RELEASES = (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
@@ -240,7 +221,7 @@ class MemoryAccess:
 
 @dataclass(slots=True)
 class ShadowCell:
-    """One location: its last plain write, and since then the last read, and atomic operation of a kind, of each thread."""
+    """The last plain write to a location and, since then, each thread's last read and last atomic operation of each kind."""
 
     write: MemoryAccess | None = None
     reads: dict[int, MemoryAccess] = field(default_factory=dict)
@@ -248,9 +229,9 @@ class ShadowCell:
     scopes: set[Scope] = field(default_factory=set)
     """The scopes of the atomic operations."""
     blocks: set[int] = field(default_factory=set)
-    """The blocks that have made them."""
+    """The blocks of their threads."""
     released: dict[int, VectorClock] = field(default_factory=dict)
-    """What an acquire finds that reads this location: by block, what concerns that block; what all may know at `_ANYWHERE`."""
+    """The views that an acquiring load of this location joins, for each block, and at `_ANYWHERE` for all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +255,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The memory of an argument: `name[i, j]` lies at `address` plus the strides, in bytes."""
+    """The memory of an argument. The strides are in bytes."""
 
     name: str
     address: int
@@ -299,7 +280,7 @@ class Region:
 
 
 class RaceDetector:
-    """Follows one launch. `address` is that of the log where its threads tell what they do."""
+    """Finds the races of one launch. `address` is the address of the log of its threads."""
 
     def __init__(self, points: Mapping[int, TracePoint], block: Index, grid: Index, regions: Sequence[Region]) -> None:
         self.points, self.block, self.grid, self.regions = points, block, grid, regions
@@ -315,12 +296,11 @@ class RaceDetector:
         log["capacity"], log["events"] = CAPACITY, self._events.ctypes.data
         log["full"] = ctypes.cast(self._callback, ctypes.c_void_p).value
         self.shadow = ShadowPages(log, points, self._units) if ordered_by_barriers(points.values()) else None
-        """Where the machine code checks accesses itself."""
+        """None if the threads record all events."""
         self.address = self.log.ctypes.data
-        """Where the record is that tells the launch's threads of the log."""
 
     def finish(self) -> None:
-        """Looks at what is left in the log; raises the `KernelError` that tells of the races."""
+        """Processes the rest of the log, and raises a `KernelError` if there are races."""
         self._full()
         failure = self._failure or (self.shadow and self.shadow.failure)
         if failure:
@@ -354,25 +334,27 @@ class RaceDetector:
                 case Event.LEAVE:
                     clocks.leave(thread)
                 case Event.WARP_ARRIVE:
-                    clocks.arrive_warp(thread, value)
+                    clocks.arrive(thread, value)
                 case Event.WARP_LEAVE:
-                    clocks.leave_warp(thread, value)
+                    clocks.leave(thread, value)
                 case Event.FENCE:
                     self._fence(thread, point)
                 case _:
                     self._atomic(thread, point, value, point.event is not Event.ATOMIC_LOAD and bool(done))
 
     def _take_races(self, events: list[tuple[int, ...]]) -> None:
-        """Keeps what the machine code found: the first and the second access of each race."""
+        """Keeps the races that the machine code found. Each consists of two events."""
         for first, second in zip(events[::2], events[1::2], strict=True):
-            key = self.points[first[2]], self.points[second[2]]
-            if key not in self.races and key[::-1] not in self.races:
-                start = second[3] - (second[0] + 1) * _SHARED_BYTES if key[1].shared else second[3]
-                self.races[key] = Race(self._name(start, key[1]), *map(self._access_of, (first, second)))
+            self._keep(second[3], self._access_of(first), self._access_of(second))
 
     def _access_of(self, event: tuple[int, ...]) -> MemoryAccess:
         block, linear, place, _, writes = event
         return MemoryAccess(Stamp(block * BLOCK + linear, 0, 0, 0), self.points[place], bool(writes))
+
+    def _keep(self, start: int, first: MemoryAccess, second: MemoryAccess) -> None:
+        key = first.point, second.point
+        if key not in self.races and key[::-1] not in self.races:
+            self.races[key] = Race(self._name(start), first, second)
 
     # Accesses
 
@@ -388,7 +370,7 @@ class RaceDetector:
     def _atomic(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
         access = MemoryAccess(thread.stamp, point, writes)
         cells = list(self._cells_of(thread, point, address))
-        # A location that an atomic operation accesses is one cell: what it publishes is kept with its first.
+        # The first cell keeps what the atomic operation publishes.
         first = cells[0][1]
         if point.event is not Event.ATOMIC_STORE:
             self._acquire(thread, point, first)
@@ -411,12 +393,10 @@ class RaceDetector:
             others += (a for a in cell.atomics.values() if a.writes or access.writes)
         for other in others:
             if other.stamp.thread != access.stamp.thread and not knows(view, other.stamp):
-                key = (other.point, access.point)
-                if key not in self.races and key[::-1] not in self.races:
-                    self.races[key] = Race(self._name(start, access.point), other, access)
+                self._keep(start, other, access)
                 return
 
-    # What orders them
+    # Order
 
     def _acquire(self, thread: Thread, point: TracePoint, cell: ShadowCell) -> None:
         if point.scope is Scope.THREAD:
@@ -455,17 +435,17 @@ class RaceDetector:
 
     def _cells_of(self, thread: Thread, point: TracePoint, address: int) -> Iterator[tuple[int, ShadowCell]]:
         """The cells of an access. Shared memory, of which each block has its own, lies below 0."""
-        start = address - (thread.stamp.block + 1) * _SHARED_BYTES if point.shared else address
+        start = address - (thread.stamp.block + 1) * shadow_memory.BELOW if point.shared else address
         for part in range(start, start + point.bytes, self._units[point.shared]):
             yield part, self._cells[part]
 
-    def _name(self, start: int, point: TracePoint) -> str:
-        if point.shared:
-            return f"byte {start % _SHARED_BYTES} of shared memory"
+    def _name(self, start: int) -> str:
+        if start < 0:
+            return f"byte {start % shadow_memory.BELOW} of shared memory"
         named = (region.element(start) for region in self.regions)
         return next((name for name in named if name), f"address {start:#x}")
 
-    # What is told
+    # The message
 
     def _error(self) -> KernelError:
         races = list(self.races.values())
@@ -486,7 +466,7 @@ class RaceDetector:
         return "\n".join(line for line in lines if line)
 
     def _atomic_remedy(self, race: Race) -> str:
-        """The remedy where threads write one element by the same statement, as `c[0] += 1` does: no barrier orders that."""
+        """The remedy if threads write one element by one statement, such as `c[0] += 1`, which no barrier can order."""
         if race.first.atomic or race.second.atomic:
             return ""
         same = [each for each in self.races.values() if each.array == race.array and each.is_of_writes]
@@ -504,8 +484,8 @@ class RaceDetector:
 
 
 _KINDS = {
-    Event.LOAD: READ,
-    Event.STORE: WRITE,
+    Event.LOAD: shadow_memory.READ,
+    Event.STORE: shadow_memory.WRITE,
     Event.ATOMIC_LOAD: shadow_memory.ATOMIC_READ,
     Event.ATOMIC_STORE: shadow_memory.ATOMIC,
     Event.ATOMIC_UPDATE: shadow_memory.ATOMIC,
@@ -516,7 +496,7 @@ _ATOMIC = (Event.ATOMIC_LOAD, Event.ATOMIC_STORE, Event.ATOMIC_UPDATE)
 
 
 def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
-    """Whether barriers of blocks are all that orders threads: the atomic operations are relaxed, and reach everyone."""
+    """Whether only barriers of blocks order threads: atomic operations are relaxed, and their scope includes all threads."""
     return all(
         point.event in _KINDS
         and (
@@ -531,7 +511,7 @@ def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
 
 
 class ShadowPages:
-    """The shadow memory of one launch, which `shadow_memory` works on. Pages are made when they are first wanted."""
+    """The shadow memory of one launch, which `shadow_memory` uses. Pages are allocated at the first access."""
 
     def __init__(self, log: Any, points: Mapping[int, TracePoint], units: tuple[int, int]) -> None:
         self.log = log
@@ -540,15 +520,14 @@ class ShadowPages:
         kinds = np.zeros(max(points, default=0) + 1, np.int64)
         for place, point in points.items():
             kind = shadow_memory.CAS if point.may_fail else _KINDS[point.event]
-            kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared)
+            kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared, generic=point.generic)
         self._bytes = shadow_memory.PAGE // unit * (shadow_memory.WORD_BYTES + shadow_memory.CELL_BYTES)
-        # Where there is no memory for another page, the launch goes on with this one, and fails at its end.
+        # If there is no memory for another page, the launch continues with this one, and fails at its end.
         self._kept: list[Any] = [kinds, np.zeros(self._bytes, np.uint8)]
         self._pages: dict[int, int] = {}
         self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
         log["kinds"], log["shift"] = kinds.ctypes.data, unit.bit_length() - 1
-        is_by_address = any(point.generic for point in points.values())
-        log["shared_shift"] = -1 if is_by_address else shared_unit.bit_length() - 1
+        log["shared_shift"] = shared_unit.bit_length() - 1
         log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
         self._table = np.zeros(0, np.int64)
         self._rebuild(1 << 8)
@@ -581,22 +560,24 @@ class ShadowPages:
         self._table[2 * at : 2 * at + 2] = page, self._pages[page]
 
 
-def units(points: Collection[TracePoint], regions: Iterable[Region]) -> tuple[int, int]:
+def units(points: Iterable[TracePoint], regions: Iterable[Region]) -> tuple[int, int]:
     """The number of bytes of a location in shared memory (the second number) and elsewhere: a power of two, at most 16.
 
     Each access is to whole locations. Generic pointers may point to both memories.
     """
-    far = [_WIDEST, *(number for region in regions for number in (region.address, *region.strides))]
-    near = [_WIDEST]
+    far, near = _WIDEST, _WIDEST
+    for region in regions:
+        far = math.gcd(far, region.address, *region.strides)
     for point in points:
-        (near if point.shared else far).extend((point.bytes, point.align))
-    if any(point.generic for point in points):
-        far = near = far + near
-    return math.gcd(*far), math.gcd(*near)
+        if point.shared or point.generic:
+            near = math.gcd(near, point.bytes, point.align)
+        if not point.shared:
+            far = math.gcd(far, point.bytes, point.align)
+    return far, near
 
 
 def _reach(a: MemoryAccess, b: MemoryAccess) -> bool:
-    """Whether the scope of each of two atomic operations holds the other's thread."""
+    """Whether the scope of each of two atomic operations includes the thread of the other."""
     if Scope.THREAD in (a.point.scope, b.point.scope):
         return False
     return a.stamp.block == b.stamp.block or Scope.BLOCK not in (a.point.scope, b.point.scope)
@@ -636,7 +617,7 @@ def _position(number: int, size: Index) -> Index:
 
 
 def regions(name: str, views: Sequence[Any]) -> Iterator[Region]:
-    """The memory of a kernel's argument: `name`, or where it holds several arrays, `name` with a number."""
+    """The memory of a kernel's argument, called `name`, or `name` with a number if it contains several arrays."""
     for i, view in enumerate(views):
         label = name if len(views) == 1 else f"{name}[{i}]"
         yield Region(label, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)

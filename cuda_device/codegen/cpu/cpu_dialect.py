@@ -20,17 +20,11 @@ from cuda_device.codegen.cpu.records import (
     KIND_SHIFT,
     NANOSECONDS,
     PLACE_MASK,
-    READ,
-    READ_TWICE,
     RECORDS,
-    STATE_SHIFT,
     THREAD,
     WARP,
     WARP_SIZE,
-    WHEN_SHIFT,
     WIDE,
-    WORD,
-    WRITE,
     Record,
     Suspension,
 )
@@ -68,45 +62,10 @@ _FUNCTIONS = """\
 declare void @cuda_device.trace(ptr readonly captures(none), i32, i64, i64)
 declare i64 @cuda_device.nanoseconds(i32)
 """
-# What accesses are checked with (`shadow_memory`). It does not change while a function, or a region of a kernel, runs.
-_SHADOW = (
-    THREAD.load("%shadow.linear", "%thread", "linear")
-    + THREAD.load("%shadow.block", "%thread", "block")
-    + "".join(BLOCK.load(f"%shadow.{name}", "%shadow.block", name) for name in ("unit", "words", "moment", "shared"))
-    + f"  %shadow.when = shl i64 %shadow.moment, {WHEN_SHIFT}\n"
-)
-# A load or store of shared memory. Most are reads where two threads have read before, at this place and in this moment.
-_ACCESS = f"""\
-declare i1 @cuda_device.passes(i64, i64, i64, i32, i1)
-define internal void @cuda_device.access(ptr %thread, i64 %unit, ptr %words, i64 %began, i32 %linear, i32 %place, i64 %value,
- i64 %bytes, i64 %word.bytes, i64 %kind) alwaysinline nounwind {{
-  %has_word = icmp eq i64 %unit, %bytes
-  br i1 %has_word, label %look, label %tell
-look:
-  %offset = mul i64 %value, %word.bytes
-  %word.at = getelementptr i8, ptr %words, i64 %offset
-  %word = load i64, ptr %word.at
-  %here = zext i32 %place to i64
-  %when = or i64 %began, %here
-  %read.here = or i64 %when, {READ_TWICE << STATE_SHIFT}
-  %reads = icmp eq i64 %kind, {READ}
-  %same = icmp eq i64 %word, %read.here
-  %repeats = and i1 %reads, %same
-  br i1 %repeats, label %end, label %note, !prof !{{!"branch_weights", i32 2000, i32 1}}
-note:
-  %address = ptrtoint ptr %word.at to i64
-  %passes = call i1 @cuda_device.passes(i64 %address, i64 %kind, i64 %when, i32 %linear, i1 true)
-  br i1 %passes, label %end, label %tell
-tell:
-  call void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 1)
-  br label %end
-end:
-  ret void
-}}
-"""
-# Where accesses are checked at once (there is a unit), the scheduler tells of barriers.
-_WAIT = """\
-define internal void @cuda_device.wait(ptr %thread, i64 %unit, i32 %place) alwaysinline nounwind {
+# Tells the race detector of a barrier, unless accesses are checked at once: then the scheduler does.
+_WAIT = f"""\
+define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
+{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "unit")}\
   %is_checked = icmp ne i64 %unit, 0
   br i1 %is_checked, label %end, label %tell
 tell:
@@ -114,7 +73,7 @@ tell:
   br label %end
 end:
   ret void
-}
+}}
 """
 # The names of operations and their kinds in `Suspension`.
 _PREFIXES = {
@@ -228,7 +187,7 @@ class Cpu(Dialect):
     def preamble(self) -> str:
         """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
-        return f"{records}{_FUNCTIONS}{(_ACCESS + _WAIT) * self.options.races}" + "".join(
+        return f"{records}{_FUNCTIONS}{_WAIT * self.options.races}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(llvm_writer.constants_of(self))
         )
 
@@ -255,7 +214,6 @@ class Cpu(Dialect):
         If its threads run together, it also takes the memory of uniform values, and returns the number of the next region.
         Kernels are inlined, except for debuggers.
         """
-        allocas += _SHADOW * self.options.races
         if function.kernel and self.regions:
             hidden = ["i32 %place", "ptr noalias %frame", "i64 %lane"]
             if self.together:
@@ -309,8 +267,6 @@ class Cpu(Dialect):
         group, _, axis = name.partition(".")
         metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
         match group:
-            case "shared" if self.options.races:
-                return f"  {result} = getelementptr i8, ptr %shadow.shared, i64 0\n"
             case "thread_idx":
                 return THREAD.load(result, "%thread", axis, metadata)
             case "hidden_zero":
@@ -431,14 +387,10 @@ class Cpu(Dialect):
         first, second = (*values, "0", "0")[:2]
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"
 
-    def trace(self, place: int, event: str, value: str, done: str, shared: int) -> str:
-        """A call; for loads and stores of shared memory and for waits, inlined code tests whether it is needed."""
+    def trace(self, place: int, event: str, value: str, done: str) -> str:
+        """A call; for waits, inlined code tests whether it is needed."""
         if event in ("arrive", "leave"):
-            return f"  call void @cuda_device.wait(ptr %thread, i64 %shadow.unit, i32 {place})\n"
-        if shared and event in ("load", "store"):
-            shadow = "i64 %shadow.unit, ptr %shadow.words, i64 %shadow.when, i32 %shadow.linear"
-            sizes = f"i64 {shared}, i64 {WORD.dtype.itemsize // shared}, i64 {READ if event == 'load' else WRITE}"
-            return f"  call void @cuda_device.access(ptr %thread, {shadow}, i32 {place}, i64 {value}, {sizes})\n"
+            return f"  call void @cuda_device.wait(ptr %thread, i32 {place})\n"
         return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
 
     def exit(self, function: Function) -> str:

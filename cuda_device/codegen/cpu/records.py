@@ -152,7 +152,7 @@ WIDE = WARP_SIZE
 # cluster; otherwise it points to the counter of the cluster's barriers, followed by the address of each block's shared memory.
 # `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it. For the race detector, `moment`
 # is the number of what the block does from one barrier to the next. `words` and `cells` are the shadow of its shared memory,
-# one of each for `unit` bytes. `unit` is 0 if the threads record events, and -1 if the shared memory has no shadow of its own.
+# one of each for `unit` bytes. `unit` is 0 if the threads record events.
 BLOCK = Record(
     "%Block",
     (
@@ -220,8 +220,7 @@ CONTROL = Record(
 # The log of the race detector: `count` events, with room for `capacity`. The function `full` empties it; its argument is the
 # address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is a hash
 # table of `mask` + 1 pairs, the number of a page and its shadow, and the function `grow` adds the page `missing`. A cell stands
-# for 1 << `shift` bytes, or 1 << `shared_shift` in shared memory, which is found by its address if that is -1. `moments` counts
-# those of all blocks.
+# for 1 << `shift` bytes, or 1 << `shared_shift` in shared memory. `moments` counts those of all blocks.
 LOG = Record(
     "%Log",
     (
@@ -242,20 +241,13 @@ LOG = Record(
 # An access, or the end of a wait: the place in the program, an address or a mask, and whether memory was written.
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
-# A word of `shadow_memory`: the number of a moment, what happened in it to the location and at which place in the program, and
-# the one or two threads that did.
-WORD = Record("%Word", (("when", "i64"), ("first", "i32"), ("second", "i32")))
-READ, WRITE = range(2)
-WRITTEN, READ_ONCE, READ_TWICE, MIXED = range(4)
-STATE_SHIFT, WHEN_SHIFT = KIND_SHIFT, KIND_SHIFT + 2
-
-RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT, WORD)
+RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
 
 INTERLEAVED = 256
 """The most blocks of a worker that wait at the same time."""
 
 RUN = "cuda_device.run"
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "passes", "settle", "exchange"))
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "keep", "trace", "settle", "exchange"))
 """The functions for kernels that `scheduler` defines."""
 CREW = "cuda_device.crew"
 STRAIGHT = ("cuda_device.blocks", "cuda_device.keep")

@@ -56,7 +56,7 @@ from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import popc
 from cuda_device.instrument.outline import Status
-from cuda_device.types.model import BOOL, INT64, UINT32, Type
+from cuda_device.types.model import INT64, UINT32, Type
 
 _PATIENCE = 4
 """A block is put aside after so many rounds in which the same number of threads yield and nothing else happens."""
@@ -246,7 +246,7 @@ def begin(block: Any, x: Any, y: Any, z: Any) -> None:
     to = array_at(Block, block)
     to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
     to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x, y, z
-    shadow_memory.begin(block)
+    shadow_memory.tick(block)
     clusters = array_at(Control, to[0].control)[0].clusters
     if clusters != 0:
         wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
@@ -412,7 +412,6 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "settle": (settle, (INT64,)),
     "exchange": (meetings.exchange, (INT64, UINT32, UINT32, UINT32)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
-    "passes": (shadow_memory.passes, (INT64, INT64, INT64, UINT32, BOOL)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }
 

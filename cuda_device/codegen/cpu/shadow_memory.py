@@ -18,37 +18,23 @@ Most accesses repeat others. For each location, a word identifies the accesses t
 
 A shadow is an array of words followed by an array of cells. Each page of memory has one, and each block has one for its shared
 memory. A block's accesses to its shared memory in earlier moments happened before everything that follows. There the word alone
-records the first accesses of a moment, and the cell is updated only when it is needed. Kernels test the words of their shared
-memory themselves before they call `trace` (`cpu_dialect`). If a kernel has generic pointers, shared memory is found by its
-address, like other memory.
+records the first accesses of a moment, and the cell is updated only when it is needed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy import int64, uint32, uint64
 
 from cuda_device.codegen.cpu.host_code import allocate, call
-from cuda_device.codegen.cpu.records import (
-    BLOCK,
-    EVENT,
-    LOG,
-    MIXED,
-    PLACE_MASK,
-    READ,
-    READ_ONCE,
-    READ_TWICE,
-    STATE_SHIFT,
-    THREAD,
-    WHEN_SHIFT,
-    WORD,
-    WRITE,
-    WRITTEN,
-)
+from cuda_device.codegen.cpu.records import BLOCK, EVENT, LOG, THREAD
 from cuda_device.device.memory import array_at
 
-Block, Event, Log, Thread, Word = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD, WORD))
+Block, Event, Log, Thread = (record.dtype for record in (BLOCK, EVENT, LOG, THREAD))
+Word = np.dtype([("when", int64), ("first", uint32), ("second", uint32)])
+"""When, with a state, and the one or two threads that accessed the location."""
 
 CELL_BYTES = 14 * 8
 WORD_BYTES = Word.itemsize
@@ -57,21 +43,27 @@ PAGE = 4096
 HASH = 0x9E3779B97F4A7C1
 """A page is looked for first at the place in the hash table that its number times this gives, without the low bits."""
 HASH_SHIFT = 20
-ATOMIC, ATOMIC_READ, CAS, NOTHING = range(2, 6)
-"""The kinds of places, the low 3 bits of their numbers; then a bit for shared memory, then how many bytes are accessed."""
-_SHARED = 8
-_BYTES_SHIFT = 4
-# Who: the number of a block, a one, the number of a thread in its block. When: the number of a moment, two bits that only words
-# use, the number of a place.
+READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
+"""The kinds of places, the low 3 bits of their numbers; then two bits for the memory, then how many bytes are accessed."""
+_SHARED, _GENERIC = 8, 16
+_BYTES_SHIFT = 5
+BELOW = 1 << 32
+"""Offsets in shared memory, which is smaller, are told of less this: addresses below 0."""
+WRITTEN, READ_ONCE, READ_TWICE, MIXED = range(4)
+"""The states of words."""
+# Who: the number of a block, a one, the number of a thread in its block. When: the number of a moment, two bits for the state in
+# words, the number of a place.
 _BLOCK_SHIFT = 11
 _PRESENT = 1024
+STATE_SHIFT, WHEN_SHIFT = 24, 26
+PLACE_MASK = (1 << STATE_SHIFT) - 1
 NOWHERE = PLACE_MASK
 """The place of a word whose two reads are at different places."""
 
 
-def kind_of(kind: int, size: int, *, shared: bool) -> int:
+def kind_of(kind: int, size: int, *, shared: bool, generic: bool) -> int:
     """The number of a place."""
-    return kind | _SHARED * shared | size << _BYTES_SHIFT
+    return kind | _SHARED * shared | _GENERIC * generic | size << _BYTES_SHIFT
 
 
 def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
@@ -84,10 +76,12 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
         return
     number = array_at(int64, to[0].kinds)[place]
     kind, bytes, shared = number & 7, number >> _BYTES_SHIFT, number & _SHARED != 0
+    if number & _GENERIC != 0 and of[0].shared <= value < of[0].dynamic + of[0].dynamic_bytes:
+        value, shared = value - of[0].shared, True
     if kind <= WRITE:
         word, _, unit = shadow_of(own[0].block, value, shared)
-        when, is_local = of[0].moment << WHEN_SHIFT | int64(place), shared and of[0].words != 0
-        if bytes == unit and passes(word, kind, when, own[0].linear, is_local):
+        when = of[0].moment << WHEN_SHIFT | int64(place)
+        if bytes == unit and passes(word, kind, when, own[0].linear, shared):
             return
     if kind != NOTHING:
         if kind == CAS:
@@ -125,9 +119,9 @@ def follow(thread: Any, place: Any, value: Any, end: Any, kind: Any, shared: Any
     when = of[0].moment << WHEN_SHIFT | int64(place)
     while value < end:
         word, cell, unit = shadow_of(own[0].block, value, shared)
-        if shared and of[0].words != 0:
+        if shared:
             bring(word, cell, who, when)
-        check(of[0].log, word, cell, value, who, when, kind)
+        check(of[0].log, word, cell, value - BELOW if shared else value, who, when, kind)
         value += unit
 
 
@@ -138,10 +132,9 @@ def shadow_of(block: Any, value: Any, shared: Any) -> Any:
     """
     of = array_at(Block, block)
     to = array_at(Log, of[0].log)
-    if shared and of[0].words != 0:
+    if shared:
         index = value >> (to[0].shared_shift & 63)
         return of[0].words + WORD_BYTES * index, of[0].cells + CELL_BYTES * index, of[0].unit
-    value += of[0].shared if shared else int64(0)
     shift, page = to[0].shift & 63, value // PAGE
     at = 2 * uint64(page * HASH >> HASH_SHIFT & to[0].mask)
     pages = array_at(int64, to[0].pages)
@@ -164,27 +157,13 @@ def prepare(block: Any, size: Any) -> None:
     if of[0].log != 0:
         to = array_at(Log, of[0].log)
         if to[0].kinds != 0:
-            of[0].unit = int64(-1)
-            if to[0].shared_shift >= 0:
-                count = (int64(size) >> (to[0].shared_shift & 63)) + 1
-                of[0].words, of[0].unit = allocate((WORD_BYTES + CELL_BYTES) * count), 1 << (to[0].shared_shift & 63)
-                of[0].cells = of[0].words + WORD_BYTES * count
-                words = array_at(Word, of[0].words)
-                for i in range(count):
-                    words[i].when = int64(0)
-
-
-def begin(block: Any) -> None:
-    """The first moment of a block begins. Its shared memory was that of another block before."""
-    tick(block)
-    of = array_at(Block, block)
-    if of[0].unit < 0:
-        value, end = int64(0), of[0].dynamic - of[0].shared + of[0].dynamic_bytes
-        while value < end:
-            word, cell, unit = shadow_of(block, value, True)
-            array_at(Word, word)[0].when, array_at(int64, cell)[0] = int64(0), int64(0)
-            forget(array_at(int64, cell))
-            value += unit
+            shift = to[0].shared_shift & 63
+            count = (int64(size) >> shift) + 1
+            of[0].words, of[0].unit = allocate((WORD_BYTES + CELL_BYTES) * count), int64(1) << shift
+            of[0].cells = of[0].words + WORD_BYTES * count
+            words = array_at(Word, of[0].words)
+            for i in range(count):
+                words[i].when = int64(0)
 
 
 def tick(block: Any) -> None:

@@ -59,6 +59,7 @@ _OF_OPERANDS = frozenset(
     }
 )
 """Operations whose result depends only on their operands, or is the same for all threads of a block."""
+_BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 _OF_THREADS = ("thread_idx", "lanes", "lane_id", "lanemask_lt")
 
 
@@ -184,7 +185,7 @@ def _has_whole_warps(found: ThreadRange, values: Definitions) -> bool:
     first, end = (_constant(parts, values) for parts in found.bounds)
     codes = {op.code for block in found.between for op in block.ops}
     is_whole = first == 0 and end is not None and end > 0 and end % WARP_SIZE == 0
-    return is_whole and codes.isdisjoint((ops.BARRIER, ops.BARRIER_REDUCE))
+    return is_whole and codes.isdisjoint(_BARRIERS)
 
 
 def _constant(parts: list[Bound], values: Definitions) -> int | None:
@@ -347,7 +348,7 @@ def waits_at(op: Op) -> bool:
 
 def _is_for_all(op: Op, values: Definitions) -> bool:
     """Whether an operation does not wait, or waits for all threads of the block or warp."""
-    if not waits_at(op) or op.code in (ops.BARRIER, ops.BARRIER_REDUCE):
+    if not waits_at(op) or op.code in _BARRIERS:
         return True
     if op.code in (ops.YIELD, ops.WARP_ACTIVE):
         return False
@@ -439,6 +440,50 @@ def _is_uniform(op: Op, varying: set[Value], by_row: bool) -> bool:
     elif op.code not in _OF_OPERANDS:
         return False
     return varying.isdisjoint(op.operands)
+
+
+def drop_ordered_reads(module: Module) -> Module:
+    """The module without the race detector's events of reads of shared memory that barriers separate from all writes to it.
+
+    If all threads of a block reach the same barriers, two accesses are unordered only if paths without a barrier lead to both
+    from the entry or from one barrier. A race that makes threads reach different barriers is itself between such accesses.
+    """
+    function = module.main
+    if any(_is_in(Space.GENERIC, op) for op in module.ops()) or not runs_together(function, *analysed(function)):
+        return module
+    calls_write = any(_writes_shared(op) for each in module.functions[1:] for op in each.ops())
+    kept = set[Op]()
+    starts = [(block, at + 1) for block in function.blocks for at, op in enumerate(block.ops) if op.code in _BARRIERS]
+    for start in [(function.blocks[0], 0), *starts]:
+        found, todo, seen = list[Op](), [start], set[Block]()
+        while todo:
+            block, at = todo.pop()
+            for op in block.ops[at:]:
+                found.append(op)
+                if op.code in _BARRIERS:
+                    break
+            else:
+                todo += [(edge.block, 0) for edge in block.successors if edge.block not in seen]
+                seen.update(block for block, _ in todo)
+        if any(_writes_shared(op) or (calls_write and op.code is ops.CALL) for op in found):
+            kept.update(found)
+    for block in function.blocks:
+        block.ops = [op for op in block.ops if op in kept or not (_is_in(Space.SHARED, op) and _reads(op))]
+    return module
+
+
+def _is_in(space: Space, op: Op) -> bool:
+    """Whether an operation is the event of an access to a memory."""
+    type = op.operands[0].type if op.code is ops.TRACE and op.operands else None
+    return isinstance(type, Ref) and type.space is space
+
+
+def _reads(op: Op) -> bool:
+    return op.attributes["event"] in ("load", "atomic.load")
+
+
+def _writes_shared(op: Op) -> bool:
+    return _is_in(Space.SHARED, op) and not _reads(op)
 
 
 def cut(function: Function, found: Uniform) -> None:

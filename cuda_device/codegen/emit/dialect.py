@@ -219,8 +219,8 @@ class Dialect(ABC):
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """Reports to the host that this thread failed, with up to two integers of 64 bits."""
 
-    def trace(self, place: int, event: str, value: str, done: str, shared: int) -> str:
-        """Reports an event to the race detector. If `shared` bytes of shared memory are accessed, `value` is an offset."""
+    def trace(self, place: int, event: str, value: str, done: str) -> str:
+        """Reports an event to the race detector. Addresses in shared memory are offsets."""
         return ""
 
     @abstractmethod

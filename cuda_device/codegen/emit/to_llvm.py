@@ -485,13 +485,13 @@ def _report(to: FunctionWriter, op: Op) -> None:
 
 
 def _trace(to: FunctionWriter, op: Op) -> None:
-    value, done, shared = "0", "1", 0
+    value, done = "0", "1"
     if op.operands:
         at = op.operands[0]
         if isinstance(at.type, Ref):
             value = to.temporary(f"ptrtoint {to.typed(at)} to i64")
             if at.type.space is Space.SHARED:
-                shared, base = size_of(at.type.pointee), to.fresh()
+                base = to.fresh()
                 to.lines.append(to.dialect.register("shared", base))
                 value = to.temporary(f"sub i64 {value}, {to.temporary(f'ptrtoint ptr {base} to i64')}")
         else:
@@ -499,7 +499,7 @@ def _trace(to: FunctionWriter, op: Op) -> None:
     if op.operands[1:]:
         done = to.temporary(f"zext {to.typed(op.operands[1])} to i64")
     place, event = int(str(op.attributes["place"])), str(op.attributes["event"])
-    to.lines.append(to.dialect.trace(place, event, value, done, shared))
+    to.lines.append(to.dialect.trace(place, event, value, done))
 
 
 def _branch(to: FunctionWriter, op: Op) -> None:
