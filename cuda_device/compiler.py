@@ -107,10 +107,11 @@ def _llvm_gpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
 
     options, module = work.job.options, work["device"]
-    return to_llvm.run(module, Nvptx(module, work.job.target.architecture, options, _most_shared(work)), options)
+    most_shared = _most_shared(work, module)
+    return to_llvm.run(module, Nvptx(module, work.job.target.architecture, options, most_shared), options)
 
 
-def _most_shared(work: Work) -> int:
+def _most_shared(work: Work, module: Module) -> int:
     """The bytes that shared arrays can take: all of a block's if only our launches start the kernel and it calls no C++.
 
     C++ may have dynamic shared memory of its own, which must not overlap our arrays.
@@ -119,7 +120,7 @@ def _most_shared(work: Work) -> int:
     from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 
     job = work.job
-    if not job.kernel or job.interop or work.links or work["device"].has(ops.EXTERN):
+    if not job.kernel or job.interop or work.links or module.has(ops.EXTERN):
         return MAXIMUM_STATIC_SHARED
     return job.target.architecture.most_shared
 
@@ -134,7 +135,7 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     if not options.debug:
         module, limit = uniform.split_guard(module)
     module, found = regions.split(module, options)
-    return to_llvm.run(module, Cpu(module, options, _most_shared(work), found, limit), options)
+    return to_llvm.run(module, Cpu(module, options, _most_shared(work, work["device"]), found, limit), options)
 
 
 def _optimised(work: Work) -> LlvmModule:

@@ -139,7 +139,8 @@ class Lowering(Builder):
         self, code: ops.OpDef, type: model.Type | None, *operands: Value, nonneg: bool = False, **attributes: object
     ) -> Value:
         """Appends an operation with one result, which is opaque if the operation has effects."""
-        result = Builder.op(self, code, type, *operands, nonneg=nonneg, **attributes)
+        result = Value(type, nonneg=nonneg)
+        self.block.ops.append(Op(code, list(operands), [result], attributes, [], self.location))
         if code.effects is not ops.Effect.PURE:
             self.sums.opaque.add(result)
         return result

@@ -224,7 +224,7 @@ class Body:
         typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
         typed.shown = self.python.shown
         typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
-        typed.signature = tuple(k.type for k in self.arguments if not is_static(k))
+        typed.signature = tuple([k.type for k in self.arguments if not is_static(k)])
         typed.effects = self.effects
         simplify(typed)
         drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
@@ -441,7 +441,7 @@ class Body:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
         proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = ops.PY_AT in [each.code for each in version.source.ops]
+        resumes = self.goes_on and ops.PY_AT in [each.code for each in version.source.ops]
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:

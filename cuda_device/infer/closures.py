@@ -177,7 +177,8 @@ def _closed(frame: Frame, cell: Cell, scope: _Scope) -> Cell:
 def activation_number(code: CodeType, captured: Sequence[Origin]) -> int:
     """The number of an activation of a function: none of those whose variables it was given."""
     taken = {each.call for each in captured if each.code == id(code)}
-    return next(each for each in range(len(taken) + 1) if each not in taken)
+    free = set(range(len(taken) + 1)).difference(taken)
+    return min(free)
 
 
 def _origin(frame: Frame, name: str) -> Origin:

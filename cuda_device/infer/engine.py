@@ -197,7 +197,7 @@ class Inference(Program):
         source = _callable(function)
         if source.__module__ not in table.NAMES:  # tools that reload modules replace the code of functions
             self.depend(source, "__code__", source.__code__)
-        cells = bind(frame, source, arguments, named, defaults_of(source))
+        cells: Sequence[Cell] = bind(frame, source, arguments, named, defaults_of(source))
         if closures.is_generator_function(source):
             cells = _converted(frame, source, const_parameters(source), cells)
             return closures.begin(frame, Cell(constant(source)), source, cells)

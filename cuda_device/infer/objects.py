@@ -167,7 +167,7 @@ def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherw
 
 def at_hand(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> Found:
     """The objects on an edge, by their identities in its target, if a value there has gaps that they fill."""
-    if not any(isinstance(state, Known) and _has_gaps(state) for _, state in pairs):
+    if not any(isinstance(state, Known) and state.items and _has_gaps(state) for _, state in pairs):
         return None
     found: dict[Identity, Cell] = {}
     for cell, state in pairs:

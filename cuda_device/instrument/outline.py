@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
     """Records as tuples of their fields, and sets as sorted lists."""
     match value:
         case ProgramSummary() | Outline() | ReportPlace() | Print() | Location() | Loss():
-            return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
+            return tuple(map(_plain, map(value.__getattribute__, fields_of(type(value)))))
         case Mapping():
             return {number: _plain(part) for number, part in value.items()}
         case tuple():

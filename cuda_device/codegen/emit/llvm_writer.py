@@ -132,6 +132,8 @@ class Metadata:
 
     def text(self) -> str:
         """The definitions of the nodes."""
+        if not self.nodes and not self.flags:
+            return ""
         units = [f"!{number}" for node, number in self.nodes.items() if "!DICompileUnit" in node]
         if units:
             self.flags.append('!{i32 2, !"Debug Info Version", i32 3}')
@@ -139,9 +141,7 @@ class Metadata:
         flags = [self.node(flag) for flag in self.flags]
         lines = [f"!llvm.dbg.cu = !{{{', '.join(units)}}}"] if units else []
         lines += [f"!llvm.module.flags = !{{{', '.join(flags)}}}"] if flags else []
-        return "\n".join(lines + [f"!{number} = {node}" for node, number in self.nodes.items()]) + "\n" * bool(
-            self.nodes
-        )
+        return "\n".join(lines + [f"!{number} = {node}" for node, number in self.nodes.items()]) + "\n"
 
     def node(self, text: str) -> str:
         """The number of a node with this text."""
@@ -194,8 +194,7 @@ class Aliasing:
             Effect.SPINS in op.code.effects
             or op.code in (ops.FENCE, ops.EXTERN, ops.PTX)
             or points_to.writes_anywhere(op)
-            for function in module.functions
-            for op in function.ops()
+            for op in module.ops()
         )
 
     def store(self, reference: Value) -> str:
@@ -270,8 +269,7 @@ class ModuleWriter:
         """Whether float16 may be loaded where bfloat16 was stored, or the reverse, through views of memory or structs."""
         return self.has_both_halves and any(
             op.code is ops.BYTES and isinstance(op.result.type, model.Ref) and element(op.result.type.pointee) in HALVES
-            for function in self.dialect.module.functions
-            for op in function.ops()
+            for op in self.dialect.module.ops()
         )
 
     def type(self, type: model.Type | None) -> str:
