@@ -23,10 +23,6 @@ def count(predicate, n):
     return total
 
 
-def scale_by(k):
-    return lambda v: v * k
-
-
 def reads_captured_variables_when_called(i, a, b):
     limit = b * 2
     above = lambda v: v > limit  # noqa: E731
@@ -49,19 +45,6 @@ def defaults_are_evaluated_once(i, a, b):
 
     k = 100
     return f(a) + k
-
-
-def lambdas_are_arguments(i, a, b):
-    return apply(lambda v: v * i + b, a) + apply(lambda v: v + 1, 2)
-
-
-def recursion(i, a, b):
-    def factorial(n):
-        if n <= 1:
-            return 1
-        return n * factorial(n - 1)
-
-    return factorial(i % 5)
 
 
 def recursion_with_a_captured_number(i, a, b):
@@ -89,11 +72,6 @@ def captured_loop_variable(i, a, b):
     return total + f()
 
 
-def functions_are_returned(i, a, b):
-    f, g = scale_by(i), scale_by(b)
-    return f(a) + g(a)
-
-
 def functions_are_in_tuples(i, a, b):
     functions = (lambda v: v + i, lambda v: v * b)
     total = 0.0
@@ -113,19 +91,6 @@ def two_levels(i, a, b):
     return outer(a)(b)
 
 
-def three_levels(i, a, b):
-    def one():
-        def two():
-            def three():
-                return a * i + b
-
-            return three() + i
-
-        return two() * 2
-
-    return one()
-
-
 def function_of_a_function(i, a, b):
     twice = lambda f: lambda v: f(f(v))  # noqa: E731
     return twice(twice(lambda v: v * 2 + i))(a)
@@ -138,12 +103,6 @@ def parameters_are_captured(i, a, b):
         return g()
 
     return f(a)
-
-
-def captured_functions_capture(i, a, b):
-    f = lambda v: v + i  # noqa: E731
-    g = lambda v: f(v) * b  # noqa: E731
-    return apply(g, a)
 
 
 def functions_live_through_loops_and_branches(i, a, b):
@@ -185,16 +144,6 @@ def makers(a):
         return functions[0](0) + 100 * first
 
     return put, use
-
-
-def a_list_of_functions_is_captured(i, a, b):
-    m = i + 2
-    functions = [abs, lambda w: w * 2 - m]
-
-    def f():
-        return functions[1](3) + functions[0](-a)
-
-    return f()
 
 
 def functions_of_a_list_call_each_other(i, a, b):

@@ -60,12 +60,6 @@ for q in xs:
         xs.append(1)
 return s
 """,
-    "hist": """
-h = [0] * 5
-for q in a:
-    h[q % 5] += 1
-return h[0] + 10 * h[1] + 100 * h[2] + 1000 * h[3] + 10000 * h[4]
-""",
     "matmul": """
 m = [[1, n], [0, 1]]
 r = [[1, 0], [0, 1]]
@@ -106,20 +100,6 @@ p, q = make(n), make(2)
 p[0] = 7
 return p[0] * 100 + q[0] * 10 + p[1]
 """,
-    "returns_arg": """
-def same(q): return q
-p = [n, 2]
-q = same(p)
-q[0] = 5
-return p[0]
-""",
-    "closure_list": """
-xs = [0, 0]
-def add(k, q):
-    xs[k] += q
-add(0, n); add(1, 2); add(0, 1)
-return xs[0] * 10 + xs[1]
-""",
     "cond_change": """
 xs = [1, 2]
 if n > 3:
@@ -132,12 +112,6 @@ return xs[0] * 10 + xs[1]
 xs = [0, 0]
 xs[i % 2] = v
 return xs[0] + xs[1]
-""",
-    "lit_float_loop": """
-xs = [0] * 3
-for j in range(8):
-    xs[j % 3] += x[j]
-return xs[0] + xs[1] * 3 + xs[2] * 7
 """,
     "neg": """
 xs = [1, 2, 3]
@@ -172,23 +146,6 @@ t = tuple(xs)
 xs[0] = 5
 return t[0] * 10 + xs[0]
 """,
-    "unpack_rest": """
-p, *q = (n, 2, 3)
-q[0] = 7
-return q[0] * 10 + q[1] + p
-""",
-    "in_tuple": """
-xs = [1, 2]
-t = (xs, n)
-t[0][1] = 9
-return xs[1]
-""",
-    "gen_from_list": """
-xs = [1, 2, 3]
-s = sum(q * n for q in xs)
-xs[0] = 5
-return s + sum(q for q in xs)
-""",
     "gen_func_list": """
 def g(xs):
     for q in xs:
@@ -216,17 +173,6 @@ return s
 xs = [q * n for q in range(4)]
 xs[i % 4] = 100
 return sum(xs)
-""",
-    "nested_dyn": """
-m = [[1, 2], [3, 4]]
-return m[0][i % 2] * 10 + m[1][i % 2]
-""",
-    "early_break": """
-xs = [0, 0]
-for j in range(8):
-    if a[j] < 0: break
-    xs[1] = a[j]
-return xs[1]
 """,
     "is": """
 xs = [1]
@@ -267,12 +213,6 @@ p = [1, 2]
 q = [3, 4]
 r = p if n > 3 else q
 return r[0] + p[1] + q[1]
-""",
-    "append_unrolled": """
-xs = []
-for k in (1, 2, 3):
-    xs.append(k * n)
-return sum(xs)
 """,
     "comp_nested": """
 m = [[0] * 3 for _ in range(2)]
@@ -389,14 +329,6 @@ def see(q):
     return q > 6
 r = any(see(q) for q in a)
 return count * 10 + r
-""",
-    "nonlocal_map_zip": """
-c = 0
-def nxt():
-    nonlocal c
-    c += 1
-    return c
-return sum(q * nxt() for q in a)
 """,
     "tuple_of_closures": """
 c = 0

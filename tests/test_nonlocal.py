@@ -35,21 +35,6 @@ def results(i, x, a):
     return draw() + 3 * draw() + state
 
 
-def two_of_them(i, x, a):
-    few = many = 0
-
-    def push(k):
-        nonlocal few, many
-        if k > i:
-            many += k
-        else:
-            few -= k
-
-    for k in a:
-        push(k)
-    return few * 1000 + many
-
-
 def of_a_function_outside_the_outer(i, x, a):
     count = 0
 
@@ -176,18 +161,6 @@ def a_parameter(i, x, a):
     return twice(i) + twice(3.5)
 
 
-def a_tuple(i, x, a):
-    pair = (0, 1)
-
-    def step():
-        nonlocal pair
-        pair = pair[1], pair[0] + pair[1]
-
-    for _ in range(i):
-        step()
-    return pair[0] * 1000 + pair[1]
-
-
 def an_iterator_and_an_array(i, x, a):
     items, rest = iter(a), x
 
@@ -197,19 +170,6 @@ def an_iterator_and_an_array(i, x, a):
         return next(items) + rest[0]
 
     return following() * 100 + following()
-
-
-def in_conditions(i, x, a):
-    count = 0
-
-    def more():
-        nonlocal count
-        count += 1
-        return count < i
-
-    while more():
-        pass
-    return count
 
 
 def without_a_value_at_first(i, x, a):
@@ -248,9 +208,9 @@ def walrus_in_a_loop(i, x, a):
 
 
 FUNCTIONS = [
-    sums, results, two_of_them, of_a_function_outside_the_outer, read_by_others, given_to_a_function,
-    that_outlive_their_function, in_recursion, in_a_generator, of_a_generator, a_parameter, a_tuple, an_iterator_and_an_array,
-     in_conditions, without_a_value_at_first, walrus_in_a_sum, walrus_in_a_list, walrus_in_any,
+    sums, results, of_a_function_outside_the_outer, read_by_others, given_to_a_function,
+    that_outlive_their_function, in_recursion, in_a_generator, of_a_generator, a_parameter, an_iterator_and_an_array,
+    without_a_value_at_first, walrus_in_a_sum, walrus_in_a_list, walrus_in_any,
     walrus_in_a_loop,
 ]  # fmt: skip
 
