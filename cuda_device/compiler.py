@@ -210,7 +210,7 @@ def _cubin(work: Work) -> elf.Cubin:
 
 @contextlib.contextmanager
 def _culprits(work: Work) -> Iterator[None]:
-    """Gives a `CompileError` about what is linked or assembled the location of what causes it."""
+    """Gives a `CompileError` of an assembler or linker the location of the operation that causes it."""
     try:
         yield
     except CompileError as error:

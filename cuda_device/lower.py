@@ -365,7 +365,7 @@ def run(module: Module, checked: bool = False) -> Module:
 
 
 def number_places(module: Module) -> None:
-    """Numbers the operations whose copies must stay the same place or array: those that wait or report, and shared arrays."""
+    """Numbers the operations whose copies must remain one place or array: those that wait, report or print, and shared arrays."""
     places = 0
     numbers: dict[tuple[object, ...], int] = {}
     for function in module.functions:
@@ -559,7 +559,8 @@ def _getitem(lowerer: Lowerer, op: Op) -> Tree:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     address = address_of(lowerer.build, tree, array, [lowerer.value(index) for index in indices])
-    _check_size(op, array.dtype)
+    if not isinstance(array.dtype, model.Number):
+        _check_size(op, array.dtype)
     return lowerer.build.load(address, array.dtype)
 
 

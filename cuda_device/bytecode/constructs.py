@@ -194,14 +194,16 @@ def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     value, container, index = reader.pop(3)
-    reader.build.effect(ops.PY_SETITEM, container, index, value, **reader.target(container))
-    reader.write_back(container)
+    path = reader.path(container)
+    reader.build.effect(ops.PY_SETITEM, container, index, value, **reader.target(path))
+    reader.write_back(path)
 
 
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     value, owner = reader.pop(2)
-    reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(owner))
-    reader.write_back(owner)
+    path = reader.path(owner)
+    reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(path))
+    reader.write_back(path)
 
 
 def _call_keywords(reader: Reader, instruction: Instruction, _: Span) -> None:

@@ -157,7 +157,7 @@ class Opcode(Enum):
     RETURN = auto()
     """`value →`"""
     YIELD = auto()
-    """What a generator expression makes; it goes on with None. `value → None`"""
+    """Yields a value. Execution continues with None. `value → None`"""
     RAISE = auto()
     """Argument: n from 0 to 2. `→` (the current exception), `exception →` or `exception, cause →`"""
     ASSERT_FAIL = auto()

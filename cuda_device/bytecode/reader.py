@@ -29,7 +29,7 @@ class TooLittleKept(Exception):
 
 
 def mark(position: int) -> str:
-    """The name of the compile-time flag that says that the generator may be at a position."""
+    """The name of the compile-time flag that the generator may be at a position."""
     return f".at{position}"
 
 
@@ -126,9 +126,8 @@ class Reader:
         known = [name for name in self.code.co_varnames if name in span.live]
         return known + sorted(span.live.difference(known))
 
-    def target(self, value: Value) -> dict[str, object]:
-        """The attribute that says what an assignment to an item or attribute of `value` changes; none for a variable."""
-        path = self.path(value)
+    def target(self, path: list[Op] | None) -> dict[str, object]:
+        """The attribute that says what an assignment to a part of the value at `path` changes; none for a variable."""
         return {} if path == [] else {"target": "value" if path is None else "part"}
 
     def path(self, value: Value) -> list[Op] | None:
@@ -159,13 +158,13 @@ class Reader:
         """Whether this is the current value of a variable."""
         return value in self.variables.values()
 
-    def write_back(self, value: Value) -> None:
-        """After `x.part.y = v`: `x.part` has a new value, unless it lies in memory, and so has x."""
-        for op in self.path(value) or ():
+    def write_back(self, path: list[Op] | None) -> None:
+        """After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory."""
+        for op in path or ():
             owner, *index = op.operands
             code = ops.PY_SETITEM if index else ops.PY_SETATTR
             name = {} if index else {"name": op.attributes["name"]}
-            self.build.effect(code, owner, *index, op.result, **name, **self.target(owner), back=True)
+            self.build.effect(code, owner, *index, op.result, **name, **self.target(self.path(owner)), back=True)
 
     # Blocks share no values, so `x[i]` in the middle of `x[i].y += v if c else w` would lose its access path. The edges for such
     # assignments therefore pass x and i, and each block reads `x[i]` again.

@@ -255,7 +255,7 @@ def _makes_closure(cursor: Cursor) -> bool:
 
 
 def load_fast_and_clear(cursor: Cursor) -> Steps:
-    """A comprehension borrows a variable; MAKE_CELL tells that it is a cell variable."""
+    """A comprehension hides a variable of its function. If MAKE_CELL follows, it is a cell variable."""
     if cursor.is_near(1, "MAKE_CELL"):
         cursor.push(Slot.SAVED_CELL)
         return (Step(Opcode.SAVE_CELL, cursor.raw.value),)
@@ -407,7 +407,7 @@ def return_generator(cursor: Cursor) -> Steps:
     if not cursor.code.co_flags & inspect.CO_GENERATOR:
         return (Step(Opcode.UNSUPPORTED, "async"),)
     cursor.push()
-    return (Step(Opcode.CONST, None),)  # what the first `next` sends
+    return (Step(Opcode.CONST, None),)  # the value that the first `next` sends
 
 
 def yield_value(cursor: Cursor) -> Steps:

@@ -182,7 +182,7 @@ def activation_number(code: CodeType, captured: Sequence[Origin]) -> int:
 
 
 def _origin(frame: Frame, name: str) -> Origin:
-    """The variable that has a name in the function at hand."""
+    """The variable that a name denotes in the current function."""
     code = frame.function.__code__
     if frame.code is not None and name in code.co_freevars:
         return frame.code.cells[code.co_freevars.index(name)]
@@ -231,7 +231,7 @@ def box(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def unbox(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """What the variable holds now."""
+    """The current value of the variable."""
     return [frame.field(frame.now(cells[0]), 0)]
 
 
@@ -301,7 +301,7 @@ def _standing(frame: Frame, meaning: Generator, function: Cell, position: int, a
 
 
 def step(frame: Frame, generator: Cell, left: dict[Identity, Cell]) -> tuple[Cell, Cell, Cell]:
-    """Whether there is one more value, the value, and the generator behind it; `left` gets what objects are if there is none."""
+    """Whether there is a next value, the value, and the generator after it. `left` gets the objects if there is none."""
     meaning = generator.known.value
     assert isinstance(meaning, Generator)
     if _depth(generator.known, meaning.code) > _DEPTH:

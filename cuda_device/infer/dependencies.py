@@ -13,10 +13,10 @@ from types import BuiltinMethodType, CellType, MethodType, ModuleType
 from cuda_device.lazy_dataclasses import dataclass
 
 MISSING = object()
-"""Stands for the value of a name that is not there."""
+"""The value of a name that does not exist."""
 
 PASSING = object()
-"""The owner of what no other process will find the same, such as the address of an object."""
+"""The owner of values that differ in other processes, such as the address of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Dependency:
 
 
 def read(owner: object, name: str) -> object:
-    """What a name means now; `MISSING` if nothing."""
+    """The current value of a name, or `MISSING`."""
     if isinstance(owner, dict):
         return owner.get(name, MISSING)
     if isinstance(owner, CellType):
@@ -50,7 +50,7 @@ def read(owner: object, name: str) -> object:
 
 
 def unchanged(dependencies: Sequence[Dependency]) -> Callable[[], bool]:
-    """A function that tells whether every name still means the same object."""
+    """A function that returns whether every name still has the same value."""
     names, others = [], []
     for each in dependencies:
         # The dict of a module answers in a fifth of the time that reading its attribute takes.

@@ -418,7 +418,8 @@ class Frame:
 
     def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:
         """A call of a row of the device tables. If it has a static result and no effects, no operation is written."""
-        if is_static(typed.result) and row.effects is Effect.PURE:
+        static = is_static(typed.result)
+        if static and row.effects is Effect.PURE:
             return Cell(typed.result)
         operands = [self.materialise(arguments[i], type) for i, type in typed.operands]
         result = Value(typed.result.type, nonneg=typed.result.nonneg)
@@ -426,7 +427,7 @@ class Frame:
         if typed.settings:
             attributes["settings"] = typed.settings
         self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], self.build.location))
-        return Cell(typed.result, None if is_static(typed.result) else result)
+        return Cell(typed.result, None if static else result)
 
     def check(self, holds: Cell, message: str, *values: Cell, help: str, always: bool = False) -> None:
         """In checked mode, ends the thread with a report unless `holds`. `{0}` and `{1}` in the message stand for the values."""

@@ -156,7 +156,7 @@ def _join_same(a: Known, b: Known) -> Known | None:
             and isinstance(value.type, model.Struct)
             and reference.pointee == value.type
         ):
-            return value  # what is referred to is read
+            return value  # the edge with the reference reads its value
     return None
 
 
@@ -253,7 +253,7 @@ _LARGEST = {
         for number in (model.BFLOAT16, model.FLOAT8E4M3, model.FLOAT8E5M2)
     },
 }
-"""The least positive number that rounds to infinity, or to whatever stands for what is too large."""
+"""The least positive number that rounds to infinity, or that is too large for a type without infinity."""
 
 
 def _fit_float(value: bool | float, type: model.Number) -> float:

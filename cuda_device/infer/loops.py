@@ -129,7 +129,7 @@ def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> 
 
 
 def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
-    """A step through a tuple or list by an index of run time. It sees what the items of the list are now."""
+    """A step through a tuple or list by a run-time index, which reads the current items of a list."""
     owner, index = frame.fields(cell)
     items = frame.fields(frame.as_iterable(owner))
     joined = common_number([item.known for item in items])
@@ -267,7 +267,7 @@ STEPS: dict[object, IterationRule] = {
 }
 
 
-# `iter(x)`, and all items of what has a known length
+# `iter(x)`, and all items of an iterable of known length
 
 # Longer loops are not unrolled: the code would be too large.
 _MOST_UNROLLED = 1024

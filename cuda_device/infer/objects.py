@@ -106,7 +106,7 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
         [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
         for a in incoming
     ]
-    return join_identities(incoming, key, count)  # what is in those that are one now may become one, too
+    return join_identities(incoming, key, count)  # their parts may now be joined as well
 
 
 def may_hold(state: State) -> TypeGuard[Known]:

@@ -98,7 +98,7 @@ class Outline:
             aligned=points_to.numbers(module) if counts_on_alignment else frozenset(),
             may_run_long=any(dominance.back_edges(function.blocks) for function in module.functions)
             or any(map(dominance.callees, module.functions[1:])),
-            recursive=bool(dominance.in_recursion(module)),
+            recursive=module.has(ops.CALL) and bool(dominance.in_recursion(module)),
             positions=any(op.result.type == INT32 for op in sizes),
             cooperative=bool([op for op in found if op.code is ops.GRID_WORD and not op.attributes.get("cluster")]),
             waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},

@@ -154,7 +154,8 @@ def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -
     first, second = known_as(a.known, type), known_as(b.known, type)
     if not type.is_integer:
         nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
-        return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
+        operands = frame.materialise(a, type), frame.materialise(b, type)
+        return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *operands, op=sign)
     result, exact = combine(sign, type, first, second)
     short = _short(first, second, result) if type == model.INDEX else type
     operands = [frame.materialise(cell, short) for cell in (a, b)]
