@@ -141,21 +141,6 @@ def _unpack(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
     return parts
 
 
-def _unpack_star(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
-    before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
-    parts = [*operands[0]]
-    if len(parts) < before + after:
-        raise ValueError
-    end = len(parts) - after
-    return [*parts[:before], parts[before:end], *parts[end:]]
-
-
-def _raise(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
-    if op.attributes["kind"] == "assert":
-        raise AssertionError(*operands)
-    raise operands[0]
-
-
 def _setitem(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
     owner, index, value = operands
     owner[index] = value
@@ -191,15 +176,13 @@ def _unpack_star(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
 
 def _format(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
     value, *spec = operands
-    convert = {"": lambda x: x, "s": str, "r": repr, "a": ascii}[str(op.attributes["conversion"])]
-    return [format(convert(value), *spec)]
+    return [format(CONVERSIONS[str(op.attributes["conversion"])](value), *spec)]
 
 
 def _raise(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
     if op.attributes["kind"] == "assert":
         raise AssertionError(*operands)
-    error = operands[0]
-    raise error
+    raise operands[0]
 
 
 def _is_sequence(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
@@ -211,12 +194,6 @@ def _merge(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
     if op.attributes["unique"] and first.keys() & second.keys():
         raise TypeError
     return [{**first, **second}]
-
-
-def _match_args(cls: Any, count: int) -> Any:
-    if count > len(getattr(cls, "__match_args__", ())):
-        raise TypeError
-    return cls.__match_args__[:count] if count else ()
 
 
 def _unsupported(_: Op, __: list[Any], ___: Any, ____: Any) -> list[Any]:

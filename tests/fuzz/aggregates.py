@@ -5,12 +5,11 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
 import reference
-from reference import EVERY_FIXED, INTEGERS, REALS, convert, promote, result_type, unary_type
+from reference import EVERY_FIXED, REALS, convert, promote, result_type, unary_type
 
 from fuzz.expressions import BINARY, settled
-from fuzz.maker import ELEMENTS, Maker, Place
+from fuzz.maker import ELEMENTS, Maker
 from fuzz.places import places
 from fuzz.programs import Expression, Struct, Type, Vector, parts, variable
 
@@ -29,56 +28,6 @@ def of_tuple(make: Maker, type: Type, depth: int) -> Expression | None:
             shown = place if make.chance(0.5) else place - len(each)
             return Expression(type, f"{{}}[{shown}]", (variable(name, each),), lambda t, at=place: t[at], kind="t[i]")
     return None
-
-
-def compared(make: Maker, type: Type, depth: int) -> Expression | None:
-    """A comparison of tuples, or `in`."""
-    if type != "bool":
-        return None
-    pair = tuple(make.pick(INTEGERS) for _ in range(make.random.randint(1, 3)))
-    if make.chance(0.5):
-        op = make.pick([*COMPARE])
-        compare = COMPARE[op]
-        a, b = make.made_of(pair, depth), make.made_of(pair, depth)
-        return Expression("bool", f"({{}} {op} {{}})", (a, b), lambda x, y: bool(compare(x, y)), kind="compare tuples")
-    item = make.expression(make.pick(INTEGERS), depth - 1)
-    inverted = make.chance(0.3)
-    return Expression(
-        "bool",
-        f"({{}} {'not in' if inverted else 'in'} {{}})",
-        (item, make.made_of(pair, depth)),
-        lambda x, t: (x in t) is not inverted,
-        kind="in",
-    )
-
-
-def concatenated(make: Maker, type: Type, depth: int) -> Expression | None:
-    """`t + u`, `(*t, x)`, a slice of a tuple, or a comprehension into one."""
-    if not isinstance(type, tuple) or len(type) < 2 or make.inside:
-        return None
-    form = make.random.randrange(4)
-    first, rest = make.made_of(type[:1], depth - 1), make.made_of(type[1:], depth - 1)
-    if form == 0:
-        return Expression(type, "({} + {})", (first, rest), lambda t, u: t + u, kind="t + u")
-    if form == 1:
-        return Expression(type, "(*{}, *{})", (first, rest), lambda t, u: t + u, kind="(*t, *u)")
-    whole = make.made_of((*type, "int8"), depth - 1)
-    if form == 2 or len(set(type)) > 1 or type[0] not in reference.EVERY:
-        return Expression(type, f"{{}}[:{len(type)}]", (whole,), lambda t: t[: len(type)], kind="t[a:b]")
-    name = make.fresh()
-    source = make.pick([t for t in REALS if t != "index"])
-    given = make.made_of((source,) * len(type), depth - 1)
-    make.types[name] = source
-    body = make.convert_to(type[0], variable(name, source)) if make.chance(0.3) else make.expression(type[0], 1)
-    del make.types[name]
-    return Expression(
-        type,
-        f"tuple({{1}} for {name} in {{0}})",
-        (given, body),
-        lambda inside, t: tuple(inside(each) for each in t),
-        binds=((name, source),),
-        kind="tuple(… for …)",
-    )
 
 
 # Vectors
@@ -223,35 +172,17 @@ def of_struct(make: Maker, type: Type, depth: int) -> Expression | None:
 
 
 def _arrays(make: Maker, dtypes: Any) -> list[str]:
-    return [name for name, place in make.scope.arrays.items() if place.type.dtype in dtypes]
-
-
-def whole(name: str, place: Place) -> tuple[Expression, ...]:
-    """An array as an operand: its name, and the array that has its elements."""
-    return variable(name, place.type), variable(place.base, place.of)
+    return [name for name, array in make.scope.arrays.items() if array.dtype in dtypes]
 
 
 def element_of(make: Maker, name: str, depth: int) -> Expression:
     """`m[i]`, `m[i, j]` or `m[i][j]`, with indices of any integer type."""
-    place = make.scope.arrays[name]
-    indices = [make.index(length, depth) for length in place.type.shape]
+    array = make.scope.arrays[name]
+    indices = [make.index(length, depth) for length in array.shape]
     text = make.pick([", ".join("[{}]" for _ in indices).replace("], [", ", "), "[{}]" * len(indices)])
-    at = place.at
-
-    def compute(*values: Any) -> Any:
-        return values[1][at[tuple(values[2:])]]
-
-    named, base = whole(name, place)
-    holes = "{0}" + _numbered(text, 2)
-    return Expression(
-        place.type.dtype, holes, (named, base, *indices), compute, kind=f"m[{', '.join('i' * len(indices))}]"
-    )
-
-
-def _numbered(text: str, start: int) -> str:
-    """A text with its holes numbered."""
-    pieces = text.split("{}")
-    return pieces[0] + "".join(f"{{{start + i}}}{piece}" for i, piece in enumerate(pieces[1:]))
+    at, operands = places(array.shape), (variable(name, array), *indices)
+    kind = f"m[{', '.join('i' * len(indices))}]"
+    return Expression(array.dtype, "{}" + text, operands, lambda values, *where: values[at[where]], kind=kind)
 
 
 def of_array(make: Maker, type: Type, depth: int) -> Expression | None:
@@ -259,8 +190,8 @@ def of_array(make: Maker, type: Type, depth: int) -> Expression | None:
     names = _arrays(make, [type])
     if names:
         return element_of(make, make.pick(names), depth)
-    for name, place in make.scope.arrays.items():
-        at = [i for i, part in enumerate(parts(place.type.dtype)) if part == type]
+    for name, array in make.scope.arrays.items():
+        at = [i for i, part in enumerate(parts(array.dtype)) if part == type]
         if at:
             return _member(element_of(make, name, depth), make.pick(at), type)
     return None
@@ -279,30 +210,25 @@ def sliced(make: Maker, type: Type, depth: int) -> Expression | None:
     if not names:
         return None
     name = make.pick(names)
-    place = make.scope.arrays[name]
     seen = some_view_of(make, name)
     if seen is None:
         return None
     text, at = seen
     indices = tuple(make.random.randrange(-n, n) for n in at.shape)
-    named, base = whole(name, place)
-    place_there = int(at[indices])
+    operand, place = variable(name, make.scope.arrays[name]), int(at[indices])
     shown = ", ".join(map(str, indices))
-    return Expression(
-        type, f"{{0}}{text}[{shown}]", (named, base), lambda _, values: values[place_there], kind="m[a:b]"
-    )
+    return Expression(type, f"{{}}{text}[{shown}]", (operand,), lambda values: values[place], kind="m[a:b]")
 
 
 def some_view_of(make: Maker, name: str) -> tuple[str, Any] | None:
     """What stands behind an array's name for a view of it, and the numbers of the view's elements in its base."""
-    place = make.scope.arrays[name]
-    at = place.at
+    at = places(make.scope.arrays[name].shape)
     if at.ndim == 1:
         text = make.pick(SLICES)
         start_stop_step = [int(each) if each else None for each in text.split(":")]
         found = at[slice(*start_stop_step)]
         form = make.random.randrange(4)
-        if form == 0 and len(at) == 4 and _is_whole(place):
+        if form == 0 and len(at) == 4:
             return ".reshape((2, 2))", at.reshape(2, 2)
         if not len(found):
             return None
@@ -313,28 +239,20 @@ def some_view_of(make: Maker, name: str) -> tuple[str, Any] | None:
         (".T", at.T), (f"[{row}]", at[row]), (f"[:, {column}]", at[:, column]), ("[::-1, 1:]", at[::-1, 1:]),
         ("[..., 0]", at[..., 0]), (f"[{row}, ::-1]", at[row, ::-1]), ("[None, 0, 1]", at[None, 0, 1]),
     ]  # fmt: skip
-    if _is_whole(place):
-        options.append((f".reshape({at.size})", at.reshape(at.size)))
-    return make.pick(options)
-
-
-def _is_whole(place: Place) -> bool:
-    return place.at.size == places(place.of.shape).size and bool(np.all(np.diff(place.at.ravel()) == 1))
+    return make.pick([*options, (f".reshape({at.size})", at.reshape(at.size))])
 
 
 def over_array(make: Maker, type: Type, depth: int) -> Expression | None:
     """`sum`, `any`, `all`, `min` or `max` of a generator expression over an array of numbers."""
     if make.inside or type not in reference.EVERY:
         return None
-    names = [name for name in _arrays(make, [type]) if len(make.scope.arrays[name].type.shape) == 1]
-    if type == "bool":
-        names = [name for name in _arrays(make, REALS) if len(make.scope.arrays[name].type.shape) == 1]
+    names = _arrays(make, REALS if type == "bool" else [type])
+    names = [name for name in names if len(make.scope.arrays[name].shape) == 1]
     if not names:
         return None
     name = make.pick(names)
-    place = make.scope.arrays[name]
-    dtype, at, item = place.type.dtype, place.at, make.fresh()
-    named, base = whole(name, place)
+    array, item = make.scope.arrays[name], make.fresh()
+    dtype = array.dtype
     function = make.pick(["any", "all"] if type == "bool" else ["sum", "sum", "min", "max"])
     if dtype not in REALS and function in ("min", "max"):
         function = "sum"
@@ -347,8 +265,8 @@ def over_array(make: Maker, type: Type, depth: int) -> Expression | None:
     if function in ("min", "max") and body.type == "bool":
         return None
 
-    def compute(inside: Any, _: Any, values: Any) -> Any:
-        found = [inside(values[k]) for k in at]
+    def compute(inside: Any, values: Any) -> Any:
+        found = [inside(value) for value in values]
         if function in ("any", "all"):
             return any(found) if function == "any" else all(found)
         if function == "sum":
@@ -365,8 +283,8 @@ def over_array(make: Maker, type: Type, depth: int) -> Expression | None:
 
     return Expression(
         type,
-        f"{function}({{2}} for {item} in {{0}})",
-        (named, base, body),
+        f"{function}({{1}} for {item} in {{0}})",
+        (variable(name, array), body),
         compute,
         binds=((item, dtype),),
         kind=f"{function}(… for …)",

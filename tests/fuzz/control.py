@@ -59,14 +59,10 @@ class If(Statement):
         """Which of the bodies runs."""
         return next((i for i, x in enumerate(self.expressions) if x.value(variables)), -1)
 
-    def starts(self) -> Sequence[dict[str, Type]]:
-        """The variables that each body has beside those before the statement."""
-        return [{} for _ in self.bodies]
-
     def holds(self, types: dict[str, Type]) -> bool:
-        if not all(uses(x, types) for x in self.conditions()):
+        if not all(uses(x, types) for x in self.expressions):
             return False
-        ways = [types | start for start in self.starts()]
+        ways = [dict(types) for _ in self.bodies]
         if not all(holds(body, way) for body, way in zip(self.bodies, ways, strict=True)):
             return False
         for name, type in self.joined:
@@ -75,10 +71,6 @@ class If(Statement):
                 return False
         types |= dict(self.joined)
         return True
-
-    def conditions(self) -> Sequence[Any]:
-        """The expressions that are evaluated before a body is chosen."""
-        return self.expressions
 
 
 @dataclass(eq=False)
@@ -97,50 +89,6 @@ class Match(If):
     def chosen(self, variables: Variables) -> int:
         value = self.expressions[0].value(variables)
         return next((i for i, case in enumerate(self.values) if value in case), -1)
-
-
-@dataclass(eq=False)
-class MatchParts(If):
-    """`match` on a tuple of two integers: a case has for each a constant, the name of what it takes, or None.
-
-    The first expression is what is matched, the others are the cases' guards. `taken` are the names and types that a case gives.
-    """
-
-    cases: tuple[tuple[Any, Any], ...] = ()
-    taken: tuple[dict[str, Type], ...] = ()
-    guarded: tuple[bool, ...] = ()
-
-    def lines(self) -> list[str]:
-        lines = [f"match {self.expressions[0]}:"]
-        guards = iter(self.expressions[1:])
-        for (a, b), guarded, body in zip(self.cases, self.guarded, self.bodies[:-1], strict=True):
-            shown = ["_" if each is None else str(each) for each in (a, b)]
-            pattern = f"({', '.join(shown)})"
-            guard = f" if {next(guards)}" if guarded else ""
-            lines += [f"    case {pattern}{guard}:", *("    " + line for line in indented(body))]
-        return [*lines, "    case _:", *("    " + line for line in indented(self.bodies[-1]))]
-
-    def chosen(self, variables: Variables) -> int:
-        value = self.expressions[0].value(variables)
-        guards = iter(self.expressions[1:])
-        for i, (case, guarded) in enumerate(zip(self.cases, self.guarded, strict=True)):
-            guard = next(guards) if guarded else None
-            if all(x is None or isinstance(x, str) or x == v for x, v in zip(case, value, strict=True)):
-                variables.update({x: v for x, v in zip(case, value, strict=True) if isinstance(x, str)})
-                if guard is None or guard.value(variables):
-                    return i
-        return -1
-
-    def starts(self) -> Sequence[dict[str, Type]]:
-        return [*self.taken, {}]
-
-    def conditions(self) -> Sequence[Any]:
-        return self.expressions[:1]
-
-    def holds(self, types: dict[str, Type]) -> bool:
-        guards = iter(self.expressions[1:])
-        given = [taken for taken, guarded in zip(self.taken, self.guarded, strict=True) if guarded]
-        return all(uses(next(guards), types | taken) for taken in given) and super().holds(types)
 
 
 @dataclass(eq=False)

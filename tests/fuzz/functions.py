@@ -1,29 +1,24 @@
-"""Functions that programs call: plain ones, recursive ones, nested ones that capture variables, lambdas."""
+"""Functions that programs call: plain ones and recursive ones. Closures and lambdas are those of `pythonic`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import reference
-from reference import EVERY, EVERY_FIXED, result_type
+from reference import EVERY_FIXED, result_type
 
 from fuzz.control import joined
-from fuzz.expressions import binary, condition, is_choice
+from fuzz.expressions import condition, is_choice
 from fuzz.maker import COMMON, WHOLE, Maker, Scope
 from fuzz.programs import (
     Expression,
     Function,
     Open,
     Return,
-    Statement,
     Struct,
     Type,
-    Variables,
     Vector,
-    indented,
-    variable,
 )
 
 
@@ -133,90 +128,3 @@ def of_function(make: Maker, type: Type, depth: int) -> Expression | None:
         text = f"{function.name}(*({', '.join(holes)},))"
     kind = "recursive call" if isinstance(function, Recursive) else "call"
     return Expression(type, text, tuple(operands), function.call, kind=kind)
-
-
-def of_lambda(make: Maker, type: Type, depth: int) -> Expression | None:
-    """A lambda that is called where it is, and sees the variables around it."""
-    if make.inside or depth < 1 or make.chance(0.6):
-        return None
-    name, given = make.fresh(), make.pick(COMMON)
-    argument = make.expression(given, depth - 1)
-    scope = make.scope.copy()
-    make.types[name] = given
-    body = make.expression(type, depth - 1)
-    make.scope = scope
-    if any(is_choice(each) for each in body.all()):
-        return None
-    return Expression(
-        type,
-        f"(lambda {name}: {{1}})({{0}})",
-        (argument, body),
-        lambda inside, x: inside(x),
-        binds=((name, given),),
-        kind="lambda",
-    )
-
-
-@dataclass(eq=False)
-class Nested(Statement):
-    """`def g(p): return x`, where x has variables of the program: what they are is asked when it is called."""
-
-    name: str = ""
-    parameter: str = ""
-    given: Type = "int32"
-
-    def lines(self) -> list[str]:
-        return [f"def {self.name}({self.parameter}):", *indented([Return(self.expressions)])]
-
-    def run(self, variables: Variables) -> None:
-        """Nothing: whoever calls it has what it computes."""
-
-    def smaller(self) -> Iterator[Statement]:
-        """Nothing: whoever calls it would have to change with it."""
-        yield from ()
-
-    def holds(self, types: dict[str, Type]) -> bool:
-        types[self.name] = "function"
-        return True
-
-
-def nested(make: Maker, depth: int) -> Statement | None:
-    """A nested function."""
-    name, parameter, given = make.fresh(), make.fresh(), make.pick(COMMON)
-    type = make.pick(EVERY)
-    scope = make.scope.copy()
-    make.types[parameter] = given
-    names = make.names()
-    body = make.expression(type, 1)
-    if names:
-        found = binary(make, make.pick("+-*&|^"), variable(c := make.pick(names), make.types[c]), body)
-        body = found or body
-    make.scope = scope
-    if any(is_choice(each) or each.type == "index" for each in body.all()):
-        return None
-    free = {e.name: e.type for e in body.all() if e.name and e.name not in (parameter, "i")}
-    make.scope.closures[name] = (parameter, given, body, free)
-    return Nested((body,), (), name, parameter, given)
-
-
-def of_closure(make: Maker, type: Type, depth: int) -> Expression | None:
-    """A call of a nested function, if what it captures still has the types that it had."""
-    if make.inside:
-        return None
-    for name, (parameter, given, body, free) in make.scope.closures.items():
-        if body.type == type and all(make.type_of(each) == what for each, what in free.items()):
-            argument = make.expression(given, depth - 1)
-            return Expression(
-                type,
-                "{1}({0})",
-                (argument, variable_function(name), body),
-                lambda inside, x, _: inside(x),
-                binds=((parameter, given),),
-                kind="closure",
-            )
-    return None
-
-
-def variable_function(name: str) -> Expression:
-    """The name of a nested function."""
-    return Expression("function", name, (), lambda: None)

@@ -19,6 +19,7 @@ from fuzz import aggregates, expressions, functions, statements, tables, togethe
 from fuzz.cases import Case
 from fuzz.kinds import case
 from fuzz.maker import ARRAYS, LENGTH, Maker, Tables
+from fuzz.places import places
 from fuzz.programs import THREADS, Expression, Open, Program, Statement, parts, variable
 from fuzz.sweep import ALONE, STORED, TOGETHER, Row, of_row, stored_row
 
@@ -45,8 +46,6 @@ TABLES = Tables(
         tables.of_table,
         tables.of_list,
         aggregates.of_tuple,
-        aggregates.compared,
-        *[aggregates.concatenated] * 2,
         aggregates.of_vector,
         *[aggregates.vector_binary] * 2,
         aggregates.vector_unary,
@@ -56,30 +55,23 @@ TABLES = Tables(
         aggregates.sliced,
         aggregates.over_array,
         *[functions.of_function] * 2,
-        functions.of_lambda,
-        functions.of_closure,
     ),
     statements=(
         *[statements.assign] * 3,
         *[statements.augment] * 2,
         statements.unpack,
-        statements.swap,
-        statements.walrus,
         statements.assertion,
         *[statements.part] * 2,
         *[statements.local] * 2,
-        statements.see,
         *[statements.store] * 2,
         *[statements.branch] * 2,
         *[statements.loop] * 3,
-        functions.nested,
     ),
     inner=(
         statements.assertion,
         statements.assign,
         statements.augment,
         statements.unpack,
-        statements.swap,
         statements.part,
         statements.store,
         statements.branch,
@@ -188,22 +180,18 @@ def _stores(make: Maker, swept: Sequence[str], near: Sequence[Row]) -> tuple[Exp
                 ]
             else:
                 shown.append(each)
-    arrays = [_shown(make, name) for name, place in make.scope.arrays.items()]
+    arrays = [_shown(make, name) for name in make.scope.arrays]
     kept = min(len(first), SLOTS - 2)
     return tuple([*shown[:kept], *arrays[:2], *shown[kept:], *arrays[2:]][:SLOTS])
 
 
 def _shown(make: Maker, name: str) -> Expression:
     """A number in an array."""
-    place = make.scope.arrays[name]
-    at = tuple(make.random.randrange(n) for n in place.type.shape)
-    where = int(place.at[at])
-    found = Expression(
-        place.type.dtype,
-        f"{{}}[{', '.join(map(str, at))}]",
-        aggregates.whole(name, place),
-        lambda _, values: values[where],
-    )
+    array = make.scope.arrays[name]
+    at = tuple(make.random.randrange(n) for n in array.shape)
+    where = int(places(array.shape)[at])
+    text = f"{{}}[{', '.join(map(str, at))}]"
+    found = Expression(array.dtype, text, (variable(name, array),), lambda values: values[where])
     inside = parts(found.type)
     if inside:
         member = make.random.randrange(len(inside))

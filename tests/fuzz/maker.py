@@ -44,28 +44,17 @@ class Tables:
 
 
 @dataclass
-class Place:
-    """An array, or a view of one: its type, the array, and the number of each of its elements there."""
-
-    type: Array
-    base: str
-    of: Array
-    at: Any
-
-
-@dataclass
 class Scope:
     """The variables that there are at a place in a program, and what may be called."""
 
     types: dict[str, Type] = field(default_factory=dict)
-    arrays: dict[str, Place] = field(default_factory=dict)
-    closures: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     """Names that nothing is assigned to."""
 
     def copy(self) -> Scope:
         """Another one with the same content."""
-        return Scope(dict(self.types), dict(self.arrays), dict(self.closures), self.kept)
+        return Scope(dict(self.types), dict(self.arrays), self.kept)
 
 
 class Maker:
@@ -85,11 +74,6 @@ class Maker:
     def types(self) -> dict[str, Type]:
         """The variables and their types."""
         return self.scope.types
-
-    def type_of(self, name: str) -> Type:
-        """The type of a variable or array; None if there is none."""
-        place = self.scope.arrays.get(name)
-        return place.type if place else self.types.get(name)
 
     def fresh(self) -> str:
         """A new name."""

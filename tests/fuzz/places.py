@@ -1,8 +1,7 @@
 """Statements that change parts: elements of arrays, through views too, and members of vectors and structs.
 
 m = device.local_array((2, 4), device.float32)      Local
-w = m[1, ::2]                                       See: another name for some of the elements
-w[i & 1] = x                                        Store
+m[i & 1, 2] = x                                     Store
 v.x = x                                             Part: a vector's or struct's variable is another value after it
 """
 
@@ -52,41 +51,16 @@ class Local(Statement):
 
 
 @dataclass(eq=False)
-class See(Statement):
-    """`w = m[…]`: `places` are the numbers of the elements of the array `base`, in the view's order, shaped as the view."""
-
-    array: str = ""
-    base: str = ""
-    type: Array = _NONE
-    of: Array = _NONE
-    text: str = ""
-
-    def lines(self) -> list[str]:
-        return [f"{self.array} = {self.text}"]
-
-    def run(self, variables: Variables) -> None:
-        variables[self.array] = None  # whoever reads or writes it knows which elements of the base are meant
-
-    def needs(self) -> dict[str, Type]:
-        return {self.base: self.of}
-
-    def gives(self) -> dict[str, Type]:
-        return {self.array: self.type}
-
-
-@dataclass(eq=False)
 class Store(Statement):
     """`m[i] = x`, `m[i, j] = x`, `m[i][j] = x`, `m[i].x = x` or `m[::2] = x`: expressions are the indices and the value.
 
-    `at` has the numbers of the elements of `base` that each element of the array stands for. `member` is which part of the
+    `at` has the numbers of the elements that may be meant. `member` is which part of the
     element changes, `text` what stands between array and value, with holes for the indices; `many` says that no
     index is left, and all of `at` get the value.
     """
 
     array: str = ""
     type: Array = _NONE
-    base: str = ""
-    of: Array = _NONE
     at: Any = None
     member: int = -1
     text: str = "[{}]"
@@ -100,10 +74,10 @@ class Store(Statement):
     def run(self, variables: Variables) -> None:
         *indices, value = (expression.value(variables) for expression in self.expressions)
         found = self.at if self.many else self.at[tuple(indices)]
-        changed = list(variables[self.base])
+        changed = list(variables[self.array])
         for place in np.ravel(found):
             changed[place] = self.changed(changed[place], value)
-        variables[self.base] = changed
+        variables[self.array] = changed
 
     def changed(self, element: Any, value: Any) -> Any:
         """An element with the value in it."""
@@ -115,7 +89,7 @@ class Store(Statement):
         return tuple(kept)
 
     def needs(self) -> dict[str, Type]:
-        return {self.array: self.type, self.base: self.of}
+        return {self.array: self.type}
 
 
 @dataclass(eq=False)

@@ -24,10 +24,8 @@ import cuda_device as device
 from fuzz import library
 from fuzz.cases import Case, defined, due, first_difference, printed
 from fuzz.grammar import Grammar
-from fuzz.kept import KEPT
 from fuzz.library import EXPRESSIONS
 from fuzz.pythonic_statements import FAULTS, PARTS, STATEMENTS
-from fuzz.shadowed import SHADOWED
 
 
 @device.struct
@@ -141,8 +139,7 @@ class Printing(Case):
 
     def due(self) -> list[str]:
         """The rows of the grammar whose turn it is."""
-        few = (*due(self.number, SHADOWED, 1), *due(self.number, KEPT, 1))
-        return [*due(self.number, STATEMENTS, 3), *due(self.number, SHOWN, 8), *few]
+        return [*due(self.number, STATEMENTS, 5), *due(self.number, SHOWN, 8)]
 
     def source(self) -> str:
         """A function of the parameters."""

@@ -142,7 +142,7 @@ class Expression:
         for part in self.all():
             if part is not self and part.type == self.type and not part.literal:
                 yield part
-        for i, operand in enumerate(self.operands[:1] if self.kind == "closure" else self.operands):
+        for i, operand in enumerate(self.operands):
             for less in operand.smaller():
                 yield replace(self, operands=(*self.operands[:i], less, *self.operands[i + 1 :]))
 

@@ -245,6 +245,97 @@ print(<float>, <float>, <int>)
 
 print(<bool>, <bool>, <int>)
 
+<new a> = [abs, lambda w: w * 2 - m]
+def <new f>(i):
+    return <new a>[i](<int>) + <new a>[1](n)
+print(<new f>(0), <new f>(1), [w(k) for w in <new a>], sum(w(<int>) for w in <new a>))
+
+<new c>, <new a> = <int>, [lambda w: w, lambda w: w + <new c>]
+def <new f>(i):
+    <new c> = n
+    <new a>[0] = lambda w: w * 3 - <new c> + i
+    return <new a>[1](<int>) + <new c>
+print(<new f>(m), <new a>[0](2), <new a>[1](k), <new c>)
+
+<new b> = <int>
+def <new f>(w):
+    return <new b> if w <= 0 else <new g>(w - 1) + <new b>
+def <new g>(w):
+    return n if w <= 0 else <new f>(w - 1) * 2
+<new a> = {'f': <new f>, 'g': (<new g>, <new f>)}
+def <new h>():
+    return <new a>['f'](k) - <new a>['g'][1](<small>)
+print(<new h>(), <new a>['g'][0](3), [w(2) for w in <new a>['g']])
+
+<new c> = [0, 0]
+def <new f>():
+    <new b> = 0
+    def <new g>(by):
+        nonlocal <new b>
+        <new b> += by
+        <new c>[1] = <new b>
+        return <new b>
+    return [<new g>, lambda by: <new g>(-by) + <new c>[1]]
+<new a> = <new f>()
+print(<new a>[0](n), <new a>[1](<int>), <new a>[0](m), <new c>)
+
+<new b> = n
+<new a> = map(lambda w: w * <new b>, (1, <int>, m))
+def <new f>():
+    <new b> = <int>
+    return next(<new a>) + <new b>
+print(<new f>(), <new f>(), next(<new a>))
+
+def <new f>(by):
+    <new b> = lambda w: w + by
+    def <new g>(those):
+        those[0] = <new b>
+    def <new h>(those, other):
+        <new g>(those)
+        <new c> = those[0](<int>)
+        other(those)
+        return <new c>, those[0](k)
+    return <new g>, <new h>
+<new a> = [abs]
+<new d> = <new f>(n)
+<new e> = <new f>(<int>)
+print(<new d>[1](<new a>, <new e>[0]), <new a>[0](1), <new e>[1](<new a>, <new d>[0]), <new a>[0](m))
+
+def <new f>():
+    for w in range(3):
+        yield lambda v: v * w + n
+print([w(<int>) for w in <new f>()], sum(w(m) for w in <new f>()))
+
+<new a> = <int>
+<new b> = [(lambda: <new a> * 2 + m)() for <new a> in <three>]
+print(<new a>, <new b>)
+
+<new a>, <new b> = <int>, <int>
+<new c> = [[(lambda: <new a> - <new b>)() for <new b> in (<new a>, n)] for <new a> in <three>]
+print(<new a>, <new b>, <new c>)
+
+<new a> = <int>
+<new b> = [<new a> + sum((lambda: <new a> * w)() for w in (1, n)) for <new a> in (4, 2, 1) if (lambda: <new a> != 2)()]
+print(<new b>, <new a>)
+
+<new a> = <int>
+def <new f>(v):
+    def inner():
+        return <new a> + v
+    return [inner() + (lambda: v)() for v in (1, v)] + [v, <new a>]
+print(<new f>(<int>), <new f>(m), <new a>)
+
+<new a> = <int>
+def <new f>():
+    nonlocal <new a>
+    <new a> += 2
+    return sum((lambda: <new a> + n)() for <new a> in (1, <new a>)), [w + <new a> for w in (1, <new a>)]
+print(<new f>(), <new a>, <new f>(), <new a>)
+
+<new a> = <three>
+<new b> = tuple((lambda: <new a> * 2)() for <new a> in <new a>)
+<new c> = [*map(lambda <new a>: <new a> + m, <new a>), max(<new a>, key=lambda <new a>: -<new a>)]
+print(<new a>, <new b>, <new c>)
 """)
 """Statements; behind `;=` is what there is from then on."""
 

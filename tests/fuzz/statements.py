@@ -8,10 +8,10 @@ import numpy as np
 from reference import EVERY, EVERY_FIXED, REALS, is_complex, result_type
 
 from fuzz.aggregates import AXES, some_view_of
-from fuzz.control import Assert, If, Leave, Loop, Match, MatchParts, joined, joined_all
+from fuzz.control import Assert, If, Leave, Loop, Match, joined, joined_all
 from fuzz.expressions import BINARY, binary, condition
-from fuzz.maker import COMMON, ELEMENTS, WHOLE, Maker, Place
-from fuzz.places import Local, Part, See, Store, places
+from fuzz.maker import COMMON, ELEMENTS, WHOLE, Maker
+from fuzz.places import Local, Part, Store, places
 from fuzz.programs import Array, Assign, Expression, Statement, Struct, Type, Vector, parts, variable
 
 FIXED_WHOLE = WHOLE[1:]
@@ -61,27 +61,6 @@ def unpack(make: Maker, depth: int) -> Statement | None:
     return Assign((x,), (), names, types)
 
 
-def swap(make: Maker, depth: int) -> Statement | None:
-    """`a, b = b, a`."""
-    names = make.names(changing=True)
-    if len(names) < 2:
-        return None
-    a, b = make.random.sample(names, 2)
-    types = (make.types[b], make.types[a])
-    x = Expression(types, "{}, {}", (variable(b, types[0]), variable(a, types[1])), lambda *values: values, kind="swap")
-    make.types[a], make.types[b] = types
-    return Assign((x,), (), (a, b), types)
-
-
-def walrus(make: Maker, depth: int) -> Statement | None:
-    """`v = ((w := x), w)`."""
-    type, w, v = make.pick(COMMON), make.fresh(), make.fresh()
-    x = make.expression(type, 2)
-    make.types.update({w: type, v: (type, type)})
-    both = Expression((type, (type, type)), f"(({w} := {{}}), ({w}, {w}))", (x,), lambda a: (a, (a, a)), kind="walrus")
-    return Assign((both,), (), (w, v), (type, (type, type)))
-
-
 def assertion(make: Maker, depth: int) -> Statement | None:
     """`assert x`."""
     return Assert((condition(make, 2),))
@@ -116,24 +95,8 @@ def local(make: Maker, depth: int) -> Statement | None:
     sources = [dtype, "int8", make.pick(REALS)] if dtype in REALS else [dtype]
     elements = tuple(make.expression(make.pick(sources), int(make.chance(0.4))) for _ in range(int(np.prod(shape))))
     name, type = make.fresh(), Array(dtype, shape)
-    make.scope.arrays[name] = Place(type, name, type, places(shape))
+    make.scope.arrays[name] = type
     return Local(elements, (), name, type)
-
-
-def see(make: Maker, depth: int) -> Statement | None:
-    """A view of an array, with a name: stores to one show in the other."""
-    names = [name for name, place in make.scope.arrays.items() if place.at.size > 1]
-    if not names:
-        return None
-    base = make.pick(names)
-    place = make.scope.arrays[base]
-    found = some_view_of(make, base)
-    if found is None or any(n not in (1, 2, 4, 8) for n in found[1].shape) or found[1].ndim > 2:
-        return None
-    text, at = found
-    name, type = make.fresh(), Array(place.type.dtype, at.shape)
-    make.scope.arrays[name] = Place(type, place.base, place.of, at)
-    return See((), (), name, base, type, place.type, f"{base}{text}")
 
 
 def store(make: Maker, depth: int) -> Statement | None:
@@ -141,22 +104,21 @@ def store(make: Maker, depth: int) -> Statement | None:
     if not make.scope.arrays:
         return None
     name = make.pick([*make.scope.arrays])
-    place = make.scope.arrays[name]
-    dtype = place.type.dtype
+    array = make.scope.arrays[name]
+    dtype, at = array.dtype, places(array.shape)
     sources = [dtype, dtype, make.pick(REALS)] if dtype in REALS else [dtype]
-    indices = tuple(make.index(n, 2) for n in place.type.shape)
+    indices = tuple(make.index(n, 2) for n in array.shape)
     text = f"[{', '.join('{}' for _ in indices)}]"
     if isinstance(dtype, (Vector, Struct)) and make.chance(0.5):
         member = make.random.randrange(len(parts(dtype)))
         value = make.expression(parts(dtype)[member], 2)
-        fields = (name, place.type, place.base, place.of, place.at, member, f"{text}.{AXES[member]}")
-        return Store((*indices, value), (), *fields)
+        return Store((*indices, value), (), name, array, at, member, f"{text}.{AXES[member]}")
     value = make.expression(make.pick(sources), 2)
-    if place.at.ndim == 1 and dtype in EVERY and make.chance(0.2):
+    if at.ndim == 1 and dtype in EVERY and make.chance(0.2):
         found = some_view_of(make, name)
         if found is not None and found[1].ndim == 1:
-            return Store((value,), (), name, place.type, place.base, place.of, found[1], -1, found[0], True)
-    return Store((*indices, value), (), name, place.type, place.base, place.of, place.at, -1, text)
+            return Store((value,), (), name, array, found[1], -1, found[0], True)
+    return Store((*indices, value), (), name, array, at, -1, text)
 
 
 # Branches
@@ -166,10 +128,8 @@ def branch(make: Maker, depth: int) -> Statement | None:
     """Ways that leave the same variables, of types that join."""
     if depth <= 0:
         return None
-    if make.chance(0.15):
-        return match_parts(make, depth)
     count = make.pick([1, 1, 2])
-    found = _ways(make, depth, [{} for _ in range(count + 1)])
+    found = _ways(make, depth, count + 1)
     if found is None:
         return None
     bodies, merged = found
@@ -184,40 +144,12 @@ def branch(make: Maker, depth: int) -> Statement | None:
     return If(conditions, bodies, merged)
 
 
-def match_parts(make: Maker, depth: int) -> Statement | None:
-    """`match` on a tuple."""
-    pair: tuple[Type, Type] = (make.pick(WHOLE), make.pick(WHOLE))
-    operands = tuple(make.masked("&", make.expression(each, 1), 3) for each in pair)
-    what = Expression(pair, "({}, {})", operands, lambda x, y: (x, y), kind="match subject")
-    cases, taken, guards, guarded = [], [], [], []
-    for _ in range(make.pick([1, 2])):
-        case: list[Any] = [make.pick([0, 1, 2, None, make.fresh(), make.fresh()]) for _ in pair]
-        given = {x: t for x, t in zip(case, pair, strict=True) if isinstance(x, str)}
-        scope = make.scope.copy()
-        make.types.update(given)
-        if make.chance(0.5) or not any(isinstance(x, int) for x in case):
-            guards.append(condition(make, 2))
-            guarded.append(True)
-        else:
-            guarded.append(False)
-        make.scope = scope
-        cases.append(tuple(case))
-        taken.append(given)
-    found = _ways(make, depth, [*taken, {}])
-    if found is None:
-        return None
-    bodies, merged = found
-    make.types.update(merged)
-    return MatchParts((what, *guards), bodies, merged, tuple(cases), tuple(taken), tuple(guarded))
-
-
-def _ways(make: Maker, depth: int, starts: list[dict[str, Type]]) -> Any:
+def _ways(make: Maker, depth: int, count: int) -> Any:
     """Bodies, and what they leave; the scope is again that before them."""
     before = make.scope.copy()
     bodies, after = [], []
-    for start in starts:
+    for _ in range(count):
         make.scope = before.copy()
-        make.types.update(start)
         bodies.append(make.body(depth - 1))
         after.append({name: type for name, type in make.types.items() if name in before.types})
     new = make.fresh()
@@ -260,7 +192,6 @@ def loop(make: Maker, depth: int) -> Statement | None:
     names = make.names(changing=True)
     make.random.shuffle(names)
     make.scope.types = {name: each for name, each in before.types.items() if name not in names[:2]}
-    make.scope.closures = {}
     if form == "while":  # its condition is asked again and again
         make.scope.arrays = {}
         arguments, type = _head(make, form)
