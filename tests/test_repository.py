@@ -31,46 +31,17 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From below: a folder imports from itself and from those before it.
 FOLDERS = (
-    *(
-        "lazy_dataclasses",
-        "notebook_html",
-        "logs",
-        "errors",
-        "types",
-        "ir",
-        "device",
-        "library",
-        "bytecode",
-    ),
+    *"lazy_dataclasses notebook_html logs errors types ir device library bytecode".split(),
     *("infer", "infer/kinds"),
     *(f"infer/{top}" for top in ("builtin_calls", "rules", "body", "engine")),  # which need all kinds
     *("lower", "optimise", "instrument", "cache"),
-    *(
-        "codegen/llvm",
-        "codegen/cpp_signatures",
-        "codegen/emit",
-        "codegen/gpu",
-        "codegen/cpu",
-        "codegen/ltoir",
-        "jobs",
-        "compiler",
-    ),
-    *(
-        "runtime/gpu",
-        "runtime/cpu_executor",
-        "runtime/arrays",
-        "runtime/races",
-        "launchers",
-        "runtime/launch",
-        "interop",
-        "groups",
-        "pytest_plugin",
-        "numba_host",
-        "numba_compat",
-        "numba_random",
-        "dask",
-        "nvshmem",
-    ),
+    *"""
+        codegen/llvm codegen/cpp_signatures codegen/emit codegen/gpu codegen/cpu codegen/ltoir jobs compiler
+    """.split(),
+    *"""
+        runtime/gpu runtime/cpu_executor runtime/arrays runtime/races launchers runtime/launch interop groups
+        pytest_plugin numba_host numba_compat numba_random dask nvshmem
+    """.split(),
     *("__init__", "__main__"),
 )
 # What is left to turn round, and the sizes of the circles that are left to break: both lists only ever get shorter.

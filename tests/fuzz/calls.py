@@ -219,7 +219,6 @@ CALLS: dict[str, Call] = {
     "np.rint": Call(is_float, _same, _whole(round), ("np.rint({})",)),
     "gcd": Call(lambda a, b: is_integral(a) and a == b, lambda a, b: a, _gcd, ("math.gcd({}, {})",), 2),
 }
-OF_ONE = {name: call for name, call in CALLS.items() if call.arity == 1}
 
 # Functions whose last bits are the library's
 

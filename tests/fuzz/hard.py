@@ -63,54 +63,18 @@ NARROW = {"types": ("float16", "float32", "float64")}
 REAL = (
     *(
         _np(name, 1, 6)
-        for name in (
-            "sin",
-            "cos",
-            "tan",
-            "arcsin",
-            "arccos",
-            "arctan",
-            "sinh",
-            "cosh",
-            "tanh",
-            "arcsinh",
-            "arccosh",
-            "arctanh",
-            "exp",
-            "exp2",
-            "expm1",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "cbrt",
-            "deg2rad",
-            "rad2deg",
-            "degrees",
-            "radians",
-        )
+        for name in """
+            sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 log log2 log10
+            log1p cbrt deg2rad rad2deg degrees radians
+        """.split()
     ),
     *(_np(name, 2, 6) for name in ("arctan2", "hypot", "power")),
     *(_np(name, 2, 6, least=4.0) for name in ("logaddexp", "logaddexp2")),
     *(
         _np(name, **NARROW)
-        for name in (
-            "sqrt",
-            "floor",
-            "ceil",
-            "trunc",
-            "rint",
-            "abs",
-            "fabs",
-            "negative",
-            "positive",
-            "isnan",
-            "isinf",
-            "isfinite",
-            "signbit",
-            "square",
-            "sign",
-        )
+        for name in """
+            sqrt floor ceil trunc rint abs fabs negative positive isnan isinf isfinite signbit square sign
+        """.split()
     ),
     _np("reciprocal"),
     _np("spacing"),
@@ -177,24 +141,7 @@ REAL = (
 COMPLEX = (
     *(
         Row(f"cmath.{name}({{}})", getattr(cmath, name), 1, 16)
-        for name in (
-            "sqrt",
-            "exp",
-            "log",
-            "log10",
-            "sinh",
-            "cosh",
-            "tanh",
-            "asinh",
-            "acosh",
-            "atanh",
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "atan",
-        )
+        for name in "sqrt exp log log10 sinh cosh tanh asinh acosh atanh sin cos tan asin acos atan".split()
     ),
     *(
         Row(f"np.{name}({{}})", getattr(cmath, other), 1, 16)
@@ -249,26 +196,10 @@ WHOLE = (
     ),
     *(
         _np(name, 2, types=INTEGERS)
-        for name in (
-            "add",
-            "subtract",
-            "multiply",
-            "bitwise_and",
-            "bitwise_or",
-            "bitwise_xor",
-            "maximum",
-            "minimum",
-            "gcd",
-            "equal",
-            "less",
-            "greater",
-            "less_equal",
-            "logical_or",
-            "logical_and",
-            "not_equal",
-            "fmax",
-            "fmin",
-        )
+        for name in """
+            add subtract multiply bitwise_and bitwise_or bitwise_xor maximum minimum gcd equal less greater
+            less_equal logical_or logical_and not_equal fmax fmin
+        """.split()
     ),
     *(_np(name, 2, types=INTEGERS, signed=False) for name in ("floor_divide", "mod", "remainder")),
     Row("({} << 3)", lambda a: a << 3, types=INTEGERS),

@@ -14,7 +14,6 @@ from fuzz.maker import COMMON, ELEMENTS, WHOLE, Maker
 from fuzz.places import Local, Part, Store, places
 from fuzz.programs import Array, Assign, Expression, Statement, Struct, Type, Vector, parts, variable
 
-FIXED_WHOLE = WHOLE[1:]
 UNSIZED = ("uint64", "bool", "index")
 
 
