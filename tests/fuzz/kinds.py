@@ -12,13 +12,12 @@ from fuzz.cases import Case, Several
 from fuzz.hard import Hard
 from fuzz.lanes import Lanes
 from fuzz.mistakes import Checked, Racing
-from fuzz.ordered import Ordered
 from fuzz.printing import Failing, Printing
 from fuzz.ways import Ways
 
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Hard, Arrays, Lanes, Checked, Anywhere, Behind),
-    *(Printing, Hard, Ways, Ordered, Racing, Failing),
+    *(Printing, Hard, Ways, Racing, Failing),
 )
 
 
