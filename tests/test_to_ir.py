@@ -99,9 +99,9 @@ def test_most_plain_constructs_are_supported() -> None:
         except (Unsupported, CompileError):
             pass
     assert supported >= {
-        "arithmetic", "bits", "chained", "short_circuit", "truth", "none_tests", "ternary",
-        "collatz", "while_else", "endless", "return_from_loop", "loop_without_body", "maybe_undefined",
-        "deleted", "tuple_keys", "keyword_calls", "constant_branches", "elif_chain", "match_values",
+        "arithmetic", "bits", "chained", "short_circuit", "truth", "none_tests", "ternaries",
+        "ladder", "while_else", "nested_breaks", "early_returns", "tuple_loops", "maybe_undefined",
+        "deleted", "tuple_keys", "keyword_calls", "constant_branches", "walrus", "match_values",
         "no_return",
     }  # fmt: skip
 

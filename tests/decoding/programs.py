@@ -76,16 +76,6 @@ def collect(*args, **kwargs):
 # Operators
 
 
-@called_with((2,))
-def imports(x):
-    import collections.abc as abc
-    import os.path
-    from math import floor
-    from math import pi as circle
-
-    return floor(x * circle), isinstance(x, abc.Sized), os.path.sep
-
-
 @called_with((7, 2), (-7, 2), (7, -3))
 def arithmetic(a, b):
     return a + b, a - b, a * b, a / b, a // b, a % b, a ** (b * b), -a, +b, ~a
@@ -173,96 +163,232 @@ def none_tests(x):
     return y, z, x
 
 
-@called_with((5,), (-5,), (0,))
-def ternary(x):
-    return "positive" if x > 0 else "negative" if x < 0 else "zero"
+# Functions of integers, which device code runs, too
 
 
-# Loops
+def ladder(a, b):
+    if a < 0:
+        result = 1
+    elif a == 0 and b:
+        result = 2
+    elif a == 0:
+        result = 3
+    elif a > 100:
+        if b > 100:
+            result = 4
+        else:
+            result = 5
+    else:
+        result = 6
+    return result * 10 + (b > 0)
 
 
-@called_with((0,), (1,), (10,))
-def sum_of_squares(n):
+def early_returns(a, b):
+    if a == 0:
+        return 1
+    for i in range(b):
+        if i == a:
+            return 100 + i
+        for j in range(i):
+            if i * j == a:
+                return 1000 + j
+        else:
+            if i == 7:
+                return 7
+    if b < 0:
+        return -b
+    return 2
+
+
+def while_else(n):
     total = 0
-    for i in range(n):
-        total += i * i
+    while n > 0:
+        n -= 1
+        if n % 7 == 3:
+            continue
+        if n == 20:
+            break
+        total += n
+    else:
+        total += 1000
     return total
 
 
-@called_with((0, 3), (4, 3), (4, 0))
-def nested_loops(n, m):
-    out = []
-    for i in range(n):
-        for j in range(m):
-            if i == j:
-                continue
-            if i + j > 4:
-                break
-            out.append((i, j))
-        else:
-            out.append(i)
-    return out
-
-
-@called_with(([1, 3, 5],), ([1, 4, 5],), ([],))
-def for_else(xs):
-    for x in xs:
-        if x % 2 == 0:
-            found = x
+def for_else(n):
+    found = -1
+    for d in range(2, n):
+        if n % d == 0:
+            found = d
             break
     else:
-        return "none"
+        found = 0
     return found
 
 
-@called_with((0,), (1,), (27,))
-def collatz(n):
-    steps = 0
-    while n > 1:
-        n = 3 * n + 1 if n % 2 else n // 2
-        steps += 1
-    return steps
-
-
-@called_with((0,), (3,), (9,))
-def while_else(n):
-    while n > 0:
-        n -= 2
-        if n == 5:
+def nested_breaks(n, limit):
+    count = 0
+    for i in range(n):
+        j = 0
+        while True:
+            j += 1
+            if (i + j) % 3 == 0:
+                continue
+            if j > limit:
+                break
+            for k in range(j):
+                if k == 2:
+                    break
+                count += 1
+            else:
+                count += 100
+        if count > 5000:
             break
-        if n == 3:
-            continue
-        n -= 0
     else:
-        return "done", n
-    return "broken", n
+        count += 1
+    return count
 
 
-@called_with((3,), (8,))
-def endless(n):
-    i = 0
-    while True:
-        i += 1
-        if i * i > n:
-            return i
+def break_in_else(n):
+    count = 0
+    for i in range(10):
+        for j in range(5):
+            if i * j > n:
+                break
+        else:
+            continue
+        count = i * 100 + j
+        break
+    return count
 
 
-@called_with(([1, 2, 3], 2), ([1, 2, 3], 9), ([[1], [2]], 3))
-def return_from_loop(xs, y):
-    for i, x in enumerate(xs):
-        for _ in (0, 1):
-            if x == y:
-                return i
+def rotate(a, b, c):
+    for _ in range(c % 5):
+        a, b, c = c, a, b
+    (a, (b, c)) = (b, (c, a))
+    return a * 10000 + b * 100 + c
+
+
+def swaps(a, b):
+    a, b = b, a
+    x = y = a
+    x, (y, z) = y + 1, (x, b)
+    x, y, x = 1, x, y
+    return (x * 100 + y) * 100 + z
+
+
+def ternaries(a, b):
+    x = a if a > b else b if b > 10 else -1 if b < 0 else 0
+    y = (1 if a else 2) + (3 if b else 4) * (10 if a > 0 else 20 if a < 0 else 30)
+    return x * 1000 + y
+
+
+def walrus(n):
+    total = 0
+    while (n := n - 3) > 0:
+        if (rest := n % 4) > 1:
+            total += rest * (last := n)
+            total -= last
+    return total * 10 + n % 10
+
+
+def loop_variables(n):
+    i = -5
+    for i in range(3, n):
+        i *= 2  # the loop does not care
+    last = i
+    for i in range(n):
+        if i == 4:
+            break
+    return last * 1000 + i
+
+
+def bound_changes(n):
+    m = n
+    count = 0
+    for i in range(m):
+        m = 2
+        count += m + i
+    return count
+
+
+def range_twice(n):
+    numbers = range(1, n, 2)
+    total = 0
+    for i in numbers:
+        for j in numbers:
+            total += i * 10 + j
+    return total
+
+
+def deleted(n):
+    x = n
+    y = x + 1
+    del x
+    if y > 3:
+        x = 5
+        y += x
+    return y
+
+
+def tuple_loops(a, b):
+    total = 0
+    for x in (a, b, 7):
+        if x == 3:
+            continue
+        if x == 5:
+            total += 1000
+            break
+        total += x
+        for y, (z, w) in ((1, (a, 2)), (b, (3, 4))):
+            if z == w:
+                break
+            total += y * z + w
+        else:
+            total += 50
+    else:
+        total += 500
+    for _ in ():
+        total = -1
+    return total
+
+
+def returns_in_tuple_loop(a):
+    for x, y in ((1, 10), (2, 20), (3, 30)):
+        if x == a:
+            return y
     return -1
 
 
-@called_with((3,))
-def loop_without_body(n):
-    for _ in range(n):
-        pass
-    while n:
-        n -= 1
-    return n
+def comparisons_in_loops(a, b):
+    count = 0
+    while 0 <= a < 10 <= b and not (a == 5 or b == 13):
+        a += 1
+        b -= 1 if b % 2 else 2
+        count += 1
+    return count * 10000 + a * 100 + b
+
+
+def boolean_values(a, b):
+    x = a and b or 7
+    y = not a or not b
+    z = (a or b) and (a and b)
+    return x * 100 + y * 10 + (z if z else -1)
+
+
+def downwards(n):
+    total = 0
+    for i in range(n - 1, -1, -1):
+        total = total * 3 % 1000 + i
+    return total
+
+
+INTEGER_FUNCTIONS = (
+    ladder, early_returns, while_else, for_else, nested_breaks, break_in_else, rotate, swaps, ternaries, walrus, loop_variables,
+    bound_changes, range_twice, deleted, tuple_loops, returns_in_tuple_loop, comparisons_in_loops, boolean_values, downwards,
+)  # fmt: skip
+for function in INTEGER_FUNCTIONS:
+    count = function.__code__.co_argcount
+    called_with(*[call[:count] for call in ((0, 0, 0), (3, 5, 2), (9, 4, 7), (-2, 12, 1), (27, 3, 13))])(function)
 
 
 @called_with((True,), (False,))
@@ -273,7 +399,7 @@ def maybe_undefined(flag):
 
 
 @called_with((1,))
-def deleted(x):
+def deleted_and_read(x):
     y = x
     del x
     y += 1
@@ -467,34 +593,9 @@ def constant_branches(x):
     return 7
 
 
-@called_with((0,), (1,), (2,), (3,))
-def elif_chain(x):
-    if x == 0:
-        r = "a"
-    elif x == 1:
-        r = "b"
-    elif x == 2:
-        pass
-    else:
-        r = "d"
-    if x == 2:
-        r = "c"
-    return r
-
-
 @called_with((1,))
 def no_return(x):
     x + 1
-
-
-@called_with((3, 5), (5, 3))
-def loop_with_ternary_and_comparison(n, m):
-    out = []
-    for i in range(n if n < m else m):
-        while 0 < i < 4 and (i % 2 or i == 2):
-            i += 2 if i % 2 else 1
-        out.append(i if i in (1, 2) else -i)
-    return out
 
 
 def _long_function():
