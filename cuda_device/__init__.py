@@ -67,7 +67,7 @@ _MODULES = {
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "BoundKernel PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
-    "types.dtypes": "ArrayType alignof machine_representation numpy_dtype pointer sizeof",
+    "types.host": "ArrayType alignof machine_representation numpy_dtype pointer sizeof",
     "types.extensions": "overload register",
     "types.struct_classes": "align replace struct",
     "types.vector_classes": (

@@ -32,7 +32,7 @@ from cuda_device.runtime.gpu.streams import GpuStream, default_stream
 from cuda_device.runtime.launch.arguments import bind, parameters_of
 from cuda_device.runtime.launch.launcher import check_kernel
 from cuda_device.runtime.launch.prepared import BoundKernel
-from cuda_device.types.dtypes import numpy_dtype
+from cuda_device.types.host import numpy_dtype
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ import numpy as np
 
 from cuda_device.codegen.gpu.linking import CudaSource, cuda_source
 from cuda_device.device.functions import Extern, extern
-from cuda_device.types.dtypes import pointer
+from cuda_device.types.host import pointer
 
 _TYPES = {
     "float": np.float32, "double": np.float64, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,

@@ -10,7 +10,7 @@ import pytest
 from conftest import a_gpu
 
 import cuda_device as device
-from cuda_device.types.dtypes import type_of_hint
+from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import Placement, placement
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")

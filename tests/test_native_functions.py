@@ -15,7 +15,7 @@ import test_interop_abi as abi
 
 import cuda_device as device
 from cuda_device.types.abi import representation
-from cuda_device.types.dtypes import type_of_hint
+from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import accesses
 from cuda_device.types.model import BOOL
 

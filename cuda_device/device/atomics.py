@@ -26,7 +26,7 @@ from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import OF_LOADS, OF_STORES, OF_UPDATES, Effect, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
-from cuda_device.types.dtypes import Aligned, check_alignment, element_of
+from cuda_device.types.host import Aligned, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import accesses, align_of, has_identity, leaves, size_of, usual_alignment
 

@@ -37,8 +37,7 @@ from cuda_device.device.parameters import annotations_of, parameter_names
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.abi import exchanged, representation
-from cuda_device.types.dtypes import type_of_hint, unannotated
-from cuda_device.types.host import PYTHON, number_of
+from cuda_device.types.host import PYTHON, number_of, type_of_hint, unannotated
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
 from cuda_device.types.struct_classes import convert

@@ -23,7 +23,7 @@ from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.dtypes import alignment_of_hint, check_alignment, element_of
+from cuda_device.types.host import alignment_of_hint, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import leaves, size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, UINT64, Array, Layout, Number, Ref, Space, Type, Vector

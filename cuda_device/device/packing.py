@@ -16,7 +16,7 @@ from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.types.dtypes import element_of
+from cuda_device.types.host import element_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import leaves, size_of
 from cuda_device.types.model import BOOL, UINT32, UINT64, Number, NumberKind, Type, Vector

@@ -47,7 +47,7 @@ from cuda_device.runtime.launch.launcher import (
     variant_of,
 )
 from cuda_device.runtime.launch.prepared import BoundKernel, sizes_for
-from cuda_device.types.dtypes import element_of
+from cuda_device.types.host import element_of
 
 
 class DeviceGroup:

@@ -33,8 +33,7 @@ from cuda_device.infer.kinds import complexes, dicts, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, prelude, standard
 from cuda_device.library.table import entry
-from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
-from cuda_device.types.host import host_type_of
+from cuda_device.types.host import alignof, host_type_of, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import BOOL, INT, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 from cuda_device.types.struct_classes import align

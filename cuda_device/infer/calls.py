@@ -27,8 +27,7 @@ from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
 from cuda_device.library.table import find
 from cuda_device.types.abi import representation
-from cuda_device.types.dtypes import Aligned
-from cuda_device.types.host import alike, host_type_of, is_struct, model_of
+from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
 from cuda_device.types.model import NONE, Array, Bundle, NoneType, Number, Static, Struct, Tuple, Type

@@ -28,7 +28,7 @@ from cuda_device.device.functions import Extern, links_of
 from cuda_device.errors import CompileError, Location
 from cuda_device.types.abi import DESCRIPTOR
 from cuda_device.types.cpp_names import HEADERS, NUMBERS, VECTORS
-from cuda_device.types.dtypes import type_of_hint
+from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import Placement, placement
 from cuda_device.types.model import NONE, Array, Layout, Pointer, Tuple, Type, Vector
 from cuda_device.types.model import NUMBERS as OURS

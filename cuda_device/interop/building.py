@@ -26,8 +26,7 @@ from cuda_device.runtime.launch.compiling import compile, is_whole, prototype
 from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.architectures import latest
 from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_checks
-from cuda_device.types.dtypes import type_of_hint
-from cuda_device.types.host import ANONYMOUS
+from cuda_device.types.host import ANONYMOUS, type_of_hint
 from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
 

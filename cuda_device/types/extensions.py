@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cuda_device.types.dtypes import type_of_hint
-from cuda_device.types.host import REGISTERED, host_of, is_struct, model_of, overloads_key
+from cuda_device.types.host import REGISTERED, host_of, is_struct, model_of, overloads_key, type_of_hint
 from cuda_device.types.struct_classes import made_of
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -23,8 +23,17 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 import numpy as np
 
 from cuda_device.types.abi import representation
-from cuda_device.types.dtypes import Aligned, alignment_of_hint, check_alignment, type_of_hint
-from cuda_device.types.host import MODEL, alike, host_type_of, model_of, number_of
+from cuda_device.types.host import (
+    MODEL,
+    Aligned,
+    alignment_of_hint,
+    alike,
+    check_alignment,
+    host_type_of,
+    model_of,
+    number_of,
+    type_of_hint,
+)
 from cuda_device.types.layout import has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, UINT64, Array, Field, Number, NumberKind, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import VectorValue, replaced

@@ -18,7 +18,7 @@ from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import copying
-from cuda_device.types.dtypes import pointer
+from cuda_device.types.host import pointer
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import align_of, shortfall, size_of
 from cuda_device.types.model import INDEX, UINT8, Array, Layout, NoneType, Pointer, Space, Tuple, Type, is_index

@@ -29,8 +29,7 @@ from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, 
 from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
-from cuda_device.types.dtypes import dtype_of, element_of
-from cuda_device.types.host import dtype_of_type, element_of_dtype, is_struct, model_of
+from cuda_device.types.host import dtype_of, dtype_of_type, element_of, element_of_dtype, is_struct, model_of
 from cuda_device.types.layout import pointee_of
 from cuda_device.types.model import Layout
 from cuda_device.types.vector_classes import VectorValue

@@ -21,8 +21,7 @@ from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, 
 from cuda_device.runtime.arrays.device_array import Shape, shape_of
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream
-from cuda_device.types.dtypes import dtype_of
-from cuda_device.types.host import element_of_dtype
+from cuda_device.types.host import dtype_of, element_of_dtype
 
 
 class _SharedMemory:

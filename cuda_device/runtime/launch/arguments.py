@@ -30,8 +30,7 @@ from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
-from cuda_device.types.dtypes import Aligned, type_of_hint
-from cuda_device.types.host import REGISTERED, element_of_dtype, is_struct, model_of, number_of
+from cuda_device.types.host import REGISTERED, Aligned, element_of_dtype, is_struct, model_of, number_of, type_of_hint
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import (
     accesses,

@@ -34,7 +34,7 @@ from cuda_device.runtime.launch.launcher import users_traceback
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged
 from cuda_device.types.architectures import Architecture, latest, parse
-from cuda_device.types.dtypes import type_of_hint
+from cuda_device.types.host import type_of_hint
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_identity
 
