@@ -373,7 +373,7 @@ def test_each_device_entity_is_public_and_documented():
     internal = [*vars(atomics).values(), *vars(packing).values(), *vars(complex_functions).values()]
     internal += [
         *positioning.SIGNED,
-        positioning.cluster_word,
+        memory.cluster_word,
         memory.array_at,
         memory.constant_array,
         memory.displaced,

@@ -406,13 +406,8 @@ class Lowering(Builder):
         """Reads a value of `type`: numbers and vectors by accesses as wide as the alignment allows, other values part by part."""
         align = _alignment(reference, type)
         if isinstance(type, model.Number) and not type.is_complex:
-            return self._load_number(reference, machine(type), align)
+            return self.op(ops.LOAD, machine(type), reference, **({"align": align} if align else {}))
         return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
-
-    def _load_number(self, reference: Value, number: model.Number, align: int) -> Value:
-        if align:
-            return self.op(ops.LOAD, number, reference, align=align)
-        return self.op(ops.LOAD, number, reference)
 
     def _read(self, reference: Value, access: Access) -> Sequence[Value]:
         address, part = self._part(reference, access)

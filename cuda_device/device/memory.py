@@ -218,12 +218,17 @@ def grid_word() -> Any:
     raise DeviceOnlyError.of("grid_word")
 
 
-def _infer_word(_: Sequence[Known]) -> Typed:
-    return Typed(Known(Array(UINT32, 1)))
+def cluster_word() -> Any:
+    """The same for the threads of a cluster on the CPU."""
+    raise DeviceOnlyError.of("cluster_word")
 
 
-def _lower_word(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-    return ArrayTree(build.op(ops.GRID_WORD, Ref(Space.GLOBAL, UINT32)), (build.const(INT64, 1),))
+def _word_row(entity: Callable[[], object], **attributes: object) -> Intrinsic:
+    def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+        word = build.op(ops.GRID_WORD, Ref(Space.GLOBAL, UINT32), **attributes)
+        return ArrayTree(word, (build.const(INT64, 1),))
+
+    return Intrinsic(entity, entity.__name__, lambda _: Typed(Known(Array(UINT32, 1))), lower)
 
 
 def displaced(array: Any, offset: Any) -> Any:
@@ -329,7 +334,8 @@ CONSTANT_ARRAY = Intrinsic(constant_array, "constant_array", _infer_constant, _l
 ROWS = (
     CONSTANT_ARRAY,
     Intrinsic(array_at, "array_at", _infer_at, _lower_at),
-    Intrinsic(grid_word, "grid_word", _infer_word, _lower_word),
+    _word_row(grid_word),
+    _word_row(cluster_word, cluster=True),
     Intrinsic(displaced, "displaced", _infer_displaced, _lower_displaced),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
     Intrinsic(sized_shared_array, "sized_shared_array", _infer_sized(Space.SHARED), _lower_array),

@@ -20,7 +20,7 @@ import numpy as np
 from cuda_device.device.entities import device_value
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
-from cuda_device.device.target import require, sm90
+from cuda_device.device.target import needing, sm90
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -193,24 +193,7 @@ def _lower_shared(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tr
     return ArrayTree(data, array.extents, array.strides)
 
 
-def cluster_word() -> Any:
-    """An array of one uint32 shared by all threads of a cluster on the CPU, initially 0 except for the highest bit."""
-    raise DeviceOnlyError.of("cluster_word")
-
-
-def _lower_word(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-    return ArrayTree(build.op(ops.GRID_WORD, Ref(Space.GLOBAL, UINT32), cluster=True), (build.const(INT64, 1),))
-
-
-def _of_clusters(row: Intrinsic) -> Intrinsic:
-    """The row, with an error on targets without clusters."""
-
-    def infer(arguments: Sequence[Known]) -> Typed:
-        *given, machine = arguments
-        require(row.name, machine, sm90, "synchronise the blocks through global memory on other targets")
-        return row.infer(given)
-
-    return replace(row, infer=infer, asks_target=True)
+_of_clusters = partial(needing, sm90, "synchronise the blocks through global memory on other targets")
 
 
 def _lower_rank(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
@@ -228,5 +211,4 @@ ROWS = (
         Intrinsic(block_rank, "block_rank", lambda _: Typed(of_type(INT32, nonneg=True)), _lower_rank, is_value=True)
     ),
     _of_clusters(Intrinsic(cluster_shared, "cluster_shared", _infer_shared, _lower_shared)),
-    Intrinsic(cluster_word, "cluster_word", lambda _: Typed(Known(Array(UINT32, 1))), _lower_word),
 )

@@ -22,7 +22,7 @@ from cuda_device.device.entities import Integer, device_value
 from cuda_device.device.lowering import Lowering, Tree, value_of
 from cuda_device.device.packing import fits, pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed, number_of
-from cuda_device.device.target import require, sm80
+from cuda_device.device.target import needing, sm80
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -408,8 +408,7 @@ def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
     name = entity.__name__
 
     def infer(arguments: Sequence[Known]) -> Typed:
-        mask, value, machine = arguments
-        require(name, machine, sm80, "exchange values with shfl_xor_sync on other targets")
+        mask, value = arguments
         number = number_of(value, name)
         if not number.is_integer or number.bits > 32:
             raise CompileError(f"{name} takes integers of 32 bits, not {value}", help="convert it: int32(…)")
@@ -421,7 +420,8 @@ def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
         mask, value = _lower_own_mask(build, operands[0]), value_of(operands[1])
         return build.op(ops.WARP_REDUCE, value.type, mask, value, kind=unsigned + kind)
 
-    return Intrinsic(entity, name, infer, lower, effects=ops.WARP_REDUCE.effects, asks_target=True)
+    row = Intrinsic(entity, name, infer, lower, effects=ops.WARP_REDUCE.effects)
+    return needing(sm80, "exchange values with shfl_xor_sync on other targets", row)
 
 
 WARP_ROWS = (

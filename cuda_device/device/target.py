@@ -19,7 +19,7 @@ from cuda_device.device.entities import CompileTime
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.known import Known, constant
 
 _HOST = "host"
@@ -193,15 +193,21 @@ def _described(desc: object) -> TargetDescription:
     return desc
 
 
-def require(name: str, machine: Known, least: SMSelector, otherwise: str) -> None:
-    """Raises `CompileError` on targets older than `least`; `otherwise` is an alternative for the help."""
-    found = machine.value
-    assert found is None or isinstance(found, SMSelector)
-    if found is None or not found.provides(least):
-        raise CompileError(
-            f"{name} needs {least.name} or later, and this is compiled for {found.name if found else 'the host'}",
-            help=f"test target(provides({least})) first, and {otherwise}",
-        )
+def needing(least: SMSelector, otherwise: str, row: Intrinsic) -> Intrinsic:
+    """The row, with an error on targets older than `least`; `otherwise` is an alternative for the help."""
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        *given, machine = arguments
+        found = machine.value
+        assert found is None or isinstance(found, SMSelector)
+        if found is None or not found.provides(least):
+            raise CompileError(
+                f"{row.name} needs {least.name} or later, and this is compiled for {found.name if found else 'the host'}",
+                help=f"test target(provides({least})) first, and {otherwise}",
+            )
+        return row.infer(given)
+
+    return replace(row, infer=infer, asks_target=True)
 
 
 def _infer_target(arguments: Sequence[Known]) -> Typed:

@@ -31,8 +31,8 @@ from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.functions import func
 from cuda_device.device.inline_ptx import ptx
 from cuda_device.device.machine_functions import globaltimer, nanosleep
-from cuda_device.device.memory import displaced, grid_word, shared_array
-from cuda_device.device.positioning import block_idx, block_rank, cluster_dim, cluster_word, grid_dim, thread_idx
+from cuda_device.device.memory import cluster_word, displaced, grid_word, shared_array
+from cuda_device.device.positioning import block_idx, block_rank, cluster_dim, grid_dim, thread_idx
 from cuda_device.device.sync import syncthreads
 from cuda_device.types.host import ArrayType
 from cuda_device.types.model import INT32, INT64, Array, Type
