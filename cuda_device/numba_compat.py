@@ -228,7 +228,10 @@ _STUBS = (lambda a: ..., lambda a, b: ..., lambda a, b, c: ...)
 
 
 def _of_libdevice(name: str) -> Any:
-    """Any other function of libdevice that takes numbers and returns one, for GPUs alone. Raises `AttributeError` for no such."""
+    """Declares another function of libdevice that takes and returns numbers. Only GPUs can call it.
+
+    Raises `AttributeError` if there is no such function.
+    """
     from cuda_device.codegen.gpu.libdevice import types_of
 
     types = None if name.startswith("_") else types_of(f"__nv_{name}")
@@ -239,7 +242,7 @@ def _of_libdevice(name: str) -> Any:
     stub.__annotations__ = dict(zip("abc", wanted, strict=False)) | {"return": result}
     declared, numbers = extern(symbol=f"__nv_{name}")(stub), tuple(wanted)
     found = func(lambda *args: declared(*[number(arg) for number, arg in zip(numbers, args)]))  # noqa: B905
-    setattr(libdevice, name, found)  # kernels that read it are up to date as long as it is the same
+    setattr(libdevice, name, found)  # kernels that read the attribute are recompiled if it changes
     return found
 
 

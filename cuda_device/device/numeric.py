@@ -222,7 +222,7 @@ def cbrt(a: Real) -> Any:
     device. Raises `TypeError` (in device code `CompileError`) if `a` is not a float. Specification: 'Numeric Intrinsics'.
     """
     _check_floats("cbrt", a)
-    return type(a)(np.cbrt(np.float64(a)))  # NumPy's own of a float32 is no 3 for 27
+    return type(a)(np.cbrt(np.float64(a)))  # np.cbrt(np.float32(27)) is not 3
 
 
 def rsqrt(a: Real) -> Any:
@@ -292,7 +292,7 @@ def _fma(a: float, b: float, c: float, format: Any) -> float:
         rounded = math.ldexp(round(exact / Fraction(2) ** last), last)
     except OverflowError:
         rounded = math.inf
-    return math.copysign(rounded, -1 if exact < 0 else 1)  # of the fraction, which may exceed all doubles
+    return math.copysign(rounded, -1 if exact < 0 else 1)  # `rounded` may be 0 or infinity
 
 
 # In device code

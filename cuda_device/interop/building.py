@@ -216,9 +216,10 @@ def build(
 ) -> list[str]:
     """Writes compiled kernels, a C++ header, and an index to a folder; returns the names of the files.
 
-    There is a cubin for each target, or with `fatbin` one file for all, and PTX of the highest for later GPUs, unless the
-    kernel is linked to something; with `ltoir` also LTO-IR for each target. The header has the interoperable ones, with a
-    function that launches a kernel. Raises `ValueError` for two functions of one name, and what `compile` and `cpp_header` raise.
+    There is a cubin for each target, or with `fatbin` one file for all targets, and PTX of the newest target for later GPUs,
+    unless the kernel is linked with other code. With `ltoir`, there is also LTO-IR for each target. The header declares the
+    interoperable kernels and functions, and has a function that launches each kernel. Raises `ValueError` if two functions have
+    the same name; other errors are those of `compile` and `cpp_header`.
     """
     names = [function.__qualname__ for function, _ in kernels]
     if len(set(names)) < len(names):
