@@ -405,6 +405,10 @@ def test_the_driver_gives_the_memory_of_large_shared_arrays():
         ("[4, 2], np.int32", "shape cannot be a list"),
         ("4, np", "dtype: <module"),
         ("4", "missing a required argument: 'dtype'"),
+        ("(2, True), np.int32", "shape must be a non-negative int or a tuple of non-negative ints"),
+        ("4, 7", "dtype: 7"),
+        ("4, np.int32, align=out[0]", "align must be a constant expression"),
+        ("4, np.int32, colour=3", "unexpected keyword argument 'colour'"),
     ],
 )
 def test_wrong_arguments(entity, arguments, message):

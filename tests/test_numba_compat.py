@@ -330,19 +330,24 @@ def test_sizes_of_launches():
     kernel.forall(0)()
 
 
-def test_exceptions_of_kernels_are_those_of_python():
+class OwnError(Exception):
+    pass
+
+
+def test_exceptions_of_kernels_are_those_of_python_or_of_their_module():
     @cuda.jit(debug=True)
     def kernel(x, i):
         if i > 5:
             raise ValueError("too large")
+        if i < -5:
+            raise OwnError("too small")
         x[i] = 1
 
     x = np.zeros(3)
     kernel[1, 1](x, 2)
-    with pytest.raises(IndexError, match="index out of range"):
-        kernel[1, 1](x, 4)
-    with pytest.raises(ValueError, match="too large"):
-        kernel[1, 1](x, 6)
+    for i, error, text in ((4, IndexError, "index out of range"), (6, ValueError, "large"), (-6, OwnError, "small")):
+        with pytest.raises(error, match=text):
+            kernel[1, 1](x, i)
     kernel[1, 1](x, 1)
     assert x.tolist() == [0, 1, 1]
 
@@ -543,24 +548,6 @@ def test_devices_are_listed_and_made_current():
     assert cuda.get_current_device().id == before
     with pytest.raises(IndexError):
         cuda.gpus[len(devices)]
-
-
-class OwnError(Exception):
-    pass
-
-
-@cuda.jit(debug=True)
-def raising(x):
-    if x[0] > 0:
-        raise OwnError("too much")
-
-
-def test_exceptions_of_the_module_are_raised():
-    stream = cpu_stream()
-    raising[1, 1, stream](np.zeros(1))
-    with pytest.raises(OwnError, match="too much"):
-        raising[1, 1, stream](np.ones(1))
-    raising[1, 1, stream](np.zeros(1))
 
 
 @cuda.jit

@@ -204,14 +204,6 @@ def test_fma_of_the_specials(stream):
                 ), (name, x, y, z, each)
 
 
-def test_fma_of_half_precision_is_not_a_float32_one(stream):
-    # In float32 the product and the sum round to the middle between two numbers of float16.
-    a, b, c = (np.array([x], np.float16) for x in (1 + 2**-5, 1 + 2**-6, 2**-24))
-    out = stream.empty(1, np.float16)
-    stream.launch(fused, *map(stream.array, (a, b, c)), out, grid=1, block=1)
-    assert stream.numpy(out)[0] == exact(float(a[0]), float(b[0]), float(c[0]), "float16")
-
-
 @device.kernel
 def roots(x, out):
     i = device.tid(1)

@@ -240,49 +240,6 @@ def test_a_shared_array_is_aligned(stream):
     assert stream.numpy(out).tolist() == [1, 2.5, 3.5, 4, 2.0**40]
 
 
-@pytest.mark.parametrize(
-    "make, reason",
-    [
-        (lambda n: device.shared_array(n, device.int32), "constant"),
-        (lambda n: device.shared_array(-1, device.int32), "shape"),
-        (lambda n: device.shared_array(2.5, device.int32), "shape"),
-        (lambda n: device.shared_array((2, True), device.int32), "shape"),
-        (lambda n: device.shared_array(2, "no type"), "dtype"),
-        (lambda n: device.shared_array(2, 7), "dtype"),
-        (lambda n: device.shared_array(2, device.int32, "A"), "order"),
-        (lambda n: device.shared_array(2, device.int32, align=3), "align"),
-        (lambda n: device.shared_array(2, device.int32, align=n), "align"),
-        (lambda n: device.shared_array(2), "dtype"),
-        (lambda n: device.shared_array(2, device.int32, colour=3), "colour"),
-    ],
-)  # fmt: skip
-def test_wrong_shared_arrays_are_refused(make, reason):
-    @device.func
-    def function(n):
-        return make(n)[0]
-
-    with pytest.raises(device.CompileError) as caught:
-        device.compile(function, int, output="ir")
-    assert reason in caught.value.reason
-
-
-@pytest.mark.parametrize("count", [227 * 128 + 1, 70_000])
-def test_shared_memory_has_a_limit(stream, count):
-    @device.kernel
-    def kernel(out):
-        large = device.shared_array(count, device.float64)
-        t = device.thread_idx.x
-        large[t] = out[t]
-        device.syncthreads()
-        out[t] = large[1 - t]
-
-    out = stream.empty(2, np.float64)
-    with pytest.raises((device.LaunchError, device.CompileError), match="shared"):
-        stream.launch(kernel, out, grid=1, block=2)
-    with pytest.raises(device.CompileError, match="shared"):
-        device.compile(kernel, device.ArrayType(device.float64, 1))
-
-
 # Barriers
 
 
@@ -470,39 +427,25 @@ def scaled(x, i):
     return x[i] * i
 
 
-def counts_and_calls(x):
-    i = device.tid(1)
-    if i == 0:
-        x[0] = 1
-    else:
-        x[1] = i
-    before = scaled(x, i)
-    count = device.syncthreads_count(before > 0)
-    x[i] = count + scaled(x, i)
-
-
-def exchanges_and_calls(x):
-    i = device.tid(1)
-    if i == 0:
-        x[0] = 1
-    else:
-        x[1] = i
-    before = scaled(x, i)
-    other = device.shfl_sync(-1, before, 3)
-    x[i] = other + scaled(x, i)
-
-
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize(
-    ("function", "operation"),
+    ("together", "operation"),
     [
-        (counts_and_calls, r"bar\S*\.red\."),
-        (exchanges_and_calls, r"shfl\.sync"),
+        (lambda before: device.syncthreads_count(before > 0), r"bar\S*\.red\."),
+        (lambda before: device.shfl_sync(-1, before, 3), r"shfl\.sync"),
     ],
 )
-def test_no_call_takes_what_stands_before_it_into_a_branch(function, operation, target):
-    x = device.ArrayType(device.int32, 1)
-    ptx = str(device.compile(device.kernel(function), x, target=target, output="ptx"))
+def test_no_call_takes_what_stands_before_it_into_a_branch(together, operation, target):
+    @device.kernel
+    def kernel(x):
+        i = device.tid(1)
+        if i == 0:
+            x[0] = 1
+        else:
+            x[1] = i
+        x[i] = together(scaled(x, i)) + scaled(x, i)
+
+    ptx = str(device.compile(kernel, device.ArrayType(device.int32, 1), target=target, output="ptx"))
     assert len(re.findall(operation, ptx)) == 1
 
 

@@ -62,47 +62,32 @@ def test_lane_id_and_lanemask_follow_the_linear_thread(stream, block):
 # Shuffles
 
 
-@device.kernel
-def shuffle_index(out, x, mask, lane):
-    i = device.tid(1)
-    out[i] = device.shfl_sync(mask, x[i], lane)
+def shuffling(function):
+    @device.kernel
+    def kernel(out, x, mask, lane):
+        i = device.tid(1)
+        out[i] = function(mask, x[i], lane)
 
-
-@device.kernel
-def shuffle_up(out, x, mask, lane):
-    i = device.tid(1)
-    out[i] = device.shfl_up_sync(mask, x[i], lane)
-
-
-@device.kernel
-def shuffle_down(out, x, mask, lane):
-    i = device.tid(1)
-    out[i] = device.shfl_down_sync(mask, x[i], lane)
-
-
-@device.kernel
-def shuffle_xor(out, x, mask, lane):
-    i = device.tid(1)
-    out[i] = device.shfl_xor_sync(mask, x[i], lane)
+    return kernel
 
 
 SHUFFLES = {
-    shuffle_index: lambda lane: np.full(32, lane),
-    shuffle_up: lambda lane: np.where(LANES - lane < 0, LANES, LANES - lane),
-    shuffle_down: lambda lane: np.where(LANES + lane > 31, LANES, LANES + lane),
-    shuffle_xor: lambda lane: LANES ^ lane,
+    device.shfl_sync: lambda lane: np.full(32, lane),
+    device.shfl_up_sync: lambda lane: np.where(LANES - lane < 0, LANES, LANES - lane),
+    device.shfl_down_sync: lambda lane: np.where(LANES + lane > 31, LANES, LANES + lane),
+    device.shfl_xor_sync: lambda lane: LANES ^ lane,
 }
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel", SHUFFLES, ids=lambda kernel: kernel.underlying.__name__)
-def test_shuffles_of_every_type(stream, kernel, dtype):
+@pytest.mark.parametrize("function", SHUFFLES)
+def test_shuffles_of_every_type(stream, function, dtype):
     values = sample(dtype, 96)
-    x = stream.array(values)
+    x, kernel = stream.array(values), shuffling(function)
     for lane in (0, 1, 7, 16, 31):
         out = stream.empty(96, dtype)
         stream.launch(kernel, out, x, np.uint32(ALL), lane, grid=1, block=96)
-        expected = values.reshape(3, 32)[:, SHUFFLES[kernel](lane)].reshape(-1)
+        expected = values.reshape(3, 32)[:, SHUFFLES[function](lane)].reshape(-1)
         assert stream.numpy(out).tobytes() == expected.tobytes()
 
 
@@ -255,7 +240,7 @@ def test_lanes(stream, function, arguments, columns):
 def test_any_integer_with_the_bits_is_a_mask(stream, mask):
     values = sample(np.int32, 32)
     out = stream.empty(32, np.int32)
-    stream.launch(shuffle_xor, out, stream.array(values), mask, 5, grid=1, block=32)
+    stream.launch(shuffling(device.shfl_xor_sync), out, stream.array(values), mask, 5, grid=1, block=32)
     assert (stream.numpy(out) == values[LANES ^ 5]).all()
 
 
