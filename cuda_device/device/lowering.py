@@ -406,7 +406,9 @@ class Lowering(Builder):
         """Reads a value of `type`: numbers and vectors by accesses as wide as the alignment allows, other values part by part."""
         align = _alignment(reference, type)
         if isinstance(type, model.Number) and not type.is_complex:
-            return self.op(ops.LOAD, machine(type), reference, **({"align": align} if align else {}))
+            if align:
+                return self.op(ops.LOAD, machine(type), reference, align=align)
+            return self.op(ops.LOAD, machine(type), reference)
         return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
 
     def _read(self, reference: Value, access: Access) -> Sequence[Value]:

@@ -223,7 +223,7 @@ def cluster_word() -> Any:
     raise DeviceOnlyError.of("cluster_word")
 
 
-def _word_row(entity: Callable[[], object], **attributes: object) -> Intrinsic:
+def _word_row(entity: Callable[[], object], **attributes: Any) -> Intrinsic:
     def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
         word = build.op(ops.GRID_WORD, Ref(Space.GLOBAL, UINT32), **attributes)
         return ArrayTree(word, (build.const(INT64, 1),))

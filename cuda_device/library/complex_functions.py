@@ -180,6 +180,11 @@ def isfinite(z: Any, /) -> Any:
 # Roots, exponentials and logarithms
 
 
+def _limits(x: Any) -> Any:
+    """Returns the numbers above or below which a sum of squares may overflow or underflow, for the type of x."""
+    return (2.0**1020, 2.0**-960) if isinstance(x, np.float64) else (2.0**124, 2.0**-90)
+
+
 def sqrt(z: Any, /) -> Any:
     """`cmath.sqrt(z)`: the root whose real part is not negative."""
     x, y = z.real, z.imag
@@ -189,9 +194,7 @@ def sqrt(z: Any, /) -> Any:
     if width == 0 and height == 0:
         return complex_of(width, y)
     # Scales by a power of 4 where the sum below could overflow or underflow.
-    double = isinstance(x, np.float64)
-    huge = 2.0**1020 if double else 2.0**124
-    tiny = 2.0**-960 if double else 2.0**-90
+    huge, tiny = _limits(x)
     scale = 1.0
     if width > huge or height > huge:
         width, height, scale = width * 2.0**-4, height * 2.0**-4, 2.0**2
@@ -264,9 +267,7 @@ def log1p(z: Any, /) -> Any:
 def _log_of_magnitude(x: Any, y: Any) -> Any:
     """Computes log(hypot(x, y)) accurately, also where hypot overflows, underflows or is close to 1."""
     width, height = abs(x), abs(y)
-    double = isinstance(x, np.float64)
-    huge = 2.0**1020 if double else 2.0**124
-    tiny = 2.0**-960 if double else 2.0**-90
+    huge, tiny = _limits(x)
     size = math.hypot(width, height)
     if width > huge or height > huge:
         return math.log(math.hypot(width * 0.5, height * 0.5)) + _LN2
@@ -420,16 +421,10 @@ def asin(z: Any, /) -> Any:
 
 def acos(z: Any, /) -> Any:
     """`cmath.acos(z)`."""
-    x, y = z.real, z.imag
-    largest = 2.0**1021 if isinstance(x, np.float64) else 2.0**125
-    if abs(x) > largest or abs(y) > largest:
-        size = _log_of_twice(x, y)
-        return complex_of(math.atan2(abs(y), x), size if y != y else math.copysign(size, -y))
-    a, b = sqrt(complex_of(1 - x, -y)), sqrt(complex_of(1 + x, y))
-    real = math.atan2(a.real, b.real) * 2
-    if x == 0 and y != y:
-        real = x + _HALF_PI
-    return complex_of(real, math.asinh(b.real * a.imag - b.imag * a.real))
+    turned = acosh(z)
+    if z.imag == z.imag:
+        return complex_of(abs(turned.imag), math.copysign(turned.real, -z.imag))
+    return complex_of(z.real + _HALF_PI if z.real == 0 else abs(turned.imag), turned.real)
 
 
 def atan(z: Any, /) -> Any:
