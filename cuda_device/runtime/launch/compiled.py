@@ -57,7 +57,7 @@ from cuda_device.types.abi import exchanged, packing, representation
 from cuda_device.types.architectures import parse
 from cuda_device.types.host import dtype_of_type
 from cuda_device.types.layout import has_arrays, size_of
-from cuda_device.types.model import NONE, NUMBERS, Array, Pointer, Space, Type
+from cuda_device.types.model import NONE, NUMBERS, Array, NoneType, Number, Pointer, Space, Type
 from cuda_device.types.vector_classes import value_of
 
 _CONSTANTS = ".nv.constant3"
@@ -485,7 +485,7 @@ _AS_COMPILED: Any = object()
 """The value of a constant parameter without an argument."""
 
 
-_POINTEES = {"none": NONE, **NUMBERS}
+_POINTEES: dict[str, Number | NoneType] = {"none": NONE, **NUMBERS}
 """What the pointers that a launch takes point to. An index does not describe structs, so they cannot be checked."""
 
 
