@@ -13,14 +13,14 @@ import math
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device import logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
-from cuda_device.device.functions import Func, Kernel, Options
+from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.instrument.outline import ReportPlace
@@ -288,7 +288,9 @@ def launch(
             if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
             grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
-        shape = given_shape(f.options.build, grid, block, shared, threads, cluster)
+        options = f.options.build
+        # None if the block is chosen for the compiled kernel. Impossible sizes are refused before it is compiled.
+        shape = shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
         where = as_stream(stream)
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
@@ -311,21 +313,17 @@ def of_launch(kernel: Kernel, kwargs: dict[str, Any], threads: Any, cluster: Any
     return threads, cluster
 
 
-def given_shape(options: Options, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any) -> Shape | None:
-    """The size of a launch, or None if the block is chosen for the compiled kernel. Raises `LaunchError` for impossible sizes."""
-    return shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
-
-
 def sized(
     variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any
 ) -> Shape:
     """The size of a launch, whose block may be left open. Raises `LaunchError`."""
     options = variant.work.job.options
-    shape = given_shape(options, grid, block, shared, threads, cluster)
+    limits = options.max_threads, options.cluster
+    shape = shape_of(grid, block, shared, threads, cluster, *limits)
     if shape is None:
         size = _best_block(variant, stream, shared)
         block = size if threads is None else in_rows(size, threads)
-        shape = given_shape(options, grid, block, shared, threads, cluster)
+        shape = shape_of(grid, block, shared, threads, cluster, *limits)
         assert shape is not None
     return shape
 
@@ -472,19 +470,12 @@ def start(
     stopped: Callable[[], bool] | None = None,
 ) -> None:
     """Starts a compiled kernel with packed arguments. On a CPU stream it runs to its end, or until `stopped` returns True."""
-    with _range(variant.work.job.name) if variant.nvtx else _NO_RANGE:
-        if not isinstance(stream, GpuStream):
-            assert isinstance(stream, CpuStream)
-            _start_on_cpu(variant, stream, shape, buffer, arguments, stopped)
-            return
-        views = [view for argument in arguments for view in argument.views]
-        with stream.using():
-            _start_on_gpu(variant, stream, shape, buffer, views)
-            if not stream.record(variant, shape, buffer, arguments):
-                _keep(stream, views)
-
-
-_NO_RANGE = nullcontext()
+    begin: Callable[..., None] = _start_on_gpu if isinstance(stream, GpuStream) else _start_on_cpu
+    if variant.nvtx:
+        with _range(variant.work.job.name):
+            begin(variant, stream, shape, buffer, arguments, stopped)
+    else:
+        begin(variant, stream, shape, buffer, arguments, stopped)
 
 
 def _range(name: str) -> AbstractContextManager[Any]:
@@ -624,9 +615,20 @@ def _addresses_of(variant: CompiledKernel, buffer: Any) -> Any:
 
 
 def _start_on_gpu(
+    variant: CompiledKernel, stream: GpuStream, shape: Shape, buffer: Any, arguments: Sequence[Argument], _: object
+) -> None:
+    """Launches a kernel on a stream in order with the streams on which its arrays are produced, and keeps the arrays alive."""
+    views = [view for argument in arguments for view in argument.views]
+    with stream.using():
+        _launch_by_driver(variant, stream, shape, buffer, views)
+        if not stream.record(variant, shape, buffer, arguments):
+            _keep(stream, views)
+
+
+def _launch_by_driver(
     variant: CompiledKernel, stream: GpuStream, shape: Shape, buffer: Any, views: Sequence[ArrayView]
 ) -> None:
-    """Launches a kernel on a stream, whose context is current, in order with the streams on which its arrays are produced."""
+    """Launches a kernel on a stream, whose context is current."""
     _check_size(variant, shape, driver.properties(stream.ordinal).max_shared_optin)
     report_message.check(stream.context)
     dynamic = variant.dynamic(shape)

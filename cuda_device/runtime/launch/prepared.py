@@ -26,14 +26,13 @@ from weakref import ref
 from cuda_device.device.functions import Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import Index, LaunchError
-from cuda_device.runtime.gpu.grid import Shape, has_block
+from cuda_device.runtime.gpu.grid import Shape, has_block, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.arguments import argument_of, as_struct, bind, parameters_of
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     check_kernel,
     check_positions,
-    given_shape,
     launch,
     of_launch,
     sized,
@@ -63,7 +62,8 @@ def prepare(
     check_kernel(f)
     function, where = f.underlying, as_stream(stream)
     threads, cluster = of_launch(f, kwargs, threads, cluster)
-    given_shape(f.options.build, grid, block, shared, threads, cluster)  # raises before the kernel is compiled
+    options = f.options.build  # impossible sizes are refused before the kernel is compiled
+    shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
     values = bind(function, args, kwargs, defaults_of(function))
     variant = _variant(f, values, where)
     return PreparedLaunch(f, values, where, sized(variant, where, grid, block, shared, threads, cluster))
