@@ -111,6 +111,20 @@ def test_what_is_no_size(named, reason):
         assert caught.value.help
 
 
+@pytest.mark.parametrize("size", [{"threads": 0}, {"threads": 1.0}, {"threads": (True,)}, {"grid": 3, "cluster": 2}])
+def test_an_impossible_size_is_refused_before_the_kernel_is_compiled(size):
+    @device.kernel
+    def cannot_be_compiled(x):
+        x[0] = open
+
+    x, stream = np.zeros(1, np.int32), device.cpu_stream()
+    device.launch(fill, x, np.zeros(2, np.int32), threads=1, block=32, stream=stream)  # 1 is equal to 1.0 and True
+    with pytest.raises(device.LaunchError):
+        device.launch(cannot_be_compiled, x, block=32, stream=stream, **size)
+    with pytest.raises(device.LaunchError):
+        device.prepare(cannot_be_compiled, x, block=32, stream=stream, **size)
+
+
 def test_sizes_of_a_launch_config_of_cuda_core():
     @device.kernel
     def sizes(out, config=0):
