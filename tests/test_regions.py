@@ -6,6 +6,7 @@ from numpy import float32, int32
 
 import cuda_device as device
 from cuda_device.codegen.cpu import regions
+from cuda_device.ir import ops
 
 
 @device.struct
@@ -333,6 +334,19 @@ def test_what_needs_no_memory_has_none(afresh, capsys):
         kernel, np.zeros((1, 64), float32), np.zeros((1, 64), float32), 5, grid=1, block=64, stream=device.cpu_stream()
     )
     assert afresh[0][1].slots == []
+
+
+def test_loops_that_stride_leave_no_division(afresh):
+    """LLVM vectorises no loops of a module with divisions (see `native`)."""
+
+    @device.kernel(checked=False)
+    def kernel(x, y):
+        for k in range(device.tid(1), len(x), device.grid_size(1)):
+            y[k] += x[k]
+
+    x, y = np.arange(100, dtype=float32), np.zeros(100, float32)
+    device.launch(kernel, x, y, grid=2, block=16, stream=device.cpu_stream())
+    assert np.array_equal(x, y) and ops.QUOTIENT not in {op.code for op in afresh[0][0].main.ops()}
 
 
 def test_debuggers_see_one_lane_after_the_other(afresh):

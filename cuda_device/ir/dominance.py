@@ -313,3 +313,11 @@ def drop_unused(function: Function, values: set[Value]) -> None:
     if values:
         for block in function.blocks:
             block.ops = [op for op in block.ops if not values.intersection(op.results)]
+
+
+def drop_dead(function: Function) -> None:
+    """Drops all operations without effects whose results nothing uses."""
+    size = -1
+    while size != (size := sum(len(block.ops) for block in function.blocks)):
+        removable = (op for op in function.ops() if op.code is not ops.CALL and not op.code.effects & ~Effect.READS)
+        drop_unused(function, {result for op in removable for result in op.results})

@@ -24,10 +24,8 @@ from cuda_device.device.functions import extern
 from cuda_device.device.packing import reinterpret
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.infer import engine
-from cuda_device.ir import ops
-from cuda_device.ir.dominance import back_edges, drop_unused
+from cuda_device.ir.dominance import back_edges, drop_dead
 from cuda_device.ir.nodes import Function, Module
-from cuda_device.ir.ops import Effect
 from cuda_device.types.known import of_type
 from cuda_device.types.model import FLOAT16, FLOAT32, FLOAT64, Space, Type
 
@@ -174,19 +172,11 @@ def text(function: Any, parameters: Sequence[Type], name: str) -> str:
     module, _ = engine.run(function, [of_type(type) for type in parameters], kernel=False)
     device = lower.run(module)
     for each in device.functions:
-        _drop_dead(each)
+        drop_dead(each)  # reading a field of a record loads all of its fields
     written = to_llvm.run(device, _Host(device, name)).text
     called = {match[1] for match in _DECLARED.finditer(written)}
     helpers = [each for each in PRELUDE.split("\n\n") if any(name in each for name in called)]
     return "\n".join((*helpers, _DECLARED.sub("", written)))
-
-
-def _drop_dead(function: Function) -> None:
-    """Removes unused operations: reading a field of a record loads all of its fields."""
-    size = -1
-    while size != (size := sum(len(block.ops) for block in function.blocks)):
-        removable = (op for op in function.ops() if op.code is not ops.CALL and not op.code.effects & ~Effect.READS)
-        drop_unused(function, {result for op in removable for result in op.results})
 
 
 # Functions that LLVM calls if the processor has no such instruction, and that a Python process does not have.

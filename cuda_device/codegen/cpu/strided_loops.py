@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from cuda_device.codegen.cpu.uniform import Bound, Uniform, analysed, has_room, is_x, lane_memory, runs_together, total
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, Loop, natural_loops, reverse_postorder, substitute
+from cuda_device.ir.dominance import Definitions, Loop, drop_dead, natural_loops, reverse_postorder, substitute
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, INT64, Number
@@ -40,6 +40,8 @@ def rewrite(function: Function) -> set[Block]:
         if counter is not None:
             _align(function, loop, counter, values)
             headers.add(loop.header)
+    if headers:
+        drop_dead(function)  # the numbers of iterations, whose divisions would keep LLVM from vectorising (`native`)
     return headers
 
 
