@@ -39,16 +39,16 @@ Word = np.dtype([("when", int64), ("first", uint32), ("second", uint32)])
 CELL_BYTES = 14 * 8
 WORD_BYTES = Word.itemsize
 PAGE = 4096
-"""So many bytes of memory have a shadow of their own."""
+"""The number of bytes of memory with one shadow."""
 HASH = 0x9E3779B97F4A7C1
-"""A page is looked for first at the place in the hash table that its number times this gives, without the low bits."""
+"""The hash of a page is its number times this, without the low bits."""
 HASH_SHIFT = 20
 READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
-"""The kinds of places, the low 3 bits of their numbers; then two bits for the memory, then how many bytes are accessed."""
+"""The kinds of places. The number of a place consists of its kind (3 bits), its memory (2 bits) and the size of the access."""
 _SHARED, _GENERIC = 8, 16
 _BYTES_SHIFT = 5
 BELOW = 1 << 32
-"""Offsets in shared memory, which is smaller, are told of less this: addresses below 0."""
+"""More than the size of shared memory. Events have an offset in shared memory less this, which is below 0, as the address."""
 WRITTEN, READ_ONCE, READ_TWICE, MIXED = range(4)
 """The states of words."""
 # Who: the number of a block, a one, the number of a thread in its block. When: the number of a moment, two bits for the state in
@@ -67,7 +67,7 @@ def kind_of(kind: int, size: int, *, shared: bool, generic: bool) -> int:
 
 
 def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
-    """Tells the race detector what a thread does. Such a launch has one worker: nobody else writes."""
+    """Reports an event of a thread to the race detector. The launch has one worker, so this needs no atomic operations."""
     own = array_at(Thread, thread)
     of = array_at(Block, own[0].block)
     to = array_at(Log, of[0].log)
@@ -144,7 +144,7 @@ def shadow_of(block: Any, value: Any, shared: Any) -> Any:
 
 
 def number_of(block: Any) -> Any:
-    """The number of a block. They are counted as they are taken, x fastest."""
+    """The number of a block in the grid, counted along x first."""
     of = array_at(Block, block)
     plane = int64(of[0].index_z) * of[0].grid_y + of[0].index_y
     return plane * of[0].grid_x + of[0].index_x
@@ -176,7 +176,7 @@ def tick(block: Any) -> None:
 
 
 def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -> None:
-    """An event in the log."""
+    """Appends an event to the log."""
     to = array_at(Log, log)
     events, at = array_at(Event, to[0].events), to[0].count
     events[at].block, events[at].thread, events[at].place = block, linear, place
@@ -187,7 +187,7 @@ def tell(log: Any, block: Any, linear: Any, place: Any, value: Any, done: Any) -
 
 
 def search(log: Any, page: Any) -> Any:
-    """The shadow of a page that is not at its first place in the table, or not yet made."""
+    """The shadow of a page that is not at the place of its hash, or does not exist yet."""
     to = array_at(Log, log)
     at = page * HASH >> HASH_SHIFT & to[0].mask
     pages = array_at(int64, to[0].pages)
@@ -219,7 +219,7 @@ def bring(at: Any, shadow: Any, who: Any, when: Any) -> None:
 
 
 def check(log: Any, at: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any) -> None:
-    """Looks for a race of an access with those in the cell at `shadow`, and puts the access there, and the word at `at`."""
+    """Reports a race of an access with one in the cell at `shadow`, and updates that cell and the word at `at`."""
     word, cell, first = array_at(Word, at), array_at(int64, shadow), who
     state, place = int64(MIXED), when & PLACE_MASK
     other = conflict(cell, who, when, kind)
@@ -245,14 +245,14 @@ def check(log: Any, at: Any, shadow: Any, address: Any, who: Any, when: Any, kin
 
 
 def forget(cell: Any) -> None:
-    """Empties a cell, but for the write."""
+    """Empties a cell except for the write."""
     none = int64(0)
     cell[2], cell[4], cell[6] = none, none, none
     cell[8], cell[10], cell[12] = none, none, none
 
 
 def conflict(cell: Any, who: Any, when: Any, kind: Any) -> Any:
-    """Which access in a cell races with this one; -1 if none does."""
+    """The position in a cell of an access that races with this one; -1 if there is none."""
     if races(cell[0], cell[1], who, when):
         return 0
     at = racing(cell, 2, who, when) if kind in (WRITE, ATOMIC) else -1
@@ -275,14 +275,14 @@ def is_only_read(cell: Any, when: Any) -> Any:
 
 
 def racing(cell: Any, one: Any, who: Any, when: Any) -> Any:
-    """Which of two accesses of a kind in a cell races with this one; -1 if neither does."""
+    """The position of one of two accesses of a kind that races with this one; -1 if there is none."""
     if races(cell[one], cell[one + 1], who, when):
         return one
     return one + 2 if races(cell[one + 2], cell[one + 3], who, when) else -1
 
 
 def remember(cell: Any, one: Any, who: Any, when: Any) -> None:
-    """Keeps a read or an atomic operation, if the two in the cell do not stand for it: of two blocks, or of one moment."""
+    """Keeps a read or an atomic operation unless the two in the cell represent it: those of two blocks, or of one moment."""
     two = one + 2
     block, moment = who >> _BLOCK_SHIFT, when >> WHEN_SHIFT
     first, second = cell[one] >> _BLOCK_SHIFT, cell[two] >> _BLOCK_SHIFT
@@ -297,7 +297,7 @@ def remember(cell: Any, one: Any, who: Any, when: Any) -> None:
 
 
 def races(first: Any, then: Any, who: Any, when: Any) -> Any:
-    """Whether nothing orders an earlier access and this one: another thread's, of another block or in the same moment."""
+    """Whether an earlier access is unordered: that of another thread, in another block or in the same moment."""
     return (
         first != 0
         and first != who
@@ -306,5 +306,5 @@ def races(first: Any, then: Any, who: Any, when: Any) -> Any:
 
 
 def tell_access(log: Any, address: Any, who: Any, when: Any, writes: Any) -> None:
-    """An access that races."""
+    """Appends one of two racing accesses to the log."""
     tell(log, who >> _BLOCK_SHIFT, uint32(who & (_PRESENT - 1)), uint32(when & PLACE_MASK), address, int64(writes))
