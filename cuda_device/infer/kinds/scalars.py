@@ -154,7 +154,7 @@ def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -
     first, second = known_as(a.known, type), known_as(b.known, type)
     if not type.is_integer:
         nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
-        operands = frame.materialise(a, type), frame.materialise(b, type)
+        operands = [frame.materialise(a, type), frame.materialise(b, type)]
         return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *operands, op=sign)
     result, exact = combine(sign, type, first, second)
     short = _short(first, second, result) if type == model.INDEX else type
