@@ -267,24 +267,6 @@ def test_what_cannot_be_assigned_says_so(body, message):
     assert caught.value.help
 
 
-def test_a_method_cannot_change_its_struct():
-    @device.struct
-    class Counter:
-        n: int32
-
-        def step(self):
-            self.n = self.n + 1
-
-    @device.kernel
-    def kernel(x):
-        c = Counter(1)
-        c.step()
-        x[0] = c.n
-
-    with pytest.raises(device.CompileError, match="a method cannot change its struct"):
-        device.compile(kernel, device.ArrayType(float32, 1), output="ir")
-
-
 @device.kernel
 def store_constants(narrow, bits, small):
     narrow[0], narrow[1] = device.int64(300), device.int32(-1)

@@ -156,16 +156,6 @@ def test_truth_of_tuples_none_and_strings(stream):
     assert stream.numpy(out).tolist() == [1, 2, 2, 2, 1, 1, 1]
 
 
-def test_an_array_has_no_truth():
-    @device.kernel
-    def array(x):
-        if x:
-            x[0] = 1
-
-    with pytest.raises(device.CompileError, match="has no truth value"):
-        device.compile(array, device.ArrayType(device.int32, 1), output="ir")
-
-
 def test_truth_of_ranges(stream):
     @device.kernel
     def spans(n, out):
@@ -337,29 +327,6 @@ def test_is_compares_with_none_types_functions_and_bools(stream):
     out = stream.empty(12, np.uint8)
     stream.launch(kernel, stream.array(np.zeros(1, np.float32)), None, 3, out, grid=1, block=1)
     assert stream.numpy(out).tolist() == [1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0]
-
-
-def test_is_between_numbers_is_refused(stream):
-    @device.kernel
-    def kernel(x):
-        x[0] = x[0] is x[1]
-
-    with pytest.raises(device.CompileError, match="is.*compares with None"):
-        device.compile(kernel, device.ArrayType(device.int32, 1), output="ir")
-
-
-@pytest.mark.parametrize("op", ["<", "=="])
-def test_what_cannot_be_compared_is_refused(op):
-    @device.kernel
-    def arrays(x):
-        if op == "<":
-            x[0] = x < 1
-        else:
-            x[0] = x == x
-
-    with pytest.raises(device.CompileError, match="array.*is not defined") as caught:
-        device.compile(arrays, device.ArrayType(device.int32, 1), output="ir")
-    assert "index the array" in caught.value.help
 
 
 HALF_BITS = np.array(

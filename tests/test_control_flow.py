@@ -548,22 +548,6 @@ def test_a_conflict_is_an_error_only_if_it_is_used(first, second):
     assert "'value'" in refusal(looped, bool, device.int64).reason
 
 
-def test_a_conflict_shows_both_definitions():
-    @device.func
-    def function(c, x):
-        if c:
-            value = x * 2
-        else:
-            value = (x, 1)
-        pair = (value, c)
-        return pair[1] or c
-
-    error = refusal(function, bool, device.int64)
-    assert "int64" in error.reason and "tuple<int64, int>" in error.reason
-    for text in ("value = x * 2", "value = (x, 1)"):
-        assert str(line_of(function, text)) in str(error)
-
-
 def test_one_function_on_both_ways_is_no_conflict(stream):
     @device.kernel
     def kernel(x, out):

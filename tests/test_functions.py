@@ -1,7 +1,6 @@
 """Functions: calls, defaults, recursion, results, constant parameters, functions as values, rebinding, pickling."""
 
 import math
-import os
 import pickle
 import subprocess
 import sys
@@ -81,23 +80,12 @@ def test_defaults_of_every_kind(stream):
 @pytest.mark.parametrize(
     "call, reason",
     [
-        (lambda x: weighted(x), "'d'"),
-        (lambda x: weighted(x, 1, 2, 3), "4"),
-        (lambda x: weighted(x, d=1, e=2), "'e'"),
-        (lambda x: weighted(x, a=1, d=2), "'a'"),
-        (lambda x: weighted(), "'a'"),
         (lambda x: positional(a=x, b=x), "'a'"),
-        (lambda x: positional(x), "'b'"),
-        (lambda x: math.sqrt(x, x), "1"),
         (lambda x: math.sqrt(), "1"),
-        (lambda x: math.sqrt(x=x), "keyword"),
-        (lambda x: device.tid(), "ndims"),
         (lambda x: device.tid(1, 2), "tid"),
-        (lambda x: device.syncthreads(1), "syncthreads"),
-        (lambda x: x(1), "called"),
         (lambda x: device.float32(1, 2), "float32"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments_are_refused(call, reason):
     @device.func
     def function(x):
@@ -262,25 +250,6 @@ def test_recursion_over_constants_without_an_end_is_refused():
     assert "deep" in error.reason and len(str(error)) < 20_000
 
 
-def test_recursion_without_any_end_is_refused():
-    def forever(x):
-        return forever(x)
-
-    def ping(x):
-        return pong(x) if x > 0 else pong(-x)
-
-    def pong(x):
-        return ping(x - 1)
-
-    for helper in (forever, ping):
-
-        @device.func
-        def function(x):
-            return helper(x)  # noqa: B023
-
-        assert "never returns" in refusal(function, int).reason
-
-
 # Results
 
 
@@ -323,48 +292,6 @@ def test_what_functions_return(stream):
     x, y = np.array([3, 4], np.int32), np.array([5, 6], np.int32)
     launch_once(stream, kernel, stream.array(x), stream.array(y), out)
     assert stream.numpy(out).tolist() == [1, 1, 1, 3, 4, 2.5, 4, 1, -1.5, 0, 4, 4, 50]
-
-
-def test_results_that_have_nothing_in_common_are_refused():
-    def sometimes(x):
-        if x > 0:
-            return x
-
-    @device.func
-    def function(x):
-        return sometimes(x) + 1
-
-    error = refusal(function, device.int32)
-    assert "None" in error.reason and "int32" in error.reason and error.chain
-
-    def one_or_two(x):
-        if x > 0:
-            return (x,)
-        return x, x
-
-    @device.func
-    def tuples(x):
-        return one_or_two(x)[0]
-
-    assert "tuple" in refusal(tuples, device.int32).reason
-
-
-def test_the_chain_of_calls_is_shown():
-    def inner(value):
-        return value.nothing
-
-    def middle(value, scale):
-        return inner(value) * scale
-
-    @device.func
-    def outer(x):
-        return middle(x, 2.5)
-
-    error = refusal(outer, device.int16)
-    assert [call.function.split(".")[-1] for call in error.chain] == ["inner", "middle", "outer"]
-    assert "int16" in error.chain[0].arguments and "2.5" in error.chain[1].arguments
-    for text in ("nothing", "inner(", "middle(", Path(__file__).name):
-        assert text in str(error)
 
 
 # Constant parameters
@@ -522,39 +449,6 @@ class Operations:
 
     def triple(x):  # noqa: N805
         return x * 3
-
-
-def test_a_function_chosen_at_run_time_is_refused():
-    @device.func
-    def function(x):
-        f = math.sin
-        if x > 0:
-            f = math.cos
-        y = f(x)
-        return y + 1
-
-    assert "sin" in refusal(function, device.float32).reason
-
-
-def test_a_kernel_cannot_be_called_from_device_code():
-    @device.kernel
-    def other(x):
-        x[0] = 1
-
-    @device.kernel
-    def kernel(x):
-        other(x)
-
-    error = refusal(kernel, device.ArrayType(device.int32, 1))
-    assert "kernel" in error.reason and "@func" in error.help
-
-
-@pytest.mark.parametrize("name", ["input", "open", "eval", "os.getpid", "vars"])
-def test_what_cannot_be_called_is_refused(name):
-    namespace = {"np": np, "os": os}
-    exec(f"def function(x):\n    return {name}(x)\n", namespace)
-    error = refusal(device.func(namespace["function"]), device.float32)
-    assert name.split(".")[-1] in error.reason and error.help
 
 
 # On the host
