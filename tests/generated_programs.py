@@ -11,18 +11,61 @@ import io
 import random
 import tokenize
 
-FLOATS, INTS, BOOLS, TUPLES = ["a", "b", "c"], ["i", "j", "m"], ["p", "q"], ["t", "u"]
+from fuzz.grammar import Grammar, rows
+
 PARAMETERS = "x, y, z, f64, u8, s, n"
 TYPES = "float32[1]; int32[1]; strided float32[2]; float64[1]; uint8[1]; float32; int"
 
-FLOAT_ATOMS = """
-a b c x[0] x[i] z[i,j] f64[1] s 1.5 0.0 -0.0 math.pi math.inf 1e10 math.nan device.float16(1.5)
-""".split()
-INT_ATOMS = """
-i j m n len(x) x.shape[0] z.shape[1] device.tid(1) device.thread_idx.x y[i] u8[j] 0 1 -1 7 100 device.uint8(3) device.int64(5)
-x.size z.ndim 2147483647 device.uint64(9)
-""".split()
-BOOL_ATOMS = [*BOOLS, "True", "False", "i < n", "a > 0", "n is None", "x is not None"]
+ROWS = {
+    "number": rows("<integer>  <real>  <real>"),
+    "real": rows("""
+        a  b  c  x[0]  x[i]  z[i,j]  f64[1]  s  1.5  0.0  -0.0  math.pi  math.inf  1e10  math.nan  device.float16(1.5)
+        (<number> <arithmetic> <real>)  (<number> <arithmetic> <real>)  (<real> if <condition> else <number>)
+        <function>(<real>)  <function>(<real>)  <functions>(<real>, <number>)  <functions>(<real>, <number>)  x[<integer>]
+        <pair>[<end>]  (<real> and <real>)  (<real> or <real>)  (<real> ** <power>)  (<real> ** <power>)
+    """),
+    "integer": rows("""
+        i  j  m  n  len(x)  x.shape[0]  z.shape[1]  device.tid(1)  device.thread_idx.x  y[i]  u8[j]  0  1  -1  7  100
+        device.uint8(3)  device.int64(5)  x.size  z.ndim  2147483647  device.uint64(9)  (<integer> <operator> <integer>)
+        (<integer> <operator> <integer>)  (<integer> <operator> <integer>)  (<integer> if <condition> else <integer>)
+        <whole>(<integer>)  <whole>(<integer>)  <rounded>(<real>)  <rounded>(<real>)  <wholes>(<integer>, <integer>)
+        <wholes>(<integer>, <integer>)  <type>(<number>)  <type>(<number>)  y[<integer>]  y[<integer>]
+        divmod(<integer>, <integer>)[1]  (<integer> ** <power>)
+    """),
+    "condition": rows("""
+        p  q  True  False  i < n  a > 0  n is None  x is not None  (<number> <comparison> <number>)  (not <condition>)
+        (<number> <comparison> <number>)  (<condition> and <condition>)  (<condition> or <condition>)
+        (<number> < <number> <= <number>)  bool(<number>)  math.isnan(<real>)  (<pair> == <pair>)  (<pair> != <pair>)
+    """),
+    "pair": rows("t  u  (<real>, <real>)"),
+    "end": rows("0  1  -1"),
+    "power": rows("2  3  0  0.5  i  a"),
+    "arithmetic": rows("+  -  *  /  //  %"),
+    "operator": rows("+  -  *  //  %  &  |  ^  <<  >>"),
+    "comparison": rows("<  <=  ==  !=  >  >="),
+    "function": rows("math.sqrt  math.sin  abs  float  math.exp  -  device.float32  device.float64  increment"),
+    "functions": rows("min  max  math.atan2  math.fmod  clamp"),
+    "whole": rows("abs  int  -  +  ~  fibonacci  increment  even"),
+    "wholes": rows("min  max  clamp  divisor"),
+    "rounded": rows("int  math.floor  round  math.ceil"),
+    "type": rows("device.uint8  device.int32  device.int64  device.uint32  device.int16"),
+    "float": rows("a  b  c"),
+    "int": rows("i  j  m"),
+    "assign": rows("=  =  +=  -=  *="),
+    "array": rows("x  f64  u8  y"),
+    "statement": rows("""
+        <float> <assign> <number>  <float> <assign> <number>  <float> /= <number>  <int> <assign> <integer>  p = <condition>
+        <int> <assign> <integer>  <int> //= <integer>  <int> >>= <integer>  <array>[<integer>] = <number>  q = <condition>
+        <array>[<integer>] = <number>  t = (<real>, <real>)  u = (<real>, <real>)  a, b = <pair>  a, b = b, a
+        z[<integer>, <integer>] += <number>
+    """),
+    "loop": rows("""
+        while <condition>:  while <condition>:  for <int> in range(<integer>):  for <int> in range(<integer>, <integer>):
+        for <int> in range(<integer>, <integer>, <step>):  for <float> in <items>:
+    """),
+    "step": rows("1  -1  3  -2  n  i"),
+    "items": rows("(1, 2, 3)  (1, 2.5, n)  (<real>, <real>)  t"),
+}
 ODD_EXPRESSIONS = (
     """
 's'; b''; (); None; 1j; ...; TABLE; NAMES; NUMBER; int; math; helper; x; 10**20; 1e400; [1, 2]; {1: 2}; {1}; f'{a}';
@@ -199,92 +242,19 @@ def mutated(source: str, seed: int) -> str:
     return tokenize.untokenize(texts)
 
 
-class _Maker:
-    """Makes the parts of a program. Some programs are sensible throughout; in the others, one choice in 200, 50 or 12 is odd."""
+class _Maker(Grammar):
+    """Makes the parts of a program. Some programs are sensible throughout; in the others, one choice in 100, 30 or 10 is odd."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.oddity = self.random.choice([0, 0.005, 0.02, 0.08])
+        super().__init__(ROWS, random.Random(seed))
+        self.oddity = self.random.choice([0, 0.01, 0.03, 0.1])
 
     def is_odd(self) -> bool:
         return self.random.random() < self.oddity
 
-    def pick(self, choices: list[str]) -> str:
-        return self.random.choice(choices)
-
-    def number(self, depth: int) -> str:
-        return self.integer(depth) if self.random.random() < 0.4 else self.real(depth)
-
-    def real(self, depth: int) -> str:
-        if self.is_odd():
-            return self.pick(ODD_EXPRESSIONS)
-        if depth <= 0 or self.random.random() < 0.1:
-            return self.pick(FLOAT_ATOMS)
-        e, less = self.real, depth - 1
-        functions = [
-            "math.sqrt",
-            "math.sin",
-            "abs",
-            "float",
-            "math.exp",
-            "-",
-            "device.float32",
-            "device.float64",
-            "increment",
-        ]
-        return self.random.choice([
-            lambda: f"({self.number(less)} {self.pick(['+', '-', '*', '/', '//', '%'])} {e(less)})",
-            lambda: f"({self.number(less)} {self.pick(['+', '-', '*', '/'])} {e(less)})",
-            lambda: f"({e(less)} if {self.condition(less)} else {self.number(less)})",
-            lambda: f"{self.pick(functions)}({e(less)})",
-            lambda: f"{self.pick(['min', 'max', 'math.atan2', 'math.fmod', 'clamp'])}({e(less)}, {self.number(less)})",
-            lambda: f"x[{self.integer(less)}]",
-            lambda: f"{self.pair(less)}[{self.pick(['0', '1', '-1'])}]",
-            lambda: f"({e(less)} {self.pick(['and', 'or'])} {e(less)})",
-            lambda: f"({e(less)} ** {self.pick(['2', '3', '0.5', 'i', 'a'])})",
-        ])()  # fmt: skip
-
-    def integer(self, depth: int) -> str:
-        if self.is_odd():
-            return self.pick(ODD_EXPRESSIONS)
-        if depth <= 0 or self.random.random() < 0.1:
-            return self.pick(INT_ATOMS)
-        e, less = self.integer, depth - 1
-        operators = ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"]
-        types = ["device.uint8", "device.int32", "device.int64", "device.uint32", "device.int16"]
-        return self.random.choice([
-            lambda: f"({e(less)} {self.pick(operators)} {e(less)})",
-            lambda: f"({e(less)} {self.pick(operators[:3])} {e(less)})",
-            lambda: f"({e(less)} if {self.condition(less)} else {e(less)})",
-            lambda: f"{self.pick(['abs', 'int', '-', '+', '~', 'fibonacci', 'increment', 'even'])}({e(less)})",
-            lambda: f"{self.pick(['int', 'math.floor', 'round', 'math.ceil'])}({self.real(less)})",
-            lambda: f"{self.pick(['min', 'max', 'clamp', 'divisor'])}({e(less)}, {e(less)})",
-            lambda: f"{self.pick(types)}({self.number(less)})",
-            lambda: f"y[{e(less)}]",
-            lambda: f"divmod({e(less)}, {e(less)})[1]",
-            lambda: f"({e(less)} ** {self.pick(['2', '3', 'i', '0'])})",
-        ])()  # fmt: skip
-
-    def condition(self, depth: int) -> str:
-        if self.is_odd():
-            return self.pick(ODD_EXPRESSIONS)
-        if depth <= 0:
-            return self.pick(BOOL_ATOMS)
-        e, n, less = self.condition, self.number, depth - 1
-        return self.random.choice([
-            lambda: f"({n(less)} {self.pick(['<', '<=', '==', '!=', '>', '>='])} {n(less)})",
-            lambda: f"(not {e(less)})",
-            lambda: f"({e(less)} {self.pick(['and', 'or'])} {e(less)})",
-            lambda: f"({n(less)} < {n(less)} <= {n(less)})",
-            lambda: f"bool({n(less)})",
-            lambda: f"math.isnan({self.real(less)})",
-            lambda: f"({self.pair(0)} {self.pick(['==', '!='])} {self.pair(0)})",
-        ])()  # fmt: skip
-
-    def pair(self, depth: int) -> str:
-        if self.is_odd():
-            return self.pick(ODD_EXPRESSIONS)
-        return self.pick(TUPLES) if depth <= 0 else f"({self.real(depth - 1)}, {self.real(depth - 1)})"
+    def make(self, symbol: str, depth: int) -> str:
+        is_value = symbol in ("real", "integer", "condition", "pair")
+        return self.random.choice(ODD_EXPRESSIONS) if is_value and self.is_odd() else super().make(symbol, depth)
 
     def block(self, indent: int, depth: int, in_loop: bool, in_function: bool) -> list[str]:
         lines = []
@@ -293,53 +263,21 @@ class _Maker:
         return lines
 
     def statement(self, indent: int, depth: int, in_loop: bool, in_function: bool) -> list[str]:
-        space = "    " * indent
+        space, choice = "    " * indent, self.random.random()
         if self.is_odd():
-            lines = [self.pick(ODD_STATEMENTS)] if self.random.random() < 0.7 else self.random.choice(ODD_BLOCKS)
+            lines = [self.random.choice(ODD_STATEMENTS)] if choice < 0.7 else self.random.choice(ODD_BLOCKS)
             return [space + line for line in lines]
-        choice = self.random.random()
+        if choice < 0.05:
+            ends = ["break", "continue"] * in_loop + [self.fill("return <real>", 1) if in_function else "return"]
+            return [space + self.random.choice([*ends, "device.syncthreads()" if not in_function else "pass"])]
         if depth <= 0 or choice < 0.45:
-            return [space + self.simple_statement(in_loop, in_function)]
-        heads = [f"if {self.condition(2)}:"]
-        if choice < 0.65:
-            heads += [f"elif {self.condition(2)}:"] * (self.random.random() < 0.3) + ["else:"] * (
-                self.random.random() < 0.5
-            )
-        else:
-            heads = [f"while {self.condition(2)}:" if choice < 0.76 else self.loop()]
-            heads += ["else:"] * (self.random.random() < 0.15)
-            in_loop = True
+            return [space + self.make("statement", 3)]
+        is_loop = choice > 0.65
+        heads = [self.make("loop", 3)] if is_loop else [self.fill("if <condition>:", 2)]
+        heads += [self.fill("elif <condition>:", 2)] * (not is_loop and self.random.random() < 0.3)
+        heads += ["else:"] * (self.random.random() < (0.15 if is_loop else 0.5))
         lines = []
         for head in heads:
-            inside = in_loop and not (head == "else:" and choice >= 0.65)
+            inside = in_loop or (is_loop and head != "else:")
             lines += [space + head, *self.block(indent + 1, depth - 1, inside, in_function)]
         return lines
-
-    def loop(self) -> str:
-        e = self.integer
-        kind = self.random.randrange(6)
-        if kind < 3:
-            steps = ["1", "-1", "3", "-2", "n", "i"]
-            arguments = [f"{e(1)}", f"{e(1)}, {e(1)}", f"{e(1)}, {e(1)}, {self.pick(steps)}"][kind]
-            return f"for {self.pick(INTS)} in range({arguments}):"
-        items = ["(1, 2, 3)", "(1, 2.5, n)", f"({self.real(1)}, {self.real(1)})", "t"]
-        return f"for {self.pick(FLOATS)} in {self.pick(items)}:"
-
-    def simple_statement(self, in_loop: bool, in_function: bool) -> str:
-        choice = self.random.randrange(20)
-        if choice < 7:
-            return f"{self.pick(FLOATS)} {self.pick(['=', '=', '+=', '-=', '*=', '/='])} {self.number(2)}"
-        if choice < 11:
-            return f"{self.pick(INTS)} {self.pick(['=', '=', '+=', '-=', '//=', '%=', '&=', '>>='])} {self.integer(2)}"
-        if choice < 14:
-            return f"{self.pick(['x', 'f64', 'u8', 'y'])}[{self.integer(1)}] = {self.number(2)}"
-        rest = [
-            f"{self.pick(BOOLS)} = {self.condition(2)}",
-            f"{self.pick(TUPLES)} = ({self.real(1)}, {self.real(1)})",
-            f"a, b = {self.pair(1)}",
-            "a, b = b, a",
-            f"z[{self.integer(1)}, {self.integer(1)}] += {self.number(1)}",
-            self.pick(["break", "continue"]) if in_loop else "pass",
-            f"return {self.real(1)}" if in_function else self.pick(["device.syncthreads()", "return"]),
-        ]
-        return self.pick(rest)
