@@ -118,7 +118,6 @@ statement("attribute_of_array", "x.offset = 1")
 statement("matrix_product", "x[0] = x @ x")
 statement("match_mapping", 'match {"a": n}:\n    case {"a": a, **rest}:\n        x[0] = rest["b"]')
 statement("walrus_of_list_method", "(items := (1, 2)).append(n)\nx[0] = items[0]")
-statement("string_method_of_variable", 'x[0] = len("abc".center(n))')
 statement("bytes_constant", 'x[0] = b"abc"')
 program("generator", "float32[1]", "@device.kernel\ndef k(x):\n    yield x[0]\n")
 program(
@@ -173,7 +172,6 @@ statement("call_of_numpy", "x[0] = np.interp(x[0], (0, 1), (5, 6))")
 statement("call_of_numpy_zeros", "scratch = np.zeros(3)\nx[0] = scratch[0]")
 statement("call_of_array_method", "x[0] = x.argsort()")
 statement("call_of_random", "x[0] = np.random.rand()")
-statement("call_of_a_number", "x[0] = n(3)")
 statement("call_of_an_array", "x[0] = x(3)")
 program(
     "call_of_a_kernel",
@@ -244,8 +242,6 @@ for name, value, use in [
     ("attribute_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'].sum()"),
     ("index_out_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'][3]"),
     ("global_generator", "(i for i in range(3))", "sum(table)"),
-    ("global_file", "__import__('sys').__stderr__", "table.read()"),
-    ("global_class_instance_in_loop", "object()", "max(v for v in table)"),
 ]:
     store = use if "] = " in use else f"x[0] = {use}"
     program(name, "float32[1]; int", f"table = {value}\n\n\n@device.kernel\ndef k(x, n):\n    {store}\n")
@@ -333,7 +329,6 @@ def k(x, n):
 section("Operators and types")
 
 statement("sum_of_arrays", "y = x + x")
-statement("array_plus_tuple", "x[0] = x[0] + (1, 2)")
 statement("minus_array", "x[0] = -x")
 statement("not_an_integer_inverted", "x[0] = ~x[0]")
 statement("bitwise_and_of_floats", "x[0] = x[0] & 1")
@@ -426,19 +421,6 @@ for name, call in [
     ("argument_given_twice", "scale(x[0], 2, value=1)"),
 ]:
     program(name, "float32[1]", f"{FUNCTION}{call}\n")
-program(
-    "argument_keyword_only",
-    "float32[1]",
-    """
-def scale(value, *, factor):
-    return value * factor
-
-
-@device.kernel
-def k(x):
-    x[0] = scale(x[0], 2)
-""",
-)
 
 section("Constant expressions")
 
@@ -464,7 +446,6 @@ section("Shared memory")
 statement("shared_array_of_variable_size", "tile = device.shared_array(n, device.float32)\ntile[0] = 1")
 statement("shared_array_of_negative_size", "tile = device.shared_array((4, -1), device.float32)\ntile[0, 0] = 1")
 statement("shared_array_without_dtype", "tile = device.shared_array(4)\ntile[0] = 1")
-statement("shared_array_of_no_dtype", 'tile = device.shared_array(4, "real")\ntile[0] = 1')
 statement("shared_array_of_odd_alignment", "tile = device.shared_array(4, device.float32, align=3)\ntile[0] = 1")
 statement("shared_array_of_unknown_order", 'tile = device.shared_array(4, device.float32, order="K")\ntile[0] = 1')
 statement(
@@ -519,7 +500,6 @@ statement("slice_of_tuple_by_variable", "y = (1, 2, 3)[n:]\nx[0] = y[0]")
 statement("index_by_a_list", "x[0] = x[[0, 1]]")
 statement("slice_with_step_zero", "y = x[::0]\nx[0] = y[0]")
 statement("f_string_of_variable", 'x[0] = len(f"{n}")')
-statement("contains_in_number", "x[0] = n in 5")
 statement("contains_in_string", 'x[0] = n in "abc"')
 statement("star_of_array", "x[0] = max(*x)")
 statement("star_unpacking_of_array", "a, *b = x\nx[0] = a")
@@ -690,21 +670,6 @@ def k(x):
     x[0] = f(x[0])
 """,
 )
-program(
-    "error_in_recursion",
-    "float32[1]; int",
-    """
-def f(x, n):
-    if n == 0:
-        return x[n].missing
-    return f(x, n - 1)
-
-
-@device.kernel
-def k(x, n):
-    x[0] = f(x, n)
-""",
-)
 
 section("The look of the source")
 
@@ -793,7 +758,6 @@ statement("pow_of_string", 'x[0] = pow("a", n)')
 statement("round_to_digits_of_variable", "x[0] = round(n, n)")
 statement("getattr_of_variable", "x[0] = getattr(x, n)")
 statement("int_with_base", "x[0] = int(n, 16)")
-statement("ord_of_two", 'x[0] = ord("ab")')
 statement("next_of_tuple", "x[0] = next((1, n))")
 statement("eval_call", 'x[0] = eval("n + 1")')
 statement("super_call", "x[0] = super().value")
@@ -847,7 +811,6 @@ for name, body in [
     ("named_tuple_of_too_few", "x[0] = Pair(b=n).b"),
     ("named_tuple_of_unknown_member", "x[0] = Pair(1, c=n).a"),
     ("named_tuple_attribute", "x[0] = Pair(1, n).c"),
-    ("named_tuple_member_assignment", "p = Pair(1, n)\n    p.a = 2\n    x[0] = p.a"),
 ]:
     program(name, "float32[1]; int", f"{ENUM}    {body}\n")
 
@@ -862,7 +825,6 @@ for name, use, body in [
     ("stars_of_number", "0", "x[0] = scale(1, **n)"),
     ("stars_of_numbered_dict", "0", "x[0] = scale(1, **{1: 2})"),
     ("keyword_of_run_time", "rest[value]", "x[0] = scale(n)"),
-    ("keywords_in_arithmetic", "rest", "x[0] = scale(n, offset=2)"),
 ]:
     program(name, "float32[1]; int", KEYWORDS.format(use=use) + body + "\n")
 

@@ -9,11 +9,9 @@ import re
 
 import numpy as np
 import pytest
-from against_python import refused
-from ir_helpers import define
 
 import cuda_device as device
-from cuda_device import float32, float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
+from cuda_device import float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
 from cuda_device.types.vector_classes import families
 
 SIZES = (1, 2, 3, 4)
@@ -255,19 +253,6 @@ def test_vectors_join_in_loops_and_return_from_functions(stream):
     out = stream.empty(2, np.float32)
     stream.launch(in_a_loop, stream.array(a), 5, out, grid=1, block=1)
     assert stream.numpy(out).tolist() == [20, 10]
-
-
-@pytest.mark.parametrize(
-    ("expression", "message"),
-    [
-        ("device.float32x4(1, 2, 3).x", "float32x4 takes 4 arguments, not 3"),
-        ("device.float32x2(1, 2).z", "no attribute 'z'"),
-        ("(device.float32x2(1, 2) + device.float32x3(1, 2, 3)).x", "different sizes"),
-        ("1 if device.float32x2(1, 2) < device.float32x2(1, 2) else 0", "is not defined"),
-    ],
-)
-def test_errors_say_what_is_wrong(expression, message):
-    refused(define(f"def k(x):\n    x[0] = {expression}\n"), device.ArrayType(float32, 1), match=message)
 
 
 def test_every_vector_class_is_a_vector():
