@@ -60,13 +60,10 @@ def k(x):
 )
 statement("append_in_a_loop", "items = []\nfor i in range(3):\n    items.append(x[i])\nx[0] = items[0]")
 statement("assignment_to_an_element_of_a_number", "n[0] = 1")
-statement("float_format_of_integers", "print(f'{x[0]:d}')")
 statement("format_that_python_has_not", "print(f'{x[0]:q}')")
 statement("format_of_a_constant_that_python_has_not", "print(f'{3:q}', n)")
 statement("item_of_a_text_of_run_time", "print(f'{n}'[0])")
 statement("text_of_run_time_before_another", "x[0] = f'{n}' < 'b'")
-statement("percent_of_string", "print('%d %d' % n)")
-statement("method_format_of_string", "print('{} {}'.format(n))")
 statement("atomic_add_of_text", "device.atomic_ref(x, 0).add('1')")
 statement("member_of_array_of_numbers", "x['weight'] = 1")
 statement("unknown_atomic_method", "device.atomic_ref(x, 0).increment(1)")
@@ -493,7 +490,6 @@ for name, body in [
 
 section("Lists, slices, views")
 
-statement("list_append", "items = [1, 2]\nitems.append(n, 1)\nx[0] = items[0]")
 statement("list_item_assignment", "items = [1, 2]\nitems[2] = n\nx[0] = items[0]")
 statement("slice_with_float", "y = x[0.5:2]\nx[0] = y[0]")
 statement("slice_of_tuple_by_variable", "y = (1, 2, 3)[n:]\nx[0] = y[0]")

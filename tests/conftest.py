@@ -21,7 +21,6 @@ import itertools
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import golden_pages
@@ -45,7 +44,6 @@ os.environ["CUDA_DEVICE_CACHE"] = os.environ.get("CUDA_DEVICE_TEST_CACHE", "0")
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 
-TESTS = Path(__file__).parent
 ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 """Whether every kernel that a test runs on the CPU is also compiled for a GPU, down to machine code."""
 HAS_GPU = driver.available()

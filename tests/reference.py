@@ -29,7 +29,6 @@ COMPLEXES = ("complex", "complex64", "complex128")
 EVERY = (*REALS, *COMPLEXES)
 EVERY_FIXED = (*FIXED, *NARROW, "complex64", "complex128")
 
-ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 BITWISE = ("&", "|", "^")
 SHIFTS = ("<<", ">>")
 COMPARISONS = {

@@ -16,7 +16,6 @@ NUMBERS = [*INTEGERS, "float32", "float64"]
 NARROW = ["int8", "uint8", "int16", "uint16", "float16", "bool"]
 EVERY = [*NUMBERS, *NARROW]
 ORDERS = ["relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"]
-SCOPES = ["system", "device", "block", "thread"]
 LOADS = ["relaxed", "consume", "acquire", "seq_cst"]
 STORES = ["relaxed", "release", "seq_cst"]
 TYPES = {

@@ -436,15 +436,6 @@ def test_text_that_spells_a_number_is_a_constant(stream):
     assert np.isnan(result[1]) and result[[0, 2, 3, 4]].tolist() == [-2, 267, 2, -4.5]
 
 
-def test_text_that_spells_none_is_refused():
-    @device.kernel
-    def misspelt(out):
-        out[0] = float("many")
-
-    error = refusal(misspelt, device.ArrayType(device.float32, 1))
-    assert "not 'many'" in str(error) and "float('inf')" in str(error)
-
-
 # What constants hold
 
 

@@ -308,18 +308,6 @@ def test_constants_are_computed_in_double(stream):
     assert math.isnan(got[5]) and got[6] == -math.inf and got[7] == 2 and got[8] == math.inf
 
 
-@pytest.mark.parametrize(
-    "call", [lambda x: math.sin(None), lambda x: math.sin((x,)), lambda x: math.atan2(x), lambda x: math.floor("a")]
-)
-def test_wrong_arguments_are_refused(call):
-    @device.func
-    def function(x):
-        return call(x)
-
-    with pytest.raises(device.CompileError, match="math"):
-        device.compile(function, device.float32, output="ir")
-
-
 @device.kernel
 def of_whole_numbers(x, y, out):
     i = device.tid(1)

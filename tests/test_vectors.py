@@ -14,7 +14,6 @@ import cuda_device as device
 from cuda_device import float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
 from cuda_device.types.vector_classes import families
 
-SIZES = (1, 2, 3, 4)
 EACH = pytest.mark.parametrize("cls", list(families().values()), ids=list(families()))
 
 

@@ -174,12 +174,6 @@ def _bool(*_: Type) -> Type:
     return "bool"
 
 
-def _sign(type: Type, x: Any) -> Any:
-    if is_float(type):
-        return x if math.isnan(x) or x == 0 else math.copysign(1.0, x)
-    return (x > 0) - (x < 0)
-
-
 CALLS: dict[str, Call] = {
     "abs": Call(is_real, lambda t: "int" if t == "bool" else t, _absolute, ("abs({})",)),
     "sqrt": Call(is_real, float_of, _sqrt, ("math.sqrt({})", "np.sqrt({})")),
