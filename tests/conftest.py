@@ -146,9 +146,9 @@ class StreamUnderTest:
 
 
 def thinned(*axes: Iterable[Any], one_in: int) -> list[Any]:
-    """The cases of a product, for `parametrize`. One in so many runs each time, such that each value of an axis is in some.
+    """The cases of a product, for `parametrize`. One in so many runs each time, and the others are long tests.
 
-    The others are long tests.
+    Each value is in a case that runs if another axis has at least `one_in` values.
     """
     return [
         pytest.param(*case, marks=() if sum(number for number, _ in numbered) % one_in == 0 else pytest.mark.long)

@@ -322,7 +322,10 @@ def test_ptx_of_values_as_bits(name, space):
             assert found == [*fence_of(order, where), atom], (order, scope)
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize(
+    "target",
+    ["sm_75", "sm_90", "sm_120", *(pytest.param(each, marks=pytest.mark.long) for each in ("sm_80", "sm_100"))],
+)
 def test_assemblers_take_all_of_it(target):
     look = ["out[0] = cell.load()", "cell.store(v[0], 'release', 'device')", "cell.wait(v[1], 'acquire')"]
     change = ["out[1] = cell.exch(v[2], 'acq_rel', 'block')", "out[2] = cell.cas(v[3], v[4])"]

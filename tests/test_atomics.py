@@ -566,7 +566,10 @@ def test_ptx_of_fences(target):
     assert accesses(compiled(plain, array("int32"), target=target)) == ["fence.sc.sys"]
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize(
+    "target",
+    ["sm_75", "sm_90", "sm_120", *(pytest.param(each, marks=pytest.mark.long) for each in ("sm_80", "sm_100"))],
+)
 def test_assemblers_take_all_of_it(target):
     for name in ("int32", "uint64", "float32", "float64", "int8", "float16"):
         methods = [method for method, types in TYPES.items() if name in types]

@@ -77,7 +77,9 @@ def refused(kernel, *types) -> device.CompileError:
     return caught.value
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize(
+    "target", ["sm_90", *(pytest.param(each, marks=pytest.mark.long) for each in ("sm_75", "sm_120"))]
+)
 def test_each_is_instantiated_and_inlined(target):
     @device.kernel
     def kernel(x, d, p):

@@ -81,7 +81,7 @@ def kernels_of_this_test():
     return reverses, captures, rounds, draws, Line(2, 3)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_threads_that_change_places_anywhere(without_a_lock, monkeypatch, seed):
     reverses, captures, rounds, draws, line = kernels_of_this_test()
     stream, counts, compiled, run = device.cpu_stream(), np.arange(64), [], compiler.run
