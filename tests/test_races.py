@@ -723,14 +723,13 @@ def report(kernel):
     return ""
 
 
-@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 90), marks=pytest.mark.long)], ids=str)
-def test_random_programs_are_reported_alike(monkeypatch, seeds):
-    kernels = [random_kernel(seed) for seed in seeds]
+def test_random_programs_are_reported_alike(monkeypatch):
+    kernels = [random_kernel(seed) for seed in range(60)]
     fast = [report(kernel) for kernel in kernels]
     monkeypatch.setattr("cuda_device.runtime.races.ordered_by_barriers", lambda points: False)
     slow = [report(kernel) for kernel in kernels]
     assert fast == slow
-    assert 0.1 < fast.count("") / len(fast) < 0.9
+    assert 5 < fast.count("") < 55
 
 
 READS_ATOMICALLY = (
@@ -740,20 +739,13 @@ READS_ATOMICALLY = (
 )
 
 
-<<<<<<< HEAD
 def test_random_loops_that_read_atomically(monkeypatch):
     """Of several accesses that race with one, the two ways may report different ones."""
     kernels = [random_kernel(seed, 1 + seed % 2, READS_ATOMICALLY) for seed in range(100, 160)]
-=======
-@pytest.mark.parametrize("seeds", [range(100, 130), pytest.param(range(130, 190), marks=pytest.mark.long)], ids=str)
-def test_random_programs_that_read_atomically(monkeypatch, seeds):
-    """Of several accesses that race with one, the two ways may report different ones."""
-    kernels = [random_kernel(seed, *READS_ATOMICALLY) for seed in seeds]
->>>>>>> b4ce5773 (More seeds and architectures that differ in nothing are for the long tests)
     fast = [report(kernel) != "" for kernel in kernels]
     monkeypatch.setattr("cuda_device.runtime.races.ordered_by_barriers", lambda points: False)
     assert fast == [report(kernel) != "" for kernel in kernels]
-    assert 0.1 < sum(fast) / len(fast) < 0.9
+    assert 5 < sum(fast) < 55
 
 
 @pytest.mark.parametrize(("sizes", "generic", "expected"), [
