@@ -185,10 +185,9 @@ def spmd(
     where = [f"rank {rank} ({worker})" for rank, worker in enumerate(chosen)]
     futures = [
         client.submit(
-            _as_rank,
             function,
             WorkerRanks(job, rank, len(chosen), timeout),
-            args,
+            *args,
             workers=[worker],
             pure=False,
             retries=0,
@@ -196,45 +195,33 @@ def spmd(
         for rank, worker in enumerate(chosen)
     ]
     inboxes = [Queue(_inbox(job, rank), client=client) for rank in range(len(chosen))]
-    begun: set[int] = set()
-    begins = Queue(_begins(job), client=client)
     try:
-        _watch(client, futures, chosen, where, begins, begun, timeout)
+        _watch(client, futures, chosen, where, timeout)
         return list(client.gather(futures))
     except BaseException as error:
         for inbox in inboxes:
             inbox.put(_STOP)
         with suppress(TimeoutError):
             wait([future for future in futures if future.status != "cancelled"], timeout=_GRACE)
-        begun.update(_taken(begins))
-        late = [chosen[rank] for rank in sorted(begun) if futures[rank].status == "pending"]
+        late = [chosen[rank] for rank in sorted(_running(client, futures))]
         if late:
             error.add_note(f"tasks still run and keep a thread of their workers: client.restart_workers({late})")
         raise
     finally:
         client.cancel(futures, force=True)
-        for queue in (*inboxes, begins):
-            queue.close()
+        for inbox in inboxes:
+            inbox.close()
 
 
-def _watch(
-    client: Any,
-    futures: Sequence[Any],
-    workers: Sequence[str],
-    where: Sequence[str],
-    begins: Any,
-    begun: set[int],
-    timeout: float,
-) -> None:
-    """Waits for all tasks, and records which have begun. Raises if one fails, loses its worker, or does not begin in time.
+def _watch(client: Any, futures: Sequence[Any], workers: Sequence[str], where: Sequence[str], timeout: float) -> None:
+    """Waits for all tasks. Raises if one fails, loses its worker, or does not begin in time.
 
     Dask itself would wait until the worker returns, or has a free thread.
     """
-    end = time.monotonic() + timeout
+    end, waiting = time.monotonic() + timeout, set(range(len(futures)))
     while not all(future.status == "finished" for future in futures):
-        if len(begun) < len(futures):
-            begun.update(_taken(begins))
-        waiting = [rank for rank in range(len(futures)) if rank not in begun]
+        if waiting:
+            waiting -= _running(client, futures) | {rank for rank in waiting if futures[rank].done()}
         for future, place in zip(futures, where, strict=True):
             if future.status == "error":
                 error = future.exception()
@@ -254,33 +241,25 @@ def _watch(
                 "look at the log of the worker, and start the job again",
             )
         if waiting and time.monotonic() > end:
-            busy = [workers[rank] for rank in waiting]
+            busy = [workers[rank] for rank in sorted(waiting)]
             raise LaunchError(
-                f"{', '.join(where[rank] for rank in waiting)} has had no free thread for {timeout:g} seconds",
+                f"{', '.join(where[rank] for rank in sorted(waiting))} has had no free thread for {timeout:g} seconds",
                 f"wait for its tasks, or end them: client.restart_workers({busy})",
             )
         time.sleep(_LOOK)
 
 
-def _taken(queue: Any) -> list[Any]:
-    """The items that are now in a queue."""
-    return [queue.get() for _ in range(queue.qsize())]
+def _running(client: Any, futures: Sequence[Any]) -> set[int]:
+    """The ranks whose tasks run now."""
+    with suppress(OSError):  # a worker has died
+        running = {key for stacks in client.call_stack().values() for key in stacks}
+        return {rank for rank, future in enumerate(futures) if future.key in running}
+    return set()
 
 
 _LOOK = 0.1  # seconds between two checks of a job
 _GRACE = 5.0  # seconds in which the other tasks can end after one has failed
 _STOP = b""
-
-
-def _as_rank(function: Callable[..., Any], ranks: WorkerRanks, args: Sequence[Any]) -> Any:
-    from distributed import Queue, get_client
-
-    Queue(_begins(ranks.job), client=get_client()).put(ranks.rank)
-    return function(ranks, *args)
-
-
-def _begins(job: str) -> str:
-    return f"{job}-begins"
 
 
 def _inbox(job: str, rank: int) -> str:
