@@ -35,6 +35,7 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.abi import representation
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, size_of
+from cuda_device.types.model import Array, Pointer
 
 # The type codes of DLPack, in its order (DLDataTypeCode).
 DLPACK_CODES = (
@@ -490,7 +491,7 @@ def element_of(spelling: Any) -> model.Type:
 _LAYOUTS = {each.value: each for each in model.Layout}
 
 
-def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> model.Array:
+def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> Array:
     """The type of an array argument, for `compile` and annotations.
 
     `dtype` is a number type such as `float32`; `layout` is "C", "F" or "strided". Raises `TypeError` for a dtype that device
@@ -506,10 +507,10 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
         raise ArgumentError(f"ndim={ndim!r}: give the number of axes")
     if not isinstance(readonly, (bool, np.bool_)):
         raise ArgumentError(f"readonly={readonly!r}: give True or False")
-    return model.Array(element_of(dtype), ndim, _LAYOUTS[layout], bool(readonly))
+    return Array(element_of(dtype), ndim, _LAYOUTS[layout], bool(readonly))
 
 
-def pointer(T: Any = None, *, readonly: bool = False) -> model.Pointer:  # noqa: N803
+def pointer(T: Any = None, *, readonly: bool = False) -> Pointer:  # noqa: N803
     """The type of a pointer to values of `T`: C++'s `T*`, or `T const*` with `readonly`, or `void*` without `T`.
 
     It is a type hint for parameters and members of structs, and a type for `compile` and `extern`. At a launch, such a
@@ -524,4 +525,4 @@ def pointer(T: Any = None, *, readonly: bool = False) -> model.Pointer:  # noqa:
     if has_arrays(type):
         raise TypeError(f"{type} is an array, or has array members: point to its elements, as in pointer(float32)")
     representation(type)
-    return model.Pointer(machine(type) if isinstance(type, model.Number) else type, bool(readonly))
+    return Pointer(machine(type) if isinstance(type, model.Number) else type, bool(readonly))
