@@ -144,7 +144,10 @@ def has_order(target: Any, source: Any) -> Any:
 
 def _is_row(target: Any, source: Any) -> Any:
     """Returns whether an array of fewer axes is a row of the target or lies between its rows, so that it is not changed."""
-    if source.strides != target.strides[target.ndim - source.ndim :]:
+    axes = target.ndim - source.ndim
+    step = abs(target.strides[axes - 1])
+    if source.strides != target.strides[axes:] or step == 0 or any(each % step != 0 for each in target.strides[:axes]):
         return False
-    step = target.strides[target.ndim - source.ndim - 1]
-    return step != 0 and distance(target, source) % step == 0
+    low, high = _span(source)
+    beyond = distance(source, target) % step  # of the row before it
+    return beyond == 0 or high - low <= beyond <= step - (high - low)
