@@ -64,7 +64,7 @@ _PACKAGE = __file__.removesuffix("errors.py")
 NOWHERE = Location("<unknown>", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """One call of the chain that leads to an error: a function, the types of its arguments, and the place of the call.
 
@@ -124,7 +124,7 @@ class CompileError(Error):
         return [*lines[:_SHOWN_CALLS], f"  … {hidden} more calls …", *lines[-_SHOWN_CALLS:]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Loss:
     """A place where the rules of promotion lose digits, with the reason and a remedy."""
 

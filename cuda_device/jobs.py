@@ -32,7 +32,7 @@ KEY = "llvm"
 """The stage whose artifact is the key to the machine code."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """The machine to compile for: the architecture of a GPU, which the CPU emulates if `on_cpu`.
 
@@ -44,7 +44,7 @@ class Target:
     is_host: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """Everything that a compilation depends on, except the names that the program reads, which compilation finds."""
 
@@ -79,7 +79,7 @@ class Job:
         return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
 
 
-@dataclass(slots=True)
+@dataclass
 class Work:
     """A job in progress: its artifacts and the seconds that each took, by the name of the stage."""
 

@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
+from _thread import allocate_lock
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
 
 DEBUG, INFO, WARNING = 10, 20, 30
 
@@ -40,10 +44,10 @@ class Progress:
     The line is erased at the end. Nothing is shown within another `Progress`, or if stderr is not a terminal.
     """
 
-    _busy = threading.Lock()
+    _busy = allocate_lock()
 
     def __init__(self, what: Callable[[], str]) -> None:
-        self._what, self._ended = what, threading.Event()
+        self._what = what
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
@@ -51,6 +55,9 @@ class Progress:
         if not (stderr and stderr.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
             return
         if self._busy.acquire(blocking=False):
+            import threading  # which takes longer to import than the launcher
+
+            self._ended = threading.Event()
             self._thread = threading.Thread(target=self._show, daemon=True)
             self._thread.start()
 

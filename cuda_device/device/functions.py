@@ -43,7 +43,7 @@ from cuda_device.types.model import Number, Tuple, Type
 from cuda_device.types.struct_classes import convert
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """The options for compiling a function or kernel.
 
@@ -132,7 +132,7 @@ def _is_fastmath(value: object) -> bool:
     return all(name in (*FASTMATH, "fast") for name in value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Keyword:
     """The valid values of a keyword, also in words, and whether it is for kernels only."""
 
@@ -222,7 +222,7 @@ def check_symbol(name: str) -> None:
 RESERVED = ("grid", "block", "stream", "shared")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FunctionOptions:
     """The keywords of `@func` and `@kernel`. `build` applies to a function only if it is compiled by itself."""
 
@@ -550,7 +550,7 @@ class Extern(DecoratedFunction):
         return self.underlying, None if self.cpp else self.symbol, self.link, self.cpp
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Instance:
     """A C++ function and one of its links."""
 
@@ -639,7 +639,7 @@ def extern(
 # `ConstExpr`: the type hint of parameters whose value must be known at compile time
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _ConstExprOf:
     """The value of `ConstExpr[type]`."""
 

@@ -36,7 +36,7 @@ class Status(IntEnum):
     OUTSIDE_MASK = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReportPlace:
     """A place in a kernel that may report an error.
 
@@ -50,7 +50,7 @@ class ReportPlace:
     has_values: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Print:
     """A `print`: its format and, for each 64-bit value, its format character in `struct`, or the texts that it selects from.
 
@@ -61,7 +61,7 @@ class Print:
     values: tuple[str | tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outline:
     """The symbol of a kernel, its properties, and its places that wait, report or print, by their numbers in the machine code.
 
@@ -123,7 +123,7 @@ def _letter(type: Any) -> str:
     return "d" if type.is_float else "q" if type.signed else "Q"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProgramSummary:
     """A program's outline, losses, SHA-256 hash of the LLVM IR, functions of libdevice, and bytes of shared memory."""
 

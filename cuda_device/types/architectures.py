@@ -28,7 +28,7 @@ class Variant(enum.Enum):
     FAMILY = "f"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, order=True)
 class PtxVersion:
     """A version of the PTX instruction set, as in `.version 8.8`."""
 
@@ -44,7 +44,7 @@ class PtxVersion:
         return f"+ptx{self.major}{self.minor}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Architecture:
     """One architecture.
 

@@ -45,7 +45,7 @@ DLPACK_CODES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One number in four vocabularies: `name` is the scalar type's in NumPy or ml_dtypes; `typestr` omits the byte order."""
 

@@ -33,7 +33,7 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Identity:
     """The identity of a mutable object, such as an iterator: all names for it see its changes.
 
@@ -226,7 +226,7 @@ def describe(value: object) -> str:
     return f"an object of the class {kind.__name__}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Undefined:
     """A variable before its first assignment: the bottom of the lattice. `why` explains why it has no value."""
 
@@ -238,7 +238,7 @@ FAILED = Undefined(".failed")
 """The result of an operation with an error that is not yet certain."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Conflict:
     """A variable that is one thing on one edge and something else on another: an error if it is used."""
 
@@ -249,7 +249,7 @@ class Conflict:
 State = Known | Undefined | Conflict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unset:
     """Stands for a part of a bundle that has no value, or conflicting ones."""
 

@@ -90,7 +90,7 @@ def has_leaves(type: model.Type) -> bool:
     return bool(leaves(type))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placement:
     """The layout of a type in memory: size, alignment, and the offset of each of its parts (fields, elements)."""
 
@@ -230,7 +230,7 @@ def shortfall(type: model.Type, align: int) -> int:
     return align if align < usual_alignment(type) else 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Access:
     """One load or store of a part of a composite value: `count` numbers of `type` at `offset`."""
 
@@ -285,7 +285,7 @@ def common_alignment(align: int, offset: int) -> int:
 # Floats without hardware arithmetic on all processors
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Division:
     """The format of bfloat16 or an 8-bit float: the bits of the mantissa, and the bias of the exponent.
 

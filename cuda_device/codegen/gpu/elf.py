@@ -27,7 +27,7 @@ UNBOUNDED = 2**32 - 1
 """The stack size of a kernel without a bound, such as one with recursion."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cubin:
     """Machine code for one architecture, and the assembler that generated it."""
 
@@ -35,7 +35,7 @@ class Cubin:
     assembler: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Section:
     """A section's header without the address."""
 
@@ -49,7 +49,7 @@ class Section:
     align: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Symbol:
     """A symbol; `section` is 0 if it is undefined, and `value` is the offset in the section."""
 

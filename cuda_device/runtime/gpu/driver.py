@@ -16,7 +16,7 @@ import atexit
 import ctypes
 import functools
 import struct
-import threading
+from _thread import RLock  # `threading` takes as long to import as this module
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
@@ -41,7 +41,7 @@ WORD = 4  # bytes: what atomic operations on a single byte read and exchange
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 _primary: dict[int, int] = {}
 """The primary contexts that are retained until the process ends, by device."""
-_primary_lock = threading.RLock()  # reentrant, because destructors may run at any point
+_primary_lock = RLock()  # reentrant, because destructors may run at any point
 MOST_SPARE_EVENTS = 256
 _spare_events: dict[int, list[int]] = {}
 """Events that can be reused, by context."""
@@ -196,7 +196,7 @@ def context_of(ordinal: int) -> int:
     return ensure_context() if current_ordinal() == ordinal else primary_context(ordinal)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Properties:
     """The properties of a device. Sizes are in bytes; `resident_threads` is the maximum of a multiprocessor."""
 

@@ -24,7 +24,7 @@ MOST_POSITIONS = 1 << 31
 """The limit of threads along an axis that a kernel counts in int32 (`tid`, `grid_size`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """The size of a launch: blocks, threads of a block, bytes of dynamic shared memory of a block, blocks of a cluster."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
+from _thread import RLock, get_ident
 from collections import Counter
 from collections.abc import Iterator
 
@@ -35,11 +35,11 @@ _names: list[str] = []
 _numbers: dict[str, int] = {}
 # The number of launches when a queue, or all queues of a context (no stream), were synchronised.
 _ended: dict[tuple[int, int | None, int], int] = {}
-_lock = threading.RLock()  # reentrant, because destructors may run at any point
+_lock = RLock()  # reentrant, because destructors may run at any point
 
 
 def _queue(context: int, stream: int) -> Queue:
-    return context, stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
+    return context, stream, get_ident() if stream == _PER_THREAD_STREAM else 0
 
 
 def number_of(kernel: str) -> int:

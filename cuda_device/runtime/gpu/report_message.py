@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-import threading
+from _thread import RLock
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -36,7 +36,7 @@ def barrier_place(location: Location) -> ReportPlace:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Waiting:
     """The threads, as numbers within their block, that wait at a place; None is the place of threads that have returned."""
 
@@ -155,7 +155,7 @@ def _merge(boxes: list[_Box], axis: int) -> list[_Box]:
 _CLAIM_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Mailbox:
     """The addresses of the claim and of the record for the GPU, and the words of the record."""
 
@@ -164,7 +164,7 @@ class _Mailbox:
     words: ctypes.Array[ctypes.c_uint32]
 
 
-_lock = threading.RLock()
+_lock = RLock()
 _mailboxes: dict[int, _Mailbox] = {}
 _numbers = itertools.count(1)
 _NOTHING = ctypes.c_uint32(0)

@@ -14,7 +14,7 @@ import contextlib
 import functools
 import re
 import struct
-import threading
+from _thread import RLock
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -91,7 +91,7 @@ class CpuStream(Stream):
         return f"CPU, {worker_count()} threads"
 
 
-@dataclass(slots=True)
+@dataclass
 class Retained:
     """The objects that launches on a stream use. It outlives the `GpuStream` objects of the stream."""
 
@@ -99,7 +99,7 @@ class Retained:
     pending: deque[tuple[int, tuple[object, ...]]] = field(default_factory=deque)
     releasing: bool = False
     # Reentrant, because destructors of arguments can run any code.
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: RLock = field(default_factory=RLock)
 
 
 captured: list[tuple[object, ...]] = []
@@ -107,7 +107,7 @@ captured: list[tuple[object, ...]] = []
 
 # By context and handle. The per-thread stream has one entry for all threads, for each of which the events are right.
 _retained: dict[tuple[int, int], Retained] = {}
-_retained_lock = threading.RLock()
+_retained_lock = RLock()
 
 
 # The legacy default streams, by context.

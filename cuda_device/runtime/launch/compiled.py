@@ -79,7 +79,7 @@ class Parameter(NamedTuple):
     default: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
     """The result of `compile`: `code` is a str for "ir", "llvm" and "ptx", and bytes for all other outputs.
 

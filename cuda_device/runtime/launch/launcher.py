@@ -11,7 +11,7 @@ import ctypes
 import functools
 import math
 import os
-import threading
+from _thread import RLock
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import FunctionType
@@ -139,7 +139,7 @@ def _provide_some(name: str, nbytes: int) -> None:
         logs.say(logs.WARNING, message, name, nbytes)
 
 
-_LOCK = threading.RLock()
+_LOCK = RLock()
 _USUAL_BLOCK = 256
 _MOST_RECENT = 64
 _MANY_CHANGES = 16
@@ -147,7 +147,7 @@ FIRST_LAUNCHER = 8
 """The number of launches by Python before a launcher is compiled, which takes some milliseconds."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Loaded:
     """A kernel in a context: its handle, the largest block, and the largest dynamic shared memory that has been enabled."""
 
