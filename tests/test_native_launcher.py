@@ -1338,6 +1338,36 @@ def test_a_python_without_a_lock_launches_by_itself(monkeypatch):
 # What a launch asks of the driver once it has been made before: a capture would not stand more
 
 
+@pytest.mark.parametrize("capturing", [False, True])
+@pytest.mark.parametrize("home", [STREAM, driver.LEGACY_STREAM])
+def test_machine_code_asks_only_what_it_does_not_know(gpu, monkeypatch, home, capturing):
+    """The context of a stream is known from an array that is produced on it, and the legacy stream is never captured."""
+    kernel, stream = new(), SimpleNamespace(__cuda_stream__=lambda: (0, STREAM))
+    arrays = [device.zeros(8, stream=GpuStream(home, 0, context=CONTEXT)) for _ in range(2)]
+    gpu.driver.capturing |= {STREAM} if capturing else set()
+    gpu.warm(kernel, *arrays, stream=stream)
+    asked = []
+    for name in ("cuStreamGetCtx", "cuStreamIsCapturing"):
+        answer = getattr(gpu.driver, name)
+        monkeypatch.setattr(gpu.driver, name, lambda s, n=name, a=answer: asked.append((n, s)) or a(s))
+    assert gpu.by_machine_code(kernel, *arrays, stream=stream)
+    expected = [("cuStreamIsCapturing", STREAM)]
+    expected += [("cuStreamIsCapturing", home)] * (home != STREAM and not capturing)
+    expected += [("cuStreamGetCtx", STREAM)] * (home != STREAM)
+    assert sorted(asked) == sorted(expected)
+
+
+def test_the_legacy_streams_of_two_contexts_are_not_confused(gpu):
+    """A launch on the default stream is in the current context, and not in that of its arrays."""
+    kernel = new()
+    arrays = [device.zeros(8, stream=GpuStream(driver.LEGACY_STREAM, 0, context=CONTEXT)) for _ in range(2)]
+    gpu.warm(kernel, *arrays, stream=None)
+    assert gpu.by_machine_code(kernel, *arrays, stream=None)
+    gpu.driver.stack[-1] = CONTEXT + 1
+    with pytest.raises(LaunchError, match="on GPU 0, but the stream is on GPU 1"):
+        gpu.launch(kernel, *arrays, stream=None)
+
+
 @pytest.mark.parametrize("by_machine", [False, True])
 def test_a_warm_launch_makes_nothing_and_waits_for_nothing(gpu, monkeypatch, by_machine):
     if not by_machine:

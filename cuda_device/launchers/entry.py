@@ -123,7 +123,7 @@ def _compare_later(code: GuardWriter, found: str, place: str) -> None:
 @shared("i1", "ptr %launch", "ptr %start", exported=True)
 def fits(code: GuardWriter) -> None:
     """Whether a compiled kernel can be launched: its context, the sizes, its names, and no pending report of an error."""
-    context = code.get(LAUNCH, "%launch", "context")
+    context = code.call("context_of", "%launch")
     code.require(code.equal("i64", context, code.get(START, "%start", "context")))
     device = code.get(LAUNCH, "%launch", "device")
     here = code.equal("i64", device, code.get(START, "%start", "device"))
@@ -195,6 +195,8 @@ def start(code: GuardWriter) -> None:
         code.call("keep_until", "%launch", event)
     with code.when(code.both(code.either(in_order, retained), code.opposite(kept))):
         code.call("give_event", "%launch", "%start", event)
+    with code.when(code.either(in_order, retained)):
+        code.call("PyErr_Clear")
     code.require(made)
     with code.when(capturing):
         values, count = code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count")
@@ -203,7 +205,7 @@ def start(code: GuardWriter) -> None:
             with code.when(code.compare("ne", "ptr", kept, "null")):
                 code.call("PyList_Append", code.word(Word.CAPTURED), kept)
                 code.release(kept)
-    code.call("PyErr_Clear")
+            code.call("PyErr_Clear")
     ring = code.word(Word.RING)
     count = code.load("i64", ring)
     record = code.at(code.at(ring, 8), code.value(f"urem i64 {count}, {launch_log.MOST}"), launch_log.RECORD.size)

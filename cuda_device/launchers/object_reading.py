@@ -148,7 +148,8 @@ def works_on(code: GuardWriter) -> None:
 def made_on(code: GuardWriter) -> None:
     """Enters the stream on which an array is produced (0 is the legacy one) among the producers, unless it is that of the launch.
 
-    A captured launch is ordered only with streams that are captured as well; whoever starts the graph orders it with others.
+    A captured launch is ordered only with streams that are captured as well, which the legacy stream never is; whoever starts the
+    graph orders it with others.
     """
     legacy = code.equal("i64", "%handle", 0)
     producer = code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle")
@@ -159,6 +160,7 @@ def made_on(code: GuardWriter) -> None:
         code.leave_when(code.equal("i64", code.load("i64", code.at(known, i, 8)), producer), "true")
     state = code.memory(8)
     capturing = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)
+    code.leave_when(code.both(capturing, code.equal("i64", producer, LEGACY_STREAM)), "true")
     there = code.call("capture_state", producer, state)
     with code.when(capturing):
         code.leave_when(code.opposite(there), "true")
@@ -168,7 +170,7 @@ def made_on(code: GuardWriter) -> None:
         code.require(code.equal("i64", code.load("i64", state), 0))
     context = code.memory(8)
     code.require(code.call("current_context", context))
-    code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
+    code.require(code.equal("i64", code.load("i64", context), code.call("context_of", "%launch")))
     code.require(code.compare("ult", "i64", count, MOST_PRODUCERS))
     code.store("i64", producer, code.at(known, count, 8))
     code.set(LAUNCH, "%launch", "producers", code.value(f"add i64 {count}, 1"))
@@ -186,7 +188,13 @@ def own_array(code: GuardWriter) -> None:
         code.load(type, here, 8 * OWN_ARRAY.index(name))
         for name, type in (("context", "i64"), ("stream", "i64"), ("element", "ptr"))
     )
-    code.require(code.equal("i64", context, code.get(LAUNCH, "%launch", "context")))
+    with code.when(code.compare("ne", "i64", context, code.get(LAUNCH, "%launch", "context"))):
+        # A stream has one context; but the legacy streams of all contexts have the same handle.
+        same = code.equal("i64", stream, code.get(LAUNCH, "%launch", "stream"))
+        unknown = code.equal("i64", code.get(LAUNCH, "%launch", "context"), 0)
+        with code.when(code.both(code.both(same, unknown), code.compare("ne", "i64", stream, LEGACY_STREAM))):
+            code.set(LAUNCH, "%launch", "context", context)
+        code.require(code.equal("i64", context, code.call("context_of", "%launch")))
     code.require(code.equal("ptr", element, "%element"))
     code.store("ptr", here, "%out")
     code.require(code.call("made_on", stream, "%launch"))
@@ -334,22 +342,26 @@ def find_stream(code: GuardWriter) -> None:
 
 @shared("i1", "i64 %handle", "ptr %launch")
 def numbered_stream(code: GuardWriter) -> None:
-    """Sets the stream of a launch by its handle, and its context: that of the legacy stream is the current one."""
+    """Sets the stream of a launch by its handle. `context_of` finds its context."""
     code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
-    code.require(code.compare("ne", "ptr", code.word(Word.CONTEXT_OF_STREAM), "null"))
-    context = code.memory(8)
-    code.store("i64", 0, context)
     legacy = code.compare("ule", "i64", "%handle", LEGACY_STREAM)
     code.set(LAUNCH, "%launch", "stream", code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle"))
-    with code.when(legacy):
-        code.require(code.call("current_context", context))
-    with code.when(code.opposite(legacy)):
-        asked = ("i64", "%handle"), ("ptr", context)
-        status = code.call_pointer("i32", code.word(Word.CONTEXT_OF_STREAM), *asked)
-        code.require(code.equal("i32", status, 0))
-    found = code.load("i64", context)
-    code.require(code.compare("ne", "i64", found, 0))
-    code.set(LAUNCH, "%launch", "context", found)
+    code.set(LAUNCH, "%launch", "context", 0)
+
+
+@shared("i64", "ptr %launch")
+def context_of(code: GuardWriter) -> None:
+    """The context of a launch; 0 if it has none. The driver is asked once, unless an array has told it (`own_array`)."""
+    known = code.get(LAUNCH, "%launch", "context")
+    code.leave_when(code.compare("ne", "i64", known, 0), known)
+    stream, found = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "context")
+    with code.when(code.equal("i64", stream, LEGACY_STREAM)):  # that of the legacy stream is the current one
+        code.leave_when(code.opposite(code.call("current_context", found)), 0)
+        code.leave_when("true", code.load("i64", found))
+    code.leave_when(code.equal("ptr", code.word(Word.CONTEXT_OF_STREAM), "null"), 0)
+    status = code.call_pointer("i32", code.word(Word.CONTEXT_OF_STREAM), ("i64", stream), ("ptr", found))
+    code.leave_when(code.compare("ne", "i32", status, 0), 0)
+    code.finish(code.load("i64", found))
 
 
 @shared("i1", "ptr %object", "ptr %launch")

@@ -91,7 +91,7 @@ class CpuStream(Stream):
         return f"CPU, {worker_count()} threads"
 
 
-@dataclass
+@dataclass(slots=True)  # which machine code reads
 class Retained:
     """The objects that launches on a stream use. It outlives the `GpuStream` objects of the stream."""
 
