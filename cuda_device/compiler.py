@@ -78,7 +78,7 @@ def _device(work: Work) -> Module:
     module = lower.run(typed, bool(job.options.checked))
     looping = [function for function in module.functions if back_edges(function.blocks)]
     for row in passes():
-        if looping or not row.for_loops:
+        if (looping or not row.for_loops) and (job.target.on_cpu or not row.for_cpus):
             row.run(module)
     if job.options.checked:
         module = cpu_passes.inline_ours(module)
@@ -296,7 +296,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """An optimisation of device IR, which runs only if there are loops if it is one `for_loops`.
+    """An optimisation of device IR. One `for_loops` runs only if there are loops, and one `for_cpus` only for the CPU.
 
     `gain` gives the run time of kernels of `benchmarks/kernels.py` on an H100 without the pass, relative to that with it; see
     `docs/optimisations.md`. A pass that gains less than 2 % on every kernel is removed.
@@ -306,6 +306,7 @@ class Pass:
     run: Callable[[Module], None]
     gain: str
     for_loops: bool = False
+    for_cpus: bool = False
 
 
 def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
@@ -321,7 +322,7 @@ def passes() -> tuple[Pass, ...]:
 
     LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
     """
-    from cuda_device.optimise import atomic_orders, loop_addresses, symbolic_bounds, trip_counts
+    from cuda_device.optimise import atomic_orders, early_checks, loop_addresses, symbolic_bounds, trip_counts
 
     return (
         Pass(
@@ -330,6 +331,7 @@ def passes() -> tuple[Pass, ...]:
             "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
         ),
         Pass("symbolic bounds", _each(symbolic_bounds.run), "convolution 1.56, Needleman-Wunsch 1.41"),
+        Pass("early checks", early_checks.run, "checked matmul float16 on a CPU 14.8, suite 1.32", for_cpus=True),
         Pass("pointer induction variables", _each(loop_addresses.follow), "Needleman-Wunsch 1.18", True),
         Pass(
             "hoisting",

@@ -73,7 +73,7 @@ def run(function: Function) -> None:
         for op in block.ops
         if op.code is ops.SELECT and _counts_from_the_end(op, definitions)
     ]
-    checks = [block for block in function.blocks if _checks_a_bound(block, makers)]
+    checks = [block for block in function.blocks if checks_a_bound(block, makers)]
     if not found and not checks:
         return
     proofs = Proofs(function, definitions)
@@ -84,17 +84,22 @@ def run(function: Function) -> None:
             same[op.result] = index
             index.nonneg |= makers[index] in block.ops  # it may be negative in other blocks
     for block in [block for block in checks if proofs.is_within(block, *makers[block.terminator.operands[0]].operands)]:
-        check = block.ops.pop()
-        block.ops.append(Op(ops.JUMP, successors=check.successors[:1], location=check.location))
-        function.blocks.remove(check.successors[1].block)
-        drop_unused(function, {*check.operands})
+        drop_check(function, block)
     if same:
         substitute(function, same)
     drop_unused(function, set(same))
     drop_unused(function, {value for result in same for value in makers[result].operands[:2]})
 
 
-def _checks_a_bound(block: Block, makers: dict[Value, Op]) -> bool:
+def drop_check(function: Function, block: Block) -> None:
+    """Removes the check at the end of a block."""
+    check = block.ops.pop()
+    block.ops.append(Op(ops.JUMP, successors=check.successors[:1], location=check.location))
+    function.blocks.remove(check.successors[1].block)
+    drop_unused(function, {*check.operands})
+
+
+def checks_a_bound(block: Block, makers: dict[Value, Op]) -> bool:
     """Whether a block ends with the check of an index against a length, in checked mode."""
     end = block.terminator
     if end.code is not ops.BRANCH or end.successors[1].block.ops[0].attributes.get("status") != "check":

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 
-from cuda_device.codegen.cpu import strided_loops, uniform
+from cuda_device.codegen.cpu import kernel_versions, strided_loops, uniform
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.codegen.cpu.uniform import LIMIT, waits_at
 from cuda_device.device.functions import DEFAULTS, Options
@@ -191,20 +191,25 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     waits = sum(waits_at(op) for op in module.main.ops())
     if not module.main.kernel or (options.debug and not waits):
         return module, None
-    function, together = uniform.copied(module.main), None
-    if (waits or back_edges(reverse_postorder(function.blocks[0]))) and not (options.races or options.permuted):
-        together = None if options.debug else uniform.find(function, strided_loops.rewrite(function))
-    if not waits and not together:
-        return module, None
-    regions = uniform.count_of_regions(function, together) if together else waits + 1
-    most = 4 * LARGEST if together else LARGEST
-    in_loops = not options.debug and regions * len(module.main.ops()) <= most
-    if together and in_loops:
-        uniform.cut(function, together)
-    elif not waits:
-        return module, None
-    elif together:
+    can_be_together = not (options.debug or options.races or options.permuted)
+    for divides in (True, False) if can_be_together else ():
+        function = uniform.copied(module.main)
+        headers = kernel_versions.divide(function) if divides else set()
+        if divides and not headers:
+            continue
+        if not (waits or headers or back_edges(reverse_postorder(function.blocks[0]))):
+            continue
+        together = uniform.find(function, headers | strided_loops.rewrite(function))
+        regions = uniform.count_of_regions(function, together) if together else 0
+        if together and regions * len(module.main.ops()) <= 4 * LARGEST:
+            uniform.cut(function, together)
+            in_loops = True
+            break
+    else:
+        if not waits:
+            return module, None
         function, together = uniform.copied(module.main), None
+        in_loops = not options.debug and (waits + 1) * len(module.main.ops()) <= LARGEST
     live = _live(function)
     own = {op.result for op in function.ops() if op.code is ops.LOCAL}
     made = [v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
@@ -223,8 +228,9 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     for value in spilled:
         size = size_of(value.type or BOOL)
         if together and value not in together.varying:
+            common = -(-common // (size & -size)) * (size & -size)
             slots.append(LaneSlot(common, size, _memory(value.type), True))
-            common += -(-size // 16) * 16
+            common += -(-size // 8) * 8  # LLVM would not see that gaps of 12 bytes need not be copied
         else:
             slots.append(LaneSlot(end, size, _memory(value.type)))
             end = _aligned(end + size * lanes)

@@ -31,6 +31,7 @@ from cuda_device.ir.dominance import (
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.optimise.early_checks import PURE
 from cuda_device.types.layout import align_of
 from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space, Type
 
@@ -140,7 +141,7 @@ def analysed(function: Function) -> tuple[Flow, Uniform]:
     return flow, _spread(function, flow, Uniform(not waits, warps=found.warps)) if found.warps else found
 
 
-_PLAIN = frozenset({ops.CONST, ops.CONVERT, ops.ADD, ops.SUB, ops.MUL, ops.AND, ops.OR, ops.COMPARE, ops.REGISTER})
+_PLAIN = PURE | {ops.REGISTER}
 """Operations that any thread may execute."""
 
 
