@@ -140,7 +140,7 @@ def test_options_survive_pickling():
             x[0] = 1
         """
     )
-    build = type(kernel.options)(*(getattr(kernel.options, name) for name in kernel.options.__slots__))
+    build = type(kernel.options)(*(getattr(kernel.options, name) for name in kernel.options.__match_args__))
     assert pickle.loads(pickle.dumps(kernel.options)) == build == kernel.options
     assert kernel.options.build.fastmath == ("nsz",)
 

@@ -35,7 +35,7 @@ from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.report_message import (
     ALL_AT_BARRIER,
     Waiting,
-    thread_report,
+    failure,
     waiting_report,
 )
 
@@ -290,7 +290,7 @@ def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> Kern
     if status is Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not include the lane {1}, which passes it"
         place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
-    return thread_report(place, block, thread, (control.value_0, control.value_1))
+    return failure(place, (control.value_0, control.value_1), block, thread)
 
 
 def _waits_for_lanes(control: Any) -> bool:

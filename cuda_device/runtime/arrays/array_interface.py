@@ -20,7 +20,7 @@ import numpy as np
 
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import dlpack
-from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.host import dtype_of_type, element_of_dtype, element_of_typestr, typestr_of_element
@@ -136,8 +136,6 @@ def produce(view: ArrayView) -> dict[str, Any]:
 # `view_of` reads an array by the first protocol that its type has: this package's own arrays, NumPy arrays, DLPack (by its C
 # exchange API if the type has one), the CUDA Array Interface.
 
-
-__all__ = ["ArrayView", "Device", "c_strides", "layout_of", "view_of"]
 
 Reader = Callable[[Any, int | None], ArrayView | None]
 

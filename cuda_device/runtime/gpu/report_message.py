@@ -73,15 +73,10 @@ class ReportedNumber(int):
         return self != 0
 
 
-def thread_report(place: ReportPlace, block: Index, thread: Index, values: tuple[int, int]) -> KernelError:
-    """The error for the report of a thread: an assertion, an exception, or a check."""
-    return failure(place, values, block, thread)
-
-
 def failure(
     place: ReportPlace, values: tuple[int, int], block: Index | None = None, thread: Index | None = None
 ) -> KernelError:
-    """The error for a report; functions on the host have no thread."""
+    """The error for a failed assertion, an exception, or a failed check; functions on the host have no thread."""
     message = place.message or "the kernel failed"
     if place.has_values:
         message = message.format(*map(ReportedNumber, values))
@@ -219,7 +214,8 @@ def check(context: int) -> None:
     place = _places.get(words[ReportField.MODULE], {}).get(words[ReportField.PLACE], ReportPlace(NOWHERE))
     block = words[ReportField.BLOCK_X], words[ReportField.BLOCK_Y], words[ReportField.BLOCK_Z]
     thread = words[ReportField.THREAD_X], words[ReportField.THREAD_Y], words[ReportField.THREAD_Z]
-    raise thread_report(place, block, thread, (_integer(words, ReportField.FIRST), _integer(words, ReportField.SECOND)))
+    values = _integer(words, ReportField.FIRST), _integer(words, ReportField.SECOND)
+    raise failure(place, values, block, thread)
 
 
 def _integer(words: list[int], field: ReportField) -> int:
