@@ -1,8 +1,8 @@
-"""The conditions that checked mode tests at run time, as rules of type inference emit them.
+"""Run-time checks that rules of type inference emit in checked mode.
 
     x // n      →   py.check (n != 0) {message="integer division by zero"}
 
-In other modes, most of them emit nothing. Conditions that need more than a comparison are written in Python (`library/prelude`).
+Most of these functions emit nothing in other modes. The conditions are functions of `library/prelude`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _require(
     help: str,
     always: bool = False,
 ) -> None:
-    """Reports `message` where a condition does not hold of cells; `{0}` and `{1}` in it are `values`."""
+    """Checks a condition of cells. In the message, `{0}` and `{1}` stand for `values`."""
     if frame.program.checked or always:
         holds = frame.run(condition, *cells)
         frame.check(holds, message, *values, help=help, always=always)
@@ -38,13 +38,13 @@ _PRODUCT = "give lengths whose product is the number of elements"
 
 
 def divisor(frame: Frame, b: Cell) -> None:
-    """Of a division of integers."""
+    """Checks the divisor of an integer division."""
     if frame.program.checked:
         frame.check(frame.truth(b), "integer division by zero", help="divide only where the divisor is not 0")
 
 
 def power(frame: Frame, base: Cell, exponent: Cell) -> None:
-    """Of integers: with a negative exponent only 1 and -1 have one that is an integer. A constant exponent is an error."""
+    """Checks the exponent of an integer power: only 1 and -1 have integer powers with negative exponents."""
     help = "make the base a float: float32(x) ** n"
     value = exponent.known.value
     if isinstance(value, int) and value < 0 and base.known.value not in (1, -1):
@@ -54,7 +54,7 @@ def power(frame: Frame, base: Cell, exponent: Cell) -> None:
 
 
 def shift(frame: Frame, count: Cell) -> None:
-    """The count of a shift. A constant that is negative is an error."""
+    """Checks the count of a shift; raises `CompileError` for a negative constant."""
     help = "shift in the other direction"
     value = count.known.value
     if isinstance(value, int) and value < 0:
@@ -64,39 +64,42 @@ def shift(frame: Frame, count: Cell) -> None:
 
 
 def step(frame: Frame, cell: Cell) -> None:
-    """The step of a slice."""
+    """Checks the step of a slice."""
     if frame.program.checked:
         frame.check(frame.truth(cell), "the step of a slice cannot be 0", help="give a step of 1 or more, or below 0")
 
 
 def element(frame: Frame, index: Cell, size: int, what: str = "vector") -> None:
-    """The index of a vector or tuple."""
+    """Checks the index of a vector or tuple."""
     message = f"index {{0}} is out of bounds for a {what} of size {size}"
     cells = index, Cell(constant(size))
     _require(frame, prelude.is_within, cells, message, index, help=f"its elements are 0 to {size - 1}")
 
 
 def place(frame: Frame, index: Cell, what: str, length: Cell) -> None:
-    """An index of an axis, where an array with fewer axes is made."""
+    """Checks an index of an axis that an indexing operation removes."""
     message = f"index {{0}} is out of bounds for {what} of size {{1}}"
     _require(frame, prelude.is_within, (index, length), message, index, length, help=WITHIN)
 
 
 def unpacked(frame: Frame, length: Cell, count: int) -> None:
-    """The length of an array whose elements, or rows, get one name each."""
+    """Checks the length of an array that is unpacked into `count` names."""
     message = f"an array of length {{0}} cannot be unpacked into {count} names"
     cells = length, Cell(constant(count))
     _require(frame, prelude.is_equal, cells, message, length, help="unpack a slice of it: x[:n]")
 
 
 def lane(frame: Frame, index: Cell) -> None:
-    """The index of a mask."""
+    """Checks the index of a lane in a mask."""
     message = "the lanes of a mask must be integers from 0 to 31, not {0}"
     _require(frame, prelude.is_lane, (index,), message, index, help="write i & 31, or test it")
 
 
 def viewed(frame: Frame, size: Cell, new: int, step: Cell | None, old: int) -> None:
-    """A view whose last axis, of `size` bytes and perhaps with a step, gets elements of `new` bytes for those of `old`."""
+    """Checks that the last axis, of `size` bytes, can be viewed as elements of `new` instead of `old` bytes.
+
+    `step` is the stride of the axis in bytes; None if the axis is contiguous.
+    """
     if step is not None:
         message = f"the last axis has a step of {{0}} bytes, not of {old}: it cannot be viewed in this way"
         help = "make a view of an array whose last axis is contiguous"
@@ -107,7 +110,10 @@ def viewed(frame: Frame, size: Cell, new: int, step: Cell | None, old: int) -> N
 
 
 def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_open: bool) -> None:
-    """An array of `total` elements whose axes get these lengths, with the product `rest`, and perhaps one more."""
+    """Checks that an array of `total` elements can get axes of these lengths, whose product is `rest`.
+
+    If it `is_open`, one more axis has the length that remains.
+    """
     for length in lengths:
         if not length.known.nonneg:
             help = "use lengths of 0 or more, and -1 at most once"
@@ -120,7 +126,7 @@ def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_
 
 
 def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:
-    """An array that gets other lengths of its axes though its elements do not lie one after the other; asked in all modes."""
+    """Checks, in all modes, that an array that is not contiguous can be reshaped without a copy."""
     message, help = (
         "the array cannot be reshaped without a copy: it is not contiguous",
         "reshape an array that is contiguous",
@@ -129,7 +135,7 @@ def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:
 
 
 def describable(frame: Frame, cell: Cell) -> None:
-    """The arrays that an interoperable function takes: C++ counts their steps in elements. Asked in all modes."""
+    """Checks, in all modes, the strides of arrays passed to C++, where strides are multiples of the size of an element."""
     match cell.known.type:
         case Array(dtype, _, Layout.STRIDED):
             message = "CUDA C++ takes arrays only if their strides are multiples of the size of an element"
@@ -141,6 +147,6 @@ def describable(frame: Frame, cell: Cell) -> None:
 
 
 def broadcast(frame: Frame, length: Cell, other: Cell) -> None:
-    """An axis that is assigned to an axis of the length `other`."""
+    """Checks that an axis can be assigned to an axis of the length `other`."""
     message = "an axis of length {0} cannot be assigned to one of length {1}"
     _require(frame, prelude.fits, (length, other), message, length, other, help="assign slices of the same lengths")

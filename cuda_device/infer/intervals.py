@@ -1,6 +1,6 @@
 """Interval analysis of integers: the bounds of results, and those that a comparison implies.
 
-    combine("+", INT32, [0, 7], [1, 1])      [1, 8], and it has room in an int32
+    combine("+", INT32, [0, 7], [1, 1])      [1, 8], which fits in an int32
     passed("<", [0, 2**31 - 1], [5, 9])      [0, 8]
 
 A builtin integer never exceeds the range of its type, because the specification leaves that undefined. A fixed-format integer
@@ -23,7 +23,7 @@ Bounds = tuple[int, int]
 
 
 def combine(sign: str, type: Number, a: Known, b: Known) -> tuple[Known, bool]:
-    """What is known of `a sign b`, both integers of `type`, and whether the exact result has room in it."""
+    """The bounds of `a sign b`, both integers of `type`, and whether the exact result fits in `type`."""
     low, high = _bounds(sign, type, a.bounds, b.bounds)
     exact = type.low <= low and high <= type.high
     if exact or not type.builtin or sign == "<<":
@@ -44,7 +44,7 @@ def _bounds(sign: str, type: Number, a: Bounds, b: Bounds) -> Bounds:
             return min(ends), max(ends)
         case "//":
             return _quotient(a, b)
-        case "%":  # of zero, it is what it is of one
+        case "%":  # a remainder by zero is one by 1
             top = min(high, other_high - 1) if low >= 0 and other_low >= 0 else other_high - 1
             return min(other_low + 1, 0), max(top, 0)
         case "&" | "|" | "^":
@@ -57,7 +57,7 @@ def _bounds(sign: str, type: Number, a: Bounds, b: Bounds) -> Bounds:
 
 
 def _quotient(a: Bounds, b: Bounds) -> Bounds:
-    """Of a floor division; machines divide by one instead of by zero."""
+    """The bounds of a floor division. Division by zero is division by one, as in machine code."""
     if b[0] < 0:
         most = max(map(abs, a))
         return -most, most
@@ -75,7 +75,7 @@ def _bitwise(sign: str, a: Bounds, b: Bounds) -> Bounds:
 
 
 def passed(sign: str, a: Known, b: Known) -> Known:
-    """What is known of `a` where `a sign b` holds."""
+    """`a`, with the bounds that `a sign b` implies."""
     if a.value is not UNKNOWN or not all(isinstance(k.type, Number) and k.type.is_integer for k in (a, b)):
         return a
     assert isinstance(a.type, Number)
@@ -99,13 +99,13 @@ def passed(sign: str, a: Known, b: Known) -> Known:
 
 
 def has_room(number: Number, stop: Known, step: Known) -> bool:
-    """Whether a range that counts in this type may make a step from its last item and stay in the type."""
+    """Whether the item of a range of this type fits in the type even after the step behind the last item."""
     (stop_low, stop_high), (step_low, step_high) = stop.bounds, step.bounds
     return number.low <= stop_low + 1 + step_low and stop_high - 1 + step_high <= number.high
 
 
 def widened(old: State, new: State) -> State:
-    """`new`, in a place where `old` held a moment ago: bounds that grow go as far as they can, since they may grow for ever."""
+    """`new`, which replaces `old` in a fixed-point iteration: bounds that grew are widened to those of the type."""
     if old is new or not (isinstance(old, Known) and isinstance(new, Known)) or old == new:
         return new
     if new.value is not UNKNOWN and not new.items:
@@ -124,20 +124,20 @@ def widened(old: State, new: State) -> State:
     return between(new.type, low, new.type.high if high > old_high else high, new.where)
 
 
-# What a branch on a comparison proves of the integers that it compares.
+# Bounds that the branch on a comparison implies
 #
-# if 0 < i:            i is 1 at least,
-#     x[i - 1]         so the index is not negative, and costs what it costs in C
+# if 0 < i:            i is at least 1,
+#     x[i - 1]         so the index is not negative, and does not count from the end
 #
-# Blocks of the python level share no values. In the middle of `0 < i < n` the number that is compared with `n` is on the stack
-# and in the variable `i`, two parameters of one block: what is proved of one holds for the other.
+# At the python level, blocks get all values as parameters. In `0 < i < n`, the number that is compared with `n` is both on the
+# stack and in the variable `i`, and is thus two parameters of one block. The bounds of one hold for the other.
 
 
 Proof = dict[Value, Known]
 
 
 def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
-    """For parameters of a block that get the same value on every edge into it, all of these."""
+    """For each parameter that gets the same value as others on every edge into their block: all of these parameters."""
     entries: dict[Block, list[Edge]] = {}
     for block in function.blocks:
         for edge in block.successors:
@@ -161,7 +161,7 @@ def proofs(
     cells: Mapping[Value, Cell | Pending],
     twins: Mapping[Value, tuple[Value, ...]] = MappingProxyType({}),
 ) -> tuple[Proof, Proof]:
-    """What is known of values of the block where its condition holds, and where it does not."""
+    """The bounds of values of a block where its condition is true, and where it is false."""
     maker, holds = _maker(block, condition), True
     while maker is not None and (maker.code is ops.PY_TRUTH or maker.attributes.get("op") == "not"):
         holds ^= maker.code is ops.PY_UNARY

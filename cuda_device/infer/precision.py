@@ -29,9 +29,9 @@ from cuda_device.types.model import BOOL, INDEX, Bundle, Number, Struct, Tuple, 
 
 _NARROW = 16
 _SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
-"""What people read of a number is a copy of it."""
+"""Operations that only show a number; converting it loses nothing that the program computes with."""
 _STORES = (ops.PY_SETITEM, ops.PY_SETATTR, ops.STORE)
-"""An assignment to an element or a member makes an int what the element is: programs store what they know to fit."""
+"""Stores convert an int to the type of the element or member. They are not reported, as programs usually store ints that fit."""
 _COMPUTING = (ops.PY_BINARY, ops.CALL)
 _GROWING = frozenset(("+", "-", "*", "<<", "**"))
 _CHECKED = frozenset("+-*")
@@ -39,7 +39,7 @@ _WIDER = "start with a wider type, as in int32(0)"
 
 
 class FloatOrigin(IntEnum):
-    """Where the digits of a float come from; of several, the greatest counts."""
+    """Where the digits of a float come from. The origin of a result is the greatest of its operands."""
 
     EXACT = 0
     COMPUTED = 1
@@ -47,11 +47,11 @@ class FloatOrigin(IntEnum):
 
 
 Origin: TypeAlias = "FloatOrigin | tuple[Origin, ...]"
-"""Of a tuple, one for each of its elements, or one for all."""
+"""A tuple has an origin for each element, or one for all."""
 
 
 def _joined(a: Origin, b: Origin) -> Origin:
-    """The origin of what is one or the other."""
+    """The origin of a value that comes from either of two."""
     if isinstance(a, tuple):
         others = b if isinstance(b, tuple) else (b,) * len(a)
         return tuple(map(_joined, a, others))
@@ -59,7 +59,7 @@ def _joined(a: Origin, b: Origin) -> Origin:
 
 
 def _greatest(origins: Iterable[Origin]) -> FloatOrigin:
-    """The greatest of all."""
+    """The greatest of several origins and of their elements."""
     each = (_greatest(origin) if isinstance(origin, tuple) else origin for origin in origins)
     return max(each, default=FloatOrigin.EXACT)
 
@@ -75,21 +75,21 @@ def _of_type(type: Type | None) -> Origin:
 
 
 class _Losses:
-    """What is lost in a module. For `adopted` and `given` see `frame.Program`."""
+    """The losses of a module. For `adopted` and `given` see `frame.Program`."""
 
     def __init__(self, module: Module, adopted: set[Value], given: set[Value]) -> None:
         self.module, self.adopted, self.given = module, adopted, given
         self.bodies: dict[tuple[str, tuple[Origin, ...], Location | None], _Body] = {}
         self.found: dict[tuple[Location, str], Loss] = {}
         self.grown: dict[Value, tuple[Function, Op]] = {}
-        """By their results, the operations in which variables that began as Python ints may wrap."""
+        """The operations in which variables that started as Python ints may wrap, by their results."""
 
     def report(self, location: Location, reason: str, help: str) -> None:
-        """Keeps a loss once."""
+        """Adds a loss unless it is known."""
         self.found.setdefault((location, reason), Loss(location, reason, help))
 
     def enter(self, function: Function, arguments: tuple[Origin, ...], where: Location | None = None) -> _Body:
-        """A function for its arguments. Losses in one of the library are told of `where`, where the user called the library."""
+        """Analyses a function for these arguments. Losses in the library are reported at `where`, the user's call."""
         key = function.name, arguments, where if function.location.is_ours else None
         if key not in self.bodies:
             self.bodies[key] = _Body(self, function, arguments, key[-1])
@@ -105,9 +105,9 @@ class _Body:
     ) -> None:
         self.losses, self.function, self.where = losses, function, where
         self.result: Origin = FloatOrigin.EXACT
-        """While it is being found, in recursion, it is exact."""
+        """It is exact during its own computation, in recursive functions."""
         self.calls: dict[Value, _Body] = {}
-        """What is called, by the results, for the arguments as they are known by now."""
+        """The analyses of callees, by the results of the calls, for the current origins of the arguments."""
         self.origins: dict[Value, Origin] = dict(zip(function.params, arguments, strict=True))
         self.made: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
         self.arrives: dict[Value, list[Value]] = {}
@@ -129,7 +129,7 @@ class _Body:
         self.result = reduce(_joined, (self.of(value) for end in ends for value in end.operands), self.result)
 
     def tell(self) -> None:
-        """Reports what is lost."""
+        """Reports the losses."""
         shown = {value for op in self.function.ops() if op.code in _SHOWING for value in op.operands}
         stored = {op.operands[-1] for op in self.function.ops() if op.code in _STORES}
         for op in self.function.ops():
@@ -143,7 +143,7 @@ class _Body:
             self._grows(param)
 
     def of(self, value: Value) -> Origin:
-        """The origin of a value as far as it is known; what is no number or tuple brings what it holds."""
+        """The current origin of a value. Elements of arrays and other containers are `GIVEN`."""
         if _is_float(value) or isinstance(value.type, (Tuple, Bundle)):
             return self.origins.get(value, FloatOrigin.EXACT)
         return FloatOrigin.EXACT if isinstance(value.type, Number) else FloatOrigin.GIVEN
@@ -179,17 +179,17 @@ class _Body:
         return FloatOrigin.GIVEN
 
     def _field(self, op: Op, origin: Origin) -> Origin:
-        """The origin of a part: of a struct, its type says it."""
+        """The origin of a field. That of a struct's member depends on its type only."""
         if isinstance(origin, tuple):
             return origin[int(str(op.attributes["index"]))]
         return _of_type(op.result.type) if isinstance(op.operands[0].type, Struct) else origin
 
     def _place(self, op: Op) -> Location:
-        """Where the user's program does what an operation does."""
+        """The location of an operation in the user's program."""
         return (self.where if op.location.is_ours else None) or op.location
 
     def _named(self, value: Value) -> str:
-        """What the user calls a value: the names in the library are not theirs."""
+        """The name of a value in messages; names in the library mean nothing to the user."""
         return repr(value.hint) if value.hint and not self.function.location.is_ours else "the value"
 
     def _integer(self, op: Op) -> None:
@@ -222,7 +222,7 @@ class _Body:
         )
 
     def _source(self, value: Value) -> Value:
-        """The value, or that which comes to its block wherever it comes from."""
+        """The value, or the only value that is passed for a block parameter."""
         seen = set[Value]()
         while value in self.arrives and value not in seen:
             seen.add(value)
@@ -250,7 +250,7 @@ class _Body:
                     todo += [term for term, _ in terms]
 
     def _repeats(self, op: Op) -> None:
-        """Reports the same of a loop that has been unrolled: the operation has been done before, on a Python int."""
+        """Reports the same in unrolled loops, where an earlier copy of the operation had a Python int as operand."""
         for number, (term, _) in enumerate(self._terms(op)):
             before = self.made.get(term)
             if before is not None and before.location == op.location:
@@ -267,7 +267,7 @@ class _Body:
             self.losses.grown[op.result] = self.function, op
 
     def _terms(self, op: Op) -> list[tuple[Value, bool]]:
-        """What an operation, or the function that it calls, makes a larger narrow integer of; and which is a Python int."""
+        """The operands of an operation that may exceed a narrow type, and whether each is a Python int. Looks into callees."""
         made, names = self.made, dict[Value, Value]()
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
@@ -294,7 +294,7 @@ class _Body:
 
 
 def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool) -> tuple[Loss, ...]:
-    """What is lost in a typed module, in the order of the program. In checked mode, variables that wrap are reported."""
+    """The losses of a typed module, in program order. In checked mode, variables that may wrap are checked at run time."""
     found = _Losses(module, adopted, given)
     codes = (ops.CONVERT, ops.PY_BINARY)
     types = (op.result.type for function in module.functions for op in function.ops() if op.code in codes)
@@ -315,7 +315,7 @@ def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool
 
 
 def _check(function: Function, op: Op) -> None:
-    """Asks before an operation whether its result fits, which 64 bits hold."""
+    """Adds a check, computed in 64 bits, that the result of an operation fits."""
     build, type = Builder(Block(), op.location), op.result.type
     assert isinstance(type, Number)
     operands = (build.op(ops.CONVERT, INDEX, operand, nonneg=operand.nonneg) for operand in op.operands)
@@ -336,7 +336,7 @@ def _check(function: Function, op: Op) -> None:
 
 
 def _is_wide_float(type: object) -> bool:
-    """Whether it is float64 or complex128."""
+    """Whether a type is float64 or complex128."""
     return isinstance(type, Number) and not type.is_integer and (type.part if type.is_complex else type).bits == 64
 
 
@@ -345,18 +345,18 @@ def _is_float(value: Value) -> bool:
 
 
 def _is_explicit(op: Op) -> bool:
-    """Whether it is a call of a type with a fixed format."""
+    """Whether an operation is a call of a fixed-format type."""
     type = op.result.type
     return isinstance(type, Number) and not type.builtin and op.attributes["name"] == str(type)
 
 
 def is_narrow(type: object) -> bool:
-    """Whether it is a type of integers of at most 16 bits."""
+    """Whether a type is an integer type of at most 16 bits."""
     return isinstance(type, Number) and type.is_integer and type.bits <= _NARROW and type != BOOL
 
 
 def _fits_float32(value: object) -> bool:
-    """Whether a float32 is exactly this number."""
+    """Whether a float32 can represent a number exactly."""
     if isinstance(value, complex):
         return _fits_float32(value.real) and _fits_float32(value.imag)
     if not isinstance(value, (int, float)):

@@ -1,10 +1,11 @@
-"""Numbers as numba has them, where the kernel asks for it (`Options.wide`): Python's own have 64 bits.
+"""numba's rules for numbers, which kernels of `numba_compat` use (`Options.wide`): Python's numbers have 64 bits.
 
     x[i] * 0.5       of float32: float64            x[i] + y[i]      of uint8: uint64
     x[i] / 3         of int32: float64              a = 1; a *= 2    in a loop: int64
 
-A constant stays exact until it meets a value of run time, beside which it is an int64, float64 or complex128, and integers
-compute in 64 bits. `Body.step` asks this module for what operations get and give, `Body.update` where control flow joins.
+A constant stays exact until it is combined with a run-time value; it then becomes an int64, float64 or complex128. Integer
+arithmetic has 64 bits. `Body.step` converts operands and results by these rules, and `Body.update` values where control flow
+joins.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _INSTEAD = {
     math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc, round: numbers.round_to_int64,
     int: np.int64, float: np.float64,
 }  # fmt: skip
-"""What numba has for these functions of a float, and `float` of an integer."""
+"""numba's versions of these functions of a float, and of `float` of an integer."""
 _OPERATORS = {pow: "**", divmod: "//"}
 
 
 def wide(known: Known) -> Known:
-    """What is known of a value once its numbers of Python have 64 bits; what no integer has room for stays."""
+    """A value whose Python numbers have 64 bits. Integers that do not fit in 64 bits stay as they are."""
     if isinstance(known.type, model.Tuple) and known.items:
         return replace(tuple_of(tuple(map(wide, known.items))), where=known.where)
     if not isinstance(known.type, model.Number) or known.type not in _WIDE:
@@ -55,7 +56,7 @@ def wide(known: Known) -> Known:
 
 
 def joined(incoming: list[list[State]]) -> list[list[State]]:
-    """The states at the edges that reach a block; where they differ, their numbers have 64 bits."""
+    """The states on the edges into a block. Python numbers that differ between edges get 64 bits."""
     columns = (
         column
         if all(state == column[0] for state in column)
@@ -66,7 +67,7 @@ def joined(incoming: list[list[State]]) -> list[list[State]]:
 
 
 def result(frame: Frame, cell: Cell) -> Cell:
-    """A value of run time as what it is in a wide kernel."""
+    """The result of an operation, with 64 bits if it is a Python number."""
     number = cell.known.type
     if cell.value is None or not isinstance(number, model.Number) or number not in _WIDE:
         return cell
@@ -74,14 +75,14 @@ def result(frame: Frame, cell: Cell) -> Cell:
 
 
 def argument(frame: Frame, cell: Cell) -> Cell:
-    """An argument of a kernel: one record of the host comes as an array without axes, and is a reference to it."""
+    """An argument of a kernel. A single record, which is passed as a 0-d array, becomes a reference to the record."""
     array = cell.known.type
     is_one = isinstance(array, model.Array) and array.ndim == 0 and references.is_record(array.dtype)
     return references.element(frame, cell, ()) if is_one else cell
 
 
 def operands(frame: Frame, op: Op, cells: list[Cell]) -> list[Cell]:
-    """What an operation gets, converted to the types in which numba computes."""
+    """The operands of an operation, converted to the types in which numba computes."""
     sign = str(op.attributes.get("op"))
     if op.code is ops.PY_BINARY and _are_numbers(cells):
         return _of_binary(frame, sign, cells)
@@ -94,7 +95,7 @@ def operands(frame: Frame, op: Op, cells: list[Cell]) -> list[Cell]:
 
 
 def _are_numbers(cells: Sequence[Cell]) -> bool:
-    """Whether all are numbers that numba has, and not all of them constants of Python."""
+    """Whether all are numbers of types that numba has, and at least one is not a Python constant."""
     if not all(isinstance(cell.known.type, model.Number) for cell in cells):
         return False
     if any(_number(cell).mask or _number(cell).format is not model.Format.IEEE for cell in cells):
@@ -144,7 +145,7 @@ def _of_binary(frame: Frame, sign: str, cells: list[Cell]) -> list[Cell]:
 
 
 def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Sequence[Cell]]:
-    """The function that numba calls, and with what: `int`, `round`, `min`, those of `math` and NumPy, its own types."""
+    """The function that numba calls, and its arguments. Covers `int`, `round`, `min`, `math`, NumPy and numba's types."""
     value: Any = function.known.value
     row = find(value)
     arguments = list(given)
@@ -184,7 +185,7 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
 
 
 def _parts(frame: Frame, cell: Cell) -> list[Cell]:
-    """The numbers of a vector, of which numba makes longer ones; anything else is one part."""
+    """The elements of a vector, which numba accepts as arguments of longer vectors; any other value itself."""
     vector = cell.known.type
     return [frame.field(cell, i) for i in range(vector.size)] if isinstance(vector, model.Vector) else [cell]
 
