@@ -195,9 +195,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     for divides in (True, False) if can_be_together else ():
         function = uniform.copied(module.main)
         headers = kernel_versions.divide(function) if divides else set()
-        if divides and not headers:
-            continue
-        if not (waits or headers or back_edges(reverse_postorder(function.blocks[0]))):
+        if not (headers if divides else waits or back_edges(reverse_postorder(function.blocks[0]))):
             continue
         together = uniform.find(function, headers | strided_loops.rewrite(function))
         regions = uniform.count_of_regions(function, together) if together else 0
