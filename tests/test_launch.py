@@ -260,23 +260,23 @@ OF_NUMBERS = "int, int64, float64, uint8, float16, None, complex"
 
 def test_numbers_become_what_their_hints_say(stream):
     """Python's are of any width, so that none is lost on the way; all ways to launch agree, and so does `compile`."""
-    out = stream.array(np.zeros(3, np.float64))
+    out, kernel = stream.array(np.zeros(3, np.float64)), device.kernel(of_numbers.underlying)
     for arguments, expected in [
         ((), [7, 3, 11.5]),
         ((True, 5_000_000_000, 0.1, 255, 2, None, 1.5), [5_000_000_256, 0.1, 3.5]),
         ((np.int32(-7), np.int64(1 << 40), np.float64(1e300)), [(1 << 40) - 3, 1e300, 11.5]),
     ]:
-        launch_once(stream, of_numbers, out, *arguments)
+        launch_once(stream, kernel, out, *arguments)
         assert stream.numpy(out).tolist() == expected
         stream.numpy(out)[...] = 0
-        step = device.prepare(of_numbers, out, *arguments, grid=1, block=1, stream=stream.stream)
+        step = device.prepare(kernel, out, *arguments, grid=1, block=1, stream=stream.stream)
         step()
         assert stream.numpy(out).tolist() == expected
         step(c=7)
         assert stream.numpy(out).tolist() == [expected[0], 7, expected[2]]
-    assert len(of_numbers.variants) == 1 and OF_NUMBERS in repr(of_numbers).replace("none", "None")
-    launch_once(stream, of_numbers, out, f=1e300)
-    assert len(of_numbers.variants) == 2
+    assert len(kernel.variants) == 1 and OF_NUMBERS in repr(kernel).replace("none", "None")
+    launch_once(stream, kernel, out, f=1e300)
+    assert len(kernel.variants) == 2
 
 
 def test_compile_takes_numbers_as_their_hints_say():
