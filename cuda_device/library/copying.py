@@ -10,6 +10,7 @@ overwritten before it is read. Other overlaps are reported, because no such orde
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,11 +112,14 @@ def _move_rows(target: Any, source: Any) -> None:
 
 
 def _are_apart(target: Any, source: Any) -> Any:
-    """Returns whether the memory ranges of two arrays are disjoint."""
+    """Returns whether two arrays share no element: their ranges are disjoint, or, like two columns, they interleave."""
     begin = distance(target, source)
     low, high = _span(target)
     other_low, other_high = _span(source)
-    return begin + high <= other_low or other_high <= begin + low
+    if begin + high <= other_low or other_high <= begin + low:
+        return True
+    step, size = math.gcd(*target.strides, *source.strides), max(target.itemsize, source.itemsize)
+    return step > 0 and size <= begin % step <= step - size
 
 
 def _span(items: Any) -> Any:
