@@ -2,10 +2,11 @@
 
     a[1:] = a[:-1]        from the end, as C's memmove
     a[:] = a[2]           the row that is read does not change
-    a[:] = a[::-1]        is reported
+    a[:] = a[::-1]        is reported in checked mode
 
 No memory is allocated for a copy. If the strides of both arrays are equal, the rows are moved in the order in which none is
-overwritten before it is read. Other overlaps are reported, because no such order is known.
+overwritten before it is read. For other overlaps no such order is known. Checked mode reports them, as it does indices that are
+out of bounds.
 """
 
 from __future__ import annotations

@@ -261,12 +261,11 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
             for theirs, ours in zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False):
                 conditions.broadcast(frame, theirs, ours)
         meet = array.space is source.space or model.Space.GENERIC in (array.space, source.space)
-        if meet:
+        if meet and frame.program.checked:
             frame.check(
                 frame.run(copying.has_order, target, value),
                 "the array is assigned to one that overlaps it in another order",
                 help="copy it to a local_array or shared_array first",
-                always=True,
             )
         frame.run(copying.move_elements if meet else copying.copy_elements, target, value)
     else:
