@@ -27,7 +27,7 @@ from itertools import islice
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Definitions, Term, dominates, predecessors
 from cuda_device.ir.nodes import Block, Builder, Function, Module, Value
-from cuda_device.optimise.symbolic_bounds import Proofs, Sum, checks_a_bound, drop_check, is_integer
+from cuda_device.optimise.symbolic_bounds import Proofs, Sum, checks_a_bound, drop_checks, is_integer
 from cuda_device.types.model import BOOL, INT32, INT64, Number
 
 PURE = frozenset(
@@ -56,8 +56,7 @@ def run(module: Module) -> None:
         return
     decisions = _Decisions(function, definitions)
     found = {block: decisions.of_check(block) for block in checks}
-    for block in [block for block, needed in found.items() if needed == []]:
-        drop_check(function, block)
+    drop_checks(function, [block for block, needed in found.items() if needed == []])
     conditions = list(dict.fromkeys(each for conditions in found.values() for each in conditions or ()))
     if not conditions:
         return

@@ -83,20 +83,22 @@ def run(function: Function) -> None:
         if proofs.holds(block, proofs.sum(index)):
             same[op.result] = index
             index.nonneg |= makers[index] in block.ops  # it may be negative in other blocks
-    for block in [block for block in checks if proofs.is_within(block, *makers[block.terminator.operands[0]].operands)]:
-        drop_check(function, block)
+    within = [block for block in checks if proofs.is_within(block, *makers[block.terminator.operands[0]].operands)]
+    drop_checks(function, within)
     if same:
         substitute(function, same)
     drop_unused(function, set(same))
     drop_unused(function, {value for result in same for value in makers[result].operands[:2]})
 
 
-def drop_check(function: Function, block: Block) -> None:
-    """Removes the check at the end of a block."""
-    check = block.ops.pop()
-    block.ops.append(Op(ops.JUMP, successors=check.successors[:1], location=check.location))
-    function.blocks.remove(check.successors[1].block)
-    drop_unused(function, {*check.operands})
+def drop_checks(function: Function, blocks: Sequence[Block]) -> None:
+    """Removes the checks at the ends of blocks."""
+    checks = [block.ops.pop() for block in blocks]
+    for block, check in zip(blocks, checks, strict=True):
+        block.ops.append(Op(ops.JUMP, successors=check.successors[:1], location=check.location))
+    failed = {check.successors[1].block for check in checks}
+    function.blocks = [block for block in function.blocks if block not in failed]
+    drop_unused(function, {value for check in checks for value in check.operands})
 
 
 def checks_a_bound(block: Block, makers: dict[Value, Op]) -> bool:
