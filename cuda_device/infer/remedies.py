@@ -14,7 +14,6 @@ from types import FunctionType
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer.joins import FOLDS, UNARY
 from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector
@@ -196,11 +195,12 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
 
 # Operators
 
-METHODS, UNARY_METHODS = (
-    {sign: function.__name__.strip("_") for sign, function in functions.items()}
-    for functions in (FOLDS | {"@": operator.matmul}, UNARY)
-)
-"""The names of operators in those of special methods: `add` for `+`."""
+METHODS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "<<": "lshift",
+    ">>": "rshift", "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+    "@": "matmul",
+}  # fmt: skip
+UNARY_METHODS = {"-": "neg", "+": "pos", "~": "invert"}
 
 
 def _remedy_of_text(sign: str, *operands: Known) -> str:
