@@ -26,6 +26,8 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number
 
 _MOST_TERMS = 8
+_DEEPEST = 8
+"""How many products deep a sum is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class Proofs:
             for number, edge in enumerate(block.successors):
                 self.entries[edge.block].append(IncomingEdge(block, edge.arguments, condition, number == 0))
         self.dominators = dominators(function.blocks[0])
+        self.depth = 0  # of products in products
         self.sums: dict[Value, Sum] = {}
         self.facts: dict[Block, tuple[Sum, ...]] = {}
 
@@ -259,8 +262,10 @@ class Proofs:
         if constant is not None:
             return Sum(constant)
         maker = self.makers.get(value)
-        if maker is not None and maker.code is ops.MUL and maker.attributes.get("exact"):
+        if maker is not None and maker.code is ops.MUL and maker.attributes.get("exact") and self.depth < _DEEPEST:
+            self.depth += 1
             a, b = map(self.sum, maker.operands)
+            self.depth -= 1
             if not (a.terms and b.terms):
                 return Sum(0).plus(a, b.constant) if a.terms else Sum(0).plus(b, a.constant)
         return Sum(0, ((value, 1),))
