@@ -61,7 +61,9 @@ def _value(text: str, names: dict[str, Any]) -> Any:
 
 
 def _shown(text: str, names: dict[str, Any]) -> str | None:
-    """How it is printed; None if it is not printed alike."""
+    """How it is printed; None if it is not printed alike. A constant array is copied, so its strides may be others."""
+    if text.endswith(".strides") and text.startswith(CONSTANTS):
+        return None
     value = _value(text, names)
     if isinstance(value, np.ndarray | np.void | None) or (
         isinstance(value, complex | np.complexfloating) and not value.real
