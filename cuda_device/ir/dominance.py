@@ -288,6 +288,12 @@ def keeps(conversion: Op) -> bool:
     return has_room or bool(conversion.attributes.get("exact"))
 
 
+def ends_with_check(block: Block) -> bool:
+    """Whether a block ends with a check of checked mode, which branches to a report if it fails."""
+    end = block.terminator
+    return end.code is ops.BRANCH and end.successors[1].block.ops[0].attributes.get("status") == "check"
+
+
 def used(function: Function) -> set[Value]:
     """The values that are operands of operations or arguments of edges."""
     found: set[Value] = set()

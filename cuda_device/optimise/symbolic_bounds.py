@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, dominators, drop_unused, keeps, substitute
+from cuda_device.ir.dominance import Definitions, dominators, drop_unused, ends_with_check, keeps, substitute
 from cuda_device.ir.nodes import Block, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number
@@ -105,10 +105,7 @@ def drop_checks(function: Function, blocks: Sequence[Block]) -> None:
 
 def checks_a_bound(block: Block, makers: dict[Value, Op]) -> bool:
     """Whether a block ends with the check of an index against a length, in checked mode."""
-    end = block.terminator
-    if end.code is not ops.BRANCH or end.successors[1].block.ops[0].attributes.get("status") != "check":
-        return False
-    condition = makers.get(end.operands[0])
+    condition = makers.get(block.terminator.operands[0]) if ends_with_check(block) else None
     return (
         condition is not None
         and condition.code is ops.COMPARE

@@ -12,11 +12,11 @@
 
 from __future__ import annotations
 
+from cuda_device.codegen.cpu.uniform import copied_blocks
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, reverse_postorder, substitute
+from cuda_device.ir.dominance import Definitions, ends_with_check, reverse_postorder, substitute
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
 from cuda_device.ir.ops import Level
-from cuda_device.lazy_dataclasses import replace
 
 
 def divide(function: Function) -> set[Block]:
@@ -44,23 +44,18 @@ def divide(function: Function) -> set[Block]:
 
 
 def _is_decided(block: Block, values: Definitions, entry: Block) -> bool:
-    end = block.terminator
-    if end.code is not ops.BRANCH or end.successors[1].block.ops[0].attributes.get("status") != "check":
-        return False
-    maker = values.makers.get(end.operands[0])
+    maker = values.makers.get(block.terminator.operands[0]) if ends_with_check(block) else None
     return maker is not None and maker.code is ops.OR and values.homes[maker.operands[0]] is entry
 
 
 def _copied(blocks: list[Block]) -> dict[Block, Block]:
     """Copies of blocks, with values of their own."""
-    copies, again = {block: Block() for block in blocks}, dict[Value, Value]()
-    for old, new in copies.items():
-        for value in (*old.params, *(value for op in old.ops for value in op.results)):
+    copies, again = copied_blocks(blocks), dict[Value, Value]()
+    for block in copies.values():
+        for value in (*block.params, *(value for op in block.ops for value in op.results)):
             again[value] = Value(value.type, value.hint, value.nonneg)
-        new.params = [again[value] for value in old.params]
-        for op in old.ops:
-            edges = [Edge(copies[edge.block], edge.arguments) for edge in op.successors]
-            results = [again[value] for value in op.results]
-            new.ops.append(replace(op, operands=list(op.operands), results=results, successors=edges))
+        block.params = [again[value] for value in block.params]
+        for op in block.ops:
+            op.results = [again[value] for value in op.results]
     substitute(Function("", [*copies.values()], Level.DEVICE), again)
     return copies
