@@ -66,7 +66,7 @@ def run(module: Module) -> None:
     for block in [block for block, needed in found.items() if needed]:
         end = block.ops.pop()
         build = Builder(block, end.location)
-        end.operands = [build.op(ops.OR, BOOL, every, *end.operands)]
+        end.operands = [build.op(ops.OR, BOOL, every, *end.operands, early=True)]
         block.ops.append(end)
 
 

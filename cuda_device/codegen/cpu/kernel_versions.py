@@ -22,7 +22,7 @@ from cuda_device.ir.ops import Level
 def divide(function: Function) -> set[Block]:
     """Divides the body of a kernel with such checks; returns the first block of the version without them."""
     values, entry = Definitions(function), function.blocks[0]
-    checks = {block for block in function.blocks if _is_decided(block, values, entry)}
+    checks = {block for block in function.blocks if _is_decided(block, values)}
     if not checks:
         return set()
     known = values.makers[next(iter(checks)).terminator.operands[0]].operands[0]
@@ -43,9 +43,9 @@ def divide(function: Function) -> set[Block]:
     return {copies[rest]}
 
 
-def _is_decided(block: Block, values: Definitions, entry: Block) -> bool:
+def _is_decided(block: Block, values: Definitions) -> bool:
     maker = values.makers.get(block.terminator.operands[0]) if ends_with_check(block) else None
-    return maker is not None and maker.code is ops.OR and values.homes[maker.operands[0]] is entry
+    return maker is not None and "early" in maker.attributes
 
 
 def _copied(blocks: list[Block]) -> dict[Block, Block]:
