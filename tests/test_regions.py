@@ -5,7 +5,7 @@ import pytest
 from numpy import float32, int32
 
 import cuda_device as device
-from cuda_device.codegen.cpu import regions
+from cuda_device.codegen.cpu import regions, strided_loops
 from cuda_device.ir import ops
 
 
@@ -347,6 +347,54 @@ def test_loops_that_stride_leave_no_division(afresh):
     x, y = np.arange(100, dtype=float32), np.zeros(100, float32)
     device.launch(kernel, x, y, grid=2, block=16, stream=device.cpu_stream())
     assert np.array_equal(x, y) and ops.QUOTIENT not in {op.code for op in afresh[0][0].main.ops()}
+
+
+def counted_after(x, y, n):
+    k, step, stop = device.uint32(device.thread_idx.x), device.uint32(device.grid_dim.y), device.uint32(n) & 1023
+    while True:
+        if k < stop:
+            x[k] += 1
+            k += step
+        else:
+            break
+    y[device.thread_idx.x] = k
+
+
+def counted_in_the_header(x, y, n):
+    k, step, stop = device.uint32(device.thread_idx.x), device.uint32(device.grid_dim.y), device.uint32(n) & 1023
+    while True:
+        x[k] += 1
+        if k < stop:
+            k += step
+        else:
+            break
+
+
+def counted_in_a_branch(x, y, n):
+    k, step, stop = device.uint32(device.thread_idx.x), device.uint32(device.grid_dim.y), device.uint32(n) & 1023
+    if y[k] == 0:
+        while True:
+            if k < stop:
+                x[k] += 1
+                k += step
+            else:
+                break
+
+
+@pytest.mark.parametrize("function", [counted_after, counted_in_the_header, counted_in_a_branch])
+def test_loops_that_look_like_ranges(function, monkeypatch):
+    """`while` loops that the pass "trip counts" gives the shape of a loop over a range."""
+
+    def computed():
+        x, y = np.zeros(80, int32), np.arange(32, dtype=int32) % 3
+        kernel, stream = device.kernel(checked=False)(function), device.cpu_stream()
+        device.launch(kernel, x, y, np.uint16(30), grid=(1, 9), block=32, stream=stream)
+        return x.tolist(), y.tolist()
+
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
+    found = computed()
+    monkeypatch.setattr(strided_loops, "rewrite", lambda function: set())
+    assert found == computed()
 
 
 def test_debuggers_see_one_lane_after_the_other(afresh):

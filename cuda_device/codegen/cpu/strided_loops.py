@@ -11,9 +11,19 @@ threads of a row. It is vectorised and reads memory sequentially, whereas each t
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu.uniform import Bound, Uniform, analysed, has_room, is_x, lane_memory, runs_together, total
+from cuda_device.codegen.cpu.uniform import (
+    PLAIN,
+    Bound,
+    Uniform,
+    analysed,
+    has_room,
+    is_x,
+    lane_memory,
+    runs_together,
+    total,
+)
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, Loop, drop_dead, natural_loops, reverse_postorder, substitute
+from cuda_device.ir.dominance import Definitions, Loop, drop_dead, natural_loops, reverse_postorder, substitute, used
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, INT64, Number
@@ -59,7 +69,9 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
     if len(loop.entries) != 1 or len(loop.backs) != 1 or loop.entries[0][0] in found.divergent:
         return None
     if (
-        header.terminator.code is not ops.BRANCH
+        loop.entries[0][0].terminator.code is not ops.JUMP
+        or header.terminator.code is not ops.BRANCH
+        or any(op.code not in PLAIN for op in header.ops[:-1])
         or header.successors[0].block not in loop.blocks
         or not loop.ends_at_header
     ):
@@ -84,6 +96,7 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
         or not all(map(has_room, (stop, step, start, *(value for value, _ in values.terms(start)))))
         or not all(isinstance(value.type, Number) for value in others)
         or any(others.intersection(op.operands) for op in header.ops)
+        or _is_used_behind(variables[0], loop, values.function)
         or not (start.nonneg or not getattr(start.type, "signed", True))
     ):
         return None
@@ -98,6 +111,13 @@ def _counts_only(function: Function, left: Value, made: set[Value]) -> bool:
         for value in (*op.operands, *(a for edge in op.successors for a in edge.arguments))
     ]
     return uses.count(left) == 2 and all(uses.count(value) == 1 for value in made)
+
+
+def _is_used_behind(variable: Value, loop: Loop, function: Function) -> bool:
+    """Whether code behind the loop uses its variable, or what the header computes from it. The rewrite changes their last values."""
+    own = {variable, *(value for op in loop.header.ops for value in op.results)}
+    behind = Function("", [block for block in function.blocks if block not in loop.blocks], function.level)
+    return not own.isdisjoint(used(behind) | {*loop.header.successors[1].arguments})
 
 
 def _passes(values: Definitions, count: Value) -> tuple[Value, Value, Value] | None:

@@ -141,7 +141,7 @@ def analysed(function: Function) -> tuple[Flow, Uniform]:
     return flow, _spread(function, flow, Uniform(not waits, warps=found.warps)) if found.warps else found
 
 
-_PLAIN = PURE | {ops.REGISTER}
+PLAIN = PURE | {ops.REGISTER}
 """Operations that any thread may execute."""
 
 
@@ -170,7 +170,7 @@ def split_guard(module: Module) -> tuple[Module, Function | None]:
 def _first_branches(main: Function) -> Iterator[tuple[Block, int]]:
     """The blocks with which each thread begins unless it returns, and which of their successors is next."""
     before, block = predecessors(main.blocks), main.blocks[0]
-    while all(op.code in _PLAIN for op in block.ops[:-1]) and block.terminator.code is ops.BRANCH:
+    while all(op.code in PLAIN for op in block.ops[:-1]) and block.terminator.code is ops.BRANCH:
         ends = [not edge.arguments and [op.code for op in edge.block.ops] == [ops.RETURN] for edge in block.successors]
         if ends[0] == ends[1]:
             return
