@@ -92,18 +92,9 @@ FUNCTIONS = {
     "ModuleFunctionsIter": "p p",
     "FunctionsIterNext": "p p",
     "DisposeFunctionsIter": "- p",
-    "ModuleGlobalsIter": "p p",
-    "GlobalsIterNext": "p p",
-    "DisposeGlobalsIter": "- p",
-    "ModuleTypesIter": "p p",
-    "TypesIterNext": "p p",
-    "DisposeTypesIter": "- p",
     "GetValueName": "s p",
-    "PrintValueToString": "- p >t",
     "IsDeclaration": "i p",
     "SetLinkage": "- p i",
-    "GetTypeName": "t p",
-    "PrintType": "t p",
     # Passes
     "CreatePipelineTuningOptions": "p",
     "PTOSetLoopVectorization": "- p b",
@@ -138,8 +129,6 @@ class LlvmLibrary:
 
         def call(*inputs: Any) -> Any:
             with LOCK:
-                if result == "t":
-                    return self._taken(foreign(*inputs))
                 if not outputs:
                     return foreign(*inputs)
                 made = [type() for type in outputs]
@@ -248,13 +237,6 @@ class LlvmModule:
         load().SetTarget(self.pointer, machine.triple.encode())
         load().SetDataLayout(self.pointer, machine.data_layout.encode())
 
-    def function(self, name: str) -> str:
-        """The text of a function. Raises `NameError`."""
-        found = load().GetNamedFunction(self.pointer, name.encode())
-        if not found:
-            raise NameError(name)
-        return str(load().PrintValueToString(found).decode())
-
     def declared(self) -> list[str]:
         """The names of the functions that are declared and not defined."""
         return self._functions(1)
@@ -265,29 +247,12 @@ class LlvmModule:
 
     def _functions(self, is_declaration: int) -> list[str]:
         api = load()
-        found = (each for each in self._each("Functions") if api.IsDeclaration(each) == is_declaration)
-        return [api.GetValueName(each).decode() for each in found]
-
-    def variables(self) -> dict[str, str]:
-        """The texts of its global variables."""
-        api = load()
-        return {
-            api.GetValueName(each).decode(): api.PrintValueToString(each).decode() for each in self._each("Globals")
-        }
-
-    def structures(self) -> dict[str, str]:
-        """The texts of its structure types that have a name."""
-        api = load()
-        named = {api.GetTypeName(each).decode(): each for each in self._each("Types")}
-        return {name: api.PrintType(each).decode() for name, each in named.items() if name}
-
-    def _each(self, kind: str) -> Iterator[int]:
-        api = load()
-        iterator = getattr(api, f"Module{kind}Iter")(self.pointer)
+        functions = api.ModuleFunctionsIter(self.pointer)
         try:
-            yield from iter(functools.partial(getattr(api, f"{kind}IterNext"), iterator), None)
+            found = iter(functools.partial(api.FunctionsIterNext, functions), None)
+            return [api.GetValueName(each).decode() for each in found if api.IsDeclaration(each) == is_declaration]
         finally:
-            getattr(api, f"Dispose{kind}Iter")(iterator)
+            api.DisposeFunctionsIter(functions)
 
 
 def _destroy(context: int, pointer: int) -> None:

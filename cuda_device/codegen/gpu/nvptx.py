@@ -43,6 +43,7 @@ _TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
 _LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
 _GPU_LAYOUT = re.compile(r"e(?!.*-(?:m:|p:(?!64)))")
 _TWICE = re.compile(r"Linking globals named '([^']+)': symbol multiply")
+_DEFINED = re.compile(r"^define [^@]*@(\w+)", re.M)
 _CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
 
@@ -59,12 +60,12 @@ def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
         return
     from cuda_device.codegen.gpu import libdevice
 
-    extract = libdevice.extract(names)
+    text = libdevice.extract(names)
     try:
-        module.link(_HEADER + extract.text)
+        module.link(_HEADER + text)
     except RuntimeError as error:
         raise CompilerBug(f"linking {', '.join(sorted(names))} of libdevice failed: {error}") from None
-    module.hide(extract.functions)
+    module.hide(_DEFINED.findall(text))
 
 
 def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
