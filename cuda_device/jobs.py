@@ -69,11 +69,6 @@ class Job:
         return tuple(map(small, self.arguments)) if self.options.launch_facts else self.arguments
 
     @property
-    def counts_on_alignment(self) -> bool:
-        """Whether the code may rely on the alignment of arrays, which launches on a GPU check."""
-        return self.options.launch_facts and not self.target.on_cpu
-
-    @property
     def question(self) -> tuple[object, ...]:
         """What determines the program, for `cache/programs`."""
         return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
@@ -141,7 +136,7 @@ class Work:
         """The facts that a launch needs."""
         if self.known is None:
             found = self.program.outline if self.program is not None else None
-            self.known = found or Outline.of(self["device"], self.job.counts_on_alignment)
+            self.known = found or Outline.of(self["device"])
         return self.known
 
     @property

@@ -336,7 +336,7 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
             keys.append(key_of("text"))
     keys += [key_of("te", "xt"), key_of("text", ""), key_of()]
     assert len(set(keys)) == len(keys)
-    outline = Outline("k", frozenset(), frozenset(), False, False, False, False, {}, {}, {})
+    outline = Outline("k", frozenset(), False, False, False, False, {}, {}, {})
     llvm = ProgramSummary(outline, (), "text", frozenset(), 0)
     sm90, sm80 = parse("sm_90"), parse("sm_80")
     parts = [cubin.KEPT.key(llvm, sm90, "o"), cubin.KEPT.key(llvm, sm80, "o"), cubin.KEPT.key(llvm, sm90, "p")]

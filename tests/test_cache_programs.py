@@ -335,7 +335,6 @@ PROGRAM = ProgramSummary(
     Outline(
         "k",
         frozenset({0, 2}),
-        frozenset({1}),
         True,
         True,
         True,
@@ -349,9 +348,7 @@ PROGRAM = ProgramSummary(
     frozenset({"__nv_sinf"}),
     16,
 )
-NOTHING = ProgramSummary(
-    Outline("k", frozenset(), frozenset(), False, False, False, False, {}, {}, {}), (), "", frozenset(), 0
-)
+NOTHING = ProgramSummary(Outline("k", frozenset(), False, False, False, False, {}, {}, {}), (), "", frozenset(), 0)
 
 
 def reads(**values: object) -> list[Dependency]:

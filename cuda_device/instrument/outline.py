@@ -1,7 +1,6 @@
 """`Outline` and `ProgramSummary`: the facts about a program, besides its code, that launches and the cache need.
 
 Outline.of(module).written           frozenset({1}): the kernel may write to the second of its arrays
-Outline.of(module, True).aligned     frozenset({0}): a launch must check that the memory of the first array is aligned
 Outline.of(module).reports[7]        ReportPlace(kernel.py:12, "index {0} is out of bounds …")
 packed(summary)                      b"(('saxpy', [1], [0], False, …), (), '5f0c3a1b…', [], 0)"
 unpacked(packed(summary)) == summary
@@ -65,15 +64,13 @@ class Print:
 class Outline:
     """The symbol of a kernel, its properties, and its places that wait, report or print, by their numbers in the machine code.
 
-    `written` lists the arrays that the kernel may write, `aligned` those whose memory must begin at a multiple of 16 bytes.
-    `may_run_long` is false if there are no loops and no recursion. If `positions`, the kernel computes the position of a thread
-    along x, or the number of threads, as an int32 (`tid`, `grid_size`). All blocks of a `cooperative` kernel must run at the
-    same time (`grid_sync`).
+    `written` lists the arrays that the kernel may write. `may_run_long` is false if there are no loops and no recursion. If
+    `positions`, the kernel computes the position of a thread along x, or the number of threads, as an int32 (`tid`, `grid_size`).
+    All blocks of a `cooperative` kernel must run at the same time (`grid_sync`).
     """
 
     symbol: str
     written: frozenset[int]
-    aligned: frozenset[int]
     may_run_long: bool
     recursive: bool
     positions: bool
@@ -83,7 +80,7 @@ class Outline:
     prints: Mapping[int, Print]
 
     @staticmethod
-    def of(module: Module, counts_on_alignment: bool = False) -> Outline:
+    def of(module: Module) -> Outline:
         """The outline of a module of the device level."""
         from cuda_device.ir import dominance, ops
         from cuda_device.ir.ops import Effect
@@ -95,7 +92,6 @@ class Outline:
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
-            aligned=points_to.numbers(module) if counts_on_alignment else frozenset(),
             may_run_long=any(dominance.back_edges(function.blocks) for function in module.functions)
             or any(map(dominance.callees, module.functions[1:])),
             recursive=module.has(ops.CALL) and bool(dominance.in_recursion(module)),
@@ -156,14 +152,13 @@ def _plain(value: Any) -> Any:
 def unpacked(data: bytes) -> ProgramSummary:
     """The summary that `packed` wrote. Raises any exception for other text."""
     outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
-    symbol, written, aligned, may_run_long, recursive, positions, cooperative, waits, reports, prints = outline
+    symbol, written, may_run_long, recursive, positions, cooperative, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):
         raise ValueError("no program")
     return ProgramSummary(
         Outline(
             symbol,
             frozenset(written),
-            frozenset(aligned),
             may_run_long,
             recursive,
             positions,

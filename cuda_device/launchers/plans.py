@@ -321,7 +321,6 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
         known=job.known,
         values=values,
         written=variant.work.outline.written,
-        aligned=variant.work.outline.aligned,
         facts=None if kernel.options.interop else job.options.launch_facts,
         packing=variant.packing,
         described=variant.described,

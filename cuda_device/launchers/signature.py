@@ -59,8 +59,6 @@ class Signature:
     values: tuple[Any, ...]
     written: frozenset[int]
     """The indices of the arrays that the kernel writes."""
-    aligned: frozenset[int]
-    """The indices of the arrays that have to begin at a multiple of 16 bytes."""
     facts: bool | None
     """Whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for all."""
     packing: Packing
@@ -268,8 +266,6 @@ class _LauncherWriter:
         axes = self.axes(type_, value, operand)
         self.check_layout(type_, axes)
         self.require_multiple(axes.data, align)
-        if len(self.spans) in self.signature.aligned:
-            self.facts.append(self.code.equal("i64", self.code.value(f"and i64 {axes.data}, {WIDEST_ACCESS - 1}"), 0))
         self.spans.append(self.span(type_, axes, self.size(axes)))
         return axes
 

@@ -1,4 +1,4 @@
-"""Points-to analysis: the parameters whose memory an address may point to, and the alignment of addresses.
+"""Points-to analysis: the parameters whose memory an address may point to.
 
     %4: ref<global, float32> = element %x.0 %3         roots[%4] == {0}: somewhere in what %x.0 points to
 
@@ -8,13 +8,10 @@ different memory, and an array that is never written does not change.
 
 from __future__ import annotations
 
-import math
-
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, keeps
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of
+from cuda_device.types.layout import leaves
 from cuda_device.types.model import NONE, Number, Ref, Space
 
 Roots = frozenset[int]
@@ -102,62 +99,3 @@ def _through(given: list[Roots], roots: Roots) -> Roots:
 def _holds_address(value: Value) -> bool:
     type = value.type
     return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type or NONE))
-
-
-# Arrays whose neighbouring elements the kernel accesses, as in `c[0] + c[1]` or `x[4 * i] + x[4 * i + 1]`. If their memory begins
-# at a multiple of 16 bytes, LLVM can merge these accesses, so launches check the alignment of these arrays. Arrays of structs and
-# vectors are not among them, because their types determine the alignment.
-
-
-Access = tuple[Value, int, int, int]
-"""The memory of an array, the size of its elements, and the elements accessed: one place plus any multiple of a step."""
-
-
-def numbers(module: Module) -> frozenset[int]:
-    """The numbers of these arrays, counted among the references of the main function."""
-    params = [param for param in module.main.params if isinstance(param.type, Ref)]
-    return frozenset(map(params.index, references(module)))
-
-
-def references(module: Module) -> list[Value]:
-    """The parameters of the main function that point to the memory of these arrays."""
-    main = module.main
-    values, places = Definitions(main), dict[tuple[Value, int], set[int]]()
-    accesses = {_access(values, op.operands[0]) for op in main.ops() if op.code in (ops.LOAD, ops.STORE)}
-    for memory, size, place, step in filter(None, accesses):
-        if step % 2 == 0 and 2 * size <= WIDEST_ACCESS:
-            places.setdefault((memory, size), set()).add(place)
-    neighbours = {memory for (memory, _), found in places.items() if len({place // 2 for place in found}) < len(found)}
-    return [param for param in main.params if param in neighbours]
-
-
-def _access(values: Definitions, address: Value) -> Access | None:
-    """The access to a number in global memory; None if it is not an element of an array."""
-    place = step = 0
-    while (maker := values.makers.get(address)) is not None and maker.code is ops.ELEMENT:
-        address, index = maker.operands
-        for term, sign in values.terms(index):
-            known = values.constant(term)
-            if known is None:
-                step = math.gcd(step, _factor(values, term))
-            else:
-                place += sign * known
-    reference = address.type
-    assert isinstance(reference, Ref)
-    if reference.space is not Space.GLOBAL or reference.align or not isinstance(reference.pointee, Number):
-        return None
-    return address, size_of(reference.pointee), place, step
-
-
-def _factor(values: Definitions, value: Value) -> int:
-    """An integer that certainly divides the number."""
-    maker = values.makers.get(value)
-    if maker is None:
-        return 1
-    if maker.code is ops.CONVERT and keeps(maker):
-        return _factor(values, maker.operands[0])
-    if maker.code is ops.MUL:
-        return math.prod(abs(values.constant(operand) or 1) for operand in maker.operands)
-    if maker.code is ops.SHL:
-        return 1 << (values.constant(maker.operands[1]) or 0)
-    return 1

@@ -26,7 +26,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.optimise import points_to
 from cuda_device.optimise.points_to import Roots
 from cuda_device.types import model
-from cuda_device.types.layout import WIDEST_ACCESS, align_of, float_bits, leaves, size_of
+from cuda_device.types.layout import align_of, float_bits, leaves, size_of
 
 
 def literal(type: model.Type, value: object) -> str:
@@ -244,9 +244,6 @@ class ModuleWriter:
             options.debug * dialect.dwarf,
         )
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
-        counts = options.launch_facts and dialect.is_gpu
-        self.aligned = points_to.references(dialect.module) if counts else []
-        """The parameters that are aligned to 16 bytes, which launches check."""
         self.declared: set[str] = set()
         self.library: set[str] = set()
         self.conversions: set[tuple[model.Format, float8.Direction]] = set()
@@ -304,9 +301,7 @@ class ModuleWriter:
         return f"call {result} @{name}"
 
     def promise(self, value: Value) -> str:
-        """The attributes of a parameter: its alignment, or that a signed integer is not negative."""
-        if value in self.aligned:
-            return f"align {WIDEST_ACCESS} "
+        """The attributes of a parameter: that a signed integer is not negative."""
         number = value.type
         if not (value.nonneg and isinstance(number, model.Number) and number.is_integer and number.signed):
             return ""

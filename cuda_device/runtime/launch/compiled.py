@@ -46,7 +46,6 @@ from cuda_device.runtime.launch.arguments import (
 )
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
-    aligned,
     disjoint,
     sized,
     small,
@@ -534,12 +533,10 @@ def _stub(record: str) -> FunctionType:
 def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
     """Raises `LaunchError` if the arrays do not have the properties of `launch_facts`."""
     views = [view for argument in arguments for view in argument.views]
-    outline = kernel.work.outline
-    if small(views) and disjoint(views, outline.written) and aligned(views, outline.aligned):
+    if small(views) and disjoint(views, kernel.work.outline.written):
         return
     raise LaunchError(
-        "the kernel was compiled with launch_facts=True, and its arrays are too large, share memory, or do not begin at a "
-        "multiple of 16 bytes",
+        "the kernel was compiled with launch_facts=True, and its arrays are too large or share memory",
         "compile it without launch_facts, or copy the arrays",
     )
 

@@ -92,11 +92,10 @@ def compile(
     the text states the types.
 
     Options: those of `@kernel`, and two more. With `launch_facts=True`, the code relies on facts that `launch` checks: every
-    array has at most `2**30 - 2**16` elements, begins at a multiple of 16 bytes, and, if the kernel writes to it, shares no
-    memory with another array. Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of
-    C++, cannot be compiled in this way. With `by_address=True`, an interoperable function is
-    `void f(void* a, void* b, void* result)` in C++: it takes the addresses of its arguments, followed by the address for its
-    result, as operators of `cuda.compute` do.
+    array has at most `2**30 - 2**16` elements and, if the kernel writes to it, shares no memory with another array. Lengths
+    are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be compiled in this way.
+    With `by_address=True`, an interoperable function is `void f(void* a, void* b, void* result)` in C++: it takes the addresses
+    of its arguments, followed by the address for its result, as operators of `cuda.compute` do.
 
     Raises: `CompileError` for code that cannot be compiled, and for a result of another type than `result`; `ValueError` for
     an unknown target or output, and for several targets with another output than "fatbin"; `TypeError` for an unknown option.

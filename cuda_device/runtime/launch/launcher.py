@@ -44,7 +44,6 @@ from cuda_device.runtime.launch.arguments import (
 )
 from cuda_device.types.abi import Packing, packing
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, Architecture, moved_bytes, of_capability, parse
-from cuda_device.types.layout import WIDEST_ACCESS
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 #
 #     small      every array has at most 2**30 - 2**16 elements along each axis and in all: indices and their sums fit 32 bits
 #     disjoint   no array that the kernel writes shares memory with another one
-#     aligned    arrays that are accessed with wide instructions begin at a multiple of 16 bytes (see `optimise/points_to`)
 #
 # For each signature, a kernel has at most two variants: one for arrays with all of these properties, and one for all arrays.
 
@@ -81,11 +79,6 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
             if start < high and low < end and i != j and start < end and low < high:
                 return False
     return True
-
-
-def aligned(views: Sequence[ArrayView], numbers: Collection[int]) -> bool:
-    """Whether the memory of each array whose index is in `numbers` begins at a multiple of 16 bytes."""
-    return not numbers or not any(views[i].data % WIDEST_ACCESS for i in numbers)
 
 
 RECURSION = 32 * 1024
@@ -384,8 +377,7 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
             variant = _recent(kernel, arguments, stream, True)
         except CompileError:
             return _recent(kernel, arguments, stream, False)  # for the same error without the facts
-        outline = variant.work.outline
-        if disjoint(views, outline.written) and aligned(views, outline.aligned):
+        if disjoint(views, variant.work.outline.written):
             return variant
     return _recent(kernel, arguments, stream, False)
 
