@@ -27,10 +27,9 @@ import pytest
 import cuda_device as device
 from cuda_device.errors import CompileError
 from cuda_device.ir.dominance import propagate
-from cuda_device.ir.ir_reader import read_module
 from cuda_device.ir.nodes import Module
 from cuda_device.ir.ops import Effect
-from cuda_device.ir.text import show
+from cuda_device.ir.text import read_module, show
 from cuda_device.ir.verify import verify
 
 

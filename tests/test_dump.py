@@ -16,8 +16,7 @@ from ir_programs import PROGRAMS, block_sum, fibonacci, job, saxpy
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import CompileError
-from cuda_device.ir.ir_reader import parse
-from cuda_device.ir.text import show
+from cuda_device.ir.text import parse, show
 from cuda_device.types.architectures import parse as architecture
 from cuda_device.types.model import FLOAT32
 

@@ -34,7 +34,7 @@ from ir_helpers import define
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, Location
-from cuda_device.ir.ir_reader import parse_type
+from cuda_device.ir.text import parse_type
 from cuda_device.library import table
 from cuda_device.types import model
 from cuda_device.types.architectures import parse

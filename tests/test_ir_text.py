@@ -14,10 +14,9 @@ from ir_programs import IDS, PROGRAMS, job
 
 from cuda_device import compiler
 from cuda_device.ir import ops
-from cuda_device.ir.ir_reader import parse
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
-from cuda_device.ir.text import show, show_module
+from cuda_device.ir.text import parse, show, show_module
 from cuda_device.ir.verify import verify
 from cuda_device.types.model import BOOL, FLOAT32, INT, INT32, NONE, Array, Ref, Space, Tuple, Type
 

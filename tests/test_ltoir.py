@@ -12,12 +12,9 @@ from cuda.bindings import nvvm
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device import compiler
 from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import assemblers, cubin, linking
 from cuda_device.device.functions import FASTMATH
-from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
 
 FLOATS = device.ArrayType(device.float32, 1)
@@ -70,19 +67,6 @@ def test_ltoir_is_made_for_every_generation(target):
     nothing = f".version 8.7\n.target {target}\n.address_size 64\n"
     linked = cubin.assemble(nothing, parse(target), inputs=linking.read([made], parse(target)))
     assert list(assemblers.Input("linked", linked.code).functions) == ["newest"]
-
-
-@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
-def test_what_launches_check_is_no_obstacle(target):
-    """Where arrays begin is said of parameters, and not in the types of functions."""
-
-    def kernel(x, out):
-        out[0] = x[0] + x[1]
-
-    job = job_of(device.kernel(kernel), (FLOATS, FLOATS), target, {"checked": False})
-    job = replace(job, options=replace(job.options, launch_facts=True))
-    work = compiler.run(job, "ltoir")
-    assert "addrspace(1) align 16 %" in work["llvm"].text and work["ltoir"].startswith(MAGIC)
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])

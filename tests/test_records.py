@@ -9,7 +9,7 @@ from conftest import StreamUnderTest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.ir.ir_reader import parse_type
+from cuda_device.ir.text import parse_type
 from cuda_device.types.host import dtype_of_type, element_of_dtype
 
 PACKED = np.dtype([("a", "i1"), ("b", "f8"), ("c", "i2"), ("d", "f4")])

@@ -1,4 +1,4 @@
-"""Prints IR as text (`show`), which `ir/ir_reader` reads back.
+"""The text form of the IR: `show` prints it, and `parse` reads it, with `show(parse(show(f))) == show(f)`.
 
     func @double(%x.0: float32) -> float32 typed {
     ^0(%x.0: float32):
@@ -6,16 +6,46 @@
       return %1
     }
 
-Python objects that have no literal (functions, modules, code objects) print as `$0`, `$1`, … in the order of the
-`objects` list.
+    parse_type("array<float32, 2, C>")       Array(FLOAT32, 2, Layout.C), whose text that is
+    read_module("func @f -> …")              a module of all functions in the text
+
+Python objects that have no literal (functions, modules, code objects) print as `$0`, `$1`, … in the order of the `objects` list.
+Programs can pass typed IR to `compile` in this form, and tests use it for IR that is hard to write as Python.
 """
 
 from __future__ import annotations
 
+import ast
 import math
+import re
+from collections.abc import Sequence
 
+from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
-from cuda_device.types import model as types
+from cuda_device.ir.ops import Level
+from cuda_device.types.model import (
+    NONE,
+    NUMBERS,
+    STATIC,
+    Array,
+    AtomicCell,
+    Bundle,
+    Field,
+    Layout,
+    Number,
+    Pointer,
+    Range,
+    RangeIterator,
+    Ref,
+    Space,
+    Struct,
+    Subarray,
+    Tuple,
+    Type,
+    Vector,
+)
+
+# Printing
 
 
 def show(function: Function, objects: list[object] | None = None) -> str:
@@ -63,7 +93,7 @@ class _Printer:
 
     def typed(self, value: Value) -> str:
         kind = "" if value.type is None else f": {value.type}"
-        is_unsigned = isinstance(value.type, types.Number) and not value.type.signed
+        is_unsigned = isinstance(value.type, Number) and not value.type.signed
         return self.names[value] + kind + " nonneg" * (value.nonneg and not is_unsigned)
 
     def edge(self, edge: Edge) -> str:
@@ -84,10 +114,269 @@ class _Printer:
                 return f"complex({str(value)!r})"
             case tuple():
                 return "(" + "".join(f"{self.literal(item)}, " for item in value).rstrip(" ") + ")"
-            case _ if isinstance(value, types.Type):
+            case _ if isinstance(value, Type):
                 return f"<{value}>"
             case _:
                 found = [i for i, known in enumerate(self.objects) if known is value]
                 if not found:
                     self.objects.append(value)
                 return f"${(*found, len(self.objects) - 1)[0]}"
+
+
+# Types
+
+
+def parse_type(text: str) -> Type:
+    """The type that prints as `text`: `parse_type(str(T)) == T` for every type. Raises `ValueError` for anything else."""
+    words = re.findall(r"\w+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S", text)
+    try:
+        type, end = _type(words, 0)
+    except (IndexError, SyntaxError):  # the latter within a member's name
+        raise ValueError(f"unfinished type {text!r}") from None
+    if end != len(words):
+        raise ValueError(f"{words[end]!r} after the type {type}")
+    return type
+
+
+def _type(words: list[str], at: int) -> tuple[Type, int]:
+    """The type that begins at `words[at]`, and its end."""
+    name = words[at]
+    simple = _SIMPLE.get(name)
+    if simple is not None:
+        return simple, at + 1
+    if words[at + 1] != "<":
+        raise ValueError(f"unknown type {name!r}")
+    at += 2
+    if name == "struct":
+        return _struct(words, at)
+    arguments: list[Type | str] = []
+    while words[at] != ">":
+        if arguments:
+            if words[at] != ",":
+                raise ValueError(f"{words[at]!r} instead of a comma in {name}<…>")
+            at += 1
+        if words[at] in _SIMPLE or words[at + 1] == "<":
+            argument, at = _type(words, at)
+            arguments.append(argument)
+        else:
+            arguments.append(words[at])
+            at += 1
+    return _build(name, arguments), at + 1
+
+
+def _struct(words: list[str], at: int) -> tuple[Type, int]:
+    """The struct whose name is `words[at]`."""
+    name, at = words[at], at + 1
+    align, at = _mark(words, at, "align", 0)
+    size, at = _mark(words, at, "size", 0)
+    fields = []
+    while words[at] != ">":
+        if words[at] != "," or words[at + 2] != ":" or not re.match(r"\w|'|\"", words[at + 1]):
+            raise ValueError(f"{' '.join(words[at : at + 3])!r} is no member of a struct")
+        type, end = _type(words, at + 3)
+        boundary, end = _mark(words, end, "align", 0)
+        offset, end = _mark(words, end, "at", -1)
+        member = words[at + 1]
+        fields.append(Field(ast.literal_eval(member) if member[0] in "'\"" else member, type, boundary, offset))
+        at = end
+    return Struct(name, tuple(fields), align, size=size), at + 1
+
+
+def _mark(words: list[str], at: int, mark: str, otherwise: int) -> tuple[int, int]:
+    """The number behind the word `mark`, if that is at `at`, and the end of the two."""
+    return (int(words[at + 1]), at + 2) if words[at] == mark else (otherwise, at)
+
+
+def _build(name: str, arguments: list[Type | str]) -> Type:
+    types = [argument for argument in arguments if not isinstance(argument, str)]
+    plain = [argument for argument in arguments if isinstance(argument, str)]
+    align = 0
+    if name in ("array", "ref") and plain[-1].startswith("align"):
+        align = int(plain.pop().removeprefix("align"))
+    match name, types, plain:
+        case (("tuple" | "bundle"), elements, []):
+            return (Tuple if name == "tuple" else Bundle)(tuple(elements))
+        case "vector", [Number() as dtype], [size]:
+            return Vector(dtype, int(size))
+        case "array", [dtype], [ndim, layout, *flags] if arguments[0] is dtype:
+            readonly, small = "readonly" in flags, "small" in flags
+            spaces = [Space(flag) for flag in flags if flag not in ("readonly", "small")] or [Space.GLOBAL]
+            array = Array(dtype, int(ndim), Layout(layout), readonly, spaces[0], align, small)
+            if str(array) == f"array<{', '.join(map(str, arguments))}>":
+                return array
+        case "subarray", [dtype], shape:
+            return Subarray(dtype, tuple(map(int, shape)))
+        case "atomic", [dtype], []:
+            return AtomicCell(dtype)
+        case "pointer", [dtype], [*flags] if flags in ([], ["readonly"]):
+            return Pointer(dtype, bool(flags))
+        case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
+            return Ref(Space(space_name), pointee, bool(flags), align)
+        case "range", [Number() as item], []:
+            return Range(item)
+        case "range_iterator", [Number() as item, *counter], [] if len(counter) < 2:
+            return RangeIterator(item, *(each for each in counter if isinstance(each, Number)))
+    raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
+
+
+_SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}
+
+
+# Functions
+
+
+def read_module(text: str, objects: Sequence[object] = ()) -> Module:
+    """The functions that print as `text`; each ends with a line `}`. Raises `ValueError`."""
+    ends = [match.end() for match in re.finditer(r"^\}$", text, re.MULTILINE)]
+    if not ends or text[ends[-1] :].strip():
+        raise ValueError("the text does not end with a line '}'")
+    module = Module([parse(text[start:end], objects) for start, end in zip([0, *ends], ends, strict=False)])
+    for function in module.functions:
+        function.shown, function.signature = function.name, tuple(each.type or NONE for each in function.params)
+    return module
+
+
+def parse(text: str, objects: Sequence[object] = ()) -> Function:
+    """The function that prints as `text`. Raises `ValueError` with the line that cannot be read."""
+    return _Parser(text, objects).function()
+
+
+_HEAD = re.compile(r"func @(\S+) -> (.+?)( kernel)?( interop)? (python|typed|device) \{")
+_LABEL = re.compile(r"(\^\d+)\((.*)\):")
+_VALUE = re.compile(r"%[^\s,():]+")
+_EDGE = re.compile(r"(\^\d+)\(([^()]*)\)")
+_OP = re.compile(r"(?:(%.*?) = )?([\w.]+)(?: (\{.*\}))?((?: %[^\s,():]+)*)((?: \^\d+\([^()]*\))*)")
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<string>"(?:\\(?:[\\"ntr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\)|complex\('[^']+'\))
+    |(?P<number>-?\d[\w.+-]*)|(?P<word>[\w.]+)|(?P<mark>.))""",
+    re.VERBOSE,
+)
+
+
+class _Parser:
+    def __init__(self, text: str, objects: Sequence[object]) -> None:
+        self.lines = [line.strip() for line in text.splitlines() if line.strip()]
+        self.objects = objects
+        self.values: dict[str, Value] = {}
+        self.blocks: dict[str, Block] = {}
+
+    def function(self) -> Function:
+        head = _HEAD.fullmatch(self.lines[0]) if self.lines else None
+        if head is None:
+            raise ValueError(f"not the head of a function: {self.lines[0] if self.lines else ''!r}")
+        if len(self.lines) < 2 or self.lines[-1] != "}":
+            raise ValueError(f"the function does not end with a line '}}': {self.lines[-1]!r}")
+        name, result, kernel, interop, level = head.groups()
+        body = self.lines[1:-1]
+        block: Block | None = None
+        line = ""
+        try:
+            for line in body:
+                self.declare(line)
+            for line in body:
+                block = self.line(line, block)
+        except (LookupError, ValueError, SyntaxError) as error:
+            raise ValueError(f"cannot read {line!r}: {error}") from error
+        blocks = list(self.blocks.values())
+        return Function(name, blocks, Level[level.upper()], parse_type(result), bool(kernel), bool(interop))
+
+    def declare(self, line: str) -> None:
+        """Creates the block of a label, so that jumps can refer to it."""
+        if label := _LABEL.fullmatch(line):
+            if label[1] in self.blocks:
+                raise ValueError(f"there are two blocks {label[1]}")
+            self.blocks[label[1]] = Block()
+
+    def line(self, line: str, block: Block | None) -> Block:
+        """Reads a label or an operation; returns its block."""
+        if label := _LABEL.fullmatch(line):
+            block = self.blocks[label[1]]
+            block.params = [self.define(param) for param in _split(label[2])]
+        elif block is None:
+            raise ValueError("an operation before the first block")
+        else:
+            block.ops.append(self.op(line))
+        return block
+
+    def value(self, name: str) -> Value:
+        if name not in self.values:
+            self.values[name] = Value(hint=name[1:].rpartition(".")[0])
+        return self.values[name]
+
+    def define(self, text: str) -> Value:
+        name, _, kind = text.strip().partition(": ")
+        if not _VALUE.fullmatch(name):
+            raise ValueError(f"{name!r} is no value")
+        value = self.value(name)
+        plain = kind.removesuffix(" nonneg")
+        value.type = parse_type(plain) if plain else None
+        value.nonneg = plain != kind or (isinstance(value.type, Number) and not value.type.signed)
+        return value
+
+    def op(self, line: str) -> Op:
+        match = _OP.fullmatch(line)
+        if match is None:
+            raise ValueError("no operation")
+        results, name, attributes, operands, edges = match.groups()
+        return Op(
+            ops.BY_NAME[name],
+            [self.value(operand) for operand in operands.split()],
+            [self.define(result) for result in _split(results or "")],
+            self.attributes(attributes) if attributes else {},
+            [Edge(self.blocks[label], self.arguments(listed)) for label, listed in _EDGE.findall(edges)],
+        )
+
+    def arguments(self, text: str) -> list[Value]:
+        names = _split(text)
+        if bad := [name for name in names if not _VALUE.fullmatch(name)]:
+            raise ValueError(f"{bad[0]!r} is no value")
+        return [self.value(name) for name in names]
+
+    def attributes(self, text: str) -> dict[str, object]:
+        found: dict[str, object] = {}
+        at = 1
+        while text[at] != "}":
+            key, end = re.compile(r"(?:, )?(\w+)(=)").match(text, at), at
+            if key is None:
+                raise ValueError(f"no attribute: {text[at:]!r}")
+            found[key[1]], at = self.literal(text, key.end())
+            assert at > end
+        if at != len(text) - 1:
+            raise ValueError(f"{text[at + 1 :]!r} after the attributes")
+        return found
+
+    def literal(self, text: str, at: int) -> tuple[object, int]:
+        token = _TOKEN.match(text, at)
+        assert token is not None
+        at = token.end()
+        if token["object"]:
+            return self.objects[int(token["object"][1:])], at
+        if token["string"]:
+            return token["string"][1:-1].replace('\\"', '"').encode().decode("unicode_escape"), at
+        if token["special"]:
+            kind, text, _ = token["special"].split("'")
+            return (float if kind == "float(" else complex)(text), at
+        if token["type"]:
+            end = text.index(">", at)
+            while text.count("<", at - 1, end + 1) != text.count(">", at - 1, end + 1):
+                end = text.index(">", end + 1)
+            return parse_type(text[at:end]), end + 1
+        if token["mark"] == "(":
+            items: list[object] = []
+            while text[at] != ")":
+                item, at = self.literal(text, at)
+                items.append(item)
+                at = re.compile(r",?\s*").match(text, at).end()  # type: ignore[union-attr]
+            return tuple(items), at + 1
+        return ast.literal_eval(token["number"] or token["word"]), at
+
+
+def _split(text: str) -> list[str]:
+    """Splits `text` at the commas outside angle brackets."""
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        depth += (character == "<") - (character == ">")
+        if character == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [part.strip() for part in (*parts, text[start:])] if text.strip() else []

@@ -17,7 +17,7 @@ from unittest import mock
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, cubin
-from cuda_device.ir import ir_reader, text
+from cuda_device.ir import text
 from cuda_device.ir.verify import verify
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, of_type
@@ -43,7 +43,7 @@ class Ways(Printing):
         return device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
 
     def _job(self, on_cpu: bool, **options: Any) -> compiler.Job:
-        known: tuple[Known, ...] = tuple(of_type(ir_reader.parse_type(each)) for each in TYPES)
+        known: tuple[Known, ...] = tuple(of_type(text.parse_type(each)) for each in TYPES)
         target = compiler.Target(parse(self.random.choice(TARGETS)), on_cpu)
         return compiler.Job(self._kernel().underlying, known, True, target, compiler.Options(**options))
 
@@ -56,7 +56,7 @@ class Ways(Printing):
             for function in work[stage].functions:
                 objects: list[object] = []
                 shown = text.show(function, objects)
-                copy = ir_reader.parse(shown, objects)
+                copy = text.parse(shown, objects)
                 again = text.show(copy)
                 if again != shown:
                     return (

@@ -197,8 +197,8 @@ def _typed_ir(text: str) -> Module:
     """Reads a module of typed IR."""
     from cuda_device.infer.body import effects_of
     from cuda_device.ir.dominance import propagate
-    from cuda_device.ir.ir_reader import read_module
     from cuda_device.ir.ops import Level
+    from cuda_device.ir.text import read_module
     from cuda_device.ir.verify import verify
 
     try:
