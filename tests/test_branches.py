@@ -1,4 +1,4 @@
-"""Loops end with the branch that goes back, and the assembler unrolls them; loops with steps are unrolled by LLVM."""
+"""Loop latches: one branch instead of two, one back edge, and no branch for the second operand of `and`."""
 
 import re
 
@@ -33,8 +33,8 @@ def test_two_branches_become_one(sign, opposite):
     assert invert_latches(LOOP.replace("SIGN", sign)) == expected
 
 
-def test_what_has_another_use_or_is_no_number_stays():
-    """Comparisons of floats have no such opposite: with a NaN neither `lt` nor `ge` holds."""
+def test_predicates_with_other_uses_and_of_floats_stay():
+    """Comparisons of floats have no such opposite: with a NaN, neither `lt` nor `ge` holds."""
     for text in (
         LOOP.replace("SIGN", "lt.f32"),
         LOOP.replace("SIGN", "lt.s32").replace("add.s32 \t%r3, %r1, 1", "selp.b32 \t%r3, 1, 2, %p1"),
@@ -59,22 +59,6 @@ def multiply(a, b, c):
         c[i, j] = total
 
 
-@device.kernel
-def copy_rows(x, y, first):
-    for k in range(device.thread_idx.x, 32, 8):
-        if first + k < x.shape[0]:
-            y[k] = x[first + k]
-
-
-@device.kernel
-def add_strided(x, sums, start):
-    total = 0.0
-    if start >= 0:
-        for k in range(start, x.shape[0], 128):
-            total += x[k]
-        sums[0] = total
-
-
 def test_no_loop_goes_back_by_a_second_branch():
     x = np.zeros((4, 4), np.float32)
     ptx = ptx_of(multiply, x, x, x)
@@ -82,36 +66,14 @@ def test_no_loop_goes_back_by_a_second_branch():
     assert re.search(r"setp\.ne\.b32 \t(%p\d+), .*\n\t@\1 bra", ptx)
 
 
-def test_loops_with_steps_are_unrolled():
-    """The four passes at most of a block's way down a tile, and the many of its way through a row."""
-    x, many = np.zeros(64, np.float32), np.zeros(4096, np.float32)
-    assert ptx_of(copy_rows, x, x, 0).count("ld.global") >= 4
-    assert ptx_of(add_strided, many, x, 3).count("ld.global") >= 4
-
-
 @pytest.mark.parametrize("inner", [0, 1, 3, 4, 5, 16, 23, 70])
 def test_products_of_all_lengths(stream, inner):
-    """The turned loop, its unrolled copies and what is left of them."""
+    """The inverted loop, its unrolled copies, and the remainder."""
     random = np.random.default_rng(inner)
     a, b = random.integers(-9, 9, (3, inner)).astype(np.float32), random.integers(-9, 9, (inner, 5)).astype(np.float32)
     c = stream.array(np.full((3, 5), 77, np.float32))
     stream.launch(multiply, stream.array(a), stream.array(b), c, grid=1, block=(8, 4))
     assert np.array_equal(stream.numpy(c), a @ b)
-
-
-@pytest.mark.parametrize("first", [0, 40, 57, 64])
-def test_rows_of_all_lengths(stream, first):
-    x, y = np.arange(64, dtype=np.float32), stream.array(np.full(32, -1, np.float32))
-    stream.launch(copy_rows, stream.array(x), y, first, grid=1, block=8)
-    count = min(32, 64 - first)
-    assert np.array_equal(stream.numpy(y), np.append(x[first : first + count], np.full(32 - count, -1)))
-
-
-@pytest.mark.parametrize("start", [0, 5, 127, 900, 1000, 5000])
-def test_steps_of_all_lengths(stream, start):
-    x, sums = np.arange(1000, dtype=np.float32), stream.array(np.full(1, -1, np.float32))
-    stream.launch(add_strided, stream.array(x), sums, start, grid=1, block=1)
-    assert stream.numpy(sums)[0] == x[start::128].sum()
 
 
 @device.kernel
@@ -125,9 +87,8 @@ def steps_to_leave(points, counts, most):
         counts[i] = count
 
 
-def test_a_comparison_behind_another_is_no_branch_of_its_own():
-    """The loop has the branch that goes back, the kernel one around what it does and one around the loop; one multiplication
-    of the square's three fuses with the sum."""
+def test_the_second_operand_of_and_has_no_branch():
+    """There are branches around the body of the kernel, around the loop, and back. One of the three products is fused."""
     x = np.zeros(9, np.complex64)
     ptx = ptx_of(steps_to_leave, x, np.zeros(9, np.int32), 5)
     assert ptx.count("and.pred") >= 1
@@ -161,8 +122,8 @@ def skip(x, y):
     y[0] = total
 
 
-def test_loops_have_one_way_back():
-    """Two of LLVM's ways lead to a loop: one into it, one back, whatever the bytecode does with a `continue`."""
+def test_loops_have_one_back_edge():
+    """The phis of a loop have two predecessors, although each `continue` of the bytecode jumps back."""
     text = str(device.compile(skip, np.zeros(9, int), np.zeros(1, int), target="sm_90", output="llvm").code)
     phis = re.findall(r"= phi i\d+ (.*)", text)
     heads = [phi for phi in phis if "[ 0," in phi.replace("[0", "[ 0")]
@@ -170,7 +131,7 @@ def test_loops_have_one_way_back():
     assert all(phi.count("[") == 2 for phi in heads), phis
 
 
-def test_what_continues(stream):
+def test_continue(stream):
     x = np.array([3, -4, 8, 5, -1, 0, 12, 7])
     y = stream.empty(1, np.int64)
     stream.launch(skip, stream.array(x), y, grid=1, block=1)
@@ -186,15 +147,15 @@ def convolve(x, weights, y):
     y[0] = total
 
 
-def test_addresses_that_go_down_are_counted_along():
-    """Neighbours differ by a constant, which loads have room for, also where the index falls."""
+def test_descending_addresses_share_a_register():
+    """Neighbouring elements differ by a constant offset, which is a part of the load."""
     x = np.zeros(9, np.float32)
     offsets = re.findall(r"ld\.global\S* \t%\w+, \[%\w+\+(-?\d+)\];", ptx_of(convolve, x, x, x))
     assert {"-4", "-8", "4", "8"} <= set(offsets)
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 9, 15])
-def test_what_goes_down(stream, size):
+def test_descending_indices(stream, size):
     random = np.random.default_rng(size)
     x, weights = (random.integers(-9, 9, size).astype(np.float32) for _ in range(2))
     y = stream.empty(1)

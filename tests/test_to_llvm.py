@@ -21,6 +21,7 @@ from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.codegen.gpu import nvptx
 from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
+from cuda_device.ir.nodes import Module
 from cuda_device.types.architectures import parse
 from cuda_device.types.model import FLOAT32, INT, Tuple, Type
 
@@ -65,28 +66,17 @@ def saxpy(a, x, y, out):
 
 
 @device.kernel
-def literals_stay_float32(x):
+def literals_and_functions_stay_float32(x):
     """
-    PTX-LABEL: .entry literals_stay_float32
+    PTX-LABEL: .entry literals_and_functions_stay_float32
     PTX-NOT:   f64
     PTX:       fma.rn.f32 {{.*}} 0f40200000, 0f3F800000;
+    PTX-COUNT-2: sqrt.rn.f32
     PTX-NOT:   f64
     """
     i = device.thread_idx.x
     x[i] = x[i] * 2.5 + 1
-
-
-@device.kernel
-def functions_stay_float32(x):
-    """
-    PTX-LABEL: .entry functions_stay_float32
-    PTX-NOT:   f64
-    PTX-COUNT-2: sqrt.rn.f32
-    PTX:       st.global
-    PTX-NOT:   f64
-    """
-    i = device.thread_idx.x
-    x[i] = math.sqrt(x[i]) + math.exp(x[i + 1]) * abs(math.sqrt(x[i] * math.pi)) - max(x[i], 0.5) / 3
+    x[i + 2] = math.sqrt(x[i + 2]) + math.exp(x[i + 1]) * abs(math.sqrt(x[i + 2] * math.pi)) - max(x[i + 2], 0.5) / 3
 
 
 @device.kernel
@@ -418,8 +408,7 @@ def column_major(f, s):
 
 KERNELS: list[tuple[Any, tuple[Type, ...]]] = [
     (saxpy, (FLOAT32, F32, F32, F32)),
-    (literals_stay_float32, (F32,)),
-    (functions_stay_float32, (F32,)),
+    (literals_and_functions_stay_float32, (F32,)),
     (square_root_and_quotient_are_exact, (F32, F64)),
     (fused, (F32, F64)),
     (int_division, (I32, INT)),
@@ -704,11 +693,16 @@ def test_device_ir(text: str, checks: str) -> None:
     nvptx.parse(llvm)
 
 
+def with_kernel(text: str) -> Module:
+    """The functions of a text, behind an empty kernel."""
+    kernel = read("func @k -> none kernel device {\n^0():\n  return\n}\n")
+    return Module(kernel.functions + read(text).functions)
+
+
 @pytest.mark.parametrize("text", [text for text, _ in IR.values()], ids=IR)
 def test_device_ir_for_the_cpu(text: str) -> None:
     """The same functions, with the thread as their first parameter."""
-    kernel = "func @k -> none kernel device {\n^0():\n  return\n}\n"
-    module = read(kernel + "\n".join(line.strip() if "^" in line else line for line in _dedented(text)) + "\n")
+    module = with_kernel(text)
     module.functions[1].kernel = False
     llvm = to_llvm.run(module, Cpu(module)).text
     check(llvm, "CHECK: @device.f({{.*}}ptr {{.*}}%thread", "CHECK")
@@ -726,9 +720,8 @@ def test_halves_become_integers_by_way_of_floats_on_the_cpu(type: str) -> None:
       return %2
     }}
     """
-    kernel = "func @k -> none kernel device {\n^0():\n  return\n}\n"
     name = f"llvm.fpto{'u' if type[0] == 'u' else 's'}i.sat.i{type.lstrip('uint')}"
-    module = read(kernel + "\n".join(line.removeprefix("    ") for line in text.splitlines()) + "\n")
+    module = with_kernel(text)
     check(
         to_llvm.run(module, Cpu(module)).text,
         f"""
@@ -740,10 +733,6 @@ def test_halves_become_integers_by_way_of_floats_on_the_cpu(type: str) -> None:
     )
     module = read(text)
     check(to_llvm.run(module, Nvptx(module, parse("sm_90"))).text, f"CHECK: @{name}.f16(half %v1)", "CHECK")
-
-
-def _dedented(text: str) -> list[str]:
-    return [line.removeprefix("        ") for line in text.splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def prototypes(typed: Module, by_address: bool) -> dict[str, Prototype]:
     found = {}
     for op in (op for function in typed.functions for op in function.ops() if op.code is ops.EXTERN):
         result = op.results[0].type if op.results else None
-        found[str(op.attributes["symbol"])] = Prototype(
+        found[op.attributes["symbol"]] = Prototype(
             tuple(operand.type or model.NONE for operand in op.operands), result or model.NONE
         )
     if typed.main.prototype is not None and not typed.main.kernel:

@@ -111,7 +111,7 @@ def _place(op: Op) -> ReportPlace:
 def _print(op: Op) -> Print:
     pairs = zip(op.operands, op.attributes["choices"], strict=True)
     values = (choice or _letter(operand.type) for operand, choice in pairs)
-    return Print(str(op.attributes["format"]), tuple(values))
+    return Print(op.attributes["format"], tuple(values))
 
 
 def _letter(type: Any) -> str:

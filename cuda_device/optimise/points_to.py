@@ -20,12 +20,12 @@ _NONE: Roots = frozenset()
 
 def written(module: Module) -> Roots:
     """The numbers of the kernel's references through which it may write, counted among its references."""
-    writes = _written(module, of_launch(module))
+    writes = written_parameters(module, of_launch(module))
     references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
     return frozenset(number for number, i in enumerate(references) if i in writes)
 
 
-def _written(module: Module, roots: dict[Value, Roots]) -> Roots:
+def written_parameters(module: Module, roots: dict[Value, Roots]) -> Roots:
     """The parameters of the main function through which the kernel may write."""
     found = [
         roots.get(operand, _NONE) for op in module.ops() if Effect.WRITES in op.code.effects for operand in op.operands
@@ -38,7 +38,7 @@ def only_read(module: Module) -> set[Value]:
     if any(op.code in (ops.EXTERN, ops.PTX) or writes_anywhere(op) for op in module.ops()):
         return set()
     roots = of_launch(module)
-    writes = _written(module, roots)
+    writes = written_parameters(module, roots)
     return {value for value, found in roots.items() if found and not found & writes}
 
 

@@ -19,7 +19,7 @@ from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, OpDef, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
-from cuda_device.types.layout import size_of
+from cuda_device.types.layout import WIDEST_ACCESS, size_of
 from cuda_device.types.model import Number, Ref, Space
 
 # LLVM's names. Consume is acquire, as in all compilers.
@@ -75,15 +75,12 @@ class Meeting:
 
 # The layout of shared arrays
 
-_WIDEST = 16
-
 
 def shared_size(op: Op) -> tuple[int, int]:
     """The size and alignment of a shared array in bytes; arrays of 16 bytes or more are aligned for the widest accesses."""
-    count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
-    assert isinstance(count, int) and isinstance(align, int) and isinstance(type, Ref)
-    size = count * size_of(type.pointee)
-    return size, max(align, _WIDEST) if size >= _WIDEST else align
+    assert isinstance(op.result.type, Ref)
+    size, align = op.attributes["count"] * size_of(op.result.type.pointee), op.attributes["align"]
+    return size, max(align, WIDEST_ACCESS) if size >= WIDEST_ACCESS else align
 
 
 def shared_offsets(arrays: Mapping[int, Op], most: int) -> tuple[dict[int, int], int]:
@@ -130,7 +127,7 @@ class Dialect(ABC):
 
     def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
         self.module, self.options, self.found = module, options, module.by_code()
-        shared = {int(str(op.attributes["number"])): op for op in self.found.get(ops.SHARED, ())}
+        shared = {op.attributes["number"]: op for op in self.found.get(ops.SHARED, ())}
         self.shared_arrays = dict(sorted(shared.items()))
         """By their numbers: operations with the same number are the same array."""
         self.offsets, self.shared_bytes = shared_offsets(self.shared_arrays, most_shared)

@@ -24,7 +24,6 @@ from cuda_device.ir.dominance import used
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.optimise import points_to
-from cuda_device.optimise.points_to import Roots
 from cuda_device.types import model
 from cuda_device.types.layout import align_of, float_bits, leaves, size_of
 
@@ -189,7 +188,7 @@ class Aliasing:
         self.metadata = metadata
         self.arrays = [i for i, param in enumerate(main.params) if isinstance(param.type, model.Ref)]
         self.roots = points_to.of_launch(module)
-        self.written: Roots = frozenset(self.arrays[number] for number in points_to.written(module))
+        self.written = points_to.written_parameters(module, self.roots)
         self.constant_cache = constant_cache and not any(
             Effect.SPINS in op.code.effects
             or op.code in (ops.FENCE, ops.EXTERN, ops.PTX)
@@ -385,7 +384,7 @@ def constants_of(dialect: Dialect) -> dict[str, Op]:
 
 def constants_fit(constants: Mapping[str, Op]) -> bool:
     """Whether constants fit in a GPU's constant memory."""
-    sizes = (len(str(op.attributes["data"])) // 2 + int(str(op.attributes["align"])) for op in constants.values())
+    sizes = (len(op.attributes["data"]) // 2 + op.attributes["align"] for op in constants.values())
     return sum(sizes) <= MAXIMUM_CONSTANT
 
 
@@ -393,7 +392,7 @@ def constant_definitions(constants: Mapping[str, Op], space: str = "") -> list[s
     """The definitions of the constants; `space` is `addrspace(n) ` or empty."""
     lines = []
     for name, op in constants.items():
-        data = str(op.attributes["data"])
+        data = op.attributes["data"]
         text = re.sub("..", lambda byte: f"\\{byte[0]}", data)
         lines.append(
             f'@{name} = internal {space}constant [{len(data) // 2} x i8] c"{text}", align {op.attributes["align"]}'

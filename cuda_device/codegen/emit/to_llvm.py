@@ -32,16 +32,24 @@ from cuda_device.types.model import BOOL, FLOAT32, Number, NumberKind, Ref, Spac
 _FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
 
 
+def _reference(value: Value) -> Ref:
+    assert isinstance(value.type, Ref), value.type
+    return value.type
+
+
 def _atomic_number(reference: Value) -> Number:
-    assert isinstance(reference.type, Ref)
-    number = getattr(reference.type.pointee, "dtype", None)
+    number = getattr(_reference(reference).pointee, "dtype", None)
     assert isinstance(number, Number), reference.type
     return number
 
 
+def _ordered(op: Op) -> tuple[Order, Scope]:
+    return Order(op.attributes["memory"]), Scope(op.attributes["scope"])
+
+
 def _how(to: FunctionWriter, op: Op) -> tuple[str, str]:
     """LLVM's scope and order of an operation."""
-    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    order, scope = _ordered(op)
     return to.dialect.sync_scope(scope), LLVM_ORDERS[order]
 
 
@@ -71,14 +79,12 @@ def _from_bits(to: FunctionWriter, op: Op, bits: str) -> None:
 def _wide(to: FunctionWriter, op: Op) -> bool:
     """Writes an atomic access to 16 bytes; returns False for any other."""
     reference, *values = op.operands
-    assert isinstance(reference.type, Ref)
-    if not isinstance(getattr(reference.type.pointee, "dtype", None), Vector):
+    type = _reference(reference)
+    if not isinstance(getattr(type.pointee, "dtype", None), Vector):
         return False
-    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
     value = to.typed(values[0]) if values else ""
     result = to.fresh() if values else to.name(op.result)
-    access = Wide(reference.type.space, to.typed(reference), value, order, scope)
-    to.lines.append(to.dialect.wide(access, result))
+    to.lines.append(to.dialect.wide(Wide(type.space, to.typed(reference), value, *_ordered(op)), result))
     return True
 
 
@@ -114,12 +120,9 @@ def _cas(to: FunctionWriter, op: Op) -> None:
 def _update(to: FunctionWriter, op: Op) -> None:
     """An exchange is one of the number's bits."""
     reference, value = op.operands
-    assert isinstance(reference.type, Ref)
-    number, operation = _atomic_number(reference), str(op.attributes["operation"])
-    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    number, space, operation = _atomic_number(reference), _reference(reference).space, op.attributes["operation"]
     operand = _number_bits(to, value) if operation == "exch" else to.typed(value)
-    is_used = op.result in to.used
-    update = Update(operation, number, reference.type.space, to.typed(reference), operand, order, scope, is_used)
+    update = Update(operation, number, space, to.typed(reference), operand, *_ordered(op), op.result in to.used)
     result = to.fresh()
     to.lines.append(to.dialect.update(update, result))
     if operation == "exch":
@@ -140,9 +143,7 @@ _INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
 def _print(to: FunctionWriter, op: Op) -> None:
     """Stores the values in the buffer, and calls the dialect's print function."""
     buffer = to.buffers.get(id(op), "null")
-    choices = op.attributes["choices"]
-    assert isinstance(choices, tuple)
-    for i, (operand, choice) in enumerate(zip(op.operands, choices, strict=True)):
+    for i, (operand, choice) in enumerate(zip(op.operands, op.attributes["choices"], strict=True)):
         at = to.temporary(f"getelementptr i64, ptr {buffer}, i64 {i}")
         if choice is None:
             to.line(f"store {to.typed(operand)}, ptr {at}, align 8")
@@ -158,16 +159,14 @@ def texts(prints: Iterable[Op]) -> dict[str, int]:
     """The numbers of the texts of `print` operations."""
     found: dict[str, int] = {}
     for op in prints:
-        choices = op.attributes["choices"]
-        assert isinstance(choices, tuple)
-        for text in (c_format(op), *(text for choice in choices if choice for text in choice)):
+        for text in (c_format(op), *(text for choice in op.attributes["choices"] if choice for text in choice)):
             found.setdefault(text, len(found))
     return found
 
 
 def c_format(op: Op) -> str:
     """The C format of a `print`."""
-    return _INTEGER.sub(lambda match: match[1] or f"{match[2]}ll{match[3]}", str(op.attributes["format"]))
+    return _INTEGER.sub(lambda match: match[1] or f"{match[2]}ll{match[3]}", op.attributes["format"])
 
 
 REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
@@ -192,7 +191,7 @@ def _const(to: FunctionWriter, op: Op) -> None:
 
 
 def _call(to: FunctionWriter, op: Op) -> None:
-    callee = to.dialect.module[str(op.attributes["callee"])]
+    callee = to.dialect.module[op.attributes["callee"]]
     arguments = ", ".join((*to.dialect.arguments(), *map(to.typed, op.operands)))
     result = to.module.type(callee.result)
     marks = to.dialect.definition(callee) or to.dialect.called
@@ -287,7 +286,7 @@ def _may_be_minus_one(to: FunctionWriter, value: Value) -> bool:
 
 
 def _bitwise(to: FunctionWriter, op: Op) -> None:
-    type, function = to.module.type(op.result.type), str(op.attributes["function"])
+    type, function = to.module.type(op.result.type), op.attributes["function"]
     zero = function in ("ctlz", "cttz")  # which are defined for 0
     call = to.module.call(f"llvm.{function}.{type}", type, [type, "i1"] if zero else [type])
     to.result(op, f"{call}({to.typed(op.operands[0])}{', i1 false' if zero else ''})")
@@ -299,7 +298,7 @@ _ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=":
 
 
 def _compare(to: FunctionWriter, op: Op) -> None:
-    number, sign = _number(op.operands[0]), str(op.attributes["op"])
+    number, sign = _number(op.operands[0]), op.attributes["op"]
     if number.is_float:
         to.result(op, f"fcmp{to.module.relaxed} {_ORDERED[sign]} {to.operands(op)}")
     else:
@@ -317,7 +316,7 @@ def _select(to: FunctionWriter, op: Op) -> None:
 
 
 def _math(to: FunctionWriter, op: Op) -> None:
-    row = MATH[str(op.attributes["function"])]
+    row = MATH[op.attributes["function"]]
     number = _number(op.result)
     type = to.module.type(number)
     name, marks = row.gpu if to.dialect.is_gpu else row.cpu, ""
@@ -334,7 +333,7 @@ def _math(to: FunctionWriter, op: Op) -> None:
 
 def _machine(to: FunctionWriter, op: Op) -> None:
     """A call of an intrinsic, or inline PTX."""
-    text, kinds = str(op.attributes["instruction"]), [to.module.type(result.type) for result in op.results]
+    text, kinds = op.attributes["instruction"], [to.module.type(result.type) for result in op.results]
     result = kinds[0] if len(kinds) == 1 else f"{{ {', '.join(kinds)} }}" if kinds else "void"
     if text.startswith("llvm."):
         call = to.module.call(text, result, [to.module.type(operand.type) for operand in op.operands])
@@ -408,19 +407,16 @@ def _instruction(operand: Value, source: Number, target: Number) -> str:
 
 def _element(to: FunctionWriter, op: Op) -> None:
     reference, index = op.operands
-    assert isinstance(reference.type, Ref)
-    pointee = to.module.element_type(reference.type.pointee)
+    pointee = to.module.element_type(_reference(reference).pointee)
     flags = "" if op.attributes.get("outside") else "inbounds nuw " if index.nonneg else "inbounds "
     to.result(op, f"getelementptr {flags}{pointee}, {to.typed(reference)}, {to.typed(index)}")
 
 
 def _load(to: FunctionWriter, op: Op) -> None:
     (reference,) = op.operands
-    assert isinstance(reference.type, Ref)
-    pointee = reference.type.pointee
+    space, pointee = _reference(reference).space, _reference(reference).pointee
     align = op.attributes.get("align", align_of(pointee))
-    says = to.dialect.access(reference.type.space)
-    says += to.module.aliasing.load(reference) if to.module.aliasing else ""
+    says = to.dialect.access(space) + (to.module.aliasing.load(reference) if to.module.aliasing else "")
     load = f"load {to.module.memory_type(pointee)}, {to.typed(reference)}, align {align}{says}"
     if pointee == BOOL:
         to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
@@ -430,19 +426,16 @@ def _load(to: FunctionWriter, op: Op) -> None:
 
 def _store(to: FunctionWriter, op: Op) -> None:
     reference, value = op.operands
-    assert isinstance(reference.type, Ref)
-    stored = to.typed(value)
+    type, stored = _reference(reference), to.typed(value)
     if value.type == BOOL:
         stored = f"i8 {to.temporary(f'zext i1 {to.names[value]} to i8')}"
-    align = op.attributes.get("align", align_of(reference.type.pointee))
-    says = to.dialect.access(reference.type.space)
-    says += to.module.aliasing.store(reference) if to.module.aliasing else ""
+    align = op.attributes.get("align", align_of(type.pointee))
+    says = to.dialect.access(type.space) + (to.module.aliasing.store(reference) if to.module.aliasing else "")
     to.line(f"store {stored}, {to.typed(reference)}, align {align}{says}")
 
 
 def _shared(to: FunctionWriter, op: Op) -> None:
-    number = op.attributes.get("number")
-    text, operand = to.dialect.shared(None if number is None else int(str(number)), to.fresh())
+    text, operand = to.dialect.shared(op.attributes.get("number"), to.fresh())
     to.lines.append(text)
     to.names[op.result] = operand
 
@@ -459,8 +452,8 @@ def _variable(to: FunctionWriter, op: Op) -> None:
 
 def _meet(to: FunctionWriter, op: Op) -> None:
     """A convergent operation, which the dialect writes."""
-    kind = "now" if op.attributes.get("now") else str(op.attributes.get("kind", ""))
-    place, label = int(str(op.attributes.get("place", 0))), to.fresh().removeprefix("%")
+    kind = "now" if op.attributes.get("now") else op.attributes.get("kind", "")
+    place, label = op.attributes.get("place", 0), to.fresh().removeprefix("%")
     result = f"{to.module.type(op.result.type)} {to.name(op.result)}" if op.results else ""
     text, label = to.dialect.meet(Meeting(op.code, kind, place, label, result, tuple(map(to.typed, op.operands))))
     to.lines.append(text)
@@ -480,7 +473,7 @@ def _bits(to: FunctionWriter, op: Op) -> None:
 
 
 def _report(to: FunctionWriter, op: Op) -> None:
-    status, place = REPORTS[str(op.attributes["status"])], int(str(op.attributes["place"]))
+    status, place = REPORTS[op.attributes["status"]], op.attributes["place"]
     to.lines.append(to.dialect.report(status, place, [to.names[value] for value in op.operands]))
 
 
@@ -498,7 +491,7 @@ def _trace(to: FunctionWriter, op: Op) -> None:
             value = to.temporary(f"zext {to.typed(at)} to i64")
     if op.operands[1:]:
         done = to.temporary(f"zext {to.typed(op.operands[1])} to i64")
-    place, event = int(str(op.attributes["place"])), str(op.attributes["event"])
+    place, event = op.attributes["place"], op.attributes["event"]
     to.lines.append(to.dialect.trace(place, event, value, done))
 
 
@@ -541,14 +534,14 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.DYNAMIC_SHARED: _shared,
     ops.LOCAL: lambda to, op: None,  # `_allocas` has allocated it
     ops.CONSTANT: lambda to, op: to.names.__setitem__(op.result, f"@{llvm_writer.constant_name(op)}"),
-    ops.REGISTER: lambda to, op: to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result))),
+    ops.REGISTER: lambda to, op: to.lines.append(to.dialect.register(op.attributes["name"], to.name(op.result))),
     ops.GRID_WORD: lambda to, op: to.lines.append(
         to.dialect.grid_word(to.name(op.result), bool(op.attributes.get("cluster")))
     ),
     ops.IN_CLUSTER: lambda to, op: to.lines.append(
         to.dialect.in_cluster(to.typed(op.operands[0]), to.typed(op.operands[1]), to.name(op.result))
     ),
-    ops.TIMER: lambda to, op: to.lines.append(to.dialect.timer(str(op.attributes["name"]), to.name(op.result))),
+    ops.TIMER: lambda to, op: to.lines.append(to.dialect.timer(op.attributes["name"], to.name(op.result))),
     **dict.fromkeys(
         (
             ops.BARRIER,
@@ -658,10 +651,9 @@ def _allocas(to: FunctionWriter, found: Iterable[Op]) -> str:
             lines.append(f"  {to.buffers[id(op)]} = alloca [{len(op.operands)} x i64], align 8\n")
     for op in found:
         if op.code is ops.LOCAL:
-            count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
-            assert isinstance(type, Ref) and isinstance(count, int) and isinstance(align, int)
+            size = op.attributes["count"] * size_of(_reference(op.result).pointee)
             value = op.result if to.function.kernel else None
-            lines.append(to.dialect.own(to.name(op.result), count * size_of(type.pointee), align, value))
+            lines.append(to.dialect.own(to.name(op.result), size, op.attributes["align"], value))
     return "".join(lines)
 
 

@@ -348,4 +348,4 @@ def _checked_barriers(dialect: Dialect) -> list[int]:
     if not dialect.options.checked:
         return []
     found = [op for code in (ops.BARRIER, ops.BARRIER_REDUCE) for op in dialect.found.get(code, ())]
-    return sorted({int(str(op.attributes["place"])) for op in found})
+    return sorted({op.attributes["place"] for op in found})
