@@ -19,7 +19,7 @@ from types import CodeType
 
 from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span
 from cuda_device.bytecode.constructs import HANDLERS
-from cuda_device.bytecode.decode import decode, original
+from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.reader import Reader, TooLittleKept
 from cuda_device.bytecode.scopes import GENERATOR, OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
@@ -40,7 +40,7 @@ def read(code: CodeType, reading: str = "", companions: bool = False, debug: boo
     """
     # Code objects compare equal if only their file and qualified name differ, which messages show.
     reader = _read_with_companions if companions else _read
-    return reader(original(code), reading, debug, code.co_filename, code.co_qualname)
+    return reader(code, reading, debug, code.co_filename, code.co_qualname)
 
 
 def slots(code: CodeType) -> tuple[str, ...]:

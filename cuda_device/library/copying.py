@@ -15,32 +15,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import INDEX, INT64, UINT64
-
-
-def distance(target: Any, source: Any) -> Any:
-    """Returns the offset in bytes from the first element of `source` to that of `target`."""
-    raise DeviceOnlyError.of("distance")
-
-
-def _infer_distance(arguments: Sequence[Known]) -> Typed:
-    return Typed(of_type(INDEX), tuple((i, array.type) for i, array in enumerate(arguments)))
-
-
-def _lower_distance(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    target, source = (_address(build, array) for array in operands)
-    return build.convert(build.sum(ops.SUB, target, source), INDEX)
-
-
-def _address(build: Lowering, array: Tree) -> Value:
-    assert isinstance(array, ArrayTree)
-    return build.convert(build.op(ops.ADDRESS, UINT64, array.data), INT64)
+from cuda_device.types.model import UINT64
 
 
 def address(array: Any) -> Any:
@@ -58,10 +40,12 @@ def _lower_address(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
     return build.op(ops.ADDRESS, UINT64, array.data)
 
 
-ROWS = (
-    Intrinsic(distance, "distance", _infer_distance, _lower_distance),
-    Intrinsic(address, "address", _infer_address, _lower_address),
-)
+ROWS = (Intrinsic(address, "address", _infer_address, _lower_address),)
+
+
+def distance(target: Any, source: Any) -> Any:
+    """Returns the offset in bytes from the first element of `source` to that of `target`."""
+    return np.int64(address(target)) - np.int64(address(source))
 
 
 def set_elements(target: Any, value: Any) -> None:
