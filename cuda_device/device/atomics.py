@@ -16,9 +16,11 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, flatten, grow
+import numpy as np
+
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, grow, value_of
 from cuda_device.device.machine_functions import nanosleep
-from cuda_device.device.packing import gather, scatter
+from cuda_device.device.packing import pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed, constant_of, index_type
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
@@ -28,7 +30,7 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import Aligned, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import accesses, align_of, has_identity, leaves, size_of, usual_alignment
+from cuda_device.types.layout import align_of, has_identity, leaves, size_of, usual_alignment
 
 WIDEST = 16
 """The most bytes that an atomic holds."""
@@ -180,167 +182,34 @@ def _is_number(dtype: model.Type) -> bool:
     return isinstance(dtype, model.Number) and len(leaves(dtype)) == 1
 
 
-def storage(dtype: model.Type) -> model.Type:
+def _storage(dtype: model.Type) -> model.Type:
     """The type with which a machine accesses an atomic of `dtype`."""
     if _is_number(dtype):
         return dtype
-    size = size_of(dtype)
-    return model.Vector(model.UINT64, 2) if size == WIDEST else model.Number(model.NumberKind.UINT, size * 8)
+    return model.Vector(model.UINT64, 2) if size_of(dtype) == WIDEST else _word(dtype)
 
 
-def pack(build: Lowering, dtype: model.Type, tree: Tree) -> Value:
-    """Converts a value to its type of `storage`."""
+def _word(dtype: model.Type) -> model.Number:
+    """The unsigned integers, one or two, that have the bits of an atomic of `dtype`."""
+    return model.Number(model.NumberKind.UINT, min(size_of(dtype), WIDEST_EXCHANGE) * 8)
+
+
+def _stored(build: Lowering, dtype: model.Type, tree: Tree) -> Value:
+    """Converts a value to its type of `_storage`."""
     if _is_number(dtype):
-        assert isinstance(tree, Value)
-        return tree
-    words = words_of(build, dtype, tree)
-    return words[0] if len(words) == 1 else build.op(ops.MAKE, model.Vector(model.UINT64, 2), *words)
+        return value_of(tree)
+    words = pack(build, dtype, tree, _word(dtype))
+    return words[0] if len(words) == 1 else build.op(ops.MAKE, _storage(dtype), *words)
 
 
-def words_of(build: Lowering, dtype: model.Type, tree: Tree) -> list[Value]:
-    """The bits of a value in memory: one unsigned integer, or two of 64 bits."""
-    word = model.Number(model.NumberKind.UINT, min(size_of(dtype), WIDEST_EXCHANGE) * 8)
-    return gather(build, flatten(tree), _bit_offsets(dtype), word, size_of(dtype) * 8 // word.bits)
-
-
-def _bit_offsets(dtype: model.Type) -> list[int]:
-    return [access.offset * 8 for access in accesses(dtype, align=1)]
-
-
-def unpack(build: Lowering, dtype: model.Type, value: Value) -> Tree:
-    """The inverse of `pack`."""
+def _restored(build: Lowering, dtype: model.Type, value: Value) -> Tree:
+    """The inverse of `_stored`."""
     if _is_number(dtype):
         return value
     words = [value]
     if isinstance(value.type, model.Vector):
         words = [build.op(ops.FIELD, model.UINT64, value, index=i) for i in range(2)]
-    return grow(dtype, scatter(build, words, _bit_offsets(dtype), leaves(dtype)))
-
-
-def equal(build: Lowering, dtype: model.Type, a: Tree, b: Tree) -> Value:
-    """Returns whether two values have the same bits."""
-    pairs = zip(words_of(build, dtype, a), words_of(build, dtype, b), strict=True)
-    first, *rest = (build.compare("==", x, y) for x, y in pairs)
-    for each in rest:
-        first = build.binary(ops.AND, first, each)
-    return first
-
-
-# The lowering of each operation
-
-
-@dataclass(frozen=True, slots=True)
-class AtomicAccess:
-    """The access of an atomic operation: the reference, the type of the value, the operands, the order and the scope."""
-
-    build: Lowering
-    reference: Value
-    dtype: model.Type
-    values: tuple[Tree, ...]
-    order: str
-    scope: str
-
-    @property
-    def alone(self) -> bool:
-        """Whether no other thread accesses the value, so that plain accesses suffice."""
-        assert isinstance(self.reference.type, model.Ref)
-        return self.scope == Scope.THREAD or self.reference.type.space is model.Space.LOCAL
-
-    def at(self, type: model.Type) -> Value:
-        """Returns a reference of another type to the same place."""
-        assert isinstance(self.reference.type, model.Ref)
-        return self.build.refer(self.reference, model.Ref(self.reference.type.space, type))
-
-    def read(self) -> Tree:
-        """A plain load."""
-        return self.build.load(self.at(self.dtype), self.dtype)
-
-    def write(self, value: Tree) -> None:
-        """A plain store."""
-        self.build.store(self.at(self.dtype), self.dtype, value)
-
-    def operands(self) -> list[Value]:
-        """The operands of a device operation."""
-        packed = [pack(self.build, self.dtype, value) for value in self.values]
-        return [self.at(model.AtomicCell(storage(self.dtype))), *packed]
-
-    def op(self, code: ops.OpDef, **more: str) -> Tree:
-        """Appends a device operation, and returns its result."""
-        type = storage(self.dtype)
-        attributes = {"memory": self.order, "scope": self.scope, **more}
-        return unpack(self.build, self.dtype, self.build.op(code, type, *self.operands(), nonneg=False, **attributes))
-
-
-def load(access: AtomicAccess) -> Tree:
-    """Loads the value."""
-    return access.read() if access.alone else access.op(ops.ATOMIC_LOAD)
-
-
-def store(access: AtomicAccess) -> Tree:
-    """Stores the value."""
-    if access.alone:
-        access.write(*access.values)
-    else:
-        access.build.effect(ops.ATOMIC_STORE, *access.operands(), memory=access.order, scope=access.scope)
-    return ()
-
-
-def cas(access: AtomicAccess) -> Tree:
-    """Compare-and-swap."""
-    if not access.alone:
-        return access.op(ops.ATOMIC_CAS)
-    build, (old, new) = access.build, access.values
-    here = access.read()
-    same = equal(build, access.dtype, here, old)
-    leaves = zip(flatten(new), flatten(here), strict=True)
-    access.write(tuple(build.select(same, *pair) for pair in leaves))
-    return here
-
-
-Combine = Callable[[Lowering, Value, Value], Value]
-
-
-def exchange(access: AtomicAccess) -> Tree:
-    """Sets the value, and returns the previous one."""
-    if not access.alone:
-        return access.op(ops.ATOMIC_UPDATE, operation="exch")
-    here = access.read()
-    access.write(*access.values)
-    return here
-
-
-def update(operation: str, combine: Combine) -> Callable[[AtomicAccess], Tree]:
-    """A read-modify-write of a number; `combine` computes the new value if no other thread accesses it."""
-
-    def lower(access: AtomicAccess) -> Tree:
-        if not access.alone:
-            return access.op(ops.ATOMIC_UPDATE, operation=operation)
-        here, (value,) = access.read(), access.values
-        assert isinstance(here, Value) and isinstance(value, Value)
-        access.write(combine(access.build, here, value))
-        return here
-
-    return lower
-
-
-def binary(code: ops.OpDef) -> Combine:
-    """A binary device operation."""
-    return lambda build, a, b: build.binary(code, a, b)
-
-
-def extreme(sign: str) -> Combine:
-    """The larger or smaller of integers."""
-    return lambda build, a, b: build.select(build.compare(sign, b, a), b, a)
-
-
-def subtract(access: AtomicAccess) -> Tree:
-    """Adds the negative value."""
-    build, (value,) = access.build, access.values
-    assert isinstance(value, Value)
-    return add(replace(access, values=(build.negative(value),)))
-
-
-add = update("add", binary(ops.ADD))
+    return unpack(build, words, dtype)
 
 
 def atomic_ref(array: Any, index: Any) -> AtomicInterface:
@@ -495,9 +364,12 @@ def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
 
 
 def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    a, b = operands
-    (dtype,) = typed.settings
-    return equal(build, cast(model.Type, dtype), a, b)
+    dtype = cast(model.Type, typed.settings[0])
+    pairs = zip(*(pack(build, dtype, operand, _word(dtype)) for operand in operands), strict=True)
+    first, *rest = (build.compare("==", x, y) for x, y in pairs)
+    for each in rest:
+        first = build.binary(ops.AND, first, each)
+    return first
 
 
 def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
@@ -511,6 +383,8 @@ def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
 
 def _larger(a: Any, b: Any) -> Any:
     """Returns the larger number: NaN if there is one, and 0.0 rather than -0.0."""
+    if isinstance(a, np.integer):
+        return max(a, b)
     if a != a or b != b:
         return a if a != a else b
     if a == b:
@@ -523,6 +397,14 @@ def _larger_number(a: Any, b: Any) -> Any:
     if a != a or b != b:
         return b if a != a else a
     return _larger(a, b)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return min(a, b) if isinstance(a, np.integer) else -_larger(-a, -b)
+
+
+def _smaller_number(a: Any, b: Any) -> Any:
+    return min(a, b) if isinstance(a, np.integer) else -_larger_number(-a, -b)
 
 
 def by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -539,6 +421,24 @@ def by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return method
 
 
+def _alone(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The same for an atomic that no other thread accesses, so that a load and a store suffice."""
+
+    def method(atomic: Any, val: Any, memory: str, scope: str) -> Any:
+        old = atomic.load("relaxed", scope)
+        atomic.store(choose(old, val), "relaxed", scope)
+        return old
+
+    return method
+
+
+def _cas_alone(atomic: Any, old: Any, val: Any, memory: str, scope: str) -> Any:
+    found = atomic.load("relaxed", scope)
+    if same_bits(found, old):
+        atomic.store(val, "relaxed", scope)
+    return found
+
+
 # Operations
 
 INTEGERS = (model.INT32, model.UINT32, model.INT64, model.UINT64)
@@ -551,20 +451,23 @@ _CHANGE = _LOOK | Effect.WRITES
 class _Method:
     """A method of `AtomicInterface`.
 
-    `values` is the number of operands of the atomic's type; `types` lists the supported numbers (if empty, all values of up
-    to `most` bytes). For the types that `needs_loop` selects, the Python function `loop` is called instead.
+    `code` is its device operation, and `operation` that of `ops.ATOMIC_UPDATE`. `values` is the number of operands of the
+    atomic's type; `types` lists the supported numbers (if empty, all values of up to `most` bytes). For the types that
+    `needs_loop` selects, the Python function `loop` is called instead, and `alone` if no other thread accesses the atomic.
     """
 
     name: str
-    lower: Callable[[AtomicAccess], Tree]
+    code: ops.OpDef = ops.ATOMIC_UPDATE
     values: int = 1
     types: tuple[model.Number, ...] = ()
     most: int = WIDEST_EXCHANGE
     orders: tuple[Order, ...] = OF_UPDATES
     effects: Effect = _CHANGE
     returns: bool = True
+    operation: str = ""
+    alone: Callable[..., Any] | None = None
     loop: Callable[..., Any] | None = None
-    needs_loop: Callable[[model.Type], bool] = lambda dtype: isinstance(dtype, model.Number) and dtype.is_float
+    needs_loop: Callable[[model.Type], bool] = lambda _: True
 
     def check(self, dtype: model.Type) -> None:
         """Raises `CompileError` for a type that the operation does not support."""
@@ -579,23 +482,38 @@ class _Method:
             )
 
 
+def _update(
+    name: str,
+    choose: Callable[[Any, Any], Any],
+    types: tuple[model.Number, ...] = NUMBERS,
+    needs_loop: Callable[[model.Type], bool] = lambda _: False,
+) -> _Method:
+    """A method that replaces the content by `choose(content, val)`."""
+    operation = name.removeprefix("nan").rstrip("_")
+    loop = by_cas(choose)
+    return _Method(name, types=types, operation=operation, alone=_alone(choose), loop=loop, needs_loop=needs_loop)
+
+
+def _is_float(dtype: model.Type) -> bool:
+    return isinstance(dtype, model.Number) and dtype.is_float
+
+
+_LOAD = _Method("load", ops.ATOMIC_LOAD, 0, most=WIDEST, orders=OF_LOADS, effects=_LOOK)
 _METHODS = (
-    _Method("load", load, 0, most=WIDEST, orders=OF_LOADS, effects=_LOOK),
-    _Method("store", store, most=WIDEST, orders=OF_STORES, returns=False),
-    _Method("exch", exchange, loop=by_cas(lambda _, val: val), needs_loop=lambda dtype: size_of(dtype) < 4),
-    _Method("cas", cas, 2),
-    _Method("add", add, types=NUMBERS),
-    _Method("sub", subtract, types=NUMBERS),
-    _Method("and_", update("and", binary(ops.AND)), types=INTEGERS),
-    _Method("or_", update("or", binary(ops.OR)), types=INTEGERS),
-    _Method("xor", update("xor", binary(ops.XOR)), types=INTEGERS),
-    _Method("max", update("max", extreme(">")), types=NUMBERS, loop=by_cas(_larger)),
-    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, loop=by_cas(_larger_number)),
-    _Method("min", update("min", extreme("<")), types=NUMBERS, loop=by_cas(lambda a, b: -_larger(-a, -b))),
-    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, loop=by_cas(lambda a, b: -_larger_number(-a, -b))),
-    _Method(
-        "wait", load, most=WIDEST, orders=OF_LOADS, effects=_LOOK, returns=False, loop=wait, needs_loop=lambda _: True
-    ),
+    _LOAD,
+    replace(_LOAD, name="wait", values=1, returns=False, loop=wait),
+    _Method("store", ops.ATOMIC_STORE, most=WIDEST, orders=OF_STORES, returns=False),
+    _Method("cas", ops.ATOMIC_CAS, 2, alone=_cas_alone),
+    _update("exch", lambda _, val: val, (), lambda dtype: size_of(dtype) < 4),
+    _update("add", lambda a, b: a + b),
+    _update("sub", lambda a, b: a - b),
+    _update("and_", lambda a, b: a & b, INTEGERS),
+    _update("or_", lambda a, b: a | b, INTEGERS),
+    _update("xor", lambda a, b: a ^ b, INTEGERS),
+    _update("max", _larger, needs_loop=_is_float),
+    _update("nanmax", _larger_number, needs_loop=_is_float),
+    _update("min", _smaller, needs_loop=_is_float),
+    _update("nanmin", _smaller_number, needs_loop=_is_float),
 )
 
 
@@ -616,17 +534,41 @@ def _method_row(method: _Method) -> Intrinsic:
         settings = _ordering(memory, scope, method.orders, f"atomic {method.name}")
         operands = ((0, arguments[0].type), *((i, dtype) for i in range(1, last)))
         result = of_type(dtype) if method.returns else constant(None)
-        return Typed(result, operands, settings, instead=method.loop if method.needs_loop(dtype) else None)
+        instead = method.loop if method.needs_loop(dtype) else None
+        if _is_alone(arguments[0].type, settings[1]):
+            instead = method.alone or instead
+        return Typed(result, operands, settings, instead=instead)
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         reference, *values = operands
         assert isinstance(reference, Value) and isinstance(reference.type, model.Ref)
         assert isinstance(reference.type.pointee, model.AtomicCell)
-        order, scope = map(str, typed.settings)
-        return method.lower(AtomicAccess(build, reference, reference.type.pointee.dtype, tuple(values), order, scope))
+        (order, scope), dtype = typed.settings, reference.type.pointee.dtype
+        if _is_alone(reference.type, scope):
+            place = build.refer(reference, model.Ref(reference.type.space, dtype))
+            if method.returns:
+                return build.load(place, dtype)
+            build.store(place, dtype, values[0])
+            return ()
+        operation = {"operation": method.operation} if method.operation else {}
+        if method.operation == "sub":
+            operation, values = {"operation": "add"}, [build.negative(value_of(values[0]))]
+        cell = model.AtomicCell(_storage(dtype))
+        packed = [_stored(build, dtype, value) for value in values]
+        place = build.refer(reference, model.Ref(reference.type.space, cell))
+        attributes = {"memory": order, "scope": scope, **operation}
+        if not method.returns:
+            build.effect(method.code, place, *packed, **attributes)
+            return ()
+        return _restored(build, dtype, build.op(method.code, cell.dtype, place, *packed, **attributes))
 
     entity = getattr(AtomicInterface, method.name)
     return Intrinsic(entity, f"AtomicInterface.{method.name}", infer, lower, effects=method.effects)
+
+
+def _is_alone(reference: model.Type, scope: object) -> bool:
+    """Whether no other thread accesses the atomic, so that plain accesses suffice."""
+    return scope == Scope.THREAD or (isinstance(reference, model.Ref) and reference.space is model.Space.LOCAL)
 
 
 def _becomes(given: model.Type, dtype: model.Type) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of
-from cuda_device.device.packing import fits, pack, unpack
+from cuda_device.device.packing import pack, unpack
 from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of, index_type
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
@@ -25,7 +25,7 @@ from cuda_device.ir.nodes import Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.host import alignment_of_hint, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import leaves, size_of, usual_alignment
+from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, UINT64, Array, Layout, Number, Ref, Space, Type, Vector
 
 
@@ -283,7 +283,7 @@ def _infer_cached(name: str, array: Known, index: Known, cache: Known, hints: Se
     if not isinstance(type, Array) or type.space is not Space.GLOBAL:
         raise CompileError(f"{name} takes an array in global memory, not {array}", help="index it: x[i]")
     size = size_of(type.dtype) if isinstance(type.dtype, (Number, Vector)) else 0
-    if size not in (1, 2, 4, 8, 16) or type.align or not fits(leaves(type.dtype)):
+    if size not in (1, 2, 4, 8, 16) or type.align:
         raise CompileError(
             f"{name} takes aligned numbers and vectors of 1, 2, 4, 8 or 16 bytes, not {array}", help="index it: x[i]"
         )
@@ -308,7 +308,7 @@ def _lower_cached(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tr
     tree, index, *rest = operands
     assert isinstance(tree, ArrayTree) and isinstance(type, Array) and isinstance(size, int)
     indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
-    place, words = address_of(build, tree, type, indices), pack(build, rest[0]) if rest else []
+    place, words = address_of(build, tree, type, indices), pack(build, type.dtype, rest[0]) if rest else []
     results = [Value(UINT32 if size <= 4 else UINT64) for _ in range(0 if rest else max(1, size // 8))]
     kind = "v2.b64" if size == 16 else f"b{8 * size}"
     both = "{$1, $2}" if rest else "{$0, $1}"

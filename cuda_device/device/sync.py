@@ -14,20 +14,20 @@ that take part. Specification: 'Thread Block Synchronization' and 'Thread Warp S
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
 from cuda_device.device.entities import Integer, device_value
 from cuda_device.device.lowering import Lowering, Tree, value_of
-from cuda_device.device.packing import fits, pack, unpack
+from cuda_device.device.packing import MOST_BYTES, pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.device.target import needing, sm80
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, constant, of_type, tuple_of
-from cuda_device.types.layout import leaves
+from cuda_device.types.layout import leaves, size_of
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number, Type
 from cuda_device.types.promote import signed
 
@@ -241,13 +241,17 @@ def _lane(known: Known, name: str) -> Type:
 
 def _check_value(known: Known) -> None:
     parts = leaves(known.type)
-    if not parts or not all(isinstance(part, Number) for part in parts):
+    try:
+        size = size_of(known.type)
+    except TypeError:
+        size = 0
+    if not size or not parts or not all(isinstance(part, Number) for part in parts):
         raise CompileError(
             f"lanes exchange numbers, and vectors, structs and tuples of numbers, not {known}",
             help="exchange single elements; pass whole arrays through shared memory",
         )
-    if not fits(parts):
-        raise CompileError(f"{known} has more than 16 bytes", help="exchange its parts one by one")
+    if size > MOST_BYTES:
+        raise CompileError(f"{known} has more than {MOST_BYTES} bytes", help="exchange its parts one by one")
 
 
 # Rows
@@ -366,7 +370,7 @@ def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
         mask, lane = _lower_own_mask(build, operands[0]), value_of(operands[2])
         if build.checked:
             _check_shuffle(build, mask, lane, kind, lane_name)
-        words = pack(build, operands[1])
+        words = pack(build, typed.result.type, operands[1])
         got = [build.op(ops.WARP_SHUFFLE, word.type, mask, word, lane, kind=kind) for word in words]
         return unpack(build, got, typed.result.type)
 
@@ -380,11 +384,11 @@ def _match(entity: object, name: str, kind: str) -> Intrinsic:
     def infer(arguments: Sequence[Known]) -> Typed:
         mask, value, _ = arguments
         _check_value(value)
-        return Typed(result, ((0, _mask(mask)), (1, value.type)))
+        return Typed(result, ((0, _mask(mask)), (1, value.type)), (value.type,))
 
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        mask = _lower_own_mask(build, operands[0])
-        found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in pack(build, operands[1])]
+    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+        mask, type = _lower_own_mask(build, operands[0]), cast(Type, typed.settings[0])
+        found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in pack(build, type, operands[1])]
         lanes = found[0] if len(found) == 1 else build.binary(ops.AND, *found)
         return lanes if kind == "any" else (lanes, build.truth(lanes))
 
