@@ -20,8 +20,6 @@ from cuda_device.device.parameters import parameter_names
 from cuda_device.lazy_dataclasses import dataclass, replace
 
 _NAMES_CELLS = frozenset((Opcode.LOAD_CELL, Opcode.STORE_CELL, Opcode.DELETE_CELL, Opcode.CLOSURE))
-GENERATOR = 0x20
-"""The flag of a generator's code."""
 OF_KNOWN_LENGTH = ("<listcomp>", "<dictcomp>")
 """The names of comprehensions' own functions (until 3.11) whose loops are unrolled."""
 ITERATOR = ".0"

@@ -13,6 +13,7 @@ becomes `py.unsupported`, which is an error only if inference reaches it.
 
 from __future__ import annotations
 
+import inspect
 from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
@@ -21,15 +22,13 @@ from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span
 from cuda_device.bytecode.constructs import HANDLERS
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.reader import Reader, TooLittleKept
-from cuda_device.bytecode.scopes import GENERATOR, OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
+from cuda_device.bytecode.scopes import OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Function, Op, Value
 from cuda_device.ir.ops import Level
-
-_COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
 
 def read(code: CodeType, reading: str = "", companions: bool = False, debug: bool = False) -> Function:
@@ -39,8 +38,7 @@ def read(code: CodeType, reading: str = "", companions: bool = False, debug: boo
     With `companions`, the function checks uses of undefined variables; with `debug`, it records the values of variables.
     """
     # Code objects compare equal if only their file and qualified name differ, which messages show.
-    reader = _read_with_companions if companions else _read
-    return reader(code, reading, debug, code.co_filename, code.co_qualname)
+    return _read(code, reading, companions, debug, code.co_filename, code.co_qualname)
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
@@ -50,7 +48,7 @@ def slots(code: CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _read(code: CodeType, reading: str, debug: bool, _file: str, _name: str) -> Function:
+def _read(code: CodeType, reading: str, companions: bool, debug: bool, _file: str, _name: str) -> Function:
     _refuse(code, reading)
     found = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()
@@ -64,24 +62,17 @@ def _read(code: CodeType, reading: str, debug: bool, _file: str, _name: str) -> 
         with suppress(TooLittleKept):
             function = _function(reader)
             if reader.wanted <= kept:
+                if companions:
+                    add_companions(function)
                 return function
         kept |= reader.wanted
 
 
-@lru_cache(maxsize=256)
-def _read_with_companions(code: CodeType, reading: str, debug: bool, file: str, name: str) -> Function:
-    function = _read(code, reading, debug, file, name)
-    if _open_parameters(function):
-        function = _read.__wrapped__(code, reading, debug, file, name)  # the other one is shared
-        add_companions(function)
-    return function
-
-
 def _refuse(code: CodeType, reading: str) -> None:
     place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
-    if code.co_flags & (_COROUTINE | _ASYNC_GENERATOR):
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise CompileError("device code cannot be a coroutine", place, "remove the word async")
-    if code.co_flags & GENERATOR and not reading:
+    if code.co_flags & inspect.CO_GENERATOR and not reading:
         raise CompileError(
             f"{code.co_qualname} is a generator, which cannot be compiled on its own",
             place,

@@ -30,29 +30,28 @@ from cuda_device.types.promote import promote, to_float
 
 # `math.*` in device code, in the precision of the argument; an integer argument counts as a float (see `to_float`).
 #
-# `FUNCTIONS` names each function's lowering for each backend: `llvm.…` is an LLVM intrinsic, anything else the stem of a
-# libdevice (`__nv_sinf`, `__nv_sin`) or libm (`sinf`, `sin`) function. `sqrt` and `/` are correctly rounded on both, which
-# libdevice's own square root is not when LLVM folds its precision switch. To add a function of one float: one row.
+# `FUNCTIONS` names each function's lowering: `llvm.…` is an LLVM intrinsic, anything else the stem of a function of libdevice
+# (`__nv_sinf`, `__nv_sin`) and libm (`sinf`, `sin`). `sqrt` and `/` are correctly rounded on both, which libdevice's own square
+# root is not when LLVM folds its precision switch. To add a function of one float: one row.
 
 
 @dataclass(frozen=True, slots=True)
 class MathFunction:
-    """A function of floats, and its name in each back end."""
+    """A function of floats, and its name in LLVM or the libraries."""
 
     name: str
     arity: int
-    gpu: str
-    cpu: str
+    symbol: str
     entity: object = None
 
 
 def _function(entity: Callable[..., object], arity: int = 1, stem: str = "") -> MathFunction:
     name = entity.__name__
-    return MathFunction(name, arity, stem or name, stem or name, entity)
+    return MathFunction(name, arity, stem or name, entity)
 
 
 def _intrinsic(name: str, arity: int = 1, entity: object = None) -> MathFunction:
-    return MathFunction(name, arity, f"llvm.{name}", f"llvm.{name}", entity)
+    return MathFunction(name, arity, f"llvm.{name}", entity)
 
 
 FUNCTIONS = (
@@ -66,7 +65,7 @@ FUNCTIONS = (
     _function(math.hypot, 2),
     _function(math.remainder, 2),
     _function(math.nextafter, 2),
-    MathFunction("log", 1, "log", "log"),
+    MathFunction("log", 1, "log"),
     _intrinsic("sqrt", 1, math.sqrt),
     _intrinsic("fabs", 1, math.fabs),
     _intrinsic("copysign", 2, math.copysign),

@@ -18,7 +18,7 @@ from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.types.host import alike, host_of, host_type_of, members_of, overloads_key
+from cuda_device.types.host import alike, given_members, host_of, host_type_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
 from cuda_device.types.model import (
@@ -67,18 +67,10 @@ def _bound(
     named: Mapping[str, Cell],
 ) -> list[Cell]:
     """A cell for each member of a struct or named tuple."""
-    usage = f"its members are {', '.join(names)}"
-    if len(positional) > len(names):
-        raise CompileError(f"{owner} has {len(names)} members, not {len(positional)}", help=usage)
-    given = dict(zip(names, positional, strict=False))
-    for name in named:
-        if name not in names or name in given:
-            what = f"got two values for {name!r}" if name in given else f"has no member {name!r}"
-            raise CompileError(f"{owner} {what}", help=usage)
-    given |= named
-    missing = [name for name in names if name not in given and name not in defaults]
-    if missing:
-        raise CompileError(f"{owner} is missing a value for {', '.join(map(repr, missing))}", help=usage)
+    try:
+        given = given_members(owner, names, defaults, positional, named)
+    except TypeError as error:
+        raise CompileError(str(error), help=f"its members are {', '.join(names)}") from None
     return [given[name] if name in given else frame.literal(defaults[name]) for name in names]
 
 

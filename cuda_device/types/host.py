@@ -24,8 +24,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,6 +36,8 @@ from cuda_device.types import model
 from cuda_device.types.abi import representation
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, size_of
 from cuda_device.types.model import Array, Pointer
+
+V = TypeVar("V")
 
 # The type codes of DLPack, in its order (DLDataTypeCode).
 DLPACK_CODES = (
@@ -83,14 +85,6 @@ ROWS = (
     Row(model.FLOAT8E5M2, "float8_e5m2", (12, 8), "f1"),
 )
 
-# The fixed-format numbers as which builtin numbers and masks are stored in memory.
-STORED = {
-    model.INT: model.INT32,
-    model.INDEX: model.INT64,
-    model.FLOAT: model.FLOAT32,
-    model.COMPLEX: model.COMPLEX64,
-    model.MASK: model.INT32,
-}
 PYTHON = {bool: model.BOOL, int: model.INT, float: model.FLOAT, complex: model.COMPLEX}
 
 _BY_NUMBER = {row.number: row for row in ROWS}
@@ -221,8 +215,7 @@ def typestr_of_element(element: model.Type) -> str:
 
 
 def _row(element: model.Type) -> Row:
-    stored = STORED.get(element, element) if isinstance(element, model.Number) else element
-    row = _BY_NUMBER.get(stored) if isinstance(stored, model.Number) else None
+    row = _BY_NUMBER.get(machine(element)) if isinstance(element, model.Number) else None
     if row is None:
         raise _unsupported(str(element))
     return row
@@ -323,6 +316,23 @@ def model_of(cls: Any) -> model.Struct:
     """The model type of a struct class."""
     found: model.Struct = vars(cls)[MODEL]
     return found
+
+
+def given_members(
+    owner: str, names: Sequence[str], defaults: Mapping[str, object], args: Sequence[V], kwargs: Mapping[str, V]
+) -> dict[str, V]:
+    """Binds the arguments of a constructor to the members. Raises `TypeError`."""
+    if len(args) > len(names):
+        raise TypeError(f"{owner} has {len(names)} members, not {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    for name in kwargs:
+        if name not in names or name in given:
+            what = f"got two values for {name!r}" if name in given else f"has no member {name!r}"
+            raise TypeError(f"{owner} {what}")
+    given |= kwargs
+    if missing := [name for name in names if name not in given and name not in defaults]:
+        raise TypeError(f"{owner} is missing a value for {', '.join(map(repr, missing))}")
+    return given
 
 
 def alike(a: model.Struct, b: model.Struct) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
-from cuda_device.types.host import number_of
+from cuda_device.types.host import PYTHON, number_of
 from cuda_device.types.layout import has_arrays, map_arrays
 
 
@@ -272,13 +272,7 @@ def state_of(known: Known) -> State:
     return known.value.state if isinstance(known.value, Unset) else known
 
 
-_BUILTIN: dict[type, model.Type] = {
-    bool: model.BOOL,
-    int: model.INT,
-    float: model.FLOAT,
-    complex: model.COMPLEX,
-    type(None): model.NONE,
-}
+_BUILTIN: dict[type, model.Type] = {**PYTHON, type(None): model.NONE}
 
 
 def constant(value: object, where: Location = NOWHERE) -> Known:

@@ -29,6 +29,7 @@ from cuda_device.types.host import (
     alignment_of_hint,
     alike,
     check_alignment,
+    given_members,
     host_type_of,
     model_of,
     number_of,
@@ -36,7 +37,7 @@ from cuda_device.types.host import (
 )
 from cuda_device.types.layout import has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, UINT64, Array, Field, Number, NumberKind, Pointer, Struct, Tuple, Type, Vector
-from cuda_device.types.vector_classes import VectorValue, replaced
+from cuda_device.types.vector_classes import ClassSignature, VectorValue, replaced
 
 C = TypeVar("C", bound=type)
 
@@ -114,7 +115,7 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "__repr__": body.get("__repr__", _represent),
         "__reduce__": _reduce,
         "__replace__": replace,
-        "__signature__": _Signature(),
+        "__signature__": ClassSignature(_parameters),
         "underlying": cls,
         "_defaults": {name: vars(cls)[name] for name in hints if name in vars(cls)},
         "_plain": None,
@@ -183,6 +184,16 @@ def _field(cls: Any, name: str, hint: Any) -> Field:
     return Field(name, type, alignment_of_hint(hint))
 
 
+def _parameters(cls: Any) -> list[Any]:
+    from inspect import Parameter
+
+    defaults, kind = cls._defaults, Parameter.POSITIONAL_OR_KEYWORD
+    return [
+        Parameter(name, kind, default=defaults.get(name, Parameter.empty), annotation=hint)
+        for name, hint in cls.__annotations__.items()
+    ]
+
+
 def _initialise(self: Any, /, *args: Any, **kwargs: Any) -> None:
     model = model_of(type(self))
     for name, value in _by_name(type(self), args, kwargs).items():
@@ -198,19 +209,7 @@ def _by_name(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
             f"{model.name} has atomic members, so it needs an array: numpy.zeros(n, cuda_device.numpy_dtype({model.name}))"
         )
     names = [field.name for field in model.fields]
-    if len(args) > len(names):
-        raise TypeError(f"{model.name} has {len(names)} members, not {len(args)}")
-    values = dict(zip(names, args, strict=False))
-    for name, value in kwargs.items():
-        if name not in names or name in values:
-            raise TypeError(
-                f"{model.name} " + (f"got two values for {name!r}" if name in values else f"has no member {name!r}")
-            )
-        values[name] = value
-    values = {**cls._defaults, **values}
-    for name in names:
-        if name not in values:
-            raise TypeError(f"{model.name} is missing a value for {name!r}")
+    values = cls._defaults | given_members(model.name, names, cls._defaults, args, kwargs)
     return {name: values[name] for name in names}
 
 
@@ -313,22 +312,6 @@ def _convert_number(value: Any, wanted: Number, what: str) -> Any:
 def becomes(builtin: Number, wanted: Number) -> bool:
     """Whether a builtin number converts implicitly to `wanted`: to the same or a higher kind."""
     return builtin.kind <= wanted.kind or (builtin.kind is NumberKind.INT and wanted.kind is NumberKind.UINT)
-
-
-class _Signature:
-    """The signature of a struct for `inspect.signature` and `help`."""
-
-    def __get__(self, _: object, cls: Any) -> Any:
-        from inspect import Parameter, Signature
-
-        defaults, kind = cls._defaults, Parameter.POSITIONAL_OR_KEYWORD
-        members = cls.__annotations__.items()
-        return Signature(
-            [
-                Parameter(name, kind, default=defaults.get(name, Parameter.empty), annotation=hint)
-                for name, hint in members
-            ]
-        )
 
 
 def _refuse(self: Any, name: str, *_: Any) -> None:

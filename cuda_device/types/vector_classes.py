@@ -189,14 +189,22 @@ def _axis(index: int) -> property:
     return property(lambda self: self._items[index], doc=f"Element {index}.")
 
 
-class _VectorSignature:
-    """The signature of a vector for `inspect.signature` and `help`."""
+class ClassSignature:
+    """The signature of a class for `inspect.signature` and `help`, made when they ask for it, as `inspect` loads slowly."""
+
+    def __init__(self, parameters: Callable[[Any], list[Any]]) -> None:
+        self.parameters = parameters
 
     def __get__(self, _: object, cls: Any) -> Any:
-        from inspect import Parameter, Signature
+        from inspect import Signature
 
-        axes = AXES[: cls.model.size]
-        return Signature([Parameter(axis, Parameter.POSITIONAL_ONLY, annotation=cls.dtype) for axis in axes])
+        return Signature(self.parameters(cls))
+
+
+def _parameters(cls: Any) -> list[Any]:
+    from inspect import Parameter
+
+    return [Parameter(axis, Parameter.POSITIONAL_ONLY, annotation=cls.dtype) for axis in AXES[: cls.model.size]]
 
 
 def _make(scalar: Any, model: Vector) -> type[VectorValue]:
@@ -208,7 +216,7 @@ def _make(scalar: Any, model: Vector) -> type[VectorValue]:
         "dtype": scalar,
         "size": np.int32(model.size),
         "model": model,
-        "__signature__": _VectorSignature(),
+        "__signature__": ClassSignature(_parameters),
         **{AXES[i]: _axis(i) for i in range(model.size)},
     }
     return type(name, (VectorValue,), body)

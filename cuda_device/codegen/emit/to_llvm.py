@@ -319,7 +319,7 @@ def _math(to: FunctionWriter, op: Op) -> None:
     row = MATH[op.attributes["function"]]
     number = _number(op.result)
     type = to.module.type(number)
-    name, marks = row.gpu if to.dialect.is_gpu else row.cpu, ""
+    name, marks = row.symbol, ""
     if name.startswith("llvm."):
         name = f"{name}.{float_suffix(number)}"
     else:
