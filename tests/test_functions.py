@@ -481,7 +481,7 @@ def test_a_func_as_a_method_on_the_host():
     assert Counter().add(4) == 5
 
 
-# What is read when
+# Which function a kernel calls
 
 
 def namespace_of(text):
@@ -494,121 +494,6 @@ def run(stream, kernel, dtype=np.float64):
     out = stream.empty(1, dtype)
     launch_once(stream, kernel, out)
     return stream.numpy(out).tolist()[0]
-
-
-def test_a_rebound_global_is_seen_by_the_next_launch(stream):
-    space = namespace_of("""
-        scale = 2
-        @device.kernel
-        def kernel(out):
-            out[0] = scale / 4
-    """)
-    kernel = space["kernel"]
-    for scale in (2, 3, 2, 2.5, True, np.float64(0.1), np.int64(2**40), 1, 1.0):
-        space["scale"] = scale
-        # A builtin float is a float32 once the division is typed, but here all is constant.
-        assert run(stream, kernel) == float(scale) / 4, repr(scale)
-    space["scale"] = None
-    with pytest.raises(device.CompileError):
-        run(stream, kernel)
-    del space["scale"]
-    with pytest.raises(device.CompileError, match="scale"):
-        run(stream, kernel)
-    space["scale"] = 8
-    assert run(stream, kernel) == 2
-
-
-def test_a_closure_that_loses_its_variable_is_seen_by_the_next_launch(stream):
-    space = namespace_of("""
-        def make():
-            scale = 2
-            @device.kernel
-            def kernel(out):
-                out[0] = scale / 4
-            def change(to):
-                nonlocal scale
-                if to is None:
-                    del scale
-                else:
-                    scale = to
-            return kernel, change
-    """)
-    kernel, change = space["make"]()
-    assert run(stream, kernel) == 0.5
-    change(None)
-    with pytest.raises(device.CompileError, match="'scale' of the enclosing function has no value"):
-        run(stream, kernel)
-    change(3)
-    assert run(stream, kernel) == 0.75
-
-
-def test_a_rebound_callee_is_seen_by_the_next_launch(stream):
-    space = namespace_of("""
-        def inner(x): return x + 1
-        def middle(x): return inner(x) * 2
-        @device.func
-        def outer(x): return middle(x)
-        @device.kernel
-        def kernel(out):
-            out[0] = outer(3.0)
-    """)
-    kernel = space["kernel"]
-    assert run(stream, kernel) == 8
-    exec("def inner(x): return x + 10", space)
-    assert run(stream, kernel) == 26
-    exec("@device.func\ndef outer(x): return middle(x) + limit\nlimit = 100", space)
-    assert run(stream, kernel) == 126
-    space["limit"] = 200
-    assert run(stream, kernel) == 226
-    space["middle"] = math.sqrt
-    assert run(stream, kernel) == math.sqrt(3.0) + 200
-
-
-def test_a_rebound_closure_variable_is_seen_by_the_next_launch(stream):
-    scale = 2
-
-    def helper(x):
-        return x * scale
-
-    @device.kernel
-    def kernel(out):
-        out[0] = helper(5.0) + scale
-
-    assert run(stream, kernel) == 12
-    scale = 3
-    assert run(stream, kernel) == 18
-    scale = 2
-    assert run(stream, kernel) == 12
-
-
-def test_rebound_attributes_of_modules_and_classes_are_seen(stream):
-    class Settings:
-        scale = 2
-
-    @device.kernel
-    def kernel(out):
-        out[0] = Settings.scale * module.offset
-
-    module = type(math)("some_module")
-    module.offset = 10
-    assert run(stream, kernel) == 20
-    Settings.scale = 3
-    assert run(stream, kernel) == 30
-    module.offset = 0.5
-    assert run(stream, kernel) == 1.5
-
-
-def test_a_global_that_comes_to_hide_a_builtin_is_seen(stream):
-    space = namespace_of("""
-        @device.kernel
-        def kernel(out):
-            out[0] = abs(-3.0) + max(1, 2)
-    """)
-    assert run(stream, space["kernel"]) == 5
-    space["abs"] = lambda x: x * 10
-    assert run(stream, space["kernel"]) == -28
-    del space["abs"]
-    assert run(stream, space["kernel"]) == 5
 
 
 def test_each_closure_is_a_kernel_of_its_own(stream):
