@@ -18,12 +18,12 @@ import numpy as np
 
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of
 from cuda_device.device.packing import pack, unpack
-from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of, index_type
+from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of, index_type, type_argument
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.host import alignment_of_hint, check_alignment, element_of
+from cuda_device.types.host import alignment_of_hint, check_alignment
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, UINT64, Array, Layout, Number, Ref, Space, Type, Vector
@@ -73,7 +73,7 @@ def _infer_array(space: Space) -> Infer:
         shape, dtype, order, align = arguments
         extents = _shape(constant_of(shape, "shape", _SIZED_AT_LAUNCH if space is Space.SHARED else ""))
         hint = constant_of(dtype, "dtype")
-        element = _element(hint)
+        element = type_argument(dtype, "dtype")
         layout = {"C": Layout.C, "F": Layout.F}.get(str(constant_of(order, "order")))
         if layout is None:
             raise CompileError(
@@ -99,13 +99,6 @@ def _shape(shape: object) -> tuple[int, ...]:
                 help="write a length, or a tuple of the lengths of all axes",
             )
     return extents
-
-
-def _element(dtype: object) -> Type:
-    try:
-        return element_of(dtype)
-    except TypeError as error:
-        raise CompileError(f"dtype: {error}", help="name a type of numbers, a vector or a struct") from None
 
 
 def _alignment(align: object, element: Type) -> int:
@@ -158,7 +151,7 @@ def _infer_constant(arguments: Sequence[Known]) -> Typed:
             f"an array constant has {elements.nbytes} bytes: the limit is {_MOST_CONSTANT_BYTES}",
             help="pass the array to the kernel as an argument",
         )
-    element = _element(elements.dtype)
+    element = type_argument(constant(elements.dtype), "dtype")
     data = np.ascontiguousarray(elements).tobytes().hex()
     array = Array(element, elements.ndim, readonly=True, space=Space.CONSTANT)
     return Typed(Known(array), settings=(elements.shape, data, max(16, usual_alignment(element))))
@@ -203,7 +196,7 @@ def array_at(dtype: Any, address: Any) -> Any:
 
 
 def _infer_at(arguments: Sequence[Known]) -> Typed:
-    return Typed(Known(Array(_element(constant_of(arguments[0], "dtype")), 1)), ((1, INT64),))
+    return Typed(Known(Array(type_argument(arguments[0], "dtype"), 1)), ((1, INT64),))
 
 
 def _lower_at(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:

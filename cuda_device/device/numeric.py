@@ -324,10 +324,6 @@ def _bitwise(build: Lowering, function: str, x: Value) -> Value:
     return build.op(ops.BITWISE, x.type, x, function=function)
 
 
-def _count(build: Lowering, x: Value, _: int) -> Value:
-    return _bitwise(build, "ctpop", x)
-
-
 def _reverse(build: Lowering, x: Value, bits: int) -> Value:
     """The bits of a narrow number end up at the top."""
     assert isinstance(x.type, Number)
@@ -362,10 +358,6 @@ def _float_row(entity: Callable[..., Any], write: Write, on_cpu: Callable[..., A
     return Intrinsic(entity, name, infer, _written(write), folds=True, on_cpu=on_cpu)
 
 
-def _cbrt(build: Lowering, value: Value) -> Value:
-    return call(build, "cbrt", value)
-
-
 def _rsqrt(build: Lowering, value: Value) -> Value:
     """An approximation with an error of 1 unit in the last place in float32; for float64, a quotient."""
     assert isinstance(value.type, Number)
@@ -373,10 +365,6 @@ def _rsqrt(build: Lowering, value: Value) -> Value:
         return build.binary(ops.DIV, build.number(FLOAT64, 1.0), call(build, "sqrt", value))
     root = build.op(ops.MACHINE, FLOAT32, build.convert(value, FLOAT32), instruction="llvm.nvvm.rsqrt.approx.f")
     return build.convert(root, value.type)
-
-
-def _rsqrt_on_cpu(a: Any) -> Any:
-    return 1 / math.sqrt(a)
 
 
 def _fma_of_values(build: Lowering, *values: Value) -> Value:
@@ -397,11 +385,11 @@ ROWS = (
     _row(math.isfinite, "math.isfinite", _against_infinity("<"), result=BOOL),
     _row(math.degrees, "math.degrees", _times(180 / math.pi)),
     _row(math.radians, "math.radians", _times(math.pi / 180)),
-    _bit_row(popc, _count),
+    _bit_row(popc, lambda build, x, _: _bitwise(build, "ctpop", x)),
     _bit_row(brev, _reverse, counts=False),
     _bit_row(clz, _leading_zeros),
     _bit_row(ffs, _first_set),
-    _float_row(cbrt, _cbrt),
+    _float_row(cbrt, lambda build, value: call(build, "cbrt", value)),
     _float_row(fma, _fma_of_values),
-    _float_row(rsqrt, _rsqrt, _rsqrt_on_cpu),
+    _float_row(rsqrt, _rsqrt, on_cpu=lambda a: 1 / math.sqrt(a)),
 )

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from cuda_device.device.lowering import Lowering, Tree, flatten, grow
-from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.device.rows import Intrinsic, Typed, type_argument
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.types.host import element_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import accesses, leaves, size_of
 from cuda_device.types.model import BOOL, UINT32, UINT64, Number, NumberKind, Type, Vector
@@ -77,14 +76,6 @@ def from_bits(build: Lowering, bits: Value, type: Number) -> Value:
 def reinterpret(value: Any, dtype: Any) -> Any:
     """The bits of a number or vector as `dtype`, a number or vector of the same size."""
     raise DeviceOnlyError.of("reinterpret")
-
-
-def type_argument(dtype: Known, what: str) -> Type:
-    """Returns the type that an argument, a constant expression, names."""
-    try:
-        return element_of(constant_of(dtype, what, "name it: float32, x.dtype, …"))
-    except TypeError as error:
-        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
 
 
 def _infer(arguments: Sequence[Known]) -> Typed:

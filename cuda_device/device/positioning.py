@@ -96,6 +96,15 @@ def vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> I
     return Intrinsic(entity, name if type == UINT32 else f"{name} of {type}", infer, lower, is_value=True)
 
 
+def register_row(entity: object, name: str, type: Number = INT32, is_value: bool = True) -> Intrinsic:
+    """The row of a number of 32 bits in a special register; a value is not negative."""
+
+    def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+        return build.op(ops.REGISTER, INT32, nonneg=is_value, name=name)
+
+    return Intrinsic(entity, name, lambda _: Typed(of_type(type, nonneg=is_value)), lower, is_value=is_value)
+
+
 def _infer_axes(least: int, arguments: Sequence[Known]) -> Typed:
     """Infers `tid` and `grid_size`: an int32 or a tuple of them, which are at least `least`."""
     ndims = constant_of(arguments[0], "ndims")
@@ -196,10 +205,6 @@ def _lower_shared(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tr
 _of_clusters = partial(needing, sm90, "synchronise the blocks through global memory on other targets")
 
 
-def _lower_rank(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-    return build.op(ops.REGISTER, INT32, nonneg=True, name="block_rank")
-
-
 ROWS = (
     *map(vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
     *(vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
@@ -207,8 +212,6 @@ ROWS = (
     _row(grid_size, "grid_size", 1, _extent),
     _of_clusters(vector_row(cluster_idx, "cluster_idx", INT32.high - 1)),
     _of_clusters(vector_row(cluster_dim, "cluster_dim", _MOST_IN_CLUSTER)),
-    _of_clusters(
-        Intrinsic(block_rank, "block_rank", lambda _: Typed(of_type(INT32, nonneg=True)), _lower_rank, is_value=True)
-    ),
+    _of_clusters(register_row(block_rank, "block_rank")),
     _of_clusters(Intrinsic(cluster_shared, "cluster_shared", _infer_shared, _lower_shared)),
 )

@@ -19,6 +19,7 @@ from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.host import element_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import INDEX, Array, Bundle, Number, Struct, Tuple, Type, Vector, is_index
 from cuda_device.types.promote import promote
@@ -155,6 +156,16 @@ def constant_of(known: Known, what: str, otherwise: str = "") -> object:
             f"{what} must be a constant expression", help=f"{remedy}; {otherwise}" if otherwise else remedy
         )
     return known.python
+
+
+def type_argument(dtype: Known, what: str) -> Type:
+    """Returns the type that an argument, a constant expression, names."""
+    try:
+        return element_of(constant_of(dtype, what, "name it: float32, x.dtype, …"))
+    except TypeError as error:
+        raise CompileError(
+            f"dtype: {error}", help="name a type of numbers, a vector or a struct: float32, x.dtype, …"
+        ) from None
 
 
 def index_type(array: Array, index: Known, name: str) -> Type:

@@ -21,6 +21,7 @@ import numpy as np
 from cuda_device.device.entities import Integer, device_value
 from cuda_device.device.lowering import Lowering, Tree, value_of
 from cuda_device.device.packing import MOST_BYTES, pack, unpack
+from cuda_device.device.positioning import register_row
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.device.target import needing, sm80
 from cuda_device.errors import CompileError, DeviceOnlyError
@@ -335,16 +336,6 @@ def _infer_mask(arguments: Sequence[Known]) -> Typed:
     return Typed(of_type(MASK), ((0, operand),))
 
 
-def _register(entity: object, name: str, type: Number, is_value: bool) -> Intrinsic:
-    def infer(_: Sequence[Known]) -> Typed:
-        return Typed(of_type(type, nonneg=is_value))
-
-    def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-        return build.op(ops.REGISTER, INT32, nonneg=is_value, name=name)
-
-    return Intrinsic(entity, name, infer, lower, is_value=is_value)
-
-
 def _vote(entity: object, name: str, kind: str) -> Intrinsic:
     result = MASK if kind == "ballot" else BOOL
 
@@ -436,8 +427,8 @@ WARP_ROWS = (
         lambda build, *_: build.number(INT32, WARP_SIZE),
         is_value=True,
     ),
-    _register(lane_id, "lane_id", INT32, is_value=True),
-    _register(lanemask_lt, "lanemask_lt", MASK, is_value=False),
+    register_row(lane_id, "lane_id"),
+    register_row(lanemask_lt, "lanemask_lt", MASK, is_value=False),
     Intrinsic(WarpMask, "WarpMask", _infer_mask, lambda build, operands, _: _lower_mask(build, operands[0]), (0, 1)),
     Intrinsic(
         activemask,

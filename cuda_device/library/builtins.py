@@ -266,15 +266,11 @@ def _infer_complex_of(arguments: Sequence[Known]) -> Typed:
     return Typed(of_type(type), ((0, type.part), (1, type.part)))
 
 
-def _lower_complex_of(_: Lowering, operands: Sequence[Tree], __: Typed) -> Tree:
-    return tuple(operands)
-
-
 COMPLEX_ROWS = (
     _complex_constructor(complex, "complex", model.COMPLEX),
     _complex_constructor(np.complex64, "complex64", model.COMPLEX64),
     _complex_constructor(np.complex128, "complex128", model.COMPLEX128),
-    Intrinsic(complex_of, "complex_of", _infer_complex_of, _lower_complex_of),
+    Intrinsic(complex_of, "complex_of", _infer_complex_of, lambda _, operands, __: tuple(operands)),
 )
 
 

@@ -21,7 +21,7 @@ from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.types.known import Known, of_type
+from cuda_device.types.known import of_type
 from cuda_device.types.model import UINT64
 
 
@@ -30,17 +30,13 @@ def address(array: Any) -> Any:
     raise DeviceOnlyError.of("address")
 
 
-def _infer_address(arguments: Sequence[Known]) -> Typed:
-    return Typed(of_type(UINT64), ((0, arguments[0].type),))
-
-
 def _lower_address(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
     (array,) = operands
     assert isinstance(array, ArrayTree)
     return build.op(ops.ADDRESS, UINT64, array.data)
 
 
-ROWS = (Intrinsic(address, "address", _infer_address, _lower_address),)
+ROWS = (Intrinsic(address, "address", lambda given: Typed(of_type(UINT64), ((0, given[0].type),)), _lower_address),)
 
 
 def distance(target: Any, source: Any) -> Any:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from cuda_device.device.packing import type_argument
+from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank

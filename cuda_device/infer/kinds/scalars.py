@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum, IntFlag
 from typing import Any
 
-from cuda_device.device.packing import reinterpret, type_argument
+from cuda_device.device.packing import reinterpret
+from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
