@@ -24,7 +24,7 @@ from types import CodeType
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
 from cuda_device.bytecode.translate import Cursor, Raw, Row, Slot, Step, Steps
-from cuda_device.bytecode.versions import ADDED_ROWS, FUSED, IGNORED, LOOP_END, UNSUPPORTED
+from cuda_device.bytecode.versions import ADDED_ROWS, FUSED, IGNORED, UNSUPPORTED
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.lazy_dataclasses import replace
 
@@ -95,18 +95,9 @@ def _read(code: CodeType) -> list[Raw]:
         if source.opcode in JUMPS:
             targets.append((raws[-1], source.argval))
     for raw, offset in targets:
-        raw.target = index_of[offset] if raw.name != "FOR_ITER" else _behind_loop(raws, index_of[offset])
+        raw.target = index_of[offset]
     _mark_protected(code, raws, index_of, tries)
     return raws
-
-
-def _behind_loop(raws: list[Raw], target: int) -> int:
-    """The place behind the instructions at `target` that end a `for` loop."""
-    expected = LOOP_END[VERSION]
-    found = tuple(raw.name for raw in raws[target : target + len(expected)])
-    if found != expected:
-        raise CompilerBug(f"a loop ends in {found}, not in {expected}")
-    return target + len(expected)
 
 
 def _mark_protected(

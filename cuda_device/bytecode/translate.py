@@ -283,10 +283,9 @@ def push_null(cursor: Cursor) -> Steps:
 
 
 def pop_top(cursor: Cursor) -> Steps:
-    """POP."""
-    cursor.position(1)
-    cursor.pop()
-    return (Step(Opcode.POP),)
+    """POP; nothing for an iterator that FOR_ITER has taken away."""
+    (slot,) = cursor.pop()
+    return () if slot is Slot.NULL else (Step(Opcode.POP),)
 
 
 def copy(cursor: Cursor) -> Steps:
@@ -429,7 +428,7 @@ def send(cursor: Cursor) -> Steps:
     """FOR_ITER without the sent value. Until 3.11, it pops the iterator as our FOR_ITER does."""
     below = cursor.slots[:-2]
     cursor.slots_at_target = [*below, Slot.VALUE]
-    if cursor.near(0).target >= 0 and cursor.raws[cursor.raw.target].name == "END_SEND":
+    if cursor.raws[cursor.raw.target].name == "END_SEND":
         cursor.slots_at_target = [*below, Slot.NULL, Slot.VALUE]
     return (Step(Opcode.POP), Step(Opcode.FOR_ITER, None, cursor.raw.target))
 
@@ -478,8 +477,10 @@ def call_intrinsic(cursor: Cursor) -> Steps:
 
 
 def for_iter(cursor: Cursor) -> Steps:
-    """FOR_ITER, which jumps with the iterator gone."""
+    """FOR_ITER, which jumps with the iterator gone. Since 3.12, END_FOR and what follows it take the iterator away."""
     cursor.slots_at_target = cursor.slots[:-1]
+    if cursor.raws[cursor.raw.target].name == "END_FOR":
+        cursor.slots_at_target += [Slot.NULL, Slot.NULL]
     cursor.push()
     return (Step(Opcode.FOR_ITER, None, cursor.raw.target),)
 

@@ -1,7 +1,7 @@
 """Tables of the instructions of each CPython version, from which `decode` selects those of the running interpreter.
 
-To support a new version, add an entry to `ADDED_ROWS` and one to `LOOP_END`, and entries to `UNSUPPORTED` for new constructs. The
-test of completeness lists the instructions that are still missing.
+To support a new version, add an entry to `ADDED_ROWS`, and entries to `UNSUPPORTED` for new constructs. The test of completeness
+lists the instructions that are still missing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,6 @@ FUSED = {
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
 """Two instructions in one."""
-
-LOOP_END: dict[tuple[int, int], tuple[str, ...]] = {
-    (3, 11): (),
-    (3, 12): ("END_FOR",),
-    (3, 13): ("END_FOR", "POP_TOP"),
-    (3, 14): ("END_FOR", "POP_ITER"),
-}
-"""What FOR_ITER's target starts with, to take the exhausted iterator away. Our FOR_ITER does so itself."""
 
 ADDED_ROWS: dict[tuple[int, int], dict[str, Row]] = {}
 """By version: the rows that are new or different in this version."""
@@ -106,6 +98,7 @@ ADDED_ROWS[3, 11] = {
 }
 
 ADDED_ROWS[3, 12] = {
+    "END_FOR": translate.nothing,
     "END_SEND": translate.end_send,
     "LOAD_FAST_CHECK": translate.simple(Opcode.LOAD, translate.value),
     "LOAD_FAST_AND_CLEAR": translate.load_fast_and_clear,
