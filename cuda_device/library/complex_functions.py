@@ -396,27 +396,23 @@ def _log_of_twice(x: Any, y: Any) -> Any:
 # Trigonometric functions, by hyperbolic functions of i * z
 
 
-def sin(z: Any, /) -> Any:
-    """`cmath.sin(z)`."""
-    turned = sinh(complex_of(-z.imag, z.real))
-    return complex_of(turned.imag, -turned.real)
+def _turned(hyperbolic: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The trigonometric function `-i * hyperbolic(i * z)`."""
+
+    def function(z: Any, /) -> Any:
+        turned = hyperbolic(complex_of(-z.imag, z.real))
+        return complex_of(turned.imag, -turned.real)
+
+    function.__name__ = hyperbolic.__name__.removesuffix("h")
+    return function
+
+
+sin, tan, asin, atan = map(_turned, (sinh, tanh, asinh, atanh))
 
 
 def cos(z: Any, /) -> Any:
     """`cmath.cos(z)`."""
     return cosh(complex_of(-z.imag, z.real))
-
-
-def tan(z: Any, /) -> Any:
-    """`cmath.tan(z)`."""
-    turned = tanh(complex_of(-z.imag, z.real))
-    return complex_of(turned.imag, -turned.real)
-
-
-def asin(z: Any, /) -> Any:
-    """`cmath.asin(z)`."""
-    turned = asinh(complex_of(-z.imag, z.real))
-    return complex_of(turned.imag, -turned.real)
 
 
 def acos(z: Any, /) -> Any:
@@ -425,12 +421,6 @@ def acos(z: Any, /) -> Any:
     if z.imag == z.imag:
         return complex_of(abs(turned.imag), math.copysign(turned.real, -z.imag))
     return complex_of(z.real + _HALF_PI if z.real == 0 else abs(turned.imag), turned.real)
-
-
-def atan(z: Any, /) -> Any:
-    """`cmath.atan(z)`."""
-    turned = atanh(complex_of(-z.imag, z.real))
-    return complex_of(turned.imag, -turned.real)
 
 
 # NumPy's other functions of numbers, complex or not
@@ -495,7 +485,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
         getattr(cmath, function.__name__): function for function in (*_ROOTS, phase, polar, isnan, isinf, isfinite, log)
     },
     cmath.rect: rect,
-    cmath.isclose: numbers.is_close,
+    cmath.isclose: numbers.isclose,
 }
 """By function of `cmath`, the function that computes it."""
 OF_MATH: dict[Callable[..., Any], Callable[..., Any]] = {

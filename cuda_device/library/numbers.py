@@ -17,7 +17,7 @@ from cuda_device.library import prelude
 # Integers
 
 
-def greatest_common_divisor(*numbers: Any) -> Any:
+def gcd(*numbers: Any) -> Any:
     """`math.gcd`."""
     result = 0
     for number in numbers:
@@ -27,7 +27,7 @@ def greatest_common_divisor(*numbers: Any) -> Any:
     return abs(result)  # not earlier, because abs of the least integer wraps
 
 
-def least_common_multiple(*numbers: Any) -> Any:
+def lcm(*numbers: Any) -> Any:
     """`math.lcm`."""
     result = 1
     for number in numbers:
@@ -39,7 +39,7 @@ def least_common_multiple(*numbers: Any) -> Any:
 _NONNEGATIVE = "call it with numbers of 0 or more, as in max(n, 0)"
 
 
-def integer_square_root(n: Any, /) -> Any:
+def isqrt(n: Any, /) -> Any:
     """`math.isqrt`: the floor of the square root."""
     result = n * 0
     bit = result + 1
@@ -65,7 +65,7 @@ def factorial(n: Any, /) -> Any:
     return result
 
 
-def combinations(n: Any, k: Any, /) -> Any:
+def comb(n: Any, k: Any, /) -> Any:
     """`math.comb`."""
     if n < 0 or k < 0:
         raise ValueError("comb() arguments must be non-negative integers", _NONNEGATIVE)
@@ -79,7 +79,7 @@ def combinations(n: Any, k: Any, /) -> Any:
     return result
 
 
-def permutations(n: Any, k: Any = None, /) -> Any:
+def perm(n: Any, k: Any = None, /) -> Any:
     """`math.perm`."""
     if k is None:
         return math.factorial(n)
@@ -112,37 +112,23 @@ def is_integer(x: Any) -> Any:
 # Floats
 
 
-def mantissa_and_exponent(x: Any, /) -> Any:
+def frexp(x: Any, /) -> Any:
     """`math.frexp`: (m, e) with x == m * 2**e and 0.5 <= abs(m) < 1."""
     x = as_float(x)
-    if isinstance(x, (float, np.float32, np.float64)):
-        return _mantissa_and_exponent(x)
-    mantissa, exponent = _mantissa_and_exponent(np.float32(x))  # narrower formats cannot represent the powers
-    return type(x)(mantissa), exponent
-
-
-def _mantissa_and_exponent(x: Any) -> Any:
-    exponent = 0
+    kind, double = type(x), isinstance(x, np.float64)
+    if not isinstance(x, (float, np.float32, np.float64)):
+        mantissa, exponent = math.frexp(np.float32(x))
+        return kind(mantissa), exponent
     if x == 0 or not math.isfinite(x):
-        return x, exponent
-    for power in _POWERS_64 if isinstance(x, np.float64) else _POWERS_32:
-        # Subnormal numbers are scaled up in the same way.
-        if abs(x) >= 2.0**power:
-            x *= 2.0**-power
-            exponent += power
-        elif abs(x) < 2.0 ** (1 - power):
-            x *= 2.0**power
-            exponent -= power
-    if abs(x) >= 1:
-        x *= 0.5
-        exponent += 1
-    elif abs(x) < 0.5:
-        x *= 2.0
-        exponent -= 1
-    return x, exponent
+        return x, 0
+    is_small = abs(x) < (2.0**-1022 if double else 2.0**-126)  # a subnormal number
+    word, digits, middle = (np.uint64, 52, 1022) if double else (np.uint32, 23, 126)
+    bits = (x * 2.0**64 if is_small else x).view(word)
+    exponent = int(bits >> digits & (2 * middle + 3)) - middle
+    return kind((bits - (word(exponent) << digits)).view(kind)), exponent - (64 if is_small else 0)
 
 
-def times_power(x: Any, exponent: Any, /) -> Any:
+def ldexp(x: Any, exponent: Any, /) -> Any:
     """`math.ldexp`: `x * 2**exponent`, rounded once."""
     x = as_float(x)
     if isinstance(x, np.float64):
@@ -175,7 +161,7 @@ def _scaled(x: Any, exponent: Any, most: Any, digits: Any) -> Any:
     return x * power
 
 
-def last_place(x: Any, /) -> Any:
+def ulp(x: Any, /) -> Any:
     """`math.ulp`: the distance to the next float away from zero, or, for the largest float, to the previous one."""
     x = abs(as_float(x))
     if not math.isfinite(x):
@@ -197,7 +183,7 @@ def length_of(*coordinates: Any) -> Any:
     return result
 
 
-def is_close(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+def isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
     """`math.isclose`, and of complex numbers `cmath.isclose`."""
     if a == b:
         return True
@@ -207,7 +193,7 @@ def is_close(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any
     return difference <= rel_tol * abs(b) or difference <= rel_tol * abs(a) or difference <= abs_tol
 
 
-def parts(x: Any, /) -> Any:
+def modf(x: Any, /) -> Any:
     """`math.modf`: the fractional and the integral part."""
     if math.isinf(x):
         return math.copysign(0.0, x), x
@@ -215,14 +201,14 @@ def parts(x: Any, /) -> Any:
     return math.copysign(x - whole, x), whole
 
 
-def add_exponentials(a: Any, b: Any) -> Any:
+def logaddexp(a: Any, b: Any) -> Any:
     """`np.logaddexp`: log(exp(a) + exp(b))."""
     if a == b:
         return a + math.log(2.0)
     return max(a, b) + math.log1p(math.exp(-abs(a - b)))
 
 
-def add_powers(a: Any, b: Any) -> Any:
+def logaddexp2(a: Any, b: Any) -> Any:
     """`np.logaddexp2`: log2(2**a + 2**b)."""
     if a == b:
         return a + 1.0
@@ -310,47 +296,28 @@ def round_to_int64(x: Any) -> Any:
     return np.int64(entities.float_round(x))
 
 
-_POWERS_32 = (64, 64, 32, 16, 8, 4, 2, 1)
-_POWERS_64 = (512, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
-
-
 REPLACEMENTS: dict[object, Callable[..., Any]] = {
-    pow: power,
-    math.gcd: greatest_common_divisor,
-    math.lcm: least_common_multiple,
-    math.isqrt: integer_square_root,
-    math.factorial: factorial,
-    math.comb: combinations,
-    math.perm: permutations,
-    math.isclose: is_close,
-    math.modf: parts,
-    math.frexp: mantissa_and_exponent,
-    math.ldexp: times_power,
-    math.ulp: last_place,
-}
+    getattr(math, function.__name__): function
+    for function in (gcd, lcm, isqrt, factorial, comb, perm, isclose, modf, frexp, ldexp, ulp)
+} | {pow: power}
 """By a function of Python, the one that device code runs instead."""
 METHODS: dict[str, Callable[..., Any]] = {
-    "bit_count": bit_count,
-    "bit_length": bit_length,
-    "is_integer": is_integer,
+    function.__name__: function for function in (bit_count, bit_length, is_integer)
 }
 """By method of a number, the function that computes it."""
 OF_NUMPY: dict[str, Callable[..., Any]] = {
+    **{function.__name__: function for function in (logaddexp, logaddexp2, sign, spacing)},
     "ceil": lambda x: -entities.float_floor(-x),
     "float_power": lambda a, b: math.pow(np.float64(a), np.float64(b)),
     "fmax": lambda a, b: prelude.as_both(b if b > a or a != a else a, a, b),
     "fmin": lambda a, b: prelude.as_both(b if b < a or a != a else a, a, b),
     "heaviside": lambda x, at_zero: x if x != x else at_zero if x == 0 else 0.0 if x < 0 else 1.0,
     "invert": lambda x: not x if isinstance(x, (bool, np.bool_)) else ~x,
-    "logaddexp": add_exponentials,
-    "logaddexp2": add_powers,
     "logical_and": lambda a, b: bool(a) and bool(b),
     "logical_or": lambda a, b: bool(a) or bool(b),
     "logical_xor": lambda a, b: bool(a) != bool(b),
     "reciprocal": lambda x: 1 / x,
-    "sign": sign,
     "signbit": lambda x: math.copysign(1.0, x) < 0,
-    "spacing": spacing,
     "square": lambda x: x * x,
 }
 """Universal functions of NumPy, by their names."""
