@@ -3,12 +3,11 @@
 `sm_90` code runs on every GPU of the same major generation with that number or a higher one. The variants can use instructions
 that later generations may drop, and run on fewer GPUs: `a` code runs only on that architecture, `f` code only on its family.
 
-    parse("sm_90a")  ->  Architecture("sm_90a", 90, Variant.EXACT, PtxVersion(8, 8))
+    parse("sm_90a")  ->  Architecture("sm_90a", 90, "a", 88)
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 
 from cuda_device.lazy_dataclasses import dataclass
@@ -20,41 +19,18 @@ FLUSH_DENORMALS_ATTRIBUTE = '"denormal-fp-math-f32"="preserve-sign,preserve-sign
 """LLVM's target triple, data layout, and settings for flushing denormals, which are the same for all architectures."""
 
 
-class Variant(enum.Enum):
-    """On which GPUs code for an architecture runs; the value is the suffix of its name."""
-
-    PORTABLE = ""
-    EXACT = "a"
-    FAMILY = "f"
-
-
-@dataclass(frozen=True, order=True)
-class PtxVersion:
-    """A version of the PTX instruction set, as in `.version 8.8`."""
-
-    major: int
-    minor: int
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}"
-
-    @property
-    def feature(self) -> str:
-        """The name of the version as a target feature of LLVM's NVPTX."""
-        return f"+ptx{self.major}{self.minor}"
-
-
 @dataclass(frozen=True)
 class Architecture:
     """One architecture.
 
-    `name` is its name in PTX, `number` the compute capability times ten, and `ptx` the PTX version to use.
+    `name` is its name in PTX, `number` the compute capability times ten, `variant` the suffix of its name, and `ptx` the PTX
+    version to use, times ten.
     """
 
     name: str
     number: int
-    variant: Variant
-    ptx: PtxVersion
+    variant: str
+    ptx: int
 
     def __str__(self) -> str:
         return self.name
@@ -84,11 +60,10 @@ _MOST_SHARED = {75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99}
 
 # PTX 8.8 (CUDA 12.9) supports all architectures up to sm_121, including the `f` variants, except for sm_88 and sm_110.
 # These came with PTX 9.0 (CUDA 13.0), the newest version that LLVM 22 writes and driver 580 reads.
-_COMMON = PtxVersion(8, 8)
-_NEWEST = PtxVersion(9, 0)
+_COMMON, _NEWEST = 88, 90
 
 # Number, PTX version, variants. sm_101 is omitted because CUDA 13 renamed it to sm_110 and no longer assembles it.
-_ROWS: tuple[tuple[int, PtxVersion, str], ...] = (
+_ROWS = (
     (75, _COMMON, ""),
     (80, _COMMON, ""),
     (86, _COMMON, ""),
@@ -104,10 +79,9 @@ _ROWS: tuple[tuple[int, PtxVersion, str], ...] = (
 )
 
 ARCHITECTURES: dict[str, Architecture] = {
-    f"sm_{number}{variant.value}": Architecture(f"sm_{number}{variant.value}", number, variant, ptx)
+    f"sm_{number}{variant}": Architecture(f"sm_{number}{variant}", number, variant, ptx)
     for number, ptx, letters in _ROWS
-    for variant in Variant
-    if variant.value in letters  # the portable variant's "" is in every string
+    for variant in ("", *letters)
 }
 
 
@@ -126,9 +100,7 @@ def of_capability(major: int, minor: int) -> Architecture:
     """
     number = 10 * major + minor
     fitting = [
-        row
-        for row in ARCHITECTURES.values()
-        if row.variant is Variant.PORTABLE and row.number // 10 == major and row.number <= number
+        row for row in ARCHITECTURES.values() if not row.variant and row.number // 10 == major and row.number <= number
     ]
     if not fitting:
         raise ValueError(
@@ -139,4 +111,4 @@ def of_capability(major: int, minor: int) -> Architecture:
 
 def latest(names: Iterable[str]) -> str:
     """The newest of some architectures, in its portable variant if it is among them: its PTX runs on all later GPUs."""
-    return max(names, key=lambda name: (parse(name).number, parse(name).variant is Variant.PORTABLE))
+    return max(names, key=lambda name: (parse(name).number, not parse(name).variant))

@@ -131,7 +131,7 @@ def _machine(architecture: Architecture, level: int) -> Machine:
         api.InitializeAllTargets()
         api.InitializeAllTargetMCs()
         api.InitializeAllAsmPrinters()
-        return Machine(TRIPLE, architecture.name, architecture.ptx.feature, level)
+        return Machine(TRIPLE, architecture.name, f"+ptx{architecture.ptx}", level)
 
 
 # Intrinsics that programs declare
