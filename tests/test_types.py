@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 import cuda_device as device
 from cuda_device.infer.joins import join, join_all
 from cuda_device.ir.text import parse_type
-from cuda_device.types import layout, promote
+from cuda_device.types import layout
 from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, of_type, tuple_of
 from cuda_device.types.model import (
     BOOL,
-    FIXED_NUMBERS,
     FLOAT,
     FLOAT32,
     FLOAT64,
@@ -118,25 +117,6 @@ def test_different_types_have_different_texts(a: Type, b: Type) -> None:
 def test_text(type: Type, text: str) -> None:
     assert str(type) == text
     assert parse_type(text) == type
-
-
-# Promotion
-
-# The standard's own: others have rules of their own.
-FIXED = [FIXED_NUMBERS[f"{kind}{bits}"] for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
-FIXED += [FIXED_NUMBERS[f"float{bits}"] for bits in (16, 32, 64)]
-pairs = list(itertools.product(NUMBERS.values(), repeat=2))
-
-
-@pytest.mark.parametrize(("a", "b"), list(itertools.product(FIXED, repeat=2)), ids=str)
-def test_fixed_numbers_promote_as_the_array_api_says(a: Number, b: Number) -> None:
-    """NumPy implements the standard's tables, and more: integers with floats, which ours leave to the float."""
-    ours = promote.promote(a, b)
-    if a.is_float == b.is_float:
-        theirs = np.promote_types(str(a), str(b))
-        assert str(ours) == ("None" if theirs.kind == "f" and not a.is_float else str(theirs))
-    else:
-        assert ours == (a if a.is_float else b)
 
 
 # What is known
