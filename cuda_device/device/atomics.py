@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -295,7 +295,7 @@ def _ref_behind(p: Any, index: Any) -> Any:
     return atomic_ref((p + index).array(1), 0)
 
 
-def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+def _lower_ref(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree:
     tree, index = operands
     layout, small = typed.settings
     reference = typed.result.type
@@ -307,7 +307,7 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     array = model.Array(
         reference.pointee.dtype, len(tree.extents), model.Layout(str(layout)), space=reference.space, small=bool(small)
     )
-    indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
+    indices = index if isinstance(index, tuple) else (index,)
     return build.refer(address_of(build, tree, array, indices), reference)
 
 
@@ -341,9 +341,7 @@ def _infer_atomic(arguments: Sequence[Known]) -> Typed:
 def _lower_atomic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     reference = typed.result.type
     assert isinstance(reference, model.Ref) and isinstance(reference.pointee, model.AtomicCell)
-    (align,) = typed.settings
-    assert isinstance(align, int)
-    dtype = reference.pointee.dtype
+    dtype, align = reference.pointee.dtype, *typed.settings
     memory = build.op(ops.LOCAL, model.Ref(model.Space.LOCAL, dtype), count=1, align=max(align, align_of(dtype)))
     build.store(memory, dtype, grow(dtype, (build.number(leaf, 0) for leaf in leaves(dtype))))
     return build.refer(memory, reference)
@@ -364,7 +362,7 @@ def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
 
 
 def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    dtype = cast(model.Type, typed.settings[0])
+    (dtype,) = typed.settings
     pairs = zip(*(pack(build, dtype, operand, _word(dtype)) for operand in operands), strict=True)
     first, *rest = (build.compare("==", x, y) for x, y in pairs)
     for each in rest:

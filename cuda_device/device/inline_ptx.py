@@ -124,7 +124,6 @@ def _operand(i: int, known: Known, volatile: bool) -> Type:
 
 def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     template, numbers, volatile = typed.settings
-    assert isinstance(numbers, tuple)
     values = [tree.data if isinstance(tree, ArrayTree) else _word(build, tree) for tree in operands]
     results = [Value(UINT16 if number.bits == 16 else number) for number in numbers]
     code = ops.PTX if volatile else ops.MACHINE

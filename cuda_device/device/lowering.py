@@ -214,7 +214,7 @@ class Lowering(Builder):
         if value.type == target:
             return value
         value = self.sums.before(value, target)
-        source = _number(value)
+        source = number_in(value)
         if source == target:
             return value
         if source.is_float8 or target.is_float8:
@@ -222,7 +222,7 @@ class Lowering(Builder):
         if (source.bfloat or target.bfloat) and not {source, target} & {model.FLOAT32, model.FLOAT64}:
             # Machines convert bfloat16 only to and from float32, which represents all other numbers of up to 16 bits.
             value = self._exact(value)
-            source = _number(value)
+            source = number_in(value)
         keeps_sign = source.is_float or target.is_float or not target.signed or target.high >= source.high
         promise = {"exact": True} if exact and target.high < source.high else {}
         result = self.op(ops.CONVERT, target, value, nonneg=value.nonneg and (keeps_sign or exact), **promise)
@@ -231,7 +231,7 @@ class Lowering(Builder):
 
     def _exact(self, value: Value) -> Value:
         """Converts a number to a float32 that rounds to the same bfloat16."""
-        source = _number(value)
+        source = number_in(value)
         if source.is_float or source.bits <= 16:
             return self.convert(value, model.FLOAT32)
         if source.bits == 64:
@@ -252,7 +252,7 @@ class Lowering(Builder):
 
         An integer that float32 rounds is out of the range of all 8-bit floats.
         """
-        source = _number(value)
+        source = number_in(value)
         if source.is_float8 and target != model.FLOAT32:
             return self.convert(self.convert(value, model.FLOAT32), target)
         if source == model.FLOAT64:
@@ -277,14 +277,14 @@ class Lowering(Builder):
 
     def binary(self, code: ops.OpDef, a: Value, b: Value) -> Value:
         """An operation on two values of one type."""
-        number = _number(a)
+        number = number_in(a)
         if number.is_float8:
             return self.convert(self.binary(code, *self._widened(a, b)), number)
         return self.op(code, number, a, b)
 
     def negative(self, value: Value) -> Value:
         """The negative of a number."""
-        number = _number(value)
+        number = number_in(value)
         if not number.is_float:
             return self.sum(ops.SUB, self.number(number, 0), value)
         if number.is_float8:
@@ -294,7 +294,7 @@ class Lowering(Builder):
 
     def sum(self, code: ops.OpDef, a: Value, b: Value, exact: bool = False) -> Value:
         """`add`, `sub` or `mul`. `exact` promises that an integer result does not wrap."""
-        if _number(a).is_float8:
+        if number_in(a).is_float8:
             return self.binary(code, a, b)
         nonneg = exact and code is not ops.SUB and a.nonneg and b.nonneg
         result = self.op(code, a.type, a, b, nonneg=nonneg, **({"exact": True} if exact else {}))
@@ -303,7 +303,7 @@ class Lowering(Builder):
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """A comparison of two values of one type."""
-        if _number(a).is_float8:
+        if number_in(a).is_float8:
             a, b = self._widened(a, b)
         return self.op(ops.COMPARE, model.BOOL, a, b, op=op)
 
@@ -314,11 +314,11 @@ class Lowering(Builder):
 
     def truth(self, value: Value) -> Value:
         """Returns whether a number is nonzero."""
-        return value if value.type == model.BOOL else self.compare("!=", value, self.number(_number(value), 0))
+        return value if value.type == model.BOOL else self.compare("!=", value, self.number(number_in(value), 0))
 
     def exact_compare(self, op: str, a: Value, b: Value) -> Value:
         """A comparison of numbers of any types that is mathematically exact for integers."""
-        x, y = _number(a), _number(b)
+        x, y = number_in(a), number_in(b)
         if x == y:
             return self.compare(op, a, b)
         if x.is_float or y.is_float:
@@ -332,9 +332,9 @@ class Lowering(Builder):
 
     def _compare_mixed(self, op: str, a: Value, b: Value) -> Value:
         """Compares a uint64 with a signed integer, of which a negative one is less than any uint64."""
-        negative_first = _number(a).signed
+        negative_first = number_in(a).signed
         signed = a if negative_first else b
-        below = self.compare("<", signed, self.number(_number(signed), 0))
+        below = self.compare("<", signed, self.number(number_in(signed), 0))
         unsigned = self.compare(op, self.convert(a, model.UINT64), self.convert(b, model.UINT64))
         answer = op == "!=" or ((op in ("<", "<=")) == negative_first and op != "==")
         return self.select(below, self.number(model.BOOL, answer), unsigned)
@@ -342,14 +342,14 @@ class Lowering(Builder):
     def floor_divide(self, a: Value, b: Value) -> Value:
         """`a // b` of two integers of one type."""
         quotient = self.op(ops.QUOTIENT, a.type, a, b, nonneg=a.nonneg and b.nonneg)
-        if not _number(a).signed or (a.nonneg and b.nonneg):
+        if not number_in(a).signed or (a.nonneg and b.nonneg):
             return quotient
-        return self.sum(ops.SUB, quotient, self.convert(self._wrong_side(a, b), _number(a)))
+        return self.sum(ops.SUB, quotient, self.convert(self._wrong_side(a, b), number_in(a)))
 
     def modulo(self, a: Value, b: Value) -> Value:
         """`a % b` of two integers of one type."""
         remainder = self.op(ops.REMAINDER, a.type, a, b, nonneg=a.nonneg and b.nonneg)
-        if not _number(a).signed or (a.nonneg and b.nonneg):
+        if not number_in(a).signed or (a.nonneg and b.nonneg):
             return remainder
         moved = self.sum(ops.ADD, remainder, b)
         result = self.select(self._wrong_side(a, b), moved, remainder)
@@ -359,13 +359,13 @@ class Lowering(Builder):
     def _wrong_side(self, a: Value, b: Value) -> Value:
         """Returns whether truncation and floor differ: the remainder is nonzero and its sign is not the divisor's."""
         remainder = self.binary(ops.REMAINDER, a, b)
-        zero = self.number(_number(a), 0)
+        zero = self.number(number_in(a), 0)
         differs = self.compare("<", self.binary(ops.XOR, remainder, b), zero)
         return self.binary(ops.AND, self.compare("!=", remainder, zero), differs)
 
     def shift(self, code: ops.OpDef, a: Value, count: Value, known: object) -> Value:
         """`a << count` or `a >> count`; counts of at least the width shift out all bits. `known` is a constant count."""
-        type = _number(a)
+        type = number_in(a)
         nonneg = code is ops.SHR and a.nonneg
         if isinstance(known, int):
             if 0 <= known < type.bits:
@@ -377,7 +377,7 @@ class Lowering(Builder):
         return self.select(far, self._shifted_out(code, a), shifted)
 
     def _shifted_out(self, code: ops.OpDef, a: Value) -> Value:
-        type = _number(a)
+        type = number_in(a)
         if code is ops.SHR and type.signed:
             return self.op(ops.SHR, type, a, self.number(type, type.bits - 1), nonneg=a.nonneg)
         return self.number(type, 0)
@@ -466,7 +466,8 @@ def _alignment(reference: Value, type: model.Type) -> int:
     return reference.type.align or (usual_alignment(type) if isinstance(type, (model.Struct, model.Tuple)) else 0)
 
 
-def _number(value: Value) -> model.Number:
+def number_in(value: Value) -> model.Number:
+    """The type of a value that is a number."""
     assert isinstance(value.type, model.Number), value.type
     return value.type
 

@@ -21,7 +21,6 @@ from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import host_type_of
 from cuda_device.types.host import number_of as host_number_of
@@ -229,9 +228,8 @@ def _row(function: Callable[..., Any]) -> Intrinsic:
             raise CompileError(str(error), help="convert them: int32(…)") from None
         return Typed(of_type(row.result), tuple(enumerate(row.parameters)), (row.instruction,))
 
-    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-        values = [operand for operand in operands if isinstance(operand, Value)]
-        return build.op(ops.MACHINE, typed.result.type, *values, instruction=typed.settings[0])
+    def lower(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree:
+        return build.op(ops.MACHINE, typed.result.type, *operands, instruction=typed.settings[0])
 
     return Intrinsic(function, name, infer, lower, on_cpu=body)
 
@@ -283,8 +281,8 @@ def _infer_sleep(arguments: Sequence[Known]) -> Typed:
     return Typed(constant(None), ((0, UINT32),))
 
 
-def _lower_sleep(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    build.effect(ops.PAUSE, *(operand for operand in operands if isinstance(operand, Value)))
+def _lower_sleep(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
+    build.effect(ops.PAUSE, *operands)
     build.effect(ops.YIELD, now=True)
     return ()
 

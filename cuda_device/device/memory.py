@@ -114,7 +114,7 @@ def _alignment(align: object, element: Type) -> int:
 def _lower_array(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     extents, boundary = typed.settings
     array = typed.result.type
-    assert isinstance(extents, tuple) and isinstance(array, Array)
+    assert isinstance(array, Array)
     code = ops.SHARED if array.space is Space.SHARED else ops.LOCAL
     data = build.op(code, Ref(array.space, array.dtype), count=math.prod(extents), align=boundary)
     length = INT32 if array.small else INT64
@@ -160,7 +160,7 @@ def _infer_constant(arguments: Sequence[Known]) -> Typed:
 def _lower_constant(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     extents, data, boundary = typed.settings
     array = typed.result.type
-    assert isinstance(extents, tuple) and isinstance(array, Array)
+    assert isinstance(array, Array)
     memory = build.op(ops.CONSTANT, Ref(array.space, array.dtype), data=data, align=boundary)
     return ArrayTree(memory, tuple(build.const(INT64, extent) for extent in extents))
 
@@ -199,9 +199,9 @@ def _infer_at(arguments: Sequence[Known]) -> Typed:
     return Typed(Known(Array(type_argument(arguments[0], "dtype"), 1)), ((1, INT64),))
 
 
-def _lower_at(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+def _lower_at(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree:
     array = typed.result.type
-    assert isinstance(array, Array) and isinstance(operands[0], Value)
+    assert isinstance(array, Array)
     data = build.op(ops.EXTERN, Ref(Space.GLOBAL, array.dtype), operands[0], symbol="host_at")
     return ArrayTree(data, (build.const(INT64, INT64.high),))
 
@@ -233,9 +233,8 @@ def _infer_displaced(arguments: Sequence[Known]) -> Typed:
     return Typed(of_type(arguments[0].type), ((0, arguments[0].type), (1, INT64)))
 
 
-def _lower_displaced(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+def _lower_displaced(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
     array, offset = operands
-    assert isinstance(array, ArrayTree) and isinstance(offset, Value)
     # It has the aliases of `array`: launches compare the ranges of all such arrays with the other arguments.
     data = build.op(ops.BYTES, array.data.type, array.data, offset)
     return ArrayTree(data, array.extents, array.strides)
@@ -296,11 +295,10 @@ def _infer_store(arguments: Sequence[Known]) -> Typed:
     return Typed(constant(None), (*typed.operands, (2, typed.result.type)), typed.settings)
 
 
-def _lower_cached(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+def _lower_cached(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree:
     hint, size, type = typed.settings
     tree, index, *rest = operands
-    assert isinstance(tree, ArrayTree) and isinstance(type, Array) and isinstance(size, int)
-    indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
+    indices = index if isinstance(index, tuple) else (index,)
     place, words = address_of(build, tree, type, indices), pack(build, type.dtype, rest[0]) if rest else []
     results = [Value(UINT32 if size <= 4 else UINT64) for _ in range(0 if rest else max(1, size // 8))]
     kind = "v2.b64" if size == 16 else f"b{8 * size}"

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.device.entities import Integer, Real, float_floor, float_round, float_trunc
-from cuda_device.device.lowering import Lowering, Tree, value_of
+from cuda_device.device.lowering import Lowering, Tree, number_in
 from cuda_device.device.rows import Intrinsic, Lower, Typed, common_type, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -80,8 +80,7 @@ BY_NAME = {function.name: function for function in FUNCTIONS}
 
 def call(build: Lowering, name: str, *operands: Value) -> Value:
     """Calls a function for operands of one float type. Narrow formats compute in float32, like the hardware."""
-    (type, *_) = {operand.type for operand in operands}
-    assert isinstance(type, Number) and type.is_float
+    type = number_in(operands[0])
     if type.bits < 32:
         # In float32, the rounding of an 8-bit fma could lose the bits that decide a tie.
         work = FLOAT64 if name == "fma" and type.is_float8 else FLOAT32
@@ -115,7 +114,7 @@ def _row(
 
 
 def _written(write: Write) -> Lower:
-    return lambda build, operands, _: write(build, *map(value_of, operands))
+    return lambda build, operands, _: write(build, *operands)
 
 
 def _math_row(function: MathFunction) -> Intrinsic:
@@ -139,29 +138,25 @@ def _to_integer(entity: Callable[..., object], function: str) -> Intrinsic:
             return Typed(of_type(type, arguments[0].nonneg), ((0, type),))
         return Typed(of_type(INT), ((0, type),))
 
-    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-        value = value_of(operands[0])
-        assert isinstance(value.type, Number) and isinstance(typed.result.type, Number)
-        return build.convert(call(build, function, value), typed.result.type) if value.type.is_float else value
+    def lower(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
+        (value,) = operands
+        return build.convert(call(build, function, value), INT) if number_in(value).is_float else value
 
     return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
 
 
 def _against_infinity(op: str) -> Write:
     def write(build: Lowering, value: Value) -> Value:
-        assert isinstance(value.type, Number)
-        if value.type.is_float8:  # which may have no infinity
+        if number_in(value).is_float8:  # which may have no infinity
             value = build.convert(value, FLOAT32)
-        assert value.type is not None
-        return build.compare(op, call(build, "fabs", value), build.number(value.type, math.inf))
+        return build.compare(op, call(build, "fabs", value), build.number(number_in(value), math.inf))
 
     return write
 
 
 def _times(factor: float) -> Write:
     def write(build: Lowering, value: Value) -> Value:
-        assert value.type is not None
-        return build.sum(ops.MUL, value, build.number(value.type, factor))
+        return build.sum(ops.MUL, value, build.number(number_in(value), factor))
 
     return write
 
@@ -310,12 +305,12 @@ def _bit_row(entity: Callable[[Any], Any], write: Write, counts: bool = True) ->
             raise CompileError(f"{name} takes an integer, not {arguments[0]}", help="convert it: int(…)")
         return Typed(of_type(INT32, True) if counts else of_type(type), ((0, type),))
 
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-        operand = value_of(operands[0])
-        assert isinstance(operand.type, Number)
-        bits = build.convert(operand, Number(NumberKind.UINT, operand.type.bits))
-        result = write(build, build.convert(bits, UINT64 if operand.type.bits == 64 else UINT32), operand.type.bits)
-        return build.convert(result, INT32 if counts else operand.type)
+    def lower(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
+        (operand,) = operands
+        number = number_in(operand)
+        bits = build.convert(operand, Number(NumberKind.UINT, number.bits))
+        result = write(build, build.convert(bits, UINT64 if number.bits == 64 else UINT32), number.bits)
+        return build.convert(result, INT32 if counts else number)
 
     return Intrinsic(entity, name, infer, lower, folds=True)
 
@@ -326,21 +321,19 @@ def _bitwise(build: Lowering, function: str, x: Value) -> Value:
 
 def _reverse(build: Lowering, x: Value, bits: int) -> Value:
     """The bits of a narrow number end up at the top."""
-    assert isinstance(x.type, Number)
-    return build.shift(ops.SHR, _bitwise(build, "bitreverse", x), x, x.type.bits - bits)
+    return build.shift(ops.SHR, _bitwise(build, "bitreverse", x), x, number_in(x).bits - bits)
 
 
 def _leading_zeros(build: Lowering, x: Value, bits: int) -> Value:
     """Does not count the zeros with which a narrow number was extended."""
-    assert isinstance(x.type, Number)
-    return build.sum(ops.SUB, _bitwise(build, "ctlz", x), build.number(x.type, x.type.bits - bits), exact=True)
+    extended = build.number(number_in(x), number_in(x).bits - bits)
+    return build.sum(ops.SUB, _bitwise(build, "ctlz", x), extended, exact=True)
 
 
 def _first_set(build: Lowering, x: Value, _: int) -> Value:
     """The number of trailing zeros plus 1, or 0 if no bit is set."""
-    assert isinstance(x.type, Number)
-    position = build.sum(ops.ADD, _bitwise(build, "cttz", x), build.number(x.type, 1), exact=True)
-    return build.select(build.truth(x), position, build.number(x.type, 0))
+    position = build.sum(ops.ADD, _bitwise(build, "cttz", x), build.number(number_in(x), 1), exact=True)
+    return build.select(build.truth(x), position, build.number(number_in(x), 0))
 
 
 def _float_row(entity: Callable[..., Any], write: Write, on_cpu: Callable[..., Any] | None = None) -> Intrinsic:
@@ -360,16 +353,15 @@ def _float_row(entity: Callable[..., Any], write: Write, on_cpu: Callable[..., A
 
 def _rsqrt(build: Lowering, value: Value) -> Value:
     """An approximation with an error of 1 unit in the last place in float32; for float64, a quotient."""
-    assert isinstance(value.type, Number)
     if value.type == FLOAT64:
         return build.binary(ops.DIV, build.number(FLOAT64, 1.0), call(build, "sqrt", value))
     root = build.op(ops.MACHINE, FLOAT32, build.convert(value, FLOAT32), instruction="llvm.nvvm.rsqrt.approx.f")
-    return build.convert(root, value.type)
+    return build.convert(root, number_in(value))
 
 
 def _fma_of_values(build: Lowering, *values: Value) -> Value:
     """Machines also have it for 16 bits; in float32 the result would be rounded twice."""
-    if isinstance(values[0].type, Number) and values[0].type.is_float8:
+    if number_in(values[0]).is_float8:
         return call(build, "fma", *values)
     return build.op(ops.MATH, values[0].type, *values, function="fma")
 

@@ -8,7 +8,7 @@ The integers have the bits that the value has in memory; padding is 0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 from cuda_device.device.lowering import Lowering, Tree, flatten, grow
 from cuda_device.device.rows import Intrinsic, Typed, type_argument
@@ -91,7 +91,7 @@ def _infer(arguments: Sequence[Known]) -> Typed:
 
 def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     (source,) = typed.settings
-    return unpack(build, pack(build, cast(Type, source), operands[0]), typed.result.type)
+    return unpack(build, pack(build, source, operands[0]), typed.result.type)
 
 
 ROWS = (Intrinsic(reinterpret, "reinterpret", _infer, _lower),)

@@ -26,7 +26,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import Known, between, of_type
-from cuda_device.types.model import INT32, INT64, UINT32, Array, Number, Ref, Space, Tuple, Vector
+from cuda_device.types.model import INT32, INT64, UINT32, Array, Number, Space, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
 
 AXES = "xyz"
@@ -135,7 +135,6 @@ def _extent(build: Lowering, axis: str) -> Value:
 def _row(entity: object, name: str, least: int, one: Callable[[Lowering, str], Value]) -> Intrinsic:
     def lower(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
         (ndims,) = typed.settings
-        assert isinstance(ndims, int)
         return one(build, AXES[0]) if ndims == 1 else tuple(one(build, axis) for axis in AXES[:ndims])
 
     return Intrinsic(entity, name, partial(_infer_axes, least), lower)
@@ -182,9 +181,8 @@ def _infer_shared(arguments: Sequence[Known]) -> Typed:
     return Typed(of_type(replace(array, space=Space.GENERIC)), ((0, array), (1, INT32)))
 
 
-def _lower_shared(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+def _lower_shared(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
     array, rank = operands
-    assert isinstance(array, ArrayTree) and isinstance(rank, Value) and isinstance(array.data.type, Ref)
     if build.checked:
         count = build.number(UINT32, 1)
         for axis in "xyz":

@@ -13,7 +13,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
@@ -34,13 +34,14 @@ class Typed:
 
     result: Known
     operands: tuple[tuple[int, Type], ...] = ()
-    settings: tuple[object, ...] = ()
+    settings: tuple[Any, ...] = ()
     instead: Callable[..., object] | None = None
 
 
 T = TypeVar("T")
 Infer = Callable[[Sequence[Known]], Typed]
-Lower = Callable[[Lowering, Sequence[Tree], Typed], Tree]
+Lower = Callable[[Lowering, Sequence[Any], Typed], Tree]
+"""The operands are trees."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

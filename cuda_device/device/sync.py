@@ -14,7 +14,7 @@ that take part. Specification: 'Thread Block Synchronization' and 'Thread Warp S
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -378,7 +378,7 @@ def _match(entity: object, name: str, kind: str) -> Intrinsic:
         return Typed(result, ((0, _mask(mask)), (1, value.type)), (value.type,))
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-        mask, type = _lower_own_mask(build, operands[0]), cast(Type, typed.settings[0])
+        mask, (type,) = _lower_own_mask(build, operands[0]), typed.settings
         found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in pack(build, type, operands[1])]
         lanes = found[0] if len(found) == 1 else build.binary(ops.AND, *found)
         return lanes if kind == "any" else (lanes, build.truth(lanes))
