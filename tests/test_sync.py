@@ -1,10 +1,10 @@
 """Barriers of a block, with and without predicates, on each stream against NumPy."""
 
-import inspect
 import re
 
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import CompileError, KernelError
@@ -180,57 +180,43 @@ def test_misuse_is_a_compile_error(kernel, reason):
 # Deadlocks: on the CPU alone
 
 
-def line_of(kernel, text):
-    lines, start = inspect.getsourcelines(kernel.underlying)
-    return start + next(i for i, line in enumerate(lines) if text in line)
-
-
 def report_of(kernel, block, *arguments):
+    """The error that a launch on the CPU ends with."""
     with pytest.raises(KernelError) as caught:
         device.launch(kernel, *arguments, grid=1, block=block, stream=device.cpu_stream())
     return str(caught.value)
 
 
-@device.kernel
-def mixed(out):
-    i = device.thread_idx.x
-    if i < 32:
-        out[i] = device.syncthreads_count(True)
-    else:
-        device.syncthreads()
+DISAGREE = [
+    (64, "i < 32", "out[i] = device.syncthreads_count(True)", "device.syncthreads()", "0..31", "32..63"),
+    (64, "i < 32", "out[i] = device.syncthreads_count(True)", "device.syncthreads_or(True)", "0..31", "32..63"),
+    (64, "i < 16", "device.syncthreads_count(True)", "device.syncthreads_count(False)", "0..15", "16..63"),
+    (32, "i < 16", "device.syncthreads()", "device.syncthreads()", "0..15", "16..31"),
+    (32, "i < 16", "device.shfl_sync(-1, i, 0)", "device.syncthreads()", "0..15", "16..31"),
+    (32, "i < 16", "device.shfl_sync(-1, i, 0)", "device.shfl_up_sync(-1, i, 0)", "0..15", "16..31"),
+]
 
 
-@device.kernel
-def mixed_kinds(out):
-    i = device.thread_idx.x
-    if i < 32:
-        out[i] = device.syncthreads_count(True)
-    else:
-        out[i] = device.syncthreads_or(True)
-
-
-@device.kernel
-def torn(out):
-    i = device.thread_idx.x
-    if i < 16:
-        out[i] = device.syncthreads_count(True)
-    else:
-        out[i] = device.syncthreads_count(False)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "first", "second", "middle"),
-    [
-        (mixed, "syncthreads_count", "syncthreads()", 32),
-        (mixed_kinds, "syncthreads_count", "syncthreads_or", 32),
-        (torn, "syncthreads_count(True)", "syncthreads_count(False)", 16),
-    ],
-)
-def test_threads_at_different_barriers_are_reported(kernel, first, second, middle):
-    report = report_of(kernel, 64, np.zeros(64, np.int32))
-    a, b = line_of(kernel, first), line_of(kernel, second)
-    low, high = rf"\(0\.\.{middle - 1}, 0, 0\)", rf"\({middle}\.\.63, 0, 0\)"
-    assert re.search(rf"deadlock in block \(0, 0, 0\): threads {low} wait at .*:{a}.*threads {high} at .*:{b}", report)
+@pytest.mark.parametrize(("block", "condition", "first", "second", "some", "others"), DISAGREE)
+def test_threads_that_wait_at_different_places_are_reported(block, condition, first, second, some, others):
+    source = f"""
+        @device.kernel
+        def k(out):
+            i = device.thread_idx.x
+            if {condition}:
+                {first}
+            else:
+                {second}
+    """
+    report = report_of(define(source, file="waiting.py"), block, np.zeros(64, np.int32))
+    low, high = (re.escape(f"({each}, 0, 0)") for each in (some, others))
+    assert re.search(
+        rf"deadlock in block \(0, 0, 0\): threads {low} wait at waiting.py:5.*threads {high} at waiting.py:7", report
+    )
+    assert ("help: all lanes of a mask" in report) == ("shfl" in first)
+    out = np.zeros(64, np.int32)
+    device.launch(barriers, out, grid=1, block=64, stream=device.cpu_stream())  # the next good launch works
+    assert out.tolist() == [60 + 0 + 1] * 64
 
 
 @device.kernel

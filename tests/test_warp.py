@@ -7,9 +7,10 @@ import re
 
 import numpy as np
 import pytest
+from test_sync import report_of
 
 import cuda_device as device
-from cuda_device import CompileError, KernelError
+from cuda_device import CompileError
 
 ALL = 0xFFFFFFFF
 LANES = np.arange(32)
@@ -618,21 +619,6 @@ def test_misuse_is_a_compile_error(source, reason):
         device.launch(wrong(source), np.zeros(32), grid=1, block=32, stream=device.cpu_stream())
 
 
-def line_of(kernel, text):
-    """The line of a kernel's source that contains `text`."""
-    import inspect
-
-    lines, start = inspect.getsourcelines(kernel.underlying)
-    return start + next(i for i, line in enumerate(lines) if text in line)
-
-
-def report_of(kernel, block, *arguments):
-    """The error that a launch on the CPU ends with."""
-    with pytest.raises(KernelError) as caught:
-        device.launch(kernel, *arguments, grid=1, block=block, stream=device.cpu_stream())
-    return str(caught.value)
-
-
 @device.kernel
 def lane_not_in_its_mask(x):
     x[device.tid(1)] = device.shfl_sync(0x7FFF, 1, 0)
@@ -641,24 +627,8 @@ def lane_not_in_its_mask(x):
 def test_a_lane_outside_of_its_mask_is_reported():
     report = report_of(lane_not_in_its_mask, 40, np.zeros(40, np.int32))
     assert "the mask 0x00007fff does not include the lane 15, which passes it" in report
-    assert f"test_warp.py:{line_of(lane_not_in_its_mask, 'shfl_sync')}" in report
+    assert f"test_warp.py:{lane_not_in_its_mask.underlying.__code__.co_firstlineno + 2}" in report
     assert "in thread (15, 0, 0) of block (0, 0, 0)" in report
-
-
-@device.kernel
-def lanes_that_never_come(x):
-    i = device.tid(1)
-    if i < 16:
-        x[i] = device.shfl_sync(ALL, i, 0)
-    else:
-        device.syncthreads()
-
-
-def test_lanes_that_wait_at_a_barrier_meanwhile_are_reported():
-    report = report_of(lanes_that_never_come, 32, np.zeros(32, np.int32))
-    first, second = (line_of(lanes_that_never_come, text) for text in ("shfl_sync", "syncthreads"))
-    assert re.search(rf"deadlock .*\(0\.\.15, 0, 0\) wait at .*:{first}.*\(16\.\.31, 0, 0\) at .*:{second}", report)
-    assert "help: all lanes of a mask" in report
 
 
 @device.kernel
@@ -671,19 +641,6 @@ def different_masks(x):
 def test_lanes_with_different_masks_do_not_meet():
     report = report_of(different_masks, 3, np.zeros(3, np.int32))
     assert "deadlock in block (0, 0, 0): threads (0..2, 0, 0) wait at" in report
-
-
-@device.kernel
-def different_operations(x):
-    i = device.tid(1)
-    if i < 16:
-        x[i] = device.shfl_sync(ALL, i, 0)
-    else:
-        x[i] = device.shfl_up_sync(ALL, i, 0)
-
-
-def test_lanes_at_different_operations_do_not_meet():
-    assert report_of(different_operations, 32, np.zeros(32, np.int32)).startswith("deadlock in block (0, 0, 0)")
 
 
 @device.kernel

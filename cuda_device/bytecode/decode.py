@@ -107,7 +107,7 @@ def _mark_protected(
 
     Protected instructions get the location of the word `try`, which is a NOP; `tries` has these, by the offset behind them.
     """
-    for entry in dis.Bytecode(code).exception_entries:
+    for entry in dis.Bytecode(code).exception_entries:  # type: ignore[attr-defined]  # since 3.11
         start, first = entry.start, index_of[entry.target]
         if raws[first].name != "PUSH_EXC_INFO":
             continue
