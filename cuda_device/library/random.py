@@ -34,10 +34,7 @@ def philox4x32(counter: Any, key: Any) -> Any:
 
     `counter` and `key` are vectors or tuples, the lowest word first; their elements become uint32. Works on host and device.
     """
-    a, b, c, d = counter
-    first, second = key
-    words = uint32(a), uint32(b), uint32(c), uint32(d), uint32(first), uint32(second)
-    return uint32x4(*_philox(*words, *_NARROW))
+    return uint32x4(*_philox(counter, key, uint32, *_NARROW))
 
 
 @func
@@ -48,14 +45,13 @@ def philox4x64(counter: Any, key: Any) -> Any:
     first: `np.random.Philox(counter=c, key=k).random_raw()` returns the elements of `philox4x64` for c + 1, then for c + 2, and
     so on. Works on host and device.
     """
-    a, b, c, d = counter
-    first, second = key
-    words = uint64(a), uint64(b), uint64(c), uint64(d), uint64(first), uint64(second)
-    return uint64x4(*_philox(*words, *_WIDE))
+    return uint64x4(*_philox(counter, key, uint64, *_WIDE))
 
 
 @func
-def _philox(a: Any, b: Any, c: Any, d: Any, first: Any, second: Any, factors: Any, steps: Any) -> Any:
+def _philox(counter: Any, key: Any, word: Any, factors: Any, steps: Any) -> Any:
+    a, b, c, d = (word(each) for each in counter)
+    first, second = word(key[0]), word(key[1])
     for _ in range(_ROUNDS):
         high_a, high_c = mulhi(factors[0], a), mulhi(factors[1], c)
         a, b, c, d = high_c ^ b ^ first, _times(factors[1], c), high_a ^ d ^ second, _times(factors[0], a)
