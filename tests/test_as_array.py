@@ -126,14 +126,13 @@ def test_gpus():
         other = device.as_array(x, stream=GpuStream(8, 0))
         assert gpu.names()[-2:] == ["cuEventRecord", "cuStreamWaitEvent"]  # stream 8 waits for the work of 7
         assert other._view.stream == 7 and other.stream.handle == 8
-        with pytest.raises(
-            LaunchError, match=r"'x' of shape \(2, 3\).* on GPU 0 is not in memory that a stream of GPU 1 can access"
+        for array, stream, message in (
+            (x, GpuStream(7, 1), "the array 'x' is on GPU 0, but the stream is on GPU 1"),
+            (x, device.cpu_stream(), "the array 'x' is in GPU memory, but the stream is a CPU stream"),
+            (np.zeros(3), GpuStream(7, 0), "the array 'x' is in host memory, but the stream is on GPU 0"),
         ):
-            device.as_array(x, stream=GpuStream(7, 1))
-        with pytest.raises(LaunchError, match="on GPU 0 is not in memory that a CPU stream can access"):
-            device.as_array(x, stream=device.cpu_stream())
-        with pytest.raises(LaunchError, match="in host memory is not in memory that a stream of GPU 0 can access"):
-            device.as_array(np.zeros(3), stream=GpuStream(7, 0))
+            with pytest.raises(LaunchError, match=message):
+                device.as_array(array, stream=stream)
 
 
 def test_a_tensor_is_ordered_with_the_stream_that_its_framework_works_on():

@@ -18,11 +18,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.errors import LaunchError
+from cuda_device.errors import CallError, LaunchError
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
 from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types.host import dtype_of_type, element_of_dtype, element_of_typestr, typestr_of_element
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Type
@@ -31,6 +32,7 @@ ATTRIBUTE = "__cuda_array_interface__"
 VERSION = 3
 
 _COPY = "pass a copy of the array, such as device.array(x)"
+_CONVERT = "convert it to numbers, vectors or structs of device code, as with x.astype(numpy.float32)"
 _DESCRIPTION = "correct the description, or pass the array by __dlpack__"
 
 
@@ -155,6 +157,41 @@ def view_of(obj: Any, stream: int | None = None) -> ArrayView | None:
     except KeyError:
         reader = _readers[type(obj)] = _reader_for(type(obj))
     return None if reader is None else reader(obj, stream)
+
+
+def named_view(obj: Any, what: str, stream: Stream | None) -> ArrayView | None:
+    """`view_of` for use on `stream` (None: the legacy stream), with errors that name the object: "the argument 'x'"."""
+    try:
+        return view_of(obj, driver.LEGACY_STREAM if stream is None else stream.consumer)
+    except LaunchError as error:
+        raise LaunchError(f"{what}: {error.reason}", error.help) from None
+    except TypeError as error:
+        raise no_element(error, what) from None
+
+
+def no_element(error: TypeError, what: str) -> CallError:
+    """The error for a type that does not exist in device code; the text of `error` may list the types to convert to."""
+    reason, _, types = str(error).partition(": convert to ")
+    return CallError(f"{what}: {reason}", f"convert it to {types}" if types else _CONVERT)
+
+
+def check_memory(view: ArrayView, what: str, stream: Stream) -> None:
+    """Raises `LaunchError` if kernels on `stream` cannot access the memory of an array."""
+    if isinstance(stream, GpuStream):
+        if not view.device.on_gpu:
+            raise LaunchError(
+                f"{what} is in host memory, but the stream is on GPU {stream.ordinal}",
+                "copy it with device.array(x, stream=…) or your framework, or use cpu_stream()",
+            )
+        if view.ordinal != stream.ordinal and view.size:
+            raise LaunchError(
+                f"{what} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}",
+                "use a stream of its GPU, or copy it: device.array(x, stream=…)",
+            )
+    elif not view.device.on_host:
+        raise LaunchError(
+            f"{what} is in GPU memory, but the stream is a CPU stream", "copy it to the host, or use a GPU stream"
+        )
 
 
 def view_of_numpy(array: np.ndarray[Any, Any], stream: int | None = None) -> ArrayView:

@@ -24,7 +24,7 @@ import numpy as np
 from cuda_device.errors import CallError, Error, LaunchError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arrays import array_interface, dlpack
-from cuda_device.runtime.arrays.array_interface import view_of
+from cuda_device.runtime.arrays.array_interface import check_memory, named_view, view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of, numpy_over
 from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
 from cuda_device.runtime.gpu import driver
@@ -153,10 +153,7 @@ class DeviceArray:
 
         A single element is a 0-d array: `x[3].item()`. Raises `IndexError` for other keys and for an index out of bounds.
         """
-        part = self._host()[_basic(key)]
-        address = part.__array_interface__["data"][0] if part.size else 0
-        view = replace(self._view, data=address, shape=part.shape, strides=part.strides)
-        return DeviceArray.over(view, self._stream, self._dtype)
+        return self._part(self._host()[_basic(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
@@ -172,7 +169,15 @@ class DeviceArray:
         _copy(value, part)
 
     def _host(self) -> np.ndarray[Any, Any]:
+        """A NumPy array at the address of the elements, which may be in GPU memory."""
         return numpy_over(self._view)
+
+    def _part(self, part: np.ndarray[Any, Any]) -> DeviceArray:
+        """The array with the memory and layout of `part`, a view of `_host()`."""
+        element = self._view.element if part.dtype == self._dtype else element_of_dtype(part.dtype)
+        address = part.__array_interface__["data"][0] if part.size else 0
+        view = replace(self._view, data=address, shape=part.shape, strides=part.strides, element=element)
+        return DeviceArray.over(view, self._stream, part.dtype)
 
     def _cuda_device_view_(self) -> ArrayView:
         return self._view
@@ -628,14 +633,17 @@ def as_array(
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
     where = None if stream is None else as_stream(stream)
-    view = _read(x, where, name)
-    _check_element(view, dtype, name)
+    view = named_view(x, f"the array {name!r}", where)
+    if view is None:
+        raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
+    if dtype is not None and view.element != (wanted := pointee_of(element_of(dtype))):
+        raise CallError(f"{_text(view, name)} is not one of {wanted}", "convert it, as with x.astype(…)")
     _check_order(view, order, name)
     padded = _padded(view, view.ndim if ndim is None else operator.index(ndim), pad, name)
     if readonly:
         padded = replace(padded, readonly=True)
     where = _stream_of(view) if where is None else where
-    _check_device(view, where, name)
+    check_memory(view, f"the array {name!r}", where)
     if isinstance(x, DeviceArray) and padded is view and where == x.stream:
         return x
     if isinstance(where, GpuStream):
@@ -646,45 +654,21 @@ def as_array(
     return DeviceArray.over(padded, where)
 
 
-def _read(x: Any, where: Stream | None, name: str) -> ArrayView:
-    """The view of an array, ordered with the stream where it will be used."""
-    try:
-        view = view_of(x, driver.LEGACY_STREAM if where is None else where.consumer)
-    except LaunchError as error:
-        raise LaunchError(f"the array {name!r}: {error.reason}", error.help) from None
-    except TypeError as error:
-        reason, _, types = str(error).partition(": convert to ")
-        raise CallError(f"the array {name!r}: {reason}", f"convert it to {types}" if types else _ARRAY) from None
-    if view is None:
-        raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
-    return view
-
-
 def _text(view: ArrayView, name: str) -> str:
     """Describes an array in messages."""
     where = f"on GPU {view.ordinal}" if view.device is Device.CUDA else f"in {view.device.value}"
     return f"the array {name!r} of shape {view.shape} and dtype {dtype_of_type(view.element)} {where}"
 
 
-def _check_element(view: ArrayView, dtype: Any, name: str) -> None:
-    if dtype is not None and view.element != (wanted := pointee_of(element_of(dtype))):
-        raise CallError(f"{_text(view, name)} is not one of {wanted}", "convert it, as with x.astype(…)")
-
-
 def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
     """The view with axes of length 1 before or after its own."""
-    more = ndim - view.ndim
-    if more < 0:
+    if ndim < view.ndim:
         raise LaunchError(
             f"{_text(view, name)} has {view.ndim} axes, more than {ndim}", "reshape it to at most that many axes"
         )
-    if not more:
-        return view
-    if pad == "right":
-        inner = (view.itemsize,) * more
-        return replace(view, shape=view.shape + (1,) * more, strides=view.strides + inner)
-    outer = (view.strides[0] * view.shape[0] if view.shape and view.size else view.itemsize,) * more
-    return replace(view, shape=(1,) * more + view.shape, strides=outer + view.strides)
+    ones = (1,) * (ndim - view.ndim)
+    shape = view.shape + ones if pad == "right" else ones + view.shape
+    return replace(view, shape=shape, strides=numpy_over(view).reshape(shape, copy=False).strides) if ones else view
 
 
 def _check_order(view: ArrayView, order: str, name: str) -> None:
@@ -702,15 +686,3 @@ def _stream_of(view: ArrayView) -> Stream:
     if view.device in (Device.HOST, Device.PINNED):
         return cpu_stream()
     return GpuStream(driver.LEGACY_STREAM, view.ordinal)
-
-
-def _check_device(view: ArrayView, where: Stream, name: str) -> None:
-    if isinstance(where, GpuStream):
-        fits = view.device.on_gpu and (view.ordinal == where.ordinal or not view.size)
-        wanted = f"a stream of GPU {where.ordinal}"
-    else:
-        fits, wanted = view.device.on_host, "a CPU stream"
-    if not fits:
-        raise LaunchError(
-            f"{_text(view, name)} is not in memory that {wanted} can access", "copy it: device.array(x, stream=…)"
-        )

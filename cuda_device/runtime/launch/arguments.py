@@ -25,7 +25,7 @@ from cuda_device.device.functions import constant_as, constants_among, evaluated
 from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.runtime.arrays.array_interface import OWN_VIEW, view_of
+from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
@@ -240,7 +240,7 @@ def _record(value: np.void, name: str) -> Argument:
     try:
         element = element_of_dtype(value.dtype)
     except TypeError as error:
-        raise _no_element(error, name) from None
+        raise no_element(error, f"the argument {name!r}") from None
     if has_pointers(element):
         raise LaunchError(
             f"the argument {name!r} has pointers, and an element of an array holds only their addresses",
@@ -280,7 +280,7 @@ def _number(value: object, name: str) -> Argument:
     except TypeError as error:
         if isinstance(value, np.void) and value.dtype.names:
             return _record(value, name)
-        raise _no_element(error, name) from None
+        raise no_element(error, f"the argument {name!r}") from None
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, complex):
         return Argument(_ANY[number], (plain.real, plain.imag))
@@ -328,18 +328,11 @@ def _remedy(value: int) -> str:
     return "pass it in parts: no integer type of device code is that wide"
 
 
-_CONVERT = "convert it to numbers, vectors or structs of device code, as with x.astype(numpy.float32)"
 _CORRECT = "pass an array of the hint's type and axes, or correct the hint of the member"
 _TAKEN = (
     "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__; "
     "@device.register makes structs of other objects"
 )
-
-
-def _no_element(error: TypeError, name: str) -> LaunchError:
-    """The error for a type that does not exist in device code; the text of `error` may list the types to convert to."""
-    reason, _, types = str(error).partition(": convert to ")
-    return LaunchError(f"the argument {name!r}: {reason}", f"convert it to {types}" if types else _CONVERT)
 
 
 def _taken(value: object) -> str:
@@ -374,13 +367,7 @@ _CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compi
 
 
 def _array(value: object, name: str, stream: Stream) -> Argument:
-    try:
-        # This is quicker than looking for the reader of the type.
-        view = value._cuda_device_view_() if hasattr(type(value), OWN_VIEW) else view_of(value, stream.consumer)  # type: ignore[attr-defined]
-    except LaunchError as error:
-        raise LaunchError(f"the argument {name!r}: {error.reason}", error.help) from None
-    except TypeError as error:
-        raise _no_element(error, name) from None
+    view = named_view(value, f"the argument {name!r}", stream)
     if view is None:
         is_constant = isinstance(value, str | Enum) or callable(value)  # functions, types
         raise LaunchError(
@@ -391,7 +378,7 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
     if view.passed is not None and view.passed[0] == ordinal:
         _, known, leaves = view.passed
         return Argument(known, leaves, (view,))
-    _check_memory(view, name, stream)
+    check_memory(view, f"the argument {name!r}", stream)
     layout = view.layout
     strides = view.strides if layout is model.Layout.STRIDED else ()
     known = _array_known(view.element, view.ndim, layout, view.readonly, view.shortfall)
@@ -404,25 +391,6 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
 def _array_known(element: model.Type, ndim: int, layout: model.Layout, readonly: bool, align: int) -> Known:
     """`Known` for an array: the same object for the same type, because launches compare it by identity."""
     return of_type(model.Array(element, ndim, layout, readonly, align=align))
-
-
-def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
-    if isinstance(stream, GpuStream):
-        if not view.device.on_gpu:
-            raise LaunchError(
-                f"the argument {name!r} is in host memory, but the launch is on a GPU stream",
-                "copy it with device.array(x, stream=…) or your framework, or launch on cpu_stream()",
-            )
-        if view.ordinal != stream.ordinal and view.size:
-            raise LaunchError(
-                f"the argument {name!r} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}",
-                "launch on a stream of its GPU, or copy it: device.array(x, stream=…)",
-            )
-    elif not view.device.on_host:
-        raise LaunchError(
-            f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream",
-            "copy it to the host, or launch on a GPU stream",
-        )
 
 
 def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
