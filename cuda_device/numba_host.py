@@ -7,12 +7,12 @@ parse("void(float32[:], int32)")                [(SignatureParameter(float32, 1)
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -22,14 +22,14 @@ from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays import host_arrays
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
-from cuda_device.types.host import element_of_dtype, number_of_numba
+from cuda_device.types.host import number_of_numba
 
 __all__ = [
-    "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array", "close",
-    "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "event_elapsed_time",
-    "external_stream", "get_current_device", "gpus", "is_available", "is_cuda_array", "legacy_default_stream",
-    "list_devices", "managed_array", "mapped", "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned",
-    "pinned_array", "pinned_array_like", "select_device", "stream", "synchronize", "to_device",
+    "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array",
+    "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "external_stream",
+    "get_current_device", "gpus", "is_available", "legacy_default_stream", "list_devices", "managed_array", "mapped",
+    "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned", "pinned_array", "pinned_array_like",
+    "select_device", "stream", "synchronize", "to_device",
 ]  # fmt: skip
 
 
@@ -55,15 +55,8 @@ class DeviceNDArray:
         self.array[key] = value.array if isinstance(value, DeviceNDArray) else value
 
     def _through(self, change: Callable[[Any], Any]) -> DeviceNDArray:
-        """Returns the view that `change` makes of a NumPy array of this layout. Raises `ValueError` if it makes a copy."""
-        view, dtype = self.array._cuda_device_view_(), self.array.dtype
-        first = np.empty(1, dtype)
-        before = np.lib.stride_tricks.as_strided(first, self.array.shape, self.array.strides)
-        after = change(before)
-        moved = after.__array_interface__["data"][0] - before.__array_interface__["data"][0]
-        element = view.element if after.dtype == dtype else element_of_dtype(after.dtype)
-        turned = replace(view, data=view.data + moved, shape=after.shape, strides=after.strides, element=element)
-        return DeviceNDArray(arrays.DeviceArray.over(turned, self.array.stream, after.dtype))
+        """Returns the view that `change` makes of a NumPy array of the same memory, which it must not access."""
+        return DeviceNDArray(self.array._part(change(self.array._host())))
 
     @property
     def T(self) -> DeviceNDArray:  # noqa: N802
@@ -72,7 +65,7 @@ class DeviceNDArray:
 
     def transpose(self, axes: Any = None) -> DeviceNDArray:
         """Returns a view with permuted axes, or a copy if the elements are not contiguous."""
-        if not (self.is_c_contiguous() or self.is_f_contiguous()):
+        if not self.flags.forc:
             return to_device(np.ascontiguousarray(self.array.numpy().transpose(axes)), self.array.stream)
         return self._through(lambda x: x.transpose(axes))
 
@@ -103,21 +96,7 @@ class DeviceNDArray:
     @property
     def flags(self) -> Any:
         """NumPy's flags for an array of this layout: `flags["C_CONTIGUOUS"]`."""
-        return np.lib.stride_tricks.as_strided(
-            np.empty(0, self.array.dtype), self.array.shape, self.array.strides
-        ).flags
-
-    def is_c_contiguous(self) -> bool:
-        """Returns whether the array is C-contiguous."""
-        return bool(self.flags["C_CONTIGUOUS"])
-
-    def is_f_contiguous(self) -> bool:
-        """Returns whether the array is Fortran-contiguous."""
-        return bool(self.flags["F_CONTIGUOUS"])
-
-    def bind(self, stream: Any = 0) -> DeviceNDArray:
-        """Returns the array itself, because every stream is the default stream."""
-        return self
+        return self.array._host().flags
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
         """Copies the array to `ary` or a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ."""
@@ -154,19 +133,16 @@ def device_array(
 ) -> DeviceNDArray:
     """Returns an uninitialised array on the device, in the order "C" or "F", or with strides in bytes.
 
-    Raises `ValueError` for another order, and for negative strides.
+    Raises `ValueError` for another order, and for strides that NumPy refuses, such as negative ones.
     """
     lengths, where, kind = _lengths(shape, order), stream_of(stream), np.dtype(dtype)
     if strides is None:
         made = DeviceNDArray(arrays.empty(lengths if order == "C" else lengths[::-1], kind, stream=where))
         return made if order == "C" else made.T
     steps = (strides,) if isinstance(strides, int) else tuple(strides)
-    if len(steps) != len(lengths) or min(steps, default=0) < 0:
-        raise ValueError(f"strides={strides!r} are not one distance in bytes for each of {len(lengths)} axes")
-    nbytes = sum((length - 1) * step for length, step in zip(lengths, steps, strict=True)) + kind.itemsize
-    memory = arrays.empty(nbytes if min(lengths, default=1) else 0, np.uint8, stream=where)
-    view = replace(memory._cuda_device_view_(), shape=lengths, strides=steps, element=element_of_dtype(kind))
-    return DeviceNDArray(arrays.DeviceArray.over(view, where, kind))
+    nbytes = sum((length - 1) * step for length, step in zip(lengths, steps, strict=False)) + kind.itemsize
+    memory = arrays.empty(max(nbytes, 0), np.uint8, stream=where)
+    return DeviceNDArray(memory)._through(lambda x: np.ndarray(lengths, kind, x, strides=steps))
 
 
 def _lengths(shape: Any, order: str) -> tuple[int, ...]:
@@ -246,11 +222,6 @@ def _viewed(ary: Any, where: Stream) -> DeviceNDArray:
     if isinstance(where, CpuStream):
         return DeviceNDArray(arrays.as_array(ary, order="strided", stream=where))
     return to_device(ary, where)
-
-
-def is_cuda_array(obj: Any) -> bool:
-    """Returns whether an object is an array on the device."""
-    return isinstance(obj, DeviceNDArray) or hasattr(obj, "__cuda_array_interface__")
 
 
 def as_cuda_array(obj: Any) -> Any:
@@ -345,7 +316,7 @@ class StreamEvent:
                 driver.destroy_event(self._event)
 
 
-event, event_elapsed_time = StreamEvent, StreamEvent.elapsed_time
+event = StreamEvent
 
 
 def synchronize() -> None:
@@ -435,16 +406,11 @@ def current_context(devnum: int | None = None) -> GpuContext:
     return GpuContext()
 
 
-def close() -> None:
-    """Does nothing, because other libraries use the same context."""
-
-
 is_available = driver.available
 
 
 # The signatures of `jit`
 
-_HELP = 'write "void(float32[:, :], int32)", the same in a tuple, a list of such texts, or numba\'s types'
 NAMES = {
     **{f"{kind}{bits // 8}": f"{name}{bits}" for kind, name in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
     "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128", "b1": "bool_",
@@ -465,6 +431,17 @@ class SignatureParameter:
     def __str__(self) -> str:
         axes = "" if self.ndim is None else f"[{', '.join(':' * self.ndim)}]"
         return "…" if self.type is None else np.dtype(self.type).name + axes
+
+    def __getitem__(self, axes: Any) -> SignatureParameter:
+        """An array type: `float32[:, :]`."""
+        lengths = axes if isinstance(axes, tuple) else (axes,)
+        if not all(isinstance(axis, slice) for axis in lengths):
+            raise TypeError("an axis is written as a colon")
+        return replace(self, ndim=len(lengths))
+
+    def __call__(self, *parameters: Any) -> SimpleNamespace:
+        """A signature with this result, like a signature object of numba."""
+        return SimpleNamespace(args=parameters, return_type=self)
 
     def fits(self, value: Any) -> bool:
         """Returns whether an argument matches: any number, or an array of this dtype. As in numba, signedness is ignored."""
@@ -509,61 +486,52 @@ def choose(signatures: Sequence[Signature], arguments: Sequence[Any], name: str)
     )
 
 
-def result_of(given: Any) -> Any:
-    """Returns the result type, a NumPy scalar type, of a signature."""
-    if not isinstance(given, str):
-        return number_of_numba(getattr(given, "return_type", given))
-    return _number(given.partition("(")[0].strip(), given)
-
-
 def _shown(value: Any) -> str:
     dtype, ndim = getattr(value, "dtype", None), len(getattr(value, "shape", ()))
     return type(value).__name__ if dtype is None else str(SignatureParameter(dtype, ndim or None))
 
 
-def _signature(given: Any) -> Signature:
-    if isinstance(given, str):
-        try:
-            tree = ast.parse(given.strip(), mode="eval").body
-        except SyntaxError:
-            raise _bad(given) from None
-        parts = tree.args if isinstance(tree, ast.Call) else tree.elts if isinstance(tree, ast.Tuple) else [tree]
-        return tuple(_parameter(part, given) for part in parts)
-    parts = getattr(given, "args", given)  # of a signature object
-    if not isinstance(parts, tuple):
-        raise _bad(given)
-    return tuple(_of_object(part) for part in parts)
+class _Names(dict[str, SignatureParameter]):
+    """The names in the text of a signature: numbers; `void` and types such as `UniTuple` stand for anything."""
 
-
-def _parameter(part: ast.expr, text: str) -> SignatureParameter:
-    match part:
-        case ast.Name(name):
-            return SignatureParameter(_number(name, text))
-        case ast.Subscript(ast.Name(name), index):
-            axes = index.elts if isinstance(index, ast.Tuple) else [index]
-            if all(isinstance(axis, ast.Slice) for axis in axes):
-                return SignatureParameter(_number(name, text), len(axes))
-        case ast.Call():  # UniTuple(int64, 2)
+    def __missing__(self, name: str) -> SignatureParameter:
+        if name == "void" or name[0].isupper():
             return SignatureParameter()
-    raise _bad(text)
+        return SignatureParameter(np.dtype(NAMES.get(name, name)).type)
 
 
-def _of_object(part: Any) -> SignatureParameter:
-    if isinstance(part, str):
-        (parameter,) = _signature(part)
-        return parameter
-    if isinstance(part, type) and issubclass(part, np.generic):
-        return SignatureParameter(part)
-    number = number_of_numba(getattr(part, "dtype", part))
-    return SignatureParameter(number, getattr(part, "ndim", None)) if number is not None else SignatureParameter()
+def _read(given: Any) -> Any:
+    """Evaluates the text of a signature, as numba does, to objects like those of numba."""
+    return eval(given.strip(), {"__builtins__": {}}, _Names()) if isinstance(given, str) else given
 
 
-def _number(name: str, text: str) -> Any:
+def _signature(given: Any) -> Signature:
     try:
-        return np.dtype(NAMES.get(name, name)).type
-    except TypeError:
-        raise _bad(text, f": there is no number type {name!r}") from None
+        read = _read(given)
+        parts = (read,) if isinstance(read, SignatureParameter) else getattr(read, "args", read)
+        if isinstance(parts, tuple):
+            return tuple(map(_parameter, parts))
+    except (SyntaxError, TypeError):
+        pass
+    raise TypeError(
+        f"{given!r} is not a signature of a kernel\n"
+        '  help: write "void(float32[:, :], int32)", the same in a tuple, a list of such texts, or numba\'s types'
+    )
 
 
-def _bad(given: Any, why: str = "") -> TypeError:
-    return TypeError(f"{given!r} is not a signature of a kernel{why}\n  help: {_HELP}")
+def _parameter(part: Any) -> SignatureParameter:
+    part = _read(part)
+    if isinstance(part, SignatureParameter):
+        return part
+    number = _number(getattr(part, "dtype", part))
+    return SignatureParameter(number, None if number is None else getattr(part, "ndim", None))
+
+
+def _number(type_: Any) -> Any:
+    return type_ if isinstance(type_, type) and issubclass(type_, np.generic) else number_of_numba(type_)
+
+
+def result_of(given: Any) -> Any:
+    """Returns the result type, a NumPy scalar type, of a signature."""
+    read = _read(given)
+    return _parameter(getattr(read, "return_type", read)).type
