@@ -18,6 +18,7 @@ import pickle
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -71,7 +72,6 @@ def launch(
     Errors of a launch are raised when the result is computed.
     """
     import dask.array as da
-    from dask.delayed import delayed
 
     check_kernel(f)
     if client is not None:
@@ -93,22 +93,24 @@ def launch(
                 f"argument {i} has the chunks {values[i].chunks}, and argument {places[0]} has {first.chunks}",
                 "use x.rechunk(y.chunks)",
             )
+
+    def one_for_each_element(*given: Any) -> Any:
+        return given[places[0]].shape
+
     if grid is None and threads is None:
-        threads = _Shape(places[0])
+        threads = one_for_each_element
     bound = BoundKernel(f, grid, block, shared, threads)
-    parts = {i: values[i].to_delayed() for i in places}
-    run = delayed(_on_block, pure=False, nout=len(made))
-    results = np.empty((len(made), *first.numblocks), object)
-    for index in np.ndindex(first.numblocks):
-        given = [parts[i][index] if i in parts else value for i, value in enumerate(values)]
-        shape = tuple(lengths[i] for lengths, i in zip(first.chunks, index, strict=True))
-        outputs = run(bound, given, places, names[positional:])
-        for number, i in enumerate(made):
-            results[(number, *index)] = da.from_delayed(outputs[number], shape, values[i].dtype)
-    whole = tuple(da.block(found.tolist()) for found in results)
+    others = [None if i in places else value for i, value in enumerate(values)]
+    # A new name for the tasks, or Dask would take the results of an earlier call with the same arguments.
+    run = partial(_on_block, bound, others, places, names[positional:], uuid4().hex)
+    signature = f"{','.join(['()'] * len(places))}->{','.join(['()'] * len(made))}"
+    types = [values[i].dtype for i in made]
+    arrays = map(values.__getitem__, places)
+    found = da.apply_gufunc(run, signature, *arrays, output_dtypes=types if len(types) > 1 else types[0])
+    outputs = found if isinstance(found, tuple) else (found,)
     if client is not None:
-        whole = tuple(client.persist(list(whole)))
-    return whole if len(whole) > 1 else whole[0]
+        outputs = tuple(client.persist(list(outputs)))
+    return outputs if len(outputs) > 1 else outputs[0]
 
 
 def _check_client(client: Any) -> None:
@@ -118,41 +120,30 @@ def _check_client(client: Any) -> None:
         raise CallError(f"{client!r} is not the client of a cluster", "pass a distributed.Client")
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """A function of a kernel's arguments: the shape of one of them."""
-
-    place: int
-
-    def __call__(self, *args: Any) -> Any:
-        return args[self.place].shape
-
-
-def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int], named: Sequence[str]) -> tuple[Any, ...]:
+def _on_block(
+    bound: BoundKernel, args: Sequence[Any], places: Sequence[int], named: Sequence[str], _: str, /, *blocks: Any
+) -> Any:
     """Launches a kernel for one block, on a worker, and returns the outputs in the memory that blocks are in.
 
-    `named` are the names of the last arguments, which are passed by name.
+    The blocks take the `places` among the arguments. `named` are the names of the last arguments, which are passed by name.
     """
-    stream = default_stream()
-    copied = isinstance(stream, GpuStream) and isinstance(args[places[0]], np.ndarray)
-    shape = args[places[0]].shape
-    given = list(args)
-    for i, value in enumerate(args):
-        if isinstance(value, _NewBlock):
-            given[i] = zeros(shape, value.dtype, stream=stream)
-        elif copied and i in places:
-            given[i] = array(value, stream=stream)
+    stream, shape = default_stream(), blocks[0].shape
+    copied = isinstance(stream, GpuStream) and isinstance(blocks[0], np.ndarray)
+    given = [zeros(shape, value.dtype, stream=stream) if isinstance(value, _NewBlock) else value for value in args]
+    for i, block in zip(places, blocks, strict=True):
+        given[i] = array(block, stream=stream) if copied else block
     if 0 not in shape:
         positional = len(given) - len(named)
         bound(*given[:positional], **dict(zip(named, given[positional:], strict=True)), stream=stream)
+    stream.synchronize()  # raises the errors of the kernel
     made = [given[i] for i, value in enumerate(args) if isinstance(value, _NewBlock)]
-    if isinstance(stream, GpuStream):
-        stream.synchronize()  # raises the errors of the kernel
     if isinstance(stream, GpuStream) and not copied:
         import cupy
 
-        return tuple(map(cupy.asarray, made))
-    return tuple(each.numpy() for each in made)
+        outputs = tuple(map(cupy.asarray, made))
+    else:
+        outputs = tuple(each.numpy() for each in made)
+    return outputs if len(outputs) > 1 else outputs[0]
 
 
 def spmd(
