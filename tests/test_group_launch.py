@@ -191,15 +191,6 @@ def test_a_bound_kernel():
     assert g.local(0).numpy().tolist() == [2, 5, 1]
 
 
-def test_arrays_are_read_once_for_all_launches(monkeypatch):
-    group = cpu_group(2)
-    g = group.arrays(3, int32)
-    launch_group(group, tell_size, g, grid=1, block=1)
-    monkeypatch.setattr(device_group, "read", None)
-    launch_group(group, tell_size, g, grid=1, block=2)
-    assert g.local(1).numpy().tolist() == [1, 2, 1]
-
-
 def test_code_is_compiled_once():
     fresh = device.kernel(meet.underlying)
     for count in (1, 4):

@@ -32,7 +32,7 @@ from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, join
-from cuda_device.runtime.launch.arguments import Argument, arguments_of, parameters_of, read
+from cuda_device.runtime.launch.arguments import arguments_of
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     check_kernel,
@@ -295,7 +295,6 @@ class DeviceArrayGroup:
         self.group = group
         self._arrays = tuple(arrays)
         self._parts = tuple(part_of(self._arrays, rank, stream) for rank, stream in enumerate(group.streams))
-        self._arguments: dict[int, Argument] = {}
         group.join()  # because a device may read what another one's stream has yet to write
 
     @classmethod
@@ -350,17 +349,9 @@ class DeviceArrayGroup:
     def _by_rank(self, make: Callable[..., Any], values: Mapping[str, Any]) -> list[Any]:
         """Calls `make` with the values of each rank."""
         return [
-            make(
-                **{name: of_rank(value, self.group, rank, name, DeviceArrayGroup.on) for name, value in values.items()}
-            )
+            make(**{name: of_rank(value, self.group, rank, name) for name, value in values.items()})
             for rank in range(len(self))
         ]
-
-    def _argument(self, rank: int) -> Argument:
-        """The launch argument for `on(rank)`, which is cached."""
-        if rank not in self._arguments:
-            self._arguments[rank] = read(self._parts[rank], "g", self.group.streams[rank])
-        return self._arguments[rank]
 
     def __len__(self) -> int:
         return len(self._arrays)
@@ -376,26 +367,25 @@ class DeviceArrayGroup:
 
 
 T = TypeVar("T")
-Take = Callable[[DeviceArrayGroup, int], Any]
 
 
-def of_rank(value: Any, group: DeviceGroup, rank: int, name: str, take: Take) -> Any:
-    """The argument for the kernel of a rank; `take` converts a group of arrays."""
+def of_rank(value: Any, group: DeviceGroup, rank: int, name: str) -> Any:
+    """The argument for the kernel of a rank."""
     if isinstance(value, DeviceArrayGroup):
         if value.group.streams != group.streams:
             raise LaunchError(
                 f"{name} belongs to {value.group}, not to {group}", "create the arrays with group.arrays(…)"
             )
-        return take(value, rank)
+        return value.on(rank)
     if isinstance(value, list):
         if len(value) != len(group):
             raise LaunchError(
                 f"{name} is a list of {len(value)} items for {len(group)} devices",
                 "give one for each rank, or pass a tuple, which all of them get",
             )
-        return of_rank(value[rank], group, rank, f"{name}[{rank}]", take)
+        return of_rank(value[rank], group, rank, f"{name}[{rank}]")
     if type(value) is tuple:
-        return tuple(of_rank(item, group, rank, f"{name}[{i}]", take) for i, item in enumerate(value))
+        return tuple(of_rank(item, group, rank, f"{name}[{i}]") for i, item in enumerate(value))
     return value
 
 
@@ -480,7 +470,7 @@ def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwa
     calls = []
     for rank, stream in enumerate(streams):
         try:
-            positional, named = _values(group, rank, args, kwargs, DeviceArrayGroup.on)
+            positional, named = _values(group, rank, args, kwargs)
             given = _sizes(group, rank, kernel, args, kwargs, sizes)
         except Exception:  # `_launch_by_python` raises it again
             return False
@@ -507,15 +497,14 @@ def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any
     group.run([call for _, call in prepared], f"launching {kernel.underlying.__name__}", stop=stopped.set)
     if isinstance(group.streams[0], GpuStream) and is_due([variant for variant, _ in prepared]):
         for rank, (variant, _) in enumerate(prepared):
-            values = _values(group, rank, args, kwargs, DeviceArrayGroup.on)
-            make_launcher(kernel, variant, cast("GpuStream", group.streams[rank]), *values)
+            make_launcher(kernel, variant, cast("GpuStream", group.streams[rank]), *_values(group, rank, args, kwargs))
 
 
 def _sizes(group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> dict[str, Any]:
     """The sizes of the launch of one rank."""
-    given = {what: of_rank(size, group, rank, what, DeviceArrayGroup.on) for what, size in sizes.items()}
+    given = {what: of_rank(size, group, rank, what) for what, size in sizes.items()}
     if any(map(callable, given.values())):
-        return sizes_for(kernel, *_values(group, rank, args, kwargs, DeviceArrayGroup.on), given)
+        return sizes_for(kernel, *_values(group, rank, args, kwargs), given)
     return given
 
 
@@ -526,9 +515,7 @@ def _prepared(
     stream = group.streams[rank]
     try:
         sizes = _sizes(group, rank, kernel, args, kwargs, sizes)
-        _, _, *hinted, _ = parameters_of(kernel.underlying)
-        take = DeviceArrayGroup.on if any(hinted) else DeviceArrayGroup._argument  # hints convert the value itself
-        arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs, take), stream)
+        arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs), stream)
         variant = variant_of(kernel, arguments, stream)
         shape = sized(variant, stream, **sizes)
         buffer = variant.pack(arguments)
@@ -543,7 +530,7 @@ def _prepared(
     return variant, partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)
 
 
-def _values(group: DeviceGroup, rank: int, args: Any, kwargs: Any, take: Take) -> tuple[list[Any], dict[str, Any]]:
-    """The positional and named arguments of a rank; `take` converts a group of arrays."""
-    positional = [of_rank(value, group, rank, f"argument {i}", take) for i, value in enumerate(args)]
-    return positional, {name: of_rank(value, group, rank, f"argument {name!r}", take) for name, value in kwargs.items()}
+def _values(group: DeviceGroup, rank: int, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and named arguments of a rank."""
+    positional = [of_rank(value, group, rank, f"argument {i}") for i, value in enumerate(args)]
+    return positional, {name: of_rank(value, group, rank, f"argument {name!r}") for name, value in kwargs.items()}

@@ -16,7 +16,7 @@ from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -317,7 +317,6 @@ _QUICK: dict[type[Any], _Reader] = {
     float: lambda value, *_: Argument(_A_FLOAT, (value,)),
     **{np.dtype(code).type: _scalar(_ANY[number_of(np.dtype(code).type)]) for code in "?bhilBHILfd"},
     np.ndarray: _numpy,
-    Argument: lambda value, *_: cast("Argument", value),  # has been read before
 }
 
 
