@@ -217,7 +217,7 @@ def test_constants_may_be_left_out_and_not_be_others(gpu):
     made.launch(x, grid=1, block=8, stream=gpu.stream)
     with pytest.raises(CallError, match="'count' is 4, but the kernel was compiled for 3") as caught:
         made.launch(x, 4, grid=1, block=8, stream=gpu.stream)
-    assert "build the kernel for this value" in caught.value.help
+    assert "build the kernel for this argument" in caught.value.help
 
 
 def test_arrays_that_are_read_only_fit_where_others_do(gpu):

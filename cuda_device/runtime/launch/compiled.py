@@ -36,12 +36,11 @@ from cuda_device.runtime.gpu import driver, report_message
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
+    argument_of,
     bind,
     boundary_packing,
     describe,
-    number_as,
-    pointer_to,
-    read,
+    parameters_of,
     runtime_types,
 )
 from cuda_device.runtime.launch.launcher import (
@@ -364,12 +363,12 @@ class LoadedKernel:
         for the GPU, or if no variant takes the arguments; in the second case, the error is a `TypeError` as well.
         """
         where = as_stream(stream)
-        refused: list[CallError] = []
+        refused: list[LaunchError] = []
         for variant, target in self._for(where):
             assert isinstance(where, GpuStream)
             try:
                 arguments = _arguments(variant, args, kwargs, where)
-            except CallError as error:
+            except LaunchError as error:
                 refused.append(error)
                 continue
             kernel = self._kernel(variant, target, arguments)
@@ -450,23 +449,25 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
 def _arguments(
     variant: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
-    """Reads the arguments of a launch. Raises `CallError` if their types are not those of the variant."""
-    parameters = variant.parameters
-    constants, defaults = _defaults(variant.record)
-    values = bind(_stub(variant.record), args, kwargs, defaults)
-    space = None
-    if _of(variant.record)["interop"]:
-        space = Space.GLOBAL if _of(variant.record)["kernel"] else Space.GENERIC
-    found = []
-    for parameter, value in zip(parameters, values, strict=True):
-        if parameter.name in constants:
-            if value is not _AS_COMPILED and repr(value) != parameter.constant:
-                raise CallError(
-                    f"the argument {parameter.name!r} is {value!r}, but the kernel was compiled for {parameter.constant}",
-                    "leave it out, or build the kernel for this value as well",
-                )
-            continue
-        found.append(_argument(parameter, value, stream, space))
+    """Reads the arguments of a launch. Raises `LaunchError` if their types are not those of the variant."""
+    record = _of(variant.record)
+    space = (Space.GLOBAL if record["kernel"] else Space.GENERIC) if record["interop"] else None
+    stub, (constants, defaults) = _stub(variant.record), _defaults(variant.record)
+    hinted, found = parameters_of(stub), []
+    for parameter, value in zip(variant.parameters, bind(stub, args, kwargs, defaults), strict=True):
+        name, compiled_for = parameter.name, parameter.constant if parameter.name in constants else parameter.type
+        if name in constants:
+            given = parameter.constant if value is _AS_COMPILED else repr(value)
+            fits = given == compiled_for
+        else:
+            found.append(argument_of(hinted, name, value, stream))
+            given = f"of type {found[-1].known.type}"
+            fits = compiled_for in _forms(found[-1].known.type, space)
+        if not fits:
+            raise CallError(
+                f"the argument {name!r} is {given}, but the kernel was compiled for {compiled_for}",
+                "pass what it was compiled for, or build the kernel for this argument as well",
+            )
     return tuple(found)
 
 
@@ -484,31 +485,6 @@ _AS_COMPILED: Any = object()
 """The value of a constant parameter without an argument."""
 
 
-_POINTEES: dict[str, Number | NoneType] = {"none": NONE, **NUMBERS}
-"""What the pointers that a launch takes point to. An index does not describe structs, so they cannot be checked."""
-
-
-def _argument(parameter: Parameter, value: Any, stream: Stream, space: Space | None) -> Argument:
-    """Reads an argument of the type for which a kernel was compiled."""
-    wanted = NUMBERS.get(parameter.type)
-    to, _, flag = parameter.type.removeprefix("pointer<").removesuffix(">").partition(", ")
-    if parameter.type.startswith("pointer<") and to in _POINTEES:
-        try:
-            return pointer_to(value, Pointer(_POINTEES[to], flag == "readonly"), parameter.name, stream)
-        except LaunchError as error:  # another variant may take it
-            raise CallError(error.reason, error.help) from None
-    if wanted is not None:
-        value = number_as(value, wanted, parameter.name)
-    argument = read(value, parameter.name, stream)
-    given = argument.known.type
-    if parameter.type not in _forms(given, space):
-        raise CallError(
-            f"the argument {parameter.name!r} is of type {given}, but the kernel was compiled for {parameter.type}",
-            "convert it, or build the kernel for this type as well",
-        )
-    return argument
-
-
 @functools.lru_cache(maxsize=4096)
 def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
     """The types of parameters that take an argument of this type: also read-only arrays, and for C++ arrays in a space."""
@@ -520,14 +496,24 @@ def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=256)
 def _stub(record: str) -> FunctionType:
-    """A function with the parameters of a kernel, for binding arguments."""
-    found = _of(record)
-    names = [each.name for each in _parameters(record)]
+    """A function with the parameters of a kernel, of which numbers and pointers have type hints, for reading arguments."""
+    found, parameters = _of(record), _parameters(record)
+    names = [each.name for each in parameters]
     positional = found["positional"]
     listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
     made: FunctionType = eval(f"lambda {', '.join(listed)}: None", {})
     made.__qualname__ = made.__name__ = str(found["function"])
+    made.__annotations__ = {each.name: hint for each in parameters if (hint := _hint_of(each.type))}
     return made
+
+
+def _hint_of(type: str) -> Number | Pointer | None:
+    """The type of a parameter that is a number or a pointer to numbers. An index does not describe structs."""
+    to, _, flag = type.removeprefix("pointer<").removesuffix(">").partition(", ")
+    pointees: dict[str, Number | NoneType] = {"none": NONE, **NUMBERS}
+    if type.startswith("pointer<") and to in pointees:
+        return Pointer(pointees[to], flag == "readonly")
+    return NUMBERS.get(type)
 
 
 def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
