@@ -164,9 +164,11 @@ class DeviceArray:
         part = self[key]
         if part._view.readonly:
             raise ValueError("the array is read-only: write to a copy, device.array(x)")
-        if not _is_copied_at_once(value, part):
-            value = array(value, self._dtype, stream=cpu_stream() if view_of(value) is None else self._stream)
-        _copy(value, part)
+        view = view_of(value, driver.LEGACY_STREAM)
+        if view is None:
+            _store(_from_python(value, self._dtype), part)
+        else:
+            _copy(view, part)
 
     def _host(self) -> np.ndarray[Any, Any]:
         """A NumPy array at the address of the elements, which may be in GPU memory."""
@@ -323,57 +325,68 @@ def _basic(key: Any) -> tuple[Any, ...]:
     return parts if Ellipsis in parts else (*parts, ...)
 
 
-def _is_copied_at_once(source: object, target: DeviceArray) -> bool:
-    """Whether the driver can copy `source` directly: no conversion, no overlap, and memory that outlives the copy."""
-    if not isinstance(source, DeviceArray) or type(source._memory) is not GpuMemory or source.shape != target.shape:
-        return False
-    (low, high), (start, end) = source._view.extent, target._view.extent
+def _copy(source: ArrayView, target: DeviceArray) -> None:
+    """Copies the elements of any array to an array, whose shape they are broadcast to."""
+    stream, own = target.stream, type(source.keep_alive) is GpuMemory
+    if not (isinstance(stream, GpuStream) and source.device is Device.CUDA and _has_same_bytes(source, target)):
+        _store(_to_host(source, target.dtype), target)
+        return
+    producer = GpuStream(source.stream or driver.LEGACY_STREAM, source.ordinal)
+    if stream.is_captured or producer.is_captured:
+        raise LaunchError(
+            "arrays cannot be copied while a stream is being captured", "copy before, or by a kernel in the graph"
+        )
+    if source.ordinal != stream.ordinal and driver.can_access_peer(stream.ordinal, source.ordinal):
+        driver.open_pool(source.ordinal, stream.ordinal)
+    if own:
+        join([producer, stream])
+    else:
+        _await_producer(source)
+    with stream.using():
+        driver.copy(target._view.data, source.data, target.nbytes, stream.handle)
+        if not own:
+            driver.synchronize_stream(stream.handle)
+    if own:  # the source is freed in the order of its stream
+        join([producer, stream])
+
+
+def _has_same_bytes(source: ArrayView, target: DeviceArray) -> bool:
+    """Whether `source` has the bytes that the target shall have, without gaps, and in other memory."""
+    (low, high), (start, end) = source.extent, target._view.extent
     return (
-        isinstance(target.stream, GpuStream)
-        and target._view.layout is Layout.C
-        and _copies_plainly(source._view, target.dtype)
+        source.shape == target.shape
+        and source.layout is target._view.layout is Layout.C
+        and source.element == target._view.element
         and (high <= start or end <= low)
-        and not (source.stream.is_captured or target.stream.is_captured)
     )
 
 
-def _copy(source: DeviceArray, target: DeviceArray) -> None:
-    """Copies an array to another one of the same type, whose shape it is broadcast to."""
-    if np.broadcast_shapes(source.shape, target.shape) != target.shape:
-        raise ValueError(f"the shape {source.shape} does not fit the shape {target.shape}")
-    stream = target.stream
+def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
+    """Copies elements in host memory to an array, whose shape they are broadcast to. They may change afterwards."""
+    elements, view, stream = np.broadcast_to(source, target.shape), target._view, target.stream
+    if not isinstance(stream, GpuStream):
+        target._host()[...] = elements
+        return
     if not target.size:
         return
-    if not isinstance(stream, GpuStream):
-        stream.synchronize()
-        target._host()[...] = source._host()
-        return
-    if isinstance(source.stream, GpuStream) and source.shape == target.shape and target._view.layout is Layout.C:
-        join([source.stream, stream])
-        with stream.using():
-            driver.copy(target._view.data, source._view.data, target.nbytes, stream.handle)
-        join([source.stream, stream])  # before the source is changed or freed in the order of its own stream
-        return
     with stream.using():
-        elements = source.numpy()
-        if target._view.layout is not Layout.C:  # the gaps between the elements keep their contents
-            whole = download(target._view, stream.handle)
+        if view.layout is not Layout.C:  # the gaps between the elements keep their contents
+            whole = download(view, stream.handle)
             whole[...] = elements
-            low, high = target._view.extent
-            _upload(whole.ctypes.data - (target._view.data - low), low, high - low, stream)
-            return
-        repeated = np.ascontiguousarray(np.broadcast_to(elements, target.shape)) if elements.ndim else None
-        if repeated is not None:
-            _upload(repeated.ctypes.data, target._view.data, target.nbytes, stream)
-            return
-        # Fill with one element: copy a block from the host, and then double it on the GPU.
-        block = np.full(min(target.size, _BLOCK), elements)
-        done = block.nbytes
-        _upload(block.ctypes.data, target._view.data, done, stream)
-        while done < target.nbytes:
-            nbytes = min(done, target.nbytes - done)
-            driver.copy(target._view.data + done, target._view.data, nbytes, stream.handle)
-            done += nbytes
+            low, high = view.extent
+            _upload(whole.ctypes.data - (view.data - low), low, high - low, stream)
+        elif source.ndim:
+            repeated = np.ascontiguousarray(elements)
+            _upload(repeated.ctypes.data, view.data, target.nbytes, stream)
+        else:
+            # Fill with one element: copy a block from the host, and then double it on the GPU.
+            block = np.full(min(target.size, _BLOCK), source)
+            done = block.nbytes
+            _upload(block.ctypes.data, view.data, done, stream)
+            while done < target.nbytes:
+                nbytes = min(done, target.nbytes - done)
+                driver.copy(view.data + done, view.data, nbytes, stream.handle)
+                done += nbytes
 
 
 def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
@@ -406,7 +419,7 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None) -> 
     if element.ndim:
         raise TypeError(f"full takes one value, not an array of the shape {element.shape}")
     made = _new(shape, element.dtype, as_stream(stream), zero=False)
-    _copy(element, made)
+    _store(element.numpy(), made)
     return made
 
 
@@ -447,10 +460,13 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
     # On the legacy stream, because the array may be on another device than the target.
     view = view_of(obj, driver.LEGACY_STREAM)
     if view is None:
-        return _from_host(_from_python(obj, wanted), target)
-    if isinstance(target, GpuStream) and view.device is Device.CUDA and _copies_plainly(view, wanted):
-        return _from_gpu(view, target)
-    return _from_host(_to_host(view, wanted), target)
+        elements = _from_python(obj, wanted)
+        made = _new(elements.shape, elements.dtype, target, zero=False)
+        _store(elements, made)
+    else:
+        made = _new(view.shape, dtype_of_type(view.element) if wanted is None else wanted, target, zero=False)
+        _copy(view, made)
+    return made
 
 
 def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, *, zero: bool) -> DeviceArray:
@@ -474,39 +490,20 @@ def shape_of(shape: Shape) -> tuple[int, ...]:
     return lengths
 
 
-def _copies_plainly(view: ArrayView, wanted: np.dtype[Any] | None) -> bool:
-    """Whether the new array has the same bytes as `view`."""
-    return view.layout is Layout.C and (wanted is None or element_of_dtype(wanted) == view.element)
-
-
-def _from_gpu(view: ArrayView, target: GpuStream) -> DeviceArray:
-    """Copies `view` from GPU to GPU synchronously."""
-    result = _new(view.shape, dtype_of_type(view.element), target, zero=False)
-    _await_producer(view)
-    if view.ordinal != target.ordinal and driver.can_access_peer(target.ordinal, view.ordinal):
-        driver.open_pool(view.ordinal, target.ordinal)
-    with target.using():
-        driver.copy(result._memory.address, view.data, view.nbytes, target.handle)
-        driver.synchronize_stream(target.handle)
-    return result
-
-
 def _await_producer(view: ArrayView) -> None:
     """Waits for the stream that may still write to the array."""
     with driver.using(driver.context_of(view.ordinal)):
         driver.synchronize_stream(view.stream or driver.LEGACY_STREAM)
 
 
-def _to_host(view: ArrayView, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
-    """The elements of `view` in host memory, possibly without a copy."""
+def _to_host(view: ArrayView, wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The elements of `view` in host memory as another type, possibly without a copy."""
     if view.device.on_host:
         if view.stream is not None or view.device is Device.MANAGED:
             _await_producer(view)
-        elements = numpy_over(view)
-    else:
-        with driver.using(driver.context_of(view.ordinal)):
-            elements = download(view, view.stream or driver.LEGACY_STREAM)
-    return elements if wanted is None else _cast(elements, wanted)
+        return _cast(numpy_over(view), wanted)
+    with driver.using(driver.context_of(view.ordinal)):
+        return _cast(download(view, view.stream or driver.LEGACY_STREAM), wanted)
 
 
 def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -516,19 +513,6 @@ def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[A
             f"the elements are {elements.dtype}, and would lose their imaginary parts as {wanted}: take its .real"
         )
     return elements.astype(wanted, copy=False)
-
-
-def _from_host(elements: np.ndarray[Any, Any], target: Stream) -> DeviceArray:
-    """Copies `elements` synchronously."""
-    result = _new(elements.shape, elements.dtype, target, zero=False)
-    if not isinstance(target, GpuStream):
-        result._host()[...] = elements
-        return result
-    source = np.ascontiguousarray(elements)
-    with target.using():
-        driver.copy(result._memory.address, source.ctypes.data, result.nbytes, target.handle)
-        driver.synchronize_stream(target.handle)
-    return result
 
 
 def _from_python(obj: Any, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
