@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -168,22 +167,12 @@ def test_stacks_take_an_eighth_of_a_small_memory(gpu):
     assert 8 * KIB * 128 * 2048 == gpu.total_memory // 8
 
 
-def test_less_where_there_is_no_memory(gpu, caplog):
+@pytest.mark.parametrize(("expression", "stack_size"), [("n", 64 * KIB), ("fibonacci(n)", None)])
+def test_a_stack_for_which_there_is_no_memory_is_refused(gpu, expression, stack_size):
     gpu.most_stack = 10_000
-    with caplog.at_level(logging.WARNING, "cuda_device"):
-        launched(kernel_of("fibonacci(n)"))
-    assert asked(gpu) == [8 * KIB]
-    assert [record.getMessage() for record in caplog.records] == [
-        "kernel calls itself, and the GPU has memory for 8192 bytes of stack of a thread only"
-    ]
-
-
-def test_what_was_asked_for_is_given_or_refused(gpu):
-    gpu.most_stack = 10_000
-    with pytest.raises(
-        LaunchError, match="stack_size=65536: this GPU cannot give each thread that much stack"
-    ) as caught:
-        launched(kernel_of("n", stack_size=64 * KIB))
+    wanted = stack_size or launcher.RECURSION
+    with pytest.raises(LaunchError, match=f"kernel needs {wanted} bytes of stack for each thread") as caught:
+        launched(kernel_of(expression, **({"stack_size": stack_size} if stack_size else {})))
     assert "CUDA_ERROR_OUT_OF_MEMORY" in str(caught.value)
     assert "cuLaunchKernel" not in gpu.names()
 

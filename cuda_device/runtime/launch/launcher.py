@@ -88,19 +88,22 @@ _PART = 8
 
 
 def provide(work: Work, ordinal: int) -> None:
-    """Raises the stack limit of the current context, on device `ordinal`, if a kernel needs more.
+    """Raises the stack limit of the current context, on device `ordinal`, for kernels with recursion or a `stack_size`.
 
-    Raises `LaunchError` if the GPU cannot provide the stack of the option `stack_size`.
+    Raises `LaunchError` if the GPU does not have enough memory for the stacks.
     """
-    wanted = work.job.options.stack_size
-    if wanted:
-        try:
-            driver.raise_stack_limit(wanted)
-        except LaunchError as error:
-            text = f"stack_size={wanted}: this GPU cannot give each thread that much stack"
-            raise LaunchError(f"{text} ({error.reason})", "ask for less, or launch fewer threads at once") from None
-    elif has_recursion(work):
-        _provide_some(work.job.name, min(RECURSION, _share(ordinal)))
+    properties = driver.properties(ordinal)
+    share = properties.memory // _PART // (properties.multiprocessors * properties.resident_threads)
+    wanted = work.job.options.stack_size or (min(RECURSION, share) if has_recursion(work) else 0)
+    if not wanted:
+        return
+    try:
+        driver.raise_stack_limit(wanted)
+    except LaunchError as error:
+        raise LaunchError(
+            f"{work.job.name} needs {wanted} bytes of stack for each thread, which this GPU cannot provide ({error.reason})",
+            "free memory of the GPU, or give the kernel a smaller stack_size",
+        ) from None
 
 
 def has_recursion(work: Work) -> bool:
@@ -110,26 +113,6 @@ def has_recursion(work: Work) -> bool:
         return True
     # If LLVM has turned the recursion into a loop, there is only one function.
     return work.outline.recursive and elf.functions(code) != {symbol}
-
-
-def _share(ordinal: int) -> int:
-    """The stack of a thread in bytes if all stacks together take an eighth of the memory."""
-    properties = driver.properties(ordinal)
-    return properties.memory // _PART // (properties.multiprocessors * properties.resident_threads)
-
-
-def _provide_some(name: str, nbytes: int) -> None:
-    """Gives each thread `nbytes` of stack, or as much as possible."""
-    wanted = nbytes
-    while nbytes:
-        try:
-            driver.raise_stack_limit(nbytes)
-            break
-        except LaunchError:
-            nbytes //= 2
-    if nbytes < wanted:
-        message = "%s calls itself, and the GPU has memory for %d bytes of stack of a thread only"
-        logs.say(logs.WARNING, message, name, nbytes)
 
 
 _LOCK = RLock()
