@@ -68,58 +68,6 @@ def test_increments(stream):
     assert (plane == np.arange(1, 36).reshape(5, 7)).all()
 
 
-@cuda.jit
-def array_sum(data):
-    tid = cuda.threadIdx.x
-    size = len(data)
-    if tid < size:
-        i = cuda.grid(1)
-
-        # Declare an array in shared memory
-        shr = cuda.shared.array(1024, int32)
-        shr[tid] = data[i]
-
-        # Ensure writes to shared memory are visible
-        # to all threads before reducing
-        cuda.syncthreads()
-
-        s = 1
-        while s < cuda.blockDim.x:
-            if tid % (2 * s) == 0:
-                # Stride by `s` and add
-                shr[tid] += shr[tid + s]
-            s *= 2
-            cuda.syncthreads()
-
-        # After the loop, the zeroth  element contains the sum
-        if tid == 0:
-            data[tid] = shr[tid]
-
-
-def test_shared_memory_reduction(stream):
-    a = np.arange(1024, dtype=np.int32)
-    d = cuda.to_device(a, stream.stream)
-    array_sum[1, 1024, stream.stream](d)
-    assert d.copy_to_host()[0] == a.sum()
-
-
-@cuda.jit
-def max_example(result, values):
-    """Find the maximum value in values and store in result[0]"""
-    tid = cuda.threadIdx.x
-    bid = cuda.blockIdx.x
-    bdim = cuda.blockDim.x
-    i = (bid * bdim) + tid
-    cuda.atomic.max(result, 0, values[i])
-
-
-def test_atomic_max(stream):
-    arr = np.random.default_rng(2).random(1024)
-    result = np.zeros(1, dtype=np.float64)
-    max_example[4, 256, stream.stream](result, arr)
-    assert result[0] == arr.max()
-
-
 @cuda.jit(device=True)
 def polar_to_cartesian(rho, theta):
     x = rho * math.cos(theta)
@@ -257,22 +205,6 @@ def test_a_barrier_of_the_grid():
     assert (x == np.arange(64.0)[::-1]).all()
 
 
-def test_arrays_of_the_device():
-    d = cuda.to_device(np.arange(6.0).reshape(2, 3))
-    assert (d.shape, d.dtype, d.ndim, d.size, len(d)) == ((2, 3), np.float64, 2, 6, 2)
-    e = cuda.device_array_like(d)
-    e.copy_to_device(d)
-    host = np.zeros((2, 3))
-    assert e.copy_to_host(host) is host
-    assert (host == np.arange(6.0).reshape(2, 3)).all()
-    with pytest.raises(ValueError, match="shape"):
-        e.copy_to_device(np.zeros(5))
-    with cuda.stream().auto_synchronize() as stream:
-        increment_a_2D_array[(1, 1), (2, 3), stream](e)
-    cuda.synchronize()
-    assert e.copy_to_host()[0, 0] == 1
-
-
 def test_a_launch_has_a_size():
     with pytest.raises(ValueError, match=r"write f\[grid, block\]"):
         f(1, 2, 3)
@@ -374,23 +306,6 @@ def test_what_is_compiled_for_the_host_is_called_too(stream):
     x = np.ones(1)
     kernel[1, 1, stream.stream](x)
     assert x[0] == 4
-
-
-def test_device_arrays_on_the_host():
-    a = np.arange(120).reshape(10, 12)
-    x = cuda.to_device(a)
-    assert x[3, 4] == 40
-    assert np.array_equal(x[2:5, ::3].copy_to_host(), a[2:5, ::3])
-    x[1] = 7
-    x[2, :3] = np.array([1, 2, 3])
-    a[1], a[2, :3] = 7, [1, 2, 3]
-    assert np.array_equal(x.copy_to_host(), a)
-    assert np.array_equal(x.T.copy_to_host(), a.T) and x.T.flags["F_CONTIGUOUS"]
-    assert np.array_equal(x[::2, ::2].T.copy_to_host(), a[::2, ::2].T) and x[::2, ::2].T.flags["C_CONTIGUOUS"]
-    assert cuda.device_array((3, 4), order="F").strides == (8, 24)
-    like = cuda.device_array_like(cuda.device_array((10, 12), order="F")[::2, ::2])
-    assert like.shape == (5, 6) and like.strides == (8, 40)
-    assert np.array_equal(x.transpose((0, 1)).copy_to_host(), a)
 
 
 def test_dynamic_shared_memory_by_the_shape_0(stream):
@@ -712,21 +627,38 @@ def test_operators_have_the_types_of_numba(sign):
 # Arrays, streams and events of the host
 
 
-def test_arrays_are_those_of_numpy():
+VIEWS = [
+    lambda x: x, lambda x: x[1, 2], lambda x: x[1:, ::2], lambda x: x.reshape(4, 3), lambda x: x.reshape((2, -1)),
+    lambda x: x.T, lambda x: x[::2, ::2].T, lambda x: x.transpose((0, 1)), lambda x: x[1:, ::2].transpose(),
+    lambda x: x.T.ravel(), lambda x: x.ravel("F"), lambda x: x.view(np.uint64), lambda x: x[:1].squeeze(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=range(len(VIEWS)))
+def test_arrays_are_those_of_numpy(view):
+    host = np.arange(12.0).reshape(3, 4)
+    found, expected = view(cuda.to_device(host)), view(host)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert np.array_equal(found.copy_to_host() if expected.ndim else found, expected)
+
+
+def test_arrays_of_the_device():
     assert cuda.to_device([0.1, 0.2]).dtype == np.float64 and cuda.to_device([1, 2]).dtype == np.int64
-    d = cuda.to_device(np.arange(12.0).reshape(3, 4))
-    host = d.copy_to_host()
-    assert np.array_equal(d.reshape(4, 3).copy_to_host(), host.reshape(4, 3))
-    assert np.array_equal(d.reshape((2, -1)).copy_to_host(), host.reshape(2, -1))
-    assert np.array_equal(d.T.ravel().copy_to_host(), host.T.ravel())
-    assert np.array_equal(d.ravel("F").copy_to_host(), host.ravel("F"))
-    assert np.array_equal(d.view(np.uint64).copy_to_host(), host.view(np.uint64))
-    assert np.array_equal(d[:1].squeeze().copy_to_host(), host[0])
-    assert np.array_equal(d[1:, ::2].transpose().copy_to_host(), host[1:, ::2].T)
-    assert d.flags["C_CONTIGUOUS"] and not d.flags["F_CONTIGUOUS"] and d.T.flags["F_CONTIGUOUS"] and d.nbytes == 96
-    assert [part.shape for part in d.ravel().split(5)] == [(5,), (5,), (2,)]
-    with pytest.raises(ValueError, match="copy"):
-        d.T.reshape(12)
+    d = cuda.to_device(np.arange(6.0).reshape(2, 3))
+    assert (d.ndim, d.size, len(d), d.nbytes) == (2, 6, 2, 48)
+    assert d.flags["C_CONTIGUOUS"] and not d.flags["F_CONTIGUOUS"] and d.T.flags["F_CONTIGUOUS"]
+    assert [part.shape for part in d.ravel().split(4)] == [(4,), (2,)]
+    e = cuda.device_array_like(d)
+    e.copy_to_device(d)
+    e[1], e[0, :2] = 7, np.array([1, 2])
+    host = np.zeros((2, 3))
+    assert e.copy_to_host(host) is host and host.tolist() == [[1, 2, 2], [7, 7, 7]]
+    with cuda.stream().auto_synchronize() as stream:
+        increment_a_2D_array[(1, 1), (2, 3), stream](e)
+    cuda.synchronize()
+    assert e.copy_to_host()[0, 0] == 2
+    assert cuda.device_array((3, 4), order="F").strides == (8, 24)
+    assert cuda.device_array_like(cuda.device_array((10, 12), order="F")[::2, ::2]).strides == (8, 40)
     rows = cuda.device_array((3, 2), np.float32, strides=(16, 4))
     rows.copy_to_device(np.arange(6, dtype=np.float32).reshape(3, 2))
     assert rows.strides == (16, 4) and rows.copy_to_host().tolist() == [[0, 1], [2, 3], [4, 5]]
@@ -738,6 +670,10 @@ def test_arrays_that_do_not_fit_are_refused():
         d.copy_to_host(np.zeros((2, 3)))
     with pytest.raises(TypeError, match="incompatible dtype: float64 vs. float32"):
         d.copy_to_host(np.zeros(3, np.float32))
+    with pytest.raises(ValueError, match="shape"):
+        d.copy_to_device(np.zeros(5))
+    with pytest.raises(ValueError, match="copy"):
+        cuda.to_device(np.zeros((3, 4))).T.reshape(12)
     with pytest.raises(ValueError, match="order='Q' is no order"):
         cuda.device_array(3, order="Q")
     with pytest.raises(ValueError, match="strides"):

@@ -2,8 +2,6 @@
 
 import ctypes
 import struct
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -349,44 +347,6 @@ def test_what_cannot_be_loaded(tmp_path):
     file.unlink()
     with pytest.raises(device.LaunchError, match=r"cannot be loaded: .*saxpy.cubin: No such file"):
         device.load(tmp_path)
-
-
-LOADS = """
-import sys, numpy as np
-from fake_driver import CONTEXT, installed
-import cuda_device as device
-from cuda_device.runtime.gpu import report_message
-from cuda_device.runtime.gpu.streams import GpuStream
-with installed() as gpu:
-    gpu.stack[-1] = CONTEXT
-    stream = GpuStream(7, 0, context=CONTEXT)
-    x, y = (device.array(np.arange(8, dtype=np.float32), stream=stream) for _ in range(2))
-    device.load(sys.argv[1]).launch(2.0, x, y, grid=1, block=8, stream=stream)
-    print(gpu.log[-1][0])
-print(*sorted(sys.modules))
-"""
-
-
-def test_no_compiler_is_loaded(tmp_path):
-    file = tmp_path / "saxpy.cubin"
-    compiled_saxpy().save(file)
-    environment = {"PYTHONPATH": ":".join(sys.path), "CUDA_DEVICE_CACHE": "0"}
-    done = subprocess.run([sys.executable, "-c", LOADS, file], capture_output=True, text=True, env=environment)
-    started, modules = done.stdout.splitlines() or (done.stderr, "")
-    assert started == "cuLaunchKernel"
-    compiler = (
-        "llvmlite",
-        "cuda_device.bytecode",
-        "cuda_device.compiler",
-        "cuda_device.ir.",
-        "cuda_device.lower",
-        "cuda_device.infer.engine",
-        "cuda_device.codegen.emit",
-        "cuda_device.codegen.gpu.assemblers",
-        "cuda_device.codegen.llvm",
-        "cuda_device.cache.fingerprints",
-    )
-    assert not [name for name in modules.split() if name.startswith(compiler)]
 
 
 # Several targets in one file
