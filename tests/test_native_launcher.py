@@ -670,6 +670,19 @@ def test_a_name_that_is_gone_is_seen(gpu):
         gpu.launch(kernel, x, y)
 
 
+def test_other_names_of_a_namespace_may_change(gpu):
+    kernel = new("y[0] = FACTOR * x[0]", FACTOR=2)
+    x, y = tensors()
+    gpu.warm(kernel, x, y)
+    names = kernel.underlying.__globals__
+    for i in range(3):
+        names["another"] = i
+        assert gpu.by_machine_code(kernel, x, y)
+        assert gpu.by_machine_code(kernel, x, y)
+    names["FACTOR"] = 3
+    assert not gpu.by_machine_code(kernel, x, y)
+
+
 def test_the_environment_is_seen(gpu, monkeypatch):
     kernel = new()
     x, y = tensors()
@@ -850,39 +863,99 @@ def test_streams_that_cannot_be_put_in_order(gpu, call, copy):
     ("module", "kind", "name"),
     [("torch", "Stream", "cuda_stream"), ("cupy", "Stream", "ptr"), ("cupy", "ExternalStream", "ptr")],
 )
-def test_streams_of_frameworks(gpu, monkeypatch, module, kind, name):
+def test_streams_of_frameworks(gpu, monkeypatch, stream_types, module, kind, name):
     asked = []
     Stream = type("Stream", (), {name: property(lambda stream: asked.append(0) or STREAM)})
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(cuda=SimpleNamespace(**{kind: Stream})))
+    plans.learn_streams()
+    assert id(Stream) in list(stream_types)
+    stream = Stream()
+    dead = weakref.ref(stream)
+    asked.clear()
+    for _ in range(2):
+        assert gpu.by_machine_code(kernel, x, y, stream=stream)
+    assert len(asked) == 1  # once for each object
+    del stream
+    assert dead() is not None
+    monkeypatch.setattr(Stream, name, 0x99)
+    gpu.driver.log.clear()
+    assert gpu.by_machine_code(kernel, x, y, stream=Stream())
+    assert in_order(gpu, [STREAM], 0x99)
+    assert dead() is None
+    monkeypatch.setattr(Stream, name, STREAM)
+    assert gpu.by_machine_code(kernel, x, y, stream=Stream())
+    delattr(Stream, name)
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, x, y, stream=Stream())
+
+
+class CoreStream:
+    """As much of a stream of cuda.core as launches see. It can be told to keep its handle when it is closed."""
+
+    __slots__ = ("asked", "handle", "stays")
+
+    @classmethod
+    def from_handle(cls, handle, stays=False):
+        made = cls()
+        made.handle, made.asked, made.stays = handle, 0, stays
+        return made
+
+    def close(self):
+        if not self.stays:
+            del self.handle
+
+    def __cuda_stream__(self):
+        self.asked += 1
+        return 0, self.handle
+
+
+class StayingStream(CoreStream):
+    __slots__ = ()
+
+    @classmethod
+    def from_handle(cls, handle, stays=True):
+        return super().from_handle(handle, stays)
+
+
+@pytest.fixture
+def stream_types():
     types = plans._stream_types
     before = list(types)
     types[:] = [0] * len(types)
-    monkeypatch.setitem(sys.modules, module, SimpleNamespace(cuda=SimpleNamespace(**{kind: Stream})))
-    try:
-        plans.learn_streams()
-        assert id(Stream) in types
-        stream = Stream()
-        dead = weakref.ref(stream)
-        asked.clear()
-        for _ in range(2):
-            assert gpu.by_machine_code(kernel, x, y, stream=stream)
-        assert len(asked) == 1  # once for each object
-        del stream
-        assert dead() is not None
-        monkeypatch.setattr(Stream, name, 0x99)
-        gpu.driver.log.clear()
-        assert gpu.by_machine_code(kernel, x, y, stream=Stream())
-        assert in_order(gpu, [STREAM], 0x99)
-        assert dead() is None
-        monkeypatch.setattr(Stream, name, STREAM)
-        assert gpu.by_machine_code(kernel, x, y, stream=Stream())
-        delattr(Stream, name)
-        with pytest.raises(LaunchError):
-            gpu.launch(kernel, x, y, stream=Stream())
-    finally:
-        types[:] = before
+    yield types
+    types[:] = before
+
+
+@pytest.mark.parametrize(("kind", "asked"), [(CoreStream, 1), (StayingStream, 2)])
+def test_streams_of_cuda_core_are_asked_once_if_their_end_is_seen(gpu, monkeypatch, stream_types, copy, kind, asked):
+    kernel, _, x, y = copy
+    monkeypatch.setitem(sys.modules, "cuda.core", SimpleNamespace(Stream=kind))
+    plans.learn_streams()
+    stream = kind.from_handle(STREAM)
+    for _ in range(2):
+        assert gpu.by_machine_code(kernel, x, y, stream=stream)
+    assert stream.asked == asked
+    stream.handle = 0x99  # another stream: its end was not seen
+    gpu.launch(kernel, x, y, stream=stream)
+    assert gpu.last[-1] == (STREAM if asked == 1 else 0x99)
+    del stream.handle
+    with pytest.raises(AttributeError):
+        gpu.launch(kernel, x, y, stream=stream)
+
+
+def test_a_closed_stream_of_cuda_core(gpu, stream_types, copy):
+    core, (kernel, _, x, y) = pytest.importorskip("cuda.core"), copy
+    plans.learn_streams()
+    stream = core.Stream.from_handle(STREAM)
+    for _ in range(2):
+        assert gpu.by_machine_code(kernel, x, y, stream=stream)
+    assert plans._seen_streams[memory_layout.Word.STREAM_OF_LAUNCH][0] == id(stream)
+    stream.close()
+    with pytest.raises(RuntimeError):
+        gpu.launch(kernel, x, y, stream=stream)
 
 
 @pytest.mark.parametrize("stream", [2, Foreign((0, 2)), Foreign((1, STREAM)), Foreign([0, STREAM]), Foreign((0, "x"))])

@@ -1,10 +1,12 @@
-"""Where the arrays of CuPy and torch keep their fields, which machine code reads instead of calling their attributes.
+"""Where the objects of frameworks keep their fields, which machine code reads instead of calling their attributes.
 
     cupy_layout(cupy.ndarray)           the offsets of dtype, data, shape and strides
     torch_layout(torch.Tensor)          the offsets of the storage, sizes, strides, …
+    core_stream_open(cuda.core.Stream)  the offset of a word that is 0 once the stream is closed
 
 The offsets are determined from samples whose fields have known values. If a version of a framework has another layout, torch's
-tensors are read by DLPack's C exchange API, and launches of CuPy's arrays are made by Python.
+tensors are read by DLPack's C exchange API, launches of CuPy's arrays are made by Python, and streams of cuda.core are asked for
+their handle at each launch.
 """
 
 from __future__ import annotations
@@ -121,6 +123,19 @@ def torch_words(layout: ctypes.Array[ctypes.c_char], tensor: Any) -> tuple[int, 
     if data != tensor.data_ptr() or kind >> 24 != (_NO_INDEX if tensor.device.index is None else tensor.device.index):
         return None
     return word_at(impl + at["keys"]), kind, word_at(storage + at["data"] + 8)
+
+
+@functools.cache
+def core_stream_open(kind: Any) -> int:
+    """The offset of a word in a stream of cuda.core that becomes 0 when the stream is closed; 0 if it is unknown."""
+    try:
+        sample = kind.from_handle(_ADDRESS)  # such a stream does not own the handle
+        places = range(0, object.__sizeof__(sample), 8)
+        held = [at for at in places if word_at(id(sample) + at)]
+        sample.close()
+        return next(at for at in held if not word_at(id(sample) + at))
+    except Exception:  # whatever another version of cuda.core raises
+        return 0
 
 
 def _kind(tensor: Any, at: int) -> int:

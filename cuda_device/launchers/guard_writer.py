@@ -67,11 +67,15 @@ PYTHON = {
 
 @dataclass(frozen=True)
 class SharedFunction:
-    """A function in machine code: its LLVM type, whether launchers or Python call it, and the function that writes it."""
+    """A function in machine code: its LLVM type, whether launchers or Python call it, and the function that writes it.
+
+    A `rare` function is kept out of its callers, whose usual path it would slow down.
+    """
 
     result: str
     parameters: tuple[str, ...]
     exported: bool
+    rare: bool
     write: Callable[[GuardWriter], None]
 
 
@@ -80,12 +84,12 @@ FUNCTIONS: dict[str, SharedFunction] = {}
 
 
 def shared(
-    result: str, *parameters: str, exported: bool = False
+    result: str, *parameters: str, exported: bool = False, rare: bool = False
 ) -> Callable[[Callable[[GuardWriter], None]], Callable[[GuardWriter], None]]:
     """Registers the decorated function as the writer of a shared function of the same name."""
 
     def declare(write: Callable[[GuardWriter], None]) -> Callable[[GuardWriter], None]:
-        FUNCTIONS[write.__name__] = SharedFunction(result, parameters, exported, write)
+        FUNCTIONS[write.__name__] = SharedFunction(result, parameters, exported, rare, write)
         return write
 
     return declare
@@ -118,7 +122,7 @@ def shared_text() -> str:
     """The definitions of all shared functions."""
     texts = []
     for name, function in FUNCTIONS.items():
-        code = GuardWriter(name, function.result, *function.parameters, exported=function.exported)
+        code = GuardWriter(name, function.result, *function.parameters, exported=function.exported, rare=function.rare)
         function.write(code)
         texts.append(code.text())
     return "".join(texts)
@@ -131,9 +135,10 @@ Operand = str | int
 class GuardWriter:
     """Writes one function. A function of type `i1` returns true at its end; any other ends with a call of `finish`."""
 
-    def __init__(self, name: str, result: str, *parameters: str, exported: bool = False) -> None:
+    def __init__(self, name: str, result: str, *parameters: str, exported: bool = False, rare: bool = False) -> None:
         self.name, self.result, self.parameters = name, result, parameters
         self._linkage = "" if exported else "internal "
+        self._attributes = "nounwind noinline cold" if rare else "nounwind"
         self._lines: list[str] = []
         self._memory: list[str] = []
         self._number = 0
@@ -143,7 +148,8 @@ class GuardWriter:
         """The LLVM IR of the function."""
         if not self._finished:
             self.finish("true")
-        head = f"define {self._linkage}{self.result} @{symbol_of(self.name)}({', '.join(self.parameters)}) nounwind {{\nentry:\n"
+        called = f"{self.result} @{symbol_of(self.name)}({', '.join(self.parameters)})"
+        head = f"define {self._linkage}{called} {self._attributes} {{\nentry:\n"
         body = "".join(f"  {line}\n" if not line.endswith(":") else f"{line}\n" for line in self._memory + self._lines)
         surprise = "surprise:\n  ret i1 false\n" if self.result == "i1" else ""
         return f"{head}{body}{surprise}}}\n"
@@ -360,6 +366,7 @@ def table_of(rows: Sequence[Row]) -> Names:
             owner=id(owner),
             name=id(name),
             value=0 if value is MISSING else id(value),
+            version=0,
         )
         for kind, owner, name, value in rows
     )

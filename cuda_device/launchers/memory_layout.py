@@ -11,6 +11,7 @@ import functools
 import struct
 import sysconfig
 from enum import IntEnum
+from functools import partial
 from types import MemberDescriptorType
 from typing import Any
 
@@ -91,8 +92,11 @@ START = Record(
 `events` is the list of the context's spare events.
 """
 
-NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("value", "ptr")))
-"""A name that the compiler looked up, and its value; null if there was no such name."""
+NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("value", "ptr"), ("version", "i64")))
+"""A name that the compiler looked up, and its value; null if there was no such name.
+
+`version` is the version of a namespace in which machine code has found this value, at first 0, which no namespace has.
+"""
 
 
 class Owner(IntEnum):
@@ -134,13 +138,17 @@ PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
 STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64"), ("ordered", "i64")))
 """The bytes of one of our streams."""
 
-STREAM_TYPE = Record("%StreamType", (("type", "ptr"), ("name", "ptr")))
-"""A framework's type of streams, whose attribute `name` is the handle."""
+STREAM_TYPE = Record("%StreamType", (("type", "ptr"), ("name", "ptr"), ("open", "i64")))
+"""A framework's type of streams, whose handle never changes while the stream is open.
 
-MOST_STREAM_TYPES = 3
+The attribute `name` is the handle; if `name` is null, `__cuda_stream__` returns it. `open` is the offset of a word that becomes 0
+when the stream is closed.
+"""
 
-SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("device", "i64")))
-"""The last stream of a framework: a reference or null, and its handle and device, which are constant."""
+MOST_STREAM_TYPES = 4
+
+SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("device", "i64"), ("open", "ptr")))
+"""The last stream of a framework: a reference or null, its handle and device, and the address of the word at `open`."""
 
 CUPY = Record(
     "%Cupy",
@@ -199,19 +207,28 @@ ITEMS, OCTETS = tuple.__basicsize__, bytes.__basicsize__ - 1
 """The offsets of the items of a tuple, and of the bytes of a bytes object (whose basic size counts a final zero)."""
 
 
+VERSION = 24
+"""The offset of the version of a dict, which Python 3.14 no longer has."""
+
+DIGIT = int.__basicsize__
+"""The offset of the only digit of an int from 1 to 2**30 - 1, which has the same word at `SIZE` as each of them."""
+
+
 def is_usable() -> bool:
     """Whether the objects of this Python have the layout that machine code expects, and there is a global lock."""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    samples = (0, "text", b"some bytes", (1, "two", None), None, int, object())
+    samples = (0, 1, (1 << 30) - 1, "text", b"some bytes", (1, "two", None), None, int, object())
     return all(_lies_right(sample) for sample in samples)
 
 
 def _lies_right(sample: object) -> bool:
     here = id(sample)
     right = word_at(here + TYPE) == id(type(sample))
+    if right and isinstance(sample, int) and sample:
+        right = (word_at(here + SIZE), ctypes.c_uint32.from_address(here + DIGIT).value) == (ONE_DIGIT, sample)
     if right and isinstance(sample, (tuple, bytes)):
         right = word_at(here + SIZE) == len(sample)
     if right and isinstance(sample, tuple):
@@ -224,6 +241,9 @@ def _lies_right(sample: object) -> bool:
 def word_at(address: int) -> int:
     """The word at an address."""
     return ctypes.c_uint64.from_address(address).value
+
+
+ONE_DIGIT = word_at(id(1) + SIZE)
 
 
 def offsets_of(owner: object, value: object) -> list[int]:
@@ -252,6 +272,17 @@ def function_words() -> dict[str, int]:
     sample.__defaults__ = None
     assert not word_at(id(sample) + defaults)
     return {"code": code, "defaults": defaults}
+
+
+@functools.cache
+def version_of_dicts() -> int | None:
+    """The offset of the version of a dict, a number that grows with each change (PEP 509); None if there is no version."""
+    sample: dict[str, int] = {}
+    versions = [0]
+    for change in (sample.clear, partial(sample.update, a=1), partial(sample.update, a=2), sample.clear):
+        change()
+        versions.append(word_at(id(sample) + VERSION))
+    return VERSION if versions == sorted(set(versions)) else None
 
 
 def slot(kind: type[Any], name: str) -> int:

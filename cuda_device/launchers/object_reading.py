@@ -9,14 +9,17 @@ from __future__ import annotations
 from cuda_device.launchers.guard_writer import GuardWriter, Operand, shared
 from cuda_device.launchers.memory_layout import (
     CUPY,
+    DIGIT,
     LAUNCH,
     MOST_PRODUCERS,
     MOST_STREAM_TYPES,
+    ONE_DIGIT,
     OWN_ARRAY,
     SEEN_STREAM,
     STREAM,
     STREAM_TYPE,
     TORCH,
+    TYPE,
     Word,
 )
 from cuda_device.runtime.arrays.device_array import DeviceArray
@@ -65,12 +68,22 @@ def same_constant(code: GuardWriter) -> None:
 def int_of(code: GuardWriter) -> None:
     """Reads an int, not a bool, between two bounds."""
     code.require(code.has_type("%object", Word.INT))
-    overflow = code.memory(4)
-    number = code.call("PyLong_AsLongLongAndOverflow", "%object", overflow)
-    code.require(code.equal("i32", code.load("i32", overflow), 0))
+    short = code.equal("i64", code.size_of("%object"), ONE_DIGIT)
+    with code.when(short):
+        code.store("i64", code.value(f"zext i32 {code.load('i32', '%object', DIGIT)} to i64"), "%out")
+    with code.when(code.opposite(short)):
+        code.require(code.call("long_int", "%object", "%out"))
+    number = code.load("i64", "%out")
     code.require(code.compare("sge", "i64", number, "%low"))
     code.require(code.compare("sle", "i64", number, "%high"))
-    code.store("i64", number, "%out")
+
+
+@shared("i1", "ptr %object", "ptr %out", rare=True)
+def long_int(code: GuardWriter) -> None:
+    """Reads an int of 64 bits that is 0, negative, or has several digits."""
+    overflow = code.memory(4)
+    code.store("i64", code.call("PyLong_AsLongLongAndOverflow", "%object", overflow), "%out")
+    code.require(code.equal("i32", code.load("i32", overflow), 0))
 
 
 @shared("i1", "ptr %object", "ptr %out", "i64 %nbytes", exported=True)
@@ -188,16 +201,24 @@ def own_array(code: GuardWriter) -> None:
         code.load(type, here, 8 * OWN_ARRAY.index(name))
         for name, type in (("context", "i64"), ("stream", "i64"), ("element", "ptr"))
     )
-    with code.when(code.compare("ne", "i64", context, code.get(LAUNCH, "%launch", "context"))):
-        # A stream has one context; but the legacy streams of all contexts have the same handle.
-        same = code.equal("i64", stream, code.get(LAUNCH, "%launch", "stream"))
-        unknown = code.equal("i64", code.get(LAUNCH, "%launch", "context"), 0)
-        with code.when(code.both(code.both(same, unknown), code.compare("ne", "i64", stream, LEGACY_STREAM))):
-            code.set(LAUNCH, "%launch", "context", context)
-        code.require(code.equal("i64", context, code.call("context_of", "%launch")))
     code.require(code.equal("ptr", element, "%element"))
     code.store("ptr", here, "%out")
-    code.require(code.call("made_on", stream, "%launch"))
+    same_stream = code.equal("i64", stream, code.get(LAUNCH, "%launch", "stream"))
+    same_context = code.equal("i64", context, code.get(LAUNCH, "%launch", "context"))
+    code.leave_when(code.both(same_stream, same_context), "true")
+    code.require(code.call("made_elsewhere", stream, context, "%launch"))
+
+
+@shared("i1", "i64 %stream", "i64 %context", "ptr %launch", rare=True)
+def made_elsewhere(code: GuardWriter) -> None:
+    """Enters the stream of an array of ours among the producers, if the launch is in the same context."""
+    # A stream has one context; but the legacy streams of all contexts have the same handle.
+    same = code.equal("i64", "%stream", code.get(LAUNCH, "%launch", "stream"))
+    unknown = code.equal("i64", code.get(LAUNCH, "%launch", "context"), 0)
+    with code.when(code.both(code.both(same, unknown), code.compare("ne", "i64", "%stream", LEGACY_STREAM))):
+        code.set(LAUNCH, "%launch", "context", "%context")
+    code.require(code.equal("i64", "%context", code.call("context_of", "%launch")))
+    code.require(code.call("made_on", "%stream", "%launch"))
 
 
 @shared("i1", "ptr %object", "ptr %dtype", "i32 %device", "i64 %count", "ptr %layout", "ptr %out", exported=True)
@@ -257,18 +278,19 @@ def cupy_works_on(code: GuardWriter) -> None:
     with code.when(code.compare("ne", "ptr", stream, code.get(SEEN_STREAM, seen, "object"))):
         code.store("i1", code.call("integer_attribute", stream, code.word(Word.PTR), found), right)
         with code.when(code.load("i1", right)):
-            code.call("remember_stream", seen, stream, code.load("i64", found), -1)
+            code.call("remember_stream", seen, stream, code.load("i64", found), -1, TYPE)
     code.release(stream)
     code.require(code.load("i1", right))
     code.require(code.call("made_on", code.load("i64", found), "%launch"))
 
 
-@shared("void", "ptr %seen", "ptr %object", "i64 %handle", "i64 %device")
+@shared("void", "ptr %seen", "ptr %object", "i64 %handle", "i64 %device", "i64 %open")
 def remember_stream(code: GuardWriter) -> None:
-    """Stores a stream of a framework, its handle and its device. Holding a reference keeps the object's address unique."""
+    """Stores a stream of a framework (see `SEEN_STREAM`). Holding a reference keeps the object's address unique."""
     old = code.get(SEEN_STREAM, "%seen", "object")
     code.call("Py_IncRef", "%object")
-    for name, value in (("object", "%object"), ("handle", "%handle"), ("device", "%device")):
+    is_open = code.at("%object", "%open")
+    for name, value in (("object", "%object"), ("handle", "%handle"), ("device", "%device"), ("open", is_open)):
         code.set(SEEN_STREAM, "%seen", name, value)
     code.release(old)  # last, because its destructor can run any code
     code.finish()
@@ -368,30 +390,36 @@ def context_of(code: GuardWriter) -> None:
 def foreign_stream(code: GuardWriter) -> None:
     """Reads a stream of a framework, and its device: by an attribute for known types, and otherwise by the slower protocol.
 
-    The handle of a stream of a known type is constant, so the last such stream is not read again.
+    The handle of a stream of a known type is constant, so the last such stream is not read again while it is open.
     """
     seen = code.word(Word.STREAM_OF_LAUNCH)
     with code.when(code.equal("ptr", "%object", code.get(SEEN_STREAM, seen, "object"))):
-        code.set(LAUNCH, "%launch", "device", code.get(SEEN_STREAM, seen, "device"))
-        code.require(code.call("numbered_stream", code.get(SEEN_STREAM, seen, "handle"), "%launch"))
-        code.leave_when("true", "true")
-    pair, known, kind = code.memory(16), code.memory(1), code.type_of("%object")
-    code.store("i1", "false", known)
+        is_open = code.load("i64", code.get(SEEN_STREAM, seen, "open"))
+        with code.when(code.compare("ne", "i64", is_open, 0)):
+            code.set(LAUNCH, "%launch", "device", code.get(SEEN_STREAM, seen, "device"))
+            code.require(code.call("numbered_stream", code.get(SEEN_STREAM, seen, "handle"), "%launch"))
+            code.leave_when("true", "true")
+    pair, found, kind = code.memory(16), code.memory(_POINTER), code.type_of("%object")
+    rows, nbytes = code.word(Word.STREAM_TYPES), _POINTER * len(STREAM_TYPE.fields)
+    code.store("ptr", code.at(rows, MOST_STREAM_TYPES, nbytes), found)  # a row of zeros
     with code.repeat(MOST_STREAM_TYPES) as i:
-        row = code.at(code.word(Word.STREAM_TYPES), i, _POINTER * len(STREAM_TYPE.fields))
+        row = code.at(rows, i, nbytes)
         with code.when(code.equal("ptr", kind, code.get(STREAM_TYPE, row, "type"))):
-            name = code.get(STREAM_TYPE, row, "name")
-            code.require(code.call("integer_attribute", "%object", name, code.at(pair, 8)))
-            code.store("i1", "true", known)
-    with code.when(code.opposite(code.load("i1", known))):
+            code.store("ptr", row, found)
+    row = code.load("ptr", found)
+    name, open_at = code.get(STREAM_TYPE, row, "name"), code.get(STREAM_TYPE, row, "open")
+    named = code.compare("ne", "ptr", name, "null")
+    with code.when(named):
+        code.require(code.call("integer_attribute", "%object", name, code.at(pair, 8)))
+    with code.when(code.opposite(named)):
         code.require(code.call("stream_pair", "%object", pair))
     handle = code.load("i64", pair, 8)
     code.require(code.call("numbered_stream", handle, "%launch"))
     several = code.compare("ne", "ptr", code.word(Word.SEVERAL_DEVICES), "null")
     with code.when(code.both(several, code.compare("ule", "i64", handle, LEGACY_STREAM))):
         code.require(code.call("device_of", "%object", "%launch"))
-    with code.when(code.load("i1", known)):
-        code.call("remember_stream", seen, "%object", handle, code.get(LAUNCH, "%launch", "device"))
+    with code.when(code.compare("ne", "i64", open_at, 0)):
+        code.call("remember_stream", seen, "%object", handle, code.get(LAUNCH, "%launch", "device"), open_at)
 
 
 @shared("i1", "ptr %object", "ptr %out")

@@ -24,7 +24,7 @@ from cuda_device import logs
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.device.functions import CHECKED_VARIABLE, Kernel
 from cuda_device.device.parameters import parameter_names
-from cuda_device.launchers import guard_writer, memory_layout
+from cuda_device.launchers import framework_fields, guard_writer, memory_layout
 from cuda_device.launchers.guard_writer import PYTHON, declarations, symbol_of
 from cuda_device.launchers.memory_layout import (
     CALL,
@@ -150,16 +150,24 @@ def _set_driver(support: Support) -> None:
 
 def learn_streams() -> None:
     """Enters the stream types of the frameworks that have been imported so far."""
-    for row, (module, kind_of_stream, name) in enumerate(_STREAMS):
-        kind = getattr(getattr(sys.modules.get(module), "cuda", None), kind_of_stream, None)
+    for row, (module, path, name) in enumerate(_STREAMS):
+        kind = functools.reduce(
+            lambda found, part: getattr(found, part, None), path.split("."), sys.modules.get(module)
+        )
         here = row * len(STREAM_TYPE.fields)
         if isinstance(kind, type) and not _stream_types[here]:
             _kept.append(kind)
-            _stream_types[here : here + 2] = [id(kind), id(name)]
+            open_at = memory_layout.TYPE if name else framework_fields.core_stream_open(kind)
+            _stream_types[here : here + 3] = [id(kind), id(name) if name else 0, open_at]
 
 
-_STREAMS = ("torch", "Stream", "cuda_stream"), ("cupy", "Stream", "ptr"), ("cupy", "ExternalStream", "ptr")
-_stream_types = (ctypes.c_uint64 * (MOST_STREAM_TYPES * len(STREAM_TYPE.fields)))()
+_STREAMS = (
+    ("torch", "cuda.Stream", "cuda_stream"),
+    ("cupy", "cuda.Stream", "ptr"),
+    ("cupy", "cuda.ExternalStream", "ptr"),
+    ("cuda.core", "Stream", None),
+)
+_stream_types = (ctypes.c_uint64 * ((MOST_STREAM_TYPES + 1) * len(STREAM_TYPE.fields)))()
 _seen_streams = {
     word: (ctypes.c_uint64 * len(SEEN_STREAM.fields))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)
 }

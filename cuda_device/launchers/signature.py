@@ -7,7 +7,7 @@
         of float32 and one dimension, on the GPU of the kernel, contiguous, aligned, of fewer than 2**31 elements
         torch works on the stream of the launch,        y, which is written, shares no memory with x
         or on another one that is waited for
-        fits(launch, start)                             start(launch, start, parameters)
+        start(launch, start, parameters)
 
 If anything differs, the launcher gives up. The next launcher is tried, and finally Python, which handles all cases.
 """
@@ -117,7 +117,6 @@ class _LauncherWriter:
             self.argument(known, value, code.load("ptr", "%values", 8 * i))
         self.check_facts()
         start = self.word(signature.start)
-        code.require(code.call("fits", "%launch", start))
         code.require(code.call("start", "%launch", start, parameters(code, signature.packing, self.leaves)))
         types = "".join(record.declaration() for record in RECORDS)
         text = types + declarations() + shared_declarations() + code.text()
