@@ -20,6 +20,7 @@ import gc
 import itertools
 import os
 import re
+import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
@@ -36,9 +37,12 @@ from cuda_device.runtime.gpu import driver
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
-# The compiler is what is tested, and nobody's files are touched. With a folder of their own, tests that run twice show that
-# what the cache knows of a program is what the compiler makes of it: that is what verifying means there.
-os.environ["CUDA_DEVICE_CACHE"] = os.environ.get("CUDA_DEVICE_TEST_CACHE", "0")
+# Each run has a cache of its own, which its processes share: LLVM compiles the same program once. The compiler runs up to LLVM IR
+# each time, because verifying compares what the cache knows of a program with what the compiler generates.
+if "CUDA_DEVICE_TEST_CACHE" not in os.environ:
+    _CACHE = tempfile.TemporaryDirectory(prefix="cuda_device_tests_")
+    os.environ["CUDA_DEVICE_TEST_CACHE"] = _CACHE.name
+os.environ["CUDA_DEVICE_CACHE"] = os.environ["CUDA_DEVICE_TEST_CACHE"]
 
 # On a machine that does other things, too, an example may take any time.
 hypothesis.settings.register_profile("unhurried", deadline=None)

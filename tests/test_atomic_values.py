@@ -136,7 +136,8 @@ def k(cells, boxes, a, b, out):
 make_class = type
 
 
-@pytest.mark.parametrize("name, space", thinned(VALUES | WIDE, MAKE, one_in=3))
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name, space", thinned(VALUES | WIDE, MAKE, one_in=4))
 def test_loads_and_stores(stream, name, space):
     a, b, out = run(
         stream,
@@ -152,6 +153,7 @@ def test_loads_and_stores(stream, name, space):
     assert same(out[1], a) and same(out[3], b) and same(out[5], b)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name, space", thinned(VALUES, MAKE, one_in=4))
 def test_exchanges_and_compare_and_swap(stream, name, space):
     a, b, out = run(

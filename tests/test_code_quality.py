@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import thinned
 
 import cuda_device as device
 
@@ -135,8 +136,8 @@ def test_spills_are_counted(nvjitlink):
     assert assembly.measure(device.compile(kernel, array, array, target=TARGET).code, "kernel").spills >= 4
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_the_peers_compile(name):
+@pytest.mark.parametrize(("name", "flags"), thinned(ROWS, [(), ("-use_fast_math",)], one_in=2))
+def test_the_peers_compile(name, flags):
     """CUDA C++ of every kernel, by NVRTC, with and without fast mathematics."""
     pytest.importorskip("cuda.bindings.nvrtc")
     row = ROWS[name]
@@ -144,9 +145,8 @@ def test_the_peers_compile(name):
         nvrtc.version()
     except Exception as error:
         pytest.skip(f"NVRTC cannot be used: {error}")
-    for flags in ((), ("-use_fast_math",)):
-        code = assembly.measure(nvrtc.compile_cubin(row.cuda_source(), TARGET, *flags), row.cuda_symbol)
-        assert code.instructions > 5
+    code = assembly.measure(nvrtc.compile_cubin(row.cuda_source(), TARGET, *flags), row.cuda_symbol)
+    assert code.instructions > 5
 
 
 @pytest.mark.parametrize("name", ROWS)

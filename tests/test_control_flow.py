@@ -86,6 +86,7 @@ def bounds(name):
     return sorted(n for n in near | ({-1, -5, -10} if low else set()) if low <= n <= high)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
 def test_ranges_with_constant_steps(stream, name):
     pairs = list(itertools.product(bounds(name), repeat=2))

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import thinned
 
 import cuda_device as device
 from cuda_device.runtime.arrays.array_interface import view_of
@@ -256,9 +257,7 @@ def look_up(x, i, j, out, alias):
         out[4 * len(i) - 1 - k] = alias[k + len(i)]
 
 
-@pytest.mark.parametrize("aliased", [False, True])
-@pytest.mark.parametrize("dtype", INDICES)
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("dtype", "aliased", "order"), thinned(INDICES, [False, True], ["C", "F"], one_in=2))
 def test_indices(stream, dtype, aliased, order):
     x = np.asarray(np.arange(35, dtype=np.int32).reshape(7, 5), order=order)
     signed = np.dtype(dtype).kind == "i"

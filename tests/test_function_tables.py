@@ -132,6 +132,7 @@ def check(stream, name: str, dtype: str) -> None:
     compare(name, dtype, given, computed(stream, name, given, expected), expected)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_INTEGERS_ALONE])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_universal_functions_of_floats(stream, name, dtype):

@@ -48,7 +48,7 @@ def test_there_are_enough_programs() -> None:
 
 @pytest.mark.parametrize(
     "chunk, batches",
-    [(0, 2), (1, 4), (2, 2), *(pytest.param(i, BATCHES, marks=pytest.mark.long) for i in range(CHUNKS))],
+    [(0, 1), (1, 3), (2, 1), *(pytest.param(i, BATCHES, marks=pytest.mark.long) for i in range(CHUNKS))],
 )
 def test_programs_give_what_the_rules_say(chunk: int, batches: int) -> None:
     """Each time some of each sort: of one thread, of cases, and of threads that meet."""
@@ -142,7 +142,7 @@ def holds(made: Program) -> bool:
 def test_what_is_smaller_is_a_program_or_known_to_be_none() -> None:
     """What makes a failure small compares with the reference again, which must be right about every program that it takes."""
     tried = 0
-    for number in (3, 5, 195, 197):
+    for number in (3, 195):
         given = inputs(number)
         made = program(number, given)
         assert isinstance(made, Program) and holds(made)

@@ -53,7 +53,7 @@ def on_device(stream, source, name):
     return flat, stream.numpy(out).tolist()
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 100))])
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(10, 100))])
 def test_generated_methods(stream, seed):
     program = Methods(seed).program()
     assert on_device(stream, program.device, f"<methods {seed}>") == in_python(program.python), program.device

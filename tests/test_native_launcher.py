@@ -624,7 +624,7 @@ def twice(a):
 CHANGES = {
     "global": lambda kernel, patch: patch.setitem(kernel.underlying.__globals__, "FACTOR", 3),
     "closure": lambda kernel, patch: patch.setattr(kernel.underlying.__closure__[0], "cell_contents", 3),
-    "module": lambda kernel, patch: patch.setattr(memory_layout, "MOST_PLANS", 5),
+    "module": lambda kernel, patch: patch.setattr(ctypes, "DEFAULT_MODE", 5),
     "class": lambda kernel, patch: patch.setattr(Config, "factor", 3),
     "function": lambda kernel, patch: patch.setitem(kernel.underlying.__globals__, "twice", device.func(lambda a: a)),
 }
@@ -636,7 +636,7 @@ def test_changes_are_seen(gpu, monkeypatch, change):
 
     @device.kernel
     def k(x, y):
-        y[0] = twice(x[0]) * FACTOR * Config.factor + added + memory_layout.MOST_PLANS
+        y[0] = twice(x[0]) * FACTOR * Config.factor + added + ctypes.DEFAULT_MODE
 
     x, y = tensors()
     gpu.warm(k, x, y)

@@ -175,6 +175,7 @@ def k(flags, data, wides, ready, results, runs):
     return define(source, file=f"<{litmus.name} {scope} {apart}>", SCOPE=scope, int32=int32)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("scope, apart", [("device", "blocks"), ("system", "blocks"), ("block", "warps")])
 @pytest.mark.parametrize("litmus", TESTS, ids=lambda litmus: litmus.name)
 def test_nothing_forbidden_is_seen(stream, litmus, scope, apart):
