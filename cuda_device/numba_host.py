@@ -25,11 +25,11 @@ from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_str
 from cuda_device.types.host import number_of_numba
 
 __all__ = [
-    "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array",
-    "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "external_stream",
-    "get_current_device", "gpus", "is_available", "legacy_default_stream", "list_devices", "managed_array", "mapped",
-    "mapped_array", "mapped_array_like", "per_thread_default_stream", "pinned", "pinned_array", "pinned_array_like",
-    "select_device", "stream", "synchronize", "to_device",
+    "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array", "close",
+    "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "event_elapsed_time",
+    "external_stream", "get_current_device", "gpus", "is_available", "is_cuda_array", "legacy_default_stream",
+    "list_devices", "managed_array", "mapped", "mapped_array", "mapped_array_like", "per_thread_default_stream",
+    "pinned", "pinned_array", "pinned_array_like", "select_device", "stream", "synchronize", "to_device",
 ]  # fmt: skip
 
 
@@ -92,6 +92,18 @@ class DeviceNDArray:
     def split(self, section: int, stream: Any = 0) -> Iterator[DeviceNDArray]:
         """Yields views of at most `section` elements."""
         return (self[i : i + section] for i in range(0, len(self), section))
+
+    def is_c_contiguous(self) -> bool:
+        """Returns whether the array is C-contiguous."""
+        return bool(self.flags["C_CONTIGUOUS"])
+
+    def is_f_contiguous(self) -> bool:
+        """Returns whether the array is Fortran-contiguous."""
+        return bool(self.flags["F_CONTIGUOUS"])
+
+    def bind(self, stream: Any = 0) -> DeviceNDArray:
+        """Returns the array itself, because every stream is the default stream."""
+        return self
 
     @property
     def flags(self) -> Any:
@@ -224,6 +236,11 @@ def _viewed(ary: Any, where: Stream) -> DeviceNDArray:
     return to_device(ary, where)
 
 
+def is_cuda_array(obj: Any) -> bool:
+    """Returns whether an object is an array on the device."""
+    return isinstance(obj, DeviceNDArray) or hasattr(obj, "__cuda_array_interface__")
+
+
 def as_cuda_array(obj: Any) -> Any:
     """Returns an array of another library unchanged, because launches accept it."""
     return obj
@@ -316,7 +333,7 @@ class StreamEvent:
                 driver.destroy_event(self._event)
 
 
-event = StreamEvent
+event, event_elapsed_time = StreamEvent, StreamEvent.elapsed_time
 
 
 def synchronize() -> None:
@@ -404,6 +421,10 @@ class GpuContext:
 def current_context(devnum: int | None = None) -> GpuContext:
     """Returns the context of the current device."""
     return GpuContext()
+
+
+def close() -> None:
+    """Does nothing, because other libraries use the same context."""
 
 
 is_available = driver.available

@@ -12,6 +12,7 @@ from buggy_programs import PROGRAMS
 from ir_helpers import define
 
 import cuda_device as device
+from cuda_device.bytecode import decode
 
 by_name = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.function.__name__)
 NUMBERS = np.arange(64, dtype=np.int32)
@@ -263,3 +264,39 @@ def test_a_message_of_the_program_is_left_alone(stream):
     )
     with pytest.raises(device.KernelError, match=r"AssertionError: \{0\} and \{1\}"):
         stream.launch(kernel, stream.array(np.zeros(3, np.float32)), grid=1, block=1)
+
+
+def test_messages_are_the_program_s_also_where_pytest_changed_its_asserts(stream):
+    factor = 10
+
+    @device.kernel
+    def k(x, n):
+        i = device.tid(1)
+
+        def check(limit):
+            assert i < limit and n > 0, f"thread {i * factor} of {limit}"
+
+        assert n != 7, "seven"
+        assert x[i] >= 0
+        check(n)
+        x[i] = 1
+
+    assert any("@pytest_ar" in part.co_names for part in [k.underlying.__code__]), "pytest did not change this module"
+    x = stream.array(np.zeros(8, np.int32))
+    for n, message in ((7, "AssertionError: seven"), (3, "AssertionError: thread [3-7]0 of 3")):
+        with pytest.raises(device.KernelError, match=f"^{message}\n"):
+            stream.launch(k, x, n, grid=1, block=8)
+    stream.launch(k, x, 8, grid=1, block=8)
+    assert stream.numpy(x).tolist() == [1] * 8
+
+
+def test_without_pytest_or_the_source_text_changed_asserts_still_report(monkeypatch):
+    @device.kernel
+    def k(x):
+        assert x[0] > 3, "small"
+
+    monkeypatch.setattr("linecache.getlines", lambda *_: ["x = 1"])
+    decode._originals.cache_clear()
+    with pytest.raises(device.KernelError, match="the assertion does not hold"):
+        device.launch(k, np.zeros(1, np.int32), grid=1, block=1, stream=device.cpu_stream())
+    decode._originals.cache_clear()

@@ -128,7 +128,9 @@ def test_what_always_has_its_values_is_the_same() -> None:
         return x
 
     assert ops.PY_DEFINED not in {op.code for op in changed(plain).ops()}
-    assert [len(block.params) for block in changed(plain).blocks] == [len(b.params) for b in read(plain.__code__).blocks]
+    assert [len(block.params) for block in changed(plain).blocks] == [
+        len(b.params) for b in read(plain.__code__).blocks
+    ]
 
 
 @kernel

@@ -20,7 +20,7 @@ from types import CodeType
 
 from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span
 from cuda_device.bytecode.constructs import HANDLERS
-from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.decode import decode, original
 from cuda_device.bytecode.reader import Reader, TooLittleKept
 from cuda_device.bytecode.scopes import OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
@@ -38,7 +38,7 @@ def read(code: CodeType, reading: str = "", companions: bool = False, debug: boo
     With `companions`, the function checks uses of undefined variables; with `debug`, it records the values of variables.
     """
     # Code objects compare equal if only their file and qualified name differ, which messages show.
-    return _read(code, reading, companions, debug, code.co_filename, code.co_qualname)
+    return _read(original(code), reading, companions, debug, code.co_filename, code.co_qualname)
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
