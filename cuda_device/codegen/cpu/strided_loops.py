@@ -114,7 +114,7 @@ def _counts_only(function: Function, left: Value, made: set[Value]) -> bool:
 
 
 def _is_used_behind(variable: Value, loop: Loop, function: Function) -> bool:
-    """Whether code behind the loop uses its variable or what the header computes from it; the rewrite changes their last values."""
+    """Whether code behind the loop uses its variable or what the header computes. The rewrite changes their last values."""
     own = {variable, *(value for op in loop.header.ops for value in op.results)}
     behind = Function("", [block for block in function.blocks if block not in loop.blocks], function.level)
     return not own.isdisjoint(used(behind) | {*loop.header.successors[1].arguments})
