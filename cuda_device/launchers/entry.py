@@ -11,7 +11,6 @@ Each function returns whether the launch was made. If not, it has had no effect,
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 from cuda_device.device.functions import Kernel
@@ -33,7 +32,6 @@ from cuda_device.launchers.memory_layout import (
 from cuda_device.launchers.object_reading import EQ, KEYWORDS
 from cuda_device.runtime.gpu import launch_log
 from cuda_device.runtime.gpu.streams import MOST_RETAINED
-from cuda_device.types.abi import Packing
 
 _POINTER = 8
 _WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
@@ -339,7 +337,7 @@ def tuple_of(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "i64 %only_checked")
 def try_plans(code: GuardWriter) -> None:
-    """Tries the launchers of a kernel one after the other."""
+    """Tries the launchers of a kernel one after the other. The one that makes the launch becomes the first."""
     values = code.memory(_POINTER * MOST_PARAMETERS)
     sizes = code.memory(_POINTER * len(KEYWORDS))
     launch = code.memory(LAUNCH_BYTES)
@@ -354,9 +352,15 @@ def try_plans(code: GuardWriter) -> None:
     with code.repeat(code.get(CALL, "%call", "plans")) as i:
         code.set(LAUNCH, launch, "producers", 0)
         code.set(LAUNCH, launch, "retained", 0)
-        plan = code.at(code.get(CALL, "%call", "plan"), i, _POINTER * len(PLAN.fields))
-        operands = ("ptr", code.get(PLAN, plan, "state")), ("ptr", values), ("ptr", launch)
-        code.leave_when(code.call_pointer("i1", code.get(PLAN, plan, "function"), *operands), "true")
+        first, nbytes = code.get(CALL, "%call", "plan"), _POINTER * len(PLAN.fields)
+        plan = code.at(first, i, nbytes)
+        function, state = code.get(PLAN, plan, "function"), code.get(PLAN, plan, "state")
+        made = code.call_pointer("i1", function, ("ptr", state), ("ptr", values), ("ptr", launch))
+        with code.when(made):
+            code.copy(plan, first, nbytes)
+            code.set(PLAN, first, "function", function)
+            code.set(PLAN, first, "state", state)
+            code.leave_when("true", "true")
         code.call("clear_error")
     code.finish("false")
 
@@ -466,20 +470,9 @@ def start_prepared(code: GuardWriter) -> None:
     code.finish(code.call("PyObject_Vectorcall", code.item("%self", 1), "%args", "%count", "%names"))
 
 
-PackedLeaf = tuple[str, str]
-"""The LLVM type and the value of a number that is passed to a kernel."""
-
-
-def parameters(code: GuardWriter, packing: Packing, leaves: Sequence[PackedLeaf]) -> str:
-    """Packs the leaves as `types/abi` does. Returns the array with the address of each parameter, which the driver takes."""
-    buffer = code.memory(packing.structure.size)
-    addresses = code.memory(8 * max(1, len(packing.offsets)))
-    for i, offset in enumerate(packing.offsets):
-        code.store("ptr", code.at(buffer, offset), addresses, 8 * i)
-    for (kind, value), place, letter in zip(leaves, packing.places, packing.codes, strict=True):
-        bits = 8 * struct.calcsize(letter)
-        if kind == "i64" and bits < 64:
-            code.store(f"i{bits}", code.value(f"trunc i64 {value} to i{bits}"), buffer, place)
-        else:
-            code.store(kind, value, buffer, place)
-    return addresses
+def addresses(code: GuardWriter, buffer: str, offsets: Sequence[int]) -> str:
+    """The array with the address of each parameter in a buffer, which `start` and the driver take."""
+    array = code.memory(_POINTER * max(1, len(offsets)))
+    for i, offset in enumerate(offsets):
+        code.store("ptr", code.at(buffer, offset), array, _POINTER * i)
+    return array

@@ -55,7 +55,7 @@ def cupy_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
         }
     except Exception:  # whatever another version of CuPy raises
         return None
-    return buffer(pack(CUPY, pointer=id(type(data)), **found))
+    return buffer(pack(CUPY, type=id(kind), pointer=id(type(data)), **found))
 
 
 MOST_TORCH_AXES = 5
@@ -108,7 +108,7 @@ def torch_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
             return None
     except Exception:  # whatever another version of torch raises
         return None
-    return buffer(pack(TORCH, **found))
+    return buffer(pack(TORCH, type=id(kind), **found))
 
 
 def torch_words(layout: ctypes.Array[ctypes.c_char], tensor: Any) -> tuple[int, int, int] | None:

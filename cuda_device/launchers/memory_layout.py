@@ -20,7 +20,7 @@ from cuda_device.codegen.cpu.records import Record
 Word = IntEnum(
     "Word",
     "NONE FALSE TRUE CAPTURED "  # objects
-    "INT FLOAT STR TUPLE BYTES KERNEL GPU_STREAM "  # types
+    "INT FLOAT STR TUPLE BYTES KERNEL GPU_STREAM DEVICE_ARRAY "  # types
     "GRID BLOCK STREAM SHARED CUDA_STREAM DEVICE_INDEX DEVICE_ID PTR POP APPEND "  # names
     "LAUNCH_KERNEL GET_CONTEXT CAPTURE_STATE CONTEXT_OF_STREAM "  # functions of the driver
     "CREATE_EVENT DESTROY_EVENT RECORD_EVENT WAIT_EVENT "
@@ -153,6 +153,7 @@ SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("dev
 CUPY = Record(
     "%Cupy",
     (
+        ("type", "ptr"),
         ("dtype", "i64"),
         ("data", "i64"),
         ("shape", "i64"),
@@ -162,14 +163,14 @@ CUPY = Record(
         ("device", "i64"),
     ),
 )
-"""The offsets of the fields of CuPy's arrays, and of the address and the device in `data`, an object of the type `pointer`.
+"""The type of CuPy's arrays and the offsets of their fields; also of the address and the device in `data`, of type `pointer`.
 
 `shape` and `strides` are C++ vectors, which begin with the addresses of the first number and of the end.
 """
 
 TORCH_FIELDS = "impl", "autograd", "keys", "kind", "ndim", "shape", "strides", "offset", "storage", "data"
-TORCH = Record("%Torch", tuple((name, "i64") for name in TORCH_FIELDS))
-"""The offset of the implementation in a torch tensor, of its fields, and of the address of the data in its storage.
+TORCH = Record("%Torch", (*((name, "i64") for name in TORCH_FIELDS), ("type", "ptr")))
+"""The type of torch's tensors, and the offsets of the implementation, of its fields, and of the data in its storage.
 
 `autograd` is null if the tensor has no gradient and is no view. `kind` is the dtype and the device, `offset` counts elements.
 `shape` and `strides` are the first numbers. The function that frees the data is behind its address.

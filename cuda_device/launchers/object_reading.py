@@ -192,6 +192,7 @@ def made_on(code: GuardWriter) -> None:
 @shared("i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True)
 def own_array(code: GuardWriter) -> None:
     """Stores the address of the words of an array of ours in `%out`, and enters its stream among the producers."""
+    code.require(code.has_type("%object", Word.DEVICE_ARRAY))
     words = code.slot("%object", DeviceArray, "_words")
     code.require(code.has_type(words, Word.BYTES))
     nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
@@ -224,6 +225,7 @@ def made_elsewhere(code: GuardWriter) -> None:
 @shared("i1", "ptr %object", "ptr %dtype", "i32 %device", "i64 %count", "ptr %layout", "ptr %out", exported=True)
 def cupy_array(code: GuardWriter) -> None:
     """Stores the address of the memory of a CuPy array, and of its lengths and strides, in `%out`."""
+    code.require(code.equal("ptr", code.type_of("%object"), code.get(CUPY, "%layout", "type")))
     dtype, data = (code.load("ptr", code.at("%object", code.get(CUPY, "%layout", name))) for name in ("dtype", "data"))
     code.require(code.equal("ptr", dtype, "%dtype"))
     code.require(code.compare("ne", "ptr", data, "null"))
@@ -246,6 +248,7 @@ def torch_tensor(code: GuardWriter) -> None:
     Returns false for tensors that require a gradient or are views, and if they differ from what is `%expected`: keys (which
     tell sparse, negated and other unusual tensors), kind, and the function that frees the memory.
     """
+    code.require(code.equal("ptr", code.type_of("%object"), code.get(TORCH, "%layout", "type")))
     impl = code.load("ptr", code.at("%object", code.get(TORCH, "%layout", "impl")))
     code.require(code.compare("ne", "ptr", impl, "null"))
 
@@ -357,8 +360,6 @@ def find_stream(code: GuardWriter) -> None:
         code.require(code.call("integer", "%object", number))
         code.require(code.call("numbered_stream", code.load("i64", number), "%launch"))
         code.leave_when("true", "true")
-    of_a_graph = code.call("PyType_IsSubtype", code.type_of("%object"), code.word(Word.GPU_STREAM))
-    code.require(code.equal("i32", of_a_graph, 0))  # Python records the launches of such a stream
     code.require(code.call("foreign_stream", "%object", "%launch"))
 
 
@@ -400,6 +401,8 @@ def foreign_stream(code: GuardWriter) -> None:
             code.require(code.call("numbered_stream", code.get(SEEN_STREAM, seen, "handle"), "%launch"))
             code.leave_when("true", "true")
     pair, found, kind = code.memory(16), code.memory(_POINTER), code.type_of("%object")
+    of_a_graph = code.call("PyType_IsSubtype", kind, code.word(Word.GPU_STREAM))
+    code.require(code.equal("i32", of_a_graph, 0))  # Python records the launches of such a stream
     rows, nbytes = code.word(Word.STREAM_TYPES), _POINTER * len(STREAM_TYPE.fields)
     code.store("ptr", code.at(rows, MOST_STREAM_TYPES, nbytes), found)  # a row of zeros
     with code.repeat(MOST_STREAM_TYPES) as i:

@@ -42,6 +42,7 @@ from cuda_device.launchers.memory_layout import (
 )
 from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.streams import GpuStream, captured
 from cuda_device.types.architectures import moved_bytes
@@ -120,6 +121,7 @@ _OBJECTS = {
     Word.BYTES: bytes,
     Word.KERNEL: Kernel,
     Word.GPU_STREAM: GpuStream,
+    Word.DEVICE_ARRAY: DeviceArray,
     Word.CUDA_STREAM: "__cuda_stream__",
     **{word: sys.intern(word.name.lower()) for word in _NAMES},
 }

@@ -26,7 +26,7 @@ from typing import Any, cast
 import numpy as np
 
 from cuda_device.launchers import framework_fields
-from cuda_device.launchers.entry import PackedLeaf, parameters
+from cuda_device.launchers.entry import addresses
 from cuda_device.launchers.guard_writer import GuardWriter, declarations, shared_declarations
 from cuda_device.launchers.memory_layout import LAUNCH, OWN_ARRAY, RECORDS
 from cuda_device.lazy_dataclasses import dataclass
@@ -103,7 +103,8 @@ class _LauncherWriter:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.code = GuardWriter(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
-        self.leaves: list[PackedLeaf] = []
+        self.buffer = self.code.memory(signature.packing.structure.size)
+        self.leaves = iter(zip(signature.packing.places, signature.packing.codes, strict=True))
         self.spans: list[tuple[str, str]] = []
         self.facts: list[str] = []
         self.asked: set[object] = set()
@@ -117,7 +118,9 @@ class _LauncherWriter:
             self.argument(known, value, code.load("ptr", "%values", 8 * i))
         self.check_facts()
         start = self.word(signature.start)
-        code.require(code.call("start", "%launch", start, parameters(code, signature.packing, self.leaves)))
+        assert next(self.leaves, None) is None
+        parameters = addresses(code, self.buffer, signature.packing.offsets)
+        code.require(code.call("start", "%launch", start, parameters))
         types = "".join(record.declaration() for record in RECORDS)
         text = types + declarations() + shared_declarations() + code.text()
         return Launcher(text, tuple(self.words), tuple(self.keep))
@@ -136,6 +139,14 @@ class _LauncherWriter:
 
     # Arguments
 
+    def leaf(self, kind: str, value: str) -> None:
+        """Packs the next leaf as `types/abi` does, before its value is checked: it would not be kept in a register after that."""
+        place, letter = next(self.leaves)
+        bits = 8 * struct.calcsize(letter)
+        if kind == "i64" and bits < 64:
+            kind, value = f"i{bits}", self.code.value(f"trunc i64 {value} to i{bits}")
+        self.code.store(kind, value, self.buffer, place)
+
     def argument(self, known: Known, value: Any, operand: str) -> None:
         """Reads an argument, or an item of one."""
         if isinstance(known.type, Tuple) and type(value) is tuple:
@@ -143,7 +154,7 @@ class _LauncherWriter:
         elif known.constant:
             self.constant(value, operand)
             if self.signature.described and isinstance(known.type, NoneType):
-                self.leaves.append(("i64", "0"))
+                self.leaf("i64", "0")
         elif isinstance(known.type, Array):
             self.array(known.type, value, operand)
         elif isinstance(known.type, Number):
@@ -188,9 +199,9 @@ class _LauncherWriter:
         code, kind = self.code, type(value)
         if kind is bool and type_ == BOOL:
             true = code.equal("ptr", operand, self.address(True))
-            self.leaves.append(("i8", code.value(f"zext i1 {true} to i8")))
+            self.leaf("i8", code.value(f"zext i1 {true} to i8"))
         elif kind is int and type_.kind in (NumberKind.INT, NumberKind.UINT):
-            self.leaves.append(("i64", self.integer(type_.low, type_.high, operand)))
+            self.leaf("i64", self.integer(type_.low, type_.high, operand))
         elif kind is int and _is_real(type_):
             number = self.integer(-_EXACT, _EXACT, operand)
             self.real(type_, code.value(f"sitofp i64 {number} to double"))
@@ -213,10 +224,10 @@ class _LauncherWriter:
 
     def real(self, type_: Number, double: str) -> None:
         """A float of 32 or 64 bits."""
-        wide = type_.bits == 64
-        self.leaves.append(
-            ("double", double) if wide else ("float", self.code.value(f"fptrunc double {double} to float"))
-        )
+        if type_.bits == 64:
+            self.leaf("double", double)
+        else:
+            self.leaf("float", self.code.value(f"fptrunc double {double} to float"))
 
     def scalar(self, type_: Number, value: np.generic, operand: str) -> None:
         """Reads the bytes of a NumPy scalar."""
@@ -234,7 +245,7 @@ class _LauncherWriter:
         offset = 0
         for each in codes:
             bits = f"i{8 * struct.calcsize(each)}"
-            self.leaves.append((bits, self.code.load(bits, place, offset)))
+            self.leaf(bits, self.code.load(bits, place, offset))
             offset += struct.calcsize(each)
 
     # Pointers and arrays
@@ -246,6 +257,7 @@ class _LauncherWriter:
         if type(value) is int:
             self.require_type(operand, int)
             address = self.integer(0, (1 << 63) - 1, operand)
+            self.leaf("i64", address)
             self.require_multiple(address, align)
             self.spans.append((address, address))
         else:
@@ -253,35 +265,39 @@ class _LauncherWriter:
             if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
                 raise UnsupportedSignature(f"a pointer to an object of type {type(value)}")
             array = Array(value._view.element if own else type_.dtype, len(value.shape), Layout.C)
-            address = self.memory(array, value, operand, align).data
-        self.leaves.append(("i64", address))
+            axes = self.axes(array, value, operand)
+            self.leaf("i64", axes.data)
+            self.check(array, axes, align)
 
     def require_multiple(self, number: str, factor: int) -> None:
         self.code.require(self.code.equal("i64", self.code.value(f"and i64 {number}, {factor - 1}"), 0))
 
-    def memory(self, type_: Array, value: Any, operand: str, align: int) -> _Axes:
-        """Reads an array, and checks its layout and alignment."""
-        self.require_type(operand, type(value))
-        axes = self.axes(type_, value, operand)
-        self.check_layout(type_, axes)
-        self.require_multiple(axes.data, align)
-        self.spans.append(self.span(type_, axes, self.size(axes)))
-        return axes
-
     def array(self, type_: Array, value: Any, operand: str) -> None:
-        """Reads an array, and adds its leaves."""
+        """Reads an array, and packs its leaves."""
         if type_.align:
             raise UnsupportedSignature("an array of unusual alignment")
+        axes = self.axes(type_, value, operand)
+        for number in (axes.data, *axes.lengths):
+            self.leaf("i64", number)
+        if self.signature.described:
+            for stride in axes.strides:
+                self.leaf("i64", self.scaled(stride, axes.unit, size_of(type_.dtype)))
+        elif type_.layout is Layout.STRIDED:
+            for stride in axes.strides:
+                self.leaf("i64", self.times(stride, axes.unit))
         align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
-        axes = self.memory(type_, value, operand, align)
+        self.check(type_, axes, align)
         if type_.layout is Layout.STRIDED and axes.unit < align:
             for stride in axes.strides:
                 self.require_multiple(stride, align)
-        self.leaves += [("i64", axes.data), *(("i64", length) for length in axes.lengths)]
-        if self.signature.described:
-            self.leaves += [("i64", self.scaled(stride, axes.unit, size_of(type_.dtype))) for stride in axes.strides]
-        elif type_.layout is Layout.STRIDED:
-            self.leaves += [("i64", self.times(stride, axes.unit)) for stride in axes.strides]
+
+    def check(self, type_: Array, axes: _Axes, align: int) -> None:
+        """Checks the layout, the alignment and the facts of an array."""
+        self.check_layout(type_, axes)
+        self.require_multiple(axes.data, align)
+        facts, size = self.size(axes)
+        self.add_facts(facts)
+        self.spans.append(self.span(type_, axes, size))
 
     def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
         """Reads an array of the type of the example."""
@@ -327,6 +343,7 @@ class _LauncherWriter:
     def lend(self, type_: Array, value: Any, operand: str, exchange: Exchange, found: str) -> None:
         """Stores the address of the memory of an array, and of its lengths and strides, in `found`."""
         code, ndim = self.code, type_.ndim
+        self.require_type(operand, type(value))
         if hasattr(value, "requires_grad"):
             code.require(code.call("same_attribute", operand, self.address("requires_grad"), self.address(False)))
         tensor = code.memory(_TENSOR_BYTES)
@@ -426,13 +443,13 @@ class _LauncherWriter:
             here = code.value(f"mul i64 {here}, {length}")
         return found
 
-    def size(self, axes: _Axes) -> str:
-        """The number of elements. The facts include that it and each length are small."""
-        code, size = self.code, "1"
+    def size(self, axes: _Axes) -> tuple[list[str], str]:
+        """The number of elements, and the facts that it and each length are small."""
+        code, size, facts = self.code, "1", []
         for length in axes.lengths:
             size = code.value(f"mul i64 {size}, {length}")
-            self.facts += [code.compare("ule", "i64", length, INT.high), code.compare("ule", "i64", size, INT.high)]
-        return size
+            facts += [code.compare("ule", "i64", number, INT.high) for number in (length, size)]
+        return facts, size
 
     def span(self, type_: Array, axes: _Axes, size: str) -> tuple[str, str]:
         """The addresses of the first byte of an array and of the byte after its last."""
@@ -459,8 +476,14 @@ class _LauncherWriter:
         code.require(code.equal("i64", code.value(f"srem i64 {stride}, {itemsize // unit}"), 0))
         return code.value(f"sdiv i64 {stride}, {itemsize // unit}")
 
+    def add_facts(self, facts: list[str]) -> None:
+        """Requires facts on which the variant relies, or notes them, if it is the variant for which one must not hold."""
+        if self.signature.facts:
+            self.code.require(reduce(self.code.both, facts, "true"))
+        self.facts += facts
+
     def check_facts(self) -> None:
-        """Requires that the facts hold on which the variant relies, or that one of them does not."""
+        """Adds the fact that no written array overlaps another one. Requires that one fact does not hold, if it has to be so."""
         if self.signature.facts is None:
             return
         code = self.code
@@ -468,9 +491,9 @@ class _LauncherWriter:
         for i, j in sorted(map(sorted, pairs)):
             (low, high), (start, end) = self.spans[i], self.spans[j]
             apart = code.either(code.compare("uge", "i64", start, high), code.compare("uge", "i64", low, end))
-            self.facts.append(apart)
-        all_hold = reduce(code.both, self.facts, "true")
-        code.require(all_hold if self.signature.facts else code.opposite(all_hold))
+            self.add_facts([apart])
+        if not self.signature.facts:
+            code.require(code.opposite(reduce(code.both, self.facts, "true")))
 
 
 def _is_real(type_: Number) -> bool:
