@@ -212,7 +212,7 @@ VERSION = 24
 """The offset of the version of a dict, which Python 3.14 no longer has."""
 
 DIGIT = int.__basicsize__
-"""The offset of the only digit of an int from 1 to 2**30 - 1, which has the same word at `SIZE` as each of them."""
+"""The offset of the only digit of an int from 1 to 2**30 - 1, whose word at `SIZE` is one of `ONE_DIGIT`."""
 
 
 def is_usable() -> bool:
@@ -229,7 +229,7 @@ def _lies_right(sample: object) -> bool:
     here = id(sample)
     right = word_at(here + TYPE) == id(type(sample))
     if right and isinstance(sample, int) and sample:
-        right = (word_at(here + SIZE), ctypes.c_uint32.from_address(here + DIGIT).value) == (ONE_DIGIT, sample)
+        right = word_at(here + SIZE) in ONE_DIGIT and ctypes.c_uint32.from_address(here + DIGIT).value == sample
     if right and isinstance(sample, (tuple, bytes)):
         right = word_at(here + SIZE) == len(sample)
     if right and isinstance(sample, tuple):
@@ -244,7 +244,8 @@ def word_at(address: int) -> int:
     return ctypes.c_uint64.from_address(address).value
 
 
-ONE_DIGIT = word_at(id(1) + SIZE)
+ONE_DIGIT = tuple(word_at(id(number) + SIZE) for number in (1, 1 << 29))
+"""Ints that always exist, such as 1, have a word of their own in Python 3.14."""
 
 
 def offsets_of(owner: object, value: object) -> list[int]:

@@ -68,7 +68,7 @@ def same_constant(code: GuardWriter) -> None:
 def int_of(code: GuardWriter) -> None:
     """Reads an int, not a bool, between two bounds."""
     code.require(code.has_type("%object", Word.INT))
-    short = code.equal("i64", code.size_of("%object"), ONE_DIGIT)
+    short = code.either(*(code.equal("i64", code.size_of("%object"), word) for word in ONE_DIGIT))
     with code.when(short):
         code.store("i64", code.value(f"zext i32 {code.load('i32', '%object', DIGIT)} to i64"), "%out")
     with code.when(code.opposite(short)):

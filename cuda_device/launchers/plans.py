@@ -153,9 +153,9 @@ def _set_driver(support: Support) -> None:
 def learn_streams() -> None:
     """Enters the stream types of the frameworks that have been imported so far."""
     for row, (module, path, name) in enumerate(_STREAMS):
-        kind = functools.reduce(
-            lambda found, part: getattr(found, part, None), path.split("."), sys.modules.get(module)
-        )
+        kind: Any = sys.modules.get(module)
+        for part in path.split("."):
+            kind = getattr(kind, part, None)
         here = row * len(STREAM_TYPE.fields)
         if isinstance(kind, type) and not _stream_types[here]:
             _kept.append(kind)

@@ -292,12 +292,10 @@ class _LauncherWriter:
                 self.require_multiple(stride, align)
 
     def check(self, type_: Array, axes: _Axes, align: int) -> None:
-        """Checks the layout, the alignment and the facts of an array."""
+        """Checks the layout, the alignment and the size of an array, and notes its span."""
         self.check_layout(type_, axes)
         self.require_multiple(axes.data, align)
-        facts, size = self.size(axes)
-        self.add_facts(facts)
-        self.spans.append(self.span(type_, axes, size))
+        self.spans.append(self.span(type_, axes, self.size(axes)))
 
     def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
         """Reads an array of the type of the example."""
@@ -443,13 +441,14 @@ class _LauncherWriter:
             here = code.value(f"mul i64 {here}, {length}")
         return found
 
-    def size(self, axes: _Axes) -> tuple[list[str], str]:
-        """The number of elements, and the facts that it and each length are small."""
+    def size(self, axes: _Axes) -> str:
+        """The number of elements. The facts include that it and each length are small."""
         code, size, facts = self.code, "1", []
         for length in axes.lengths:
             size = code.value(f"mul i64 {size}, {length}")
             facts += [code.compare("ule", "i64", number, INT.high) for number in (length, size)]
-        return facts, size
+        self.add_facts(facts)
+        return size
 
     def span(self, type_: Array, axes: _Axes, size: str) -> tuple[str, str]:
         """The addresses of the first byte of an array and of the byte after its last."""
@@ -477,13 +476,13 @@ class _LauncherWriter:
         return code.value(f"sdiv i64 {stride}, {itemsize // unit}")
 
     def add_facts(self, facts: list[str]) -> None:
-        """Requires facts on which the variant relies, or notes them, if it is the variant for which one must not hold."""
+        """Requires facts on which the variant relies, or notes them for the variant that is launched if one of them fails."""
         if self.signature.facts:
             self.code.require(reduce(self.code.both, facts, "true"))
         self.facts += facts
 
     def check_facts(self) -> None:
-        """Adds the fact that no written array overlaps another one. Requires that one fact does not hold, if it has to be so."""
+        """Adds the fact that no written array overlaps another one, and requires that a fact fails, in that variant."""
         if self.signature.facts is None:
             return
         code = self.code
