@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit, prange
 
 import cuda_device as device
-from cuda_device.device.functions import LLVM_FLAGS
+from cuda_device.device.options import LLVM_FLAGS
 
 ONE, TWO, HALF, FOUR, EIGHTH = map(np.float32, (1, 2, 0.5, 4, 0.125))
 RATE, VOLATILITY, ROOT_HALF, SOFTENING = map(np.float32, (0.02, 0.3, math.sqrt(0.5), 1e-3))

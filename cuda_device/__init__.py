@@ -28,13 +28,14 @@ _MODULES = {
     "cache.disk": "CacheInfo cache_info",
     "codegen.gpu.linking": "cuda_source",
     "device.atomics": "Atomic AtomicInterface atomic_ref threadfence",
-    "device.functions": "ConstExpr Extern Func Kernel extern func kernel",
+    "device.functions": "Extern Func Kernel extern func kernel",
     "device.inline_ptx": "MachineInstruction intrinsic ptx",
     "device.machine_functions": (
         "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"
     ),
     "device.memory": "cache_load cache_store dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc rsqrt",
+    "device.parameters": "ConstExpr",
     "device.positioning": (
         "block_dim block_idx block_rank cluster_dim cluster_idx cluster_shared grid_dim grid_size thread_idx tid"
     ),
@@ -58,8 +59,8 @@ _MODULES = {
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",
     "library.barriers": "cluster_sync grid_sync group_barrier signal wait_until",
-    "runtime.launch.compiled": "Compiled LoadedKernel NativeFunction Parameter load",
-    "runtime.launch.compiling": "compile",
+    "runtime.launch.compiled": "Compiled LoadedKernel Parameter load",
+    "runtime.launch.compiling": "NativeFunction compile",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",
     "runtime.arrays.host_arrays": "HostArray managed pinned",
     "runtime.launch.graphs": "Graph graph",

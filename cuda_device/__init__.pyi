@@ -11,7 +11,6 @@ from cuda_device.device.atomics import Atomic as Atomic
 from cuda_device.device.atomics import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
 from cuda_device.device.atomics import threadfence as threadfence
-from cuda_device.device.functions import ConstExpr as ConstExpr
 from cuda_device.device.functions import Extern as Extern
 from cuda_device.device.functions import Func as Func
 from cuda_device.device.functions import Kernel as Kernel
@@ -43,6 +42,7 @@ from cuda_device.device.numeric import ffs as ffs
 from cuda_device.device.numeric import fma as fma
 from cuda_device.device.numeric import popc as popc
 from cuda_device.device.numeric import rsqrt as rsqrt
+from cuda_device.device.parameters import ConstExpr as ConstExpr
 from cuda_device.device.positioning import block_dim as block_dim
 from cuda_device.device.positioning import block_idx as block_idx
 from cuda_device.device.positioning import block_rank as block_rank
@@ -187,9 +187,9 @@ from cuda_device.runtime.launch.benchmarking import Timing as Timing
 from cuda_device.runtime.launch.benchmarking import benchmark as benchmark
 from cuda_device.runtime.launch.compiled import Compiled as Compiled
 from cuda_device.runtime.launch.compiled import LoadedKernel as LoadedKernel
-from cuda_device.runtime.launch.compiled import NativeFunction as NativeFunction
 from cuda_device.runtime.launch.compiled import Parameter as Parameter
 from cuda_device.runtime.launch.compiled import load as load
+from cuda_device.runtime.launch.compiling import NativeFunction as NativeFunction
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.graphs import Graph as Graph
 from cuda_device.runtime.launch.graphs import graph as graph

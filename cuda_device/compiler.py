@@ -30,7 +30,7 @@ from weakref import WeakKeyDictionary
 from cuda_device import logs
 from cuda_device.cache import disk, programs, sha256
 from cuda_device.cache.programs import CacheEntry, Kept
-from cuda_device.device.functions import Options
+from cuda_device.device.options import Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass

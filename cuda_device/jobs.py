@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.cache import sha256
-from cuda_device.device.functions import DEFAULTS, Options
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.instrument.outline import Outline, ProgramSummary
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture

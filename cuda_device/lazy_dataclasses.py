@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -45,18 +45,15 @@ class _Field:
 
 
 class _Later:
-    """A method that is generated at its first access, and then replaces this object."""
-
-    def __init__(self, write: Callable[[type, str], Any]) -> None:
-        self.write = write
+    """A method or another attribute of a class that is generated at its first access, and then replaces this object."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.owner, self.name = owner, name
 
     def __get__(self, obj: Any, kind: type | None = None) -> Any:
-        method = self.write(self.owner, self.name)
-        setattr(self.owner, self.name, method)
-        return method.__get__(obj, kind)
+        made = _WRITERS[self.name](self.owner, self.name)
+        setattr(self.owner, self.name, made)
+        return made.__get__(obj, kind) if callable(made) else made
 
 
 class _LaterInit(_Later):
@@ -98,36 +95,47 @@ def _dataclass(cls: type | None = None, /, **options: bool) -> Any:
     return _made(cls, **options) if cls is not None else lambda cls: _made(cls, **options)
 
 
-def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True, order: bool = False) -> type:
-    hints = vars(cls).get("__annotations__", {})
-    own = {name: _own_field(cls, name) for name, hint in hints.items() if not str(hint).startswith("ClassVar")}
-    inherited = [getattr(base, "__lazy_fields__", {}) for base in reversed(cls.__mro__[1:])]
-    fields = {name: given for found in (*inherited, own) for name, given in found.items()}
-    writers = {"__repr__": _repr}
-    writers |= dict.fromkeys([*["__eq__"] * eq, *(_ORDERS if order else ())], _compare)
-    writers |= {"__hash__": _hash} if eq and frozen else {}
-    methods: dict[str, Any] = {name: _Later(write) for name, write in writers.items()} | {"__init__": _LaterInit(_init)}
-    methods |= {"__hash__": None} if eq and not frozen else {}
-    methods |= {"__setattr__": _refuse, "__delattr__": _refuse} if frozen else {}
-    methods |= {"__getstate__": _state, "__setstate__": _restore} if frozen and slots else {}
-    methods |= {"__lazy_fields__": fields, "__match_args__": tuple(n for n, given in fields.items() if given.init)}
+def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True) -> type:
+    body, hints = vars(cls), vars(cls).get("__annotations__", {})
+    own = {name: body.get(name, _ABSENT) for name in hints if not hints[name].startswith("ClassVar")}
+    more: dict[str, Any] = {
+        "__lazy_fields__": _Later(),
+        "__match_args__": _Later(),
+        "__init__": _LaterInit(),
+        "__repr__": _Later(),
+    }
+    more["__own_fields__"] = own
+    if eq:
+        more |= {"__eq__": _Later(), "__hash__": _Later() if frozen else None}
+    if frozen:
+        more |= {"__setattr__": _refuse, "__delattr__": _refuse}
+        if slots:
+            more |= {"__getstate__": _state, "__setstate__": _restore}
     # A class that defines only `__eq__` has a `__hash__` of None.
-    more = {name: method for name, method in methods.items() if vars(cls).get(name) is None}
+    more = {name: made for name, made in more.items() if body.get(name) is None}
     return _with_slots(cls, own, more) if slots else _completed(cls, own, more)
 
 
-def _own_field(cls: type, name: str) -> _Field:
-    given = vars(cls).get(name, _ABSENT)
-    return given if isinstance(given, _Field) else _Field(default=given)
+def _fields(cls: type, _: str) -> dict[str, _Field]:
+    """The fields of a class and its bases, with their options."""
+    given = {
+        name: each for base in reversed(cls.__mro__) for name, each in vars(base).get("__own_fields__", {}).items()
+    }
+    return {name: each if isinstance(each, _Field) else _Field(default=each) for name, each in given.items()}
 
 
-def _completed(cls: type, own: Mapping[str, _Field], more: Mapping[str, Any]) -> type:
+def _match_args(cls: type, _: str) -> tuple[str, ...]:
+    return tuple(name for name, given in fields_of(cls).items() if given.init)
+
+
+def _completed(cls: type, own: Mapping[str, Any], more: Mapping[str, Any]) -> type:
     """Adds the methods to a class, and replaces described fields by their defaults."""
     for name, given in own.items():
-        if given.default is not _ABSENT:
-            setattr(cls, name, given.default)
-        elif name in vars(cls):
-            delattr(cls, name)
+        if isinstance(given, _Field):
+            if given.default is _ABSENT:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, given.default)
     for name, method in more.items():
         setattr(cls, name, method)
         if isinstance(method, _Later):
@@ -135,14 +143,11 @@ def _completed(cls: type, own: Mapping[str, _Field], more: Mapping[str, Any]) ->
     return cls
 
 
-def _with_slots(cls: type, own: Mapping[str, _Field], more: Mapping[str, Any]) -> type:
+def _with_slots(cls: type, own: Mapping[str, Any], more: Mapping[str, Any]) -> type:
     """A new class with a slot for each field, and with the methods."""
     dropped = {*own, "__dict__", "__weakref__"}
     body = {name: value for name, value in vars(cls).items() if name not in dropped} | dict(more)
-    body["__slots__"] = tuple(own)
-    made = type(cls)(cls.__name__, cls.__bases__, body)
-    made.__qualname__ = cls.__qualname__
-    return made
+    return type(cls)(cls.__name__, cls.__bases__, body | {"__slots__": tuple(own), "__qualname__": cls.__qualname__})
 
 
 # The methods
@@ -196,10 +201,8 @@ def _tuple(cls: type, of: str) -> str:
 
 
 def _compare(cls: type, name: str) -> Any:
-    sign = _ORDERS.get(name, "==")
-    values = f"{_tuple(cls, 'self')} {sign} {_tuple(cls, 'other')}"
-    if sign == "==":  # most compared objects are identical
-        values = f"self is other or {values}"
+    # Most compared objects are identical.
+    values = f"self is other or {_tuple(cls, 'self')} == {_tuple(cls, 'other')}"
     body = f"return {values} if other.__class__ is self.__class__ else NotImplemented"
     return _function(cls, f"{name}(self, other)", body, {})
 
@@ -208,7 +211,14 @@ def _hash(cls: type, name: str) -> Any:
     return _function(cls, f"{name}(self)", f"return hash({_tuple(cls, 'self')})", {})
 
 
-_ORDERS = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
+_WRITERS = {
+    "__lazy_fields__": _fields,
+    "__match_args__": _match_args,
+    "__init__": _init,
+    "__repr__": _repr,
+    "__eq__": _compare,
+    "__hash__": _hash,
+}
 
 
 def _refuse(self: Any, name: str, *value: Any) -> None:

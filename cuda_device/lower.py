@@ -25,7 +25,7 @@ from cuda_device.ir.simplify import join_back_edges, simplify
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.table import BY_NAME
 from cuda_device.types import model
-from cuda_device.types.abi import Passing, exchanged, passing, representation
+from cuda_device.types.abi import exchanged, passing, representation
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import (
     MOST_NUMBERS,
@@ -68,7 +68,7 @@ def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
     build.location = inner.location
     result, kernel = exchanged(prototype.result), inner.kernel
     # The first parameter may be the address of the place for the result.
-    has_place = not by_address and result != model.NONE and passing(result, kernel=False) is Passing.ADDRESS
+    has_place = not by_address and result != model.NONE and passing(result, kernel=False) == "address"
     place = _address(build, result) if has_place else None
     trees = [_take(build, type, kernel, by_address) for type in prototype.arguments]
     if by_address and result != model.NONE:
@@ -92,10 +92,10 @@ def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.T
         build.effect(ops.EXTERN, *operands, symbol=symbol)
         return ()
     form, how = representation(type), passing(type, kernel=False)
-    if how is Passing.VALUE:
+    if how == "value":
         return unpack(build, build.op(ops.EXTERN, form, *operands, symbol=symbol), type)
     place = local(build, form)
-    if how is Passing.ADDRESS:
+    if how == "address":
         address = _generic(build, place, reference_of_cpp(model.Space.GENERIC, form))
         build.effect(ops.EXTERN, address, *operands, symbol=symbol)
     else:
@@ -106,13 +106,13 @@ def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.T
 def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
     """An argument in the form in which C++ takes it."""
     packed, how = pack(build, tree, type), passing(type, kernel=False)
-    if how is Passing.VALUE:
+    if how == "value":
         assert isinstance(packed, Value)
         return packed
     form = representation(exchanged(type))
     place = local(build, form)
     build.store(place, form, packed)
-    return _generic(build, place, reference_of_cpp(model.Space.GENERIC, form)) if how is Passing.ADDRESS else place
+    return _generic(build, place, reference_of_cpp(model.Space.GENERIC, form)) if how == "address" else place
 
 
 def _address(build: Lowering, type: model.Type) -> Value:
@@ -128,10 +128,10 @@ def _take(build: Lowering, type: model.Type, kernel: bool, by_address: bool) -> 
     if by_address:
         return unpack(build, build.load(_address(build, exchanged(type)), form), type)
     how = passing(type, kernel)
-    space = model.Space.GENERIC if how is Passing.ADDRESS else model.Space.LOCAL
-    parameter = Value(form if how is Passing.VALUE else reference_of_cpp(space, form))
+    space = model.Space.GENERIC if how == "address" else model.Space.LOCAL
+    parameter = Value(form if how == "value" else reference_of_cpp(space, form))
     build.block.params.append(parameter)
-    tree: Tree = parameter if how is Passing.VALUE else build.load(parameter, form)
+    tree: Tree = parameter if how == "value" else build.load(parameter, form)
     return unpack(build, tree, type)
 
 
@@ -141,7 +141,7 @@ def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, pla
         return []
     form = representation(type)
     packed = pack(build, tree, source)
-    if place is None and passing(type, kernel=False) is Passing.VALUE:
+    if place is None and passing(type, kernel=False) == "value":
         assert isinstance(packed, Value)
         return [packed]
     target = place or local(build, form)

@@ -191,6 +191,11 @@ class FakeDriver:
         self.memory[address] = block
         return self._answer("cuMemAllocAsync", nbytes, stream, value=address)
 
+    def cuMemAlloc(self, nbytes):
+        if nbytes > MOST_BYTES:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
+        return self._shared("cuMemAlloc", nbytes)
+
     def _shared(self, name, nbytes):
         block = (ctypes.c_char * nbytes)()
         self.memory[ctypes.addressof(block)] = block
@@ -429,6 +434,7 @@ def _forget() -> None:
     driver.available.cache_clear()
     driver.properties.cache_clear()
     driver.has_pool.cache_clear()
+    driver._allocations = itertools.count(driver.FIRST)
     driver._primary.clear()
     driver._spare_events.clear()
     launch_log.RING[0] = 0

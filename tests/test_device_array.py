@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import itertools
 import pickle
 import subprocess
 import sys
@@ -437,6 +438,20 @@ def test_memory_lives_as_long_as_the_consumer(gpu):
     del capsule
     assert gpu.memory == {}
     assert gpu.log[-1][0] == "cuMemFreeAsync"
+
+
+def test_the_first_arrays_do_without_the_pool(gpu, monkeypatch):
+    """Its first use takes 7 ms, in which a program that loads a kernel has its result."""
+    monkeypatch.setattr(driver, "_allocations", itertools.count())
+    stream = GpuStream(HANDLE, 0)
+    made = [array([i], stream=stream) for i in range(driver.FIRST)]
+    assert not [name for name in gpu.names() if "Pool" in name or name == "cuMemAllocAsync"]
+    assert [each.item() for each in made] == [*range(driver.FIRST)]
+    other = empty(1, stream=stream)
+    assert gpu.names().count("cuMemAlloc") == driver.FIRST and gpu.names()[-1] == "cuMemAllocAsync"
+    gpu.log.clear()
+    del made[:], other
+    assert [entry[0::2] for entry in gpu.log] == [("cuMemFreeAsync", HANDLE)] * (driver.FIRST + 1)
 
 
 @pytest.mark.parametrize(("consumer", "waits"), [(HANDLE, False), (1, True), (-1, True)])

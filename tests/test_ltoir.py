@@ -14,7 +14,7 @@ from ir_helpers import define
 import cuda_device as device
 from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import assemblers, cubin, linking
-from cuda_device.device.functions import FASTMATH
+from cuda_device.device.options import FASTMATH
 from cuda_device.types.architectures import parse
 
 FLOATS = device.ArrayType(device.float32, 1)

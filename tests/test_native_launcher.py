@@ -1024,7 +1024,7 @@ def test_a_report_is_raised_first(gpu, monkeypatch, copy):
             word.value = 0
             raise KernelError("it reported")
 
-    monkeypatch.setattr(report_message, "check", check)
+    monkeypatch.setitem(driver.REPORTERS, CONTEXT, check)
     with pytest.raises(KernelError, match="it reported"):
         gpu.launch(kernel, x, y)
     assert gpu.by_machine_code(kernel, x, y)

@@ -14,7 +14,7 @@ import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, cubin
 from cuda_device.codegen.gpu.elf import registers
-from cuda_device.device.functions import FASTMATH, LLVM_FLAGS
+from cuda_device.device.options import FASTMATH, LLVM_FLAGS
 from cuda_device.runtime.launch.arguments import runtime_types
 from cuda_device.runtime.launch.launcher import CompiledKernel
 from cuda_device.types.abi import packing

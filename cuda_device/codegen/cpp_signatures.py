@@ -21,7 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Prototype
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types import model
-from cuda_device.types.abi import Passing, exchanged, passing, representation
+from cuda_device.types.abi import exchanged, passing, representation
 from cuda_device.types.layout import machine, placement
 
 _HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<given>.*)\)(?P<rest>[^()]*)")
@@ -192,7 +192,7 @@ class _Types:
         given = split(head["given"])
         types: list[model.Type | None] = list(function.arguments)
         result: model.Type | None = function.result
-        if result != model.NONE and passing(function.result, kernel=False) is Passing.ADDRESS:
+        if result != model.NONE and passing(function.result, kernel=False) == "address":
             types, result = [model.Pointer(function.result), *types], None
         found = [self._one(head["result"], None if result == model.NONE else result, is_result=True)]
         return found + [self._one(text, type) for text, type in zip(given, types, strict=True)]
@@ -203,7 +203,7 @@ class _Types:
         copied = _IN_MEMORY.match(text)
         aligned = copied or _ALIGNED.search(text)
         plain, _, name = (_ALIGNED.sub(" ", text).strip() if not copied else f"ptr {text.split()[-1]}").partition(" %")
-        cpp = self.pointer(type) if passing(type, kernel=False) is Passing.ADDRESS else self.name(type)
+        cpp = self.pointer(type) if passing(type, kernel=False) == "address" else self.name(type)
         size = placement(representation(exchanged(type))).size
         at = int(aligned[1]) if aligned else 8
         if aligned and not is_result and size > _MOST_BYTES:

@@ -28,7 +28,7 @@ from cuda_device.codegen import cpp_signatures
 from cuda_device.codegen.cpp_signatures import TYPE, split
 from cuda_device.codegen.emit.to_llvm import Llvm
 from cuda_device.codegen.gpu import libdevice
-from cuda_device.device.functions import Options
+from cuda_device.device.options import Options
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir.nodes import Prototype
 from cuda_device.lazy_dataclasses import dataclass, field

@@ -12,9 +12,6 @@ def double(x):
 
 @device.extern(link="norms.ptx")   a function of CUDA C++
 def norm(x: device.float32, y: device.float32) -> device.float32: ...
-
-`Options` are the options of the compiler. Those passed to `compile` override those of the kernel, which apply to all functions
-that the kernel calls. The options of a `@func` apply only when `compile` compiles that function itself.
 """
 
 from __future__ import annotations
@@ -31,71 +28,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NoReturn, overload
 
-import numpy as np
-
-from cuda_device.device.parameters import annotations_of, parameter_names
+from cuda_device.device.options import DEFAULTS, FASTMATH, LLVM_FLAGS, Options
+from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.abi import exchanged, representation
-from cuda_device.types.host import PYTHON, number_of, type_of_hint, unannotated
+from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
-from cuda_device.types.struct_classes import convert
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options for compiling a function or kernel.
-
-    `level` is LLVM's optimisation level, 0 to 3. `contract` allows a product and a sum to fuse into a multiply-add, as nvcc
-    does. `checked` adds checks of indices, divisors, lanes, masks, barriers, the range of Python ints and unassigned variables;
-    if it is None, the environment variable CUDA_DEVICE_CHECKED decides, and if that is unset, only code for the CPU is checked.
-    `fastmath` lists the flags of fast mathematics that apply (see `FASTMATH`). `lineinfo` adds line tables for profilers.
-    `debug` adds lines and variables for debuggers, and turns optimisation off.
-
-    The following apply to kernels. A block has at most `max_threads` threads, and at least `min_blocks` such blocks
-    should fit on a multiprocessor. A thread uses at most `max_registers` registers and has a stack of at least
-    `stack_size` bytes. 0 leaves the choice to the assembler, or for the stack to the launch. `cluster` is the number of
-    blocks of a cluster along each axis; if it is None, each launch chooses it. `races` adds race detection to code for
-    the CPU, and `permuted` lets a schedule hold threads up at atomics; the stream sets them. With `launch_facts`, the
-    code relies on facts that launches check (`runtime/launch/launcher`): every array is small, and no array that the
-    kernel writes shares memory with another. `wide` gives Python's numbers 64 bits, and numba's types to what is
-    computed with them (`infer/wide`).
-    """
-
-    level: int = 3
-    contract: bool = True
-    checked: bool | None = None
-    fastmath: tuple[str, ...] = ()
-    lineinfo: bool = False
-    debug: bool = False
-    max_threads: int = 0
-    min_blocks: int = 0
-    max_registers: int = 0
-    stack_size: int = 0
-    cluster: tuple[int, int, int] | None = None
-    races: bool = False
-    permuted: bool = False
-    launch_facts: bool = False
-    wide: bool = False
-
-    def is_checked(self, on_cpu: bool) -> bool:
-        """Whether code for a CPU or a GPU is checked."""
-        if self.checked is not None:
-            return self.checked
-        if _CHECKED_KEY not in _ENVIRONMENT:
-            return on_cpu
-        asked = os.environ.get(CHECKED_VARIABLE, "")
-        return asked != "0" if asked else on_cpu
-
-
-DEFAULTS = Options()
-
-LLVM_FLAGS = ("nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc")
-"""LLVM's flags: no NaN, no infinity, no sign of zero, reciprocals, contraction, approximate functions, reassociation."""
-
-FASTMATH = (*LLVM_FLAGS, "ftz")
-"""The flags that `fastmath` accepts; `ftz` treats denormal float32 as zero, on a GPU."""
 
 _NVCC = ("afn", "ftz")
 """The flags of `fastmath=True`, which are those of nvcc's `-use_fast_math`; products and sums fuse by default."""
@@ -103,10 +43,6 @@ _NVCC = ("afn", "ftz")
 
 _MOST_STACK = 512 * 1024
 """The largest stack of a thread on any GPU, in bytes."""
-
-CHECKED_VARIABLE = "CUDA_DEVICE_CHECKED"
-# CPython's dict behind `os.environ`, which itself takes a microsecond to find nothing. Each launch asks.
-_ENVIRONMENT, _CHECKED_KEY = os.environ._data, os.environ.encodekey(CHECKED_VARIABLE)  # type: ignore[attr-defined]
 
 
 def _is_bool(value: object) -> bool:
@@ -634,78 +570,3 @@ def extern(
         return Extern(target, symbol, found, cpp)
 
     return decorate if function is None else decorate(function)
-
-
-# `ConstExpr`: the type hint of parameters whose value must be known at compile time
-
-
-@dataclass(frozen=True)
-class _ConstExprOf:
-    """The value of `ConstExpr[type]`."""
-
-    type: Any
-
-    def __repr__(self) -> str:
-        return f"ConstExpr[{getattr(self.type, '__name__', self.type)}]"
-
-
-class ConstExpr:
-    """A type hint: the argument must be a constant expression. `ConstExpr[type]` also states its type.
-
-    A kernel specialises on the value of such a parameter. Specification: 'Constant Expressions'.
-    """
-
-    def __class_getitem__(cls, type: Any) -> Any:
-        return _ConstExprOf(type)
-
-
-def evaluated_hints(function: FunctionType) -> dict[str, Any]:
-    """Returns the type hints of a function, without `Annotated`. Text (`from __future__ import annotations`) is evaluated.
-
-    Text that cannot be evaluated, because it names local types, counts only if it contains `ConstExpr`.
-    """
-    found = {}
-    for name, hint in annotations_of(function).items():
-        if isinstance(hint, str):
-            try:
-                hint = eval(hint, function.__globals__)  # noqa: PLW2901
-            except Exception:  # whatever a user's expression raises
-                if "ConstExpr" not in hint:
-                    continue
-                hint = ConstExpr  # noqa: PLW2901
-        found[name] = unannotated(hint)
-    return found
-
-
-def constants_among(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the hints that are `ConstExpr`, as the types that they state (None: any)."""
-    return {
-        name: getattr(hint, "type", None)
-        for name, hint in hints.items()
-        if hint is ConstExpr or isinstance(hint, _ConstExprOf)
-    }
-
-
-def const_parameters(function: FunctionType) -> dict[str, Any]:
-    """Returns the parameters that are annotated with `ConstExpr`, with their types (None: any)."""
-    return constants_among(evaluated_hints(function))
-
-
-def constant_as(value: object, type: Any) -> object:
-    """Converts a constant to the type of `ConstExpr[type]`, if that is a class.
-
-    Builtin numbers convert to the type of a number as for members of structs, but a bool is not an int. Raises `TypeError` for a
-    constant of another type, and for one that does not fit.
-    """
-    is_bool = type is int and isinstance(value, bool)
-    if not isinstance(type, _class) or (isinstance(value, type) and not is_bool):
-        return value
-    if is_bool or not (type in PYTHON or issubclass(type, np.generic)):
-        raise TypeError(f"{value!r} is not of type {type.__name__}")
-    try:
-        return convert(value, number_of(type), "the constant")
-    except OverflowError as error:
-        raise TypeError(str(error)) from error
-
-
-_class = type

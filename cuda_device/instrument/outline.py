@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location, Loss
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from cuda_device.ir.nodes import Module, Op
 
 
-class Status(IntEnum):
+class Status:
     """The status of a launch. The first report of a thread wins; the status is `CLAIMED` while that thread writes the report."""
 
-    NONE = 0
     CLAIMED = 1
     ASSERTION = 2
     EXCEPTION = 3

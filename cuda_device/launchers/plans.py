@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cuda_device import logs
 from cuda_device.codegen.cpu import machine_code
-from cuda_device.device.functions import CHECKED_VARIABLE, Kernel
+from cuda_device.device.functions import Kernel
+from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
 from cuda_device.launchers import framework_fields, guard_writer, memory_layout
 from cuda_device.launchers.guard_writer import PYTHON, declarations, symbol_of

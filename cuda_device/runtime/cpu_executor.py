@@ -278,16 +278,16 @@ os.register_at_fork(after_in_child=_POOL.__init__)  # type: ignore[misc]
 
 def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> KernelError:
     """What the control record says, as an exception."""
-    status = Status(control.status)
+    status = control.status
     block = (control.report_block_x, control.report_block_y, control.report_block_z)
-    if status is Status.OUT_OF_MEMORY:
+    if status == Status.OUT_OF_MEMORY:
         return KernelError(f"no memory for the local variables of the {size} threads of a block", block)
     if status in _WHAT:
         help = _LANES_HELP if _waits_for_lanes(control) else _HELP[status]
         return waiting_report(_WHAT[status], help, block, size, _waiting(control, size), places)
     thread = (control.report_thread_x, control.report_thread_y, control.report_thread_z)
     place = places.get(control.place, ReportPlace(NOWHERE))
-    if status is Status.OUTSIDE_MASK:
+    if status == Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not include the lane {1}, which passes it"
         place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
     return failure(place, (control.value_0, control.value_1), block, thread)

@@ -18,10 +18,10 @@ Kernels take everything but values as copies. The tests compare this table with 
 from __future__ import annotations
 
 import ctypes
-import enum
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from typing import Literal
 
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
@@ -32,12 +32,8 @@ _HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
 """C++ classes with a non-trivial copy constructor: `__half2`, `__nv_bfloat162`."""
 
 
-class Passing(enum.Enum):
-    """How a value is passed to or from a function."""
-
-    VALUE = "value"
-    COPY = "copy"
-    ADDRESS = "address"
+Passing = Literal["value", "copy", "address"]
+"""How a value is passed to or from a function."""
 
 
 def exchanged(type: model.Type, space: model.Space = model.Space.GENERIC) -> model.Type:
@@ -94,8 +90,8 @@ def _overlaps(type: model.Struct) -> bool:
 def passing(type: model.Type, kernel: bool) -> Passing:
     """How a parameter of `type` is passed to a kernel, or to or from a function."""
     if _is_scalar(representation(type)):
-        return Passing.VALUE
-    return Passing.ADDRESS if not kernel and _is_hidden(type) else Passing.COPY
+        return "value"
+    return "address" if not kernel and _is_hidden(type) else "copy"
 
 
 def _is_scalar(type: model.Type) -> bool:

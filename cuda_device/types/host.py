@@ -122,6 +122,25 @@ def _row_of_scalar(scalar: type[np.generic]) -> Row | None:
     return _BY_SCALAR.get(scalar)
 
 
+def becomes(builtin: model.Number, wanted: model.Number) -> bool:
+    """Whether a builtin number converts implicitly to `wanted`: to the same or a higher kind."""
+    kind = model.NumberKind
+    return builtin.kind <= wanted.kind or (builtin.kind is kind.INT and wanted.kind is kind.UINT)
+
+
+def convert_number(value: Any, wanted: model.Number, what: str) -> Any:
+    """Converts a builtin number of the same or a lower kind, or a NumPy number of the same format. Raises `TypeError`."""
+    host = host_type_of(wanted)
+    if type(value) is host:
+        return value
+    if isinstance(value, np.generic) and number_of(type(value)) == machine(wanted):
+        return host(value)
+    is_builtin = isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
+    if not is_builtin or not becomes(number_of(type(value)), wanted):
+        raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
+    return host(value)
+
+
 def host_type_of(number: model.Number) -> type[Any]:
     """The host's type of `number`: NumPy's scalar type, or Python's `bool`, `int`, `float` or `complex` for a builtin number."""
     if number == model.INDEX:
@@ -335,6 +354,12 @@ def given_members(
     return given
 
 
+def vector_of(cls: type[Any]) -> model.Vector | None:
+    """The model type of a vector class; None for other classes."""
+    found = getattr(cls, "model", None)
+    return found if isinstance(found, model.Vector) else None
+
+
 def alike(a: model.Struct, b: model.Struct) -> bool:
     """Whether two types have the same class, except for alignments set by `align`."""
     return a == b or (a.host is not None and b.host is not None and a.host.underlying is b.host.underlying)
@@ -357,7 +382,7 @@ def host_of(type: model.Type | None) -> Any:
 # Type hints
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Aligned:
     """The result of `align(T, n)` for a type that is not a struct: a type hint for members. Calling it creates a `T`."""
 
@@ -421,8 +446,7 @@ def type_of_hint(hint: Any) -> model.Type:
             return struct
         if hint in REGISTERED:
             return model_of(REGISTERED[hint][0])
-        vector = getattr(hint, "model", None)
-        return vector if isinstance(vector, model.Vector) else number_of(hint)
+        return vector_of(hint) or number_of(hint)
     raise TypeError(f"{hint!r} is not a type of device code")
 
 

@@ -122,7 +122,7 @@ class Number:
         return (1 << (self.bits - 1 if self.kind is NumberKind.INT else self.bits)) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoneType:
     """The type of `None`: no bits inside device code, a null `void*` at an interoperable boundary."""
 
@@ -140,7 +140,7 @@ class Tuple:
         return f"tuple<{', '.join(map(str, self.elements))}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Vector:
     """One to four numbers of one type, called x, y, z, w."""
 
@@ -151,7 +151,7 @@ class Vector:
         return f"vector<{self.dtype}, {self.size}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Field:
     """A member of a struct; `align` is its minimum alignment in bytes, or 0 for the alignment of its type.
 
@@ -192,7 +192,7 @@ class Struct:
         return next((i for i, field in enumerate(self.fields) if field.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subarray:
     """An array of a fixed size within a struct, in C order: an array in memory, and a value with all its elements elsewhere."""
 
@@ -244,7 +244,7 @@ class Ref:
         return f"ref<{', '.join((self.space.value, str(self.pointee), *flags))}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pointer:
     """A C++ pointer to values of `dtype` in any memory: `T*`, or `T const*` if it is `readonly`; none is `void`."""
 
@@ -255,7 +255,7 @@ class Pointer:
         return f"pointer<{', '.join((str(self.dtype), *['readonly'] * self.readonly))}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AtomicCell:
     """A number, or another small value, that threads access atomically. It is not a value itself; a reference to it is."""
 
@@ -265,7 +265,7 @@ class AtomicCell:
         return f"atomic<{self.dtype}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Range:
     """A `range` object whose numbers have type `item`."""
 
@@ -280,7 +280,7 @@ class Range:
         return f"range<{self.item}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RangeIterator:
     """The rest of a `range` in a `for` loop; `counter` is the type that it counts in, if it is not `item`."""
 
@@ -296,7 +296,7 @@ class RangeIterator:
         return f"range_iterator<{self.item}{f', {self.counter}' if self.counter else ''}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Static:
     """The type of objects that exist only at compile time: functions, modules, types, strings. It has no representation."""
 
@@ -304,7 +304,7 @@ class Static:
         return "static"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bundle:
     """A compile-time object with run-time parts, such as a nested function with the values that it captured.
 

@@ -29,14 +29,13 @@ from cuda_device.types.host import (
     alignment_of_hint,
     alike,
     check_alignment,
+    convert_number,
     given_members,
-    host_type_of,
     model_of,
-    number_of,
     type_of_hint,
 )
-from cuda_device.types.layout import has_arrays, has_identity, machine, placement, pointee_of
-from cuda_device.types.model import NONE, UINT64, Array, Field, Number, NumberKind, Pointer, Struct, Tuple, Type, Vector
+from cuda_device.types.layout import has_arrays, has_identity, placement, pointee_of
+from cuda_device.types.model import NONE, UINT64, Array, Field, Number, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import ClassSignature, VectorValue, replaced
 
 C = TypeVar("C", bound=type)
@@ -250,7 +249,7 @@ def made_of(value: Any, wanted: Type, what: str) -> Any:
 def convert(value: Any, wanted: Type, what: str) -> Any:
     """Converts a builtin number of the same or a lower kind, or a number of the same format; other values must have the type."""
     if isinstance(wanted, Number):
-        return _convert_number(value, wanted, what)
+        return convert_number(value, wanted, what)
     if isinstance(wanted, Tuple):
         if not isinstance(value, tuple) or len(value) != len(wanted.elements):
             raise TypeError(f"{what} is a tuple of {len(wanted.elements)} elements, not {value!r}")
@@ -297,21 +296,6 @@ def _check_array(value: Any, wanted: Array, what: str) -> Any:
     return value
 
 
-def _convert_number(value: Any, wanted: Number, what: str) -> Any:
-    host = host_type_of(wanted)
-    if type(value) is host:
-        return value
-    if isinstance(value, np.generic) and number_of(type(value)) == machine(wanted):
-        return host(value)
-    is_builtin = isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
-    if not is_builtin or not becomes(number_of(type(value)), wanted):
-        raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
-    return host(value)
-
-
-def becomes(builtin: Number, wanted: Number) -> bool:
-    """Whether a builtin number converts implicitly to `wanted`: to the same or a higher kind."""
-    return builtin.kind <= wanted.kind or (builtin.kind is NumberKind.INT and wanted.kind is NumberKind.UINT)
 
 
 def _refuse(self: Any, name: str, *_: Any) -> None:

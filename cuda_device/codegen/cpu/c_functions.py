@@ -17,12 +17,11 @@ from collections.abc import Sequence
 
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.errors import CompileError
-from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Prototype
 from cuda_device.ir.ops import Effect
 from cuda_device.types import model
-from cuda_device.types.abi import Passing, exchanged, passing, representation
+from cuda_device.types.abi import exchanged, passing, representation
 from cuda_device.types.layout import accesses, align_of, size_of
 
 PACKED = ".packed"
@@ -63,7 +62,7 @@ class HostDialect(Cpu):
         super().__init__(module)
         self.prototype, self.name = prototype, symbol
 
-    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+    def report(self, status: int, place: int, values: Sequence[str]) -> str:
         """Stores the place and the values in the record."""
         words = [str(place), *values]
         return "".join(
@@ -108,11 +107,11 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
         parts = _parts(type)
         places.append(f"ptr %a{i}")
         needed = {kind: sum(_kind(part) == kind for part in parts or ()) for kind in free}
-        if passing(type, kernel=False) is Passing.ADDRESS:
+        if passing(type, kernel=False) == "address":
             given.append(f"ptr %a{i}")
             free["integer"] -= 1
             continue
-        is_one = passing(type, kernel=False) is Passing.VALUE
+        is_one = passing(type, kernel=False) == "value"
         if parts is None or (not is_one and any(needed[kind] > max(free[kind], 0) for kind in free)):
             given.append(f"ptr byval([{size} x i8]) align {max(8, align)} %a{i}")
             continue
@@ -176,9 +175,9 @@ def _parts(type: model.Type) -> list[str] | None:
     """The types of the registers of eight bytes that hold a value; None if it is passed in memory."""
     form = representation(exchanged(type))
     match passing(type, kernel=False):
-        case Passing.ADDRESS:
+        case "address":
             return None
-        case Passing.VALUE if isinstance(form, model.Number) and not form.is_float:
+        case "value" if isinstance(form, model.Number) and not form.is_float:
             extended = {True: " signext", False: " zeroext"}[form.signed] if form.bits < 32 else ""
             return [f"i{form.bits}{extended}"]
     size = size_of(form)

@@ -32,8 +32,7 @@ from cuda_device.codegen.cpu.regions import PARALLEL, Regions
 from cuda_device.codegen.cpu.uniform import CUT, RANGE
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
-from cuda_device.device.functions import DEFAULTS, Options
-from cuda_device.instrument.outline import Status
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
@@ -382,7 +381,7 @@ class Cpu(Dialect):
         load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
         return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
 
-    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+    def report(self, status: int, place: int, values: Sequence[str]) -> str:
         """A call. The first report of a launch stops it; the thread must end after the call."""
         first, second = (*values, "0", "0")[:2]
         return f"  call void @cuda_device.report(ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second})\n"

@@ -22,7 +22,7 @@ import itertools
 from cuda_device.codegen.cpu import kernel_versions, strided_loops, uniform
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.codegen.cpu.uniform import LIMIT, waits_at
-from cuda_device.device.functions import DEFAULTS, Options
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import back_edges, reverse_postorder
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value

@@ -11,9 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from cuda_device.device.functions import DEFAULTS, Options
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError
-from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, OpDef, Order, Scope
@@ -213,7 +212,7 @@ class Dialect(ABC):
         return ""
 
     @abstractmethod
-    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+    def report(self, status: int, place: int, values: Sequence[str]) -> str:
         """Reports to the host that this thread failed, with up to two integers of 64 bits."""
 
     def trace(self, place: int, event: str, value: str, done: str) -> str:

@@ -17,7 +17,7 @@ from functools import cached_property
 from cuda_device.cache import sha256
 from cuda_device.codegen.emit import float8
 from cuda_device.codegen.emit.dialect import Dialect
-from cuda_device.device.functions import LLVM_FLAGS, Options
+from cuda_device.device.options import LLVM_FLAGS, Options
 from cuda_device.errors import Location
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import used

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 from cuda_device.codegen.emit import float8, llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Dialect, Meeting, Update, Wide
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter, float_suffix, literal
-from cuda_device.device.functions import DEFAULTS, Options
 from cuda_device.device.numeric import BY_NAME as MATH
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Module, Op, Value

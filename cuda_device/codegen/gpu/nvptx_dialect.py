@@ -15,8 +15,7 @@ from cuda_device.codegen.emit.dialect import (
     shared_size,
 )
 from cuda_device.codegen.gpu import report_text
-from cuda_device.device.functions import DEFAULTS, Options
-from cuda_device.instrument.outline import Status
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import OpDef, Order, Scope
@@ -298,7 +297,7 @@ class Nvptx(Dialect):
         """`nanosleep`."""
         return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
 
-    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+    def report(self, status: int, place: int, values: Sequence[str]) -> str:
         """A call in kernels, and a trap in functions that are compiled for other programs."""
         return report_text.report(status, place, values) if self.module.main.kernel else report_text.TRAP
 

@@ -9,7 +9,6 @@ define lifetimes, so a view keeps the whole producer alive.
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -19,9 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from cuda_device.errors import CallError, LaunchError
-from cuda_device.runtime.arrays import dlpack
-from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides
-from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, described
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types.host import dtype_of_type, element_of_dtype, element_of_typestr, typestr_of_element
@@ -46,13 +43,13 @@ def read(obj: Any) -> ArrayView | None:
         # Read once, because each access creates a new description.
         description = getattr(obj, ATTRIBUTE, None)
     except RuntimeError as error:
-        raise LaunchError(f"{dlpack.describe(obj)} refuses to share its memory: {error}", _COPY) from error
+        raise LaunchError(f"{described(obj)} refuses to share its memory: {error}", _COPY) from error
     if description is None or isinstance(obj, type):
         return None
     try:
         return _view_of(obj, description)
     except _BadDescription as error:
-        raise LaunchError(f"the {ATTRIBUTE} of {dlpack.describe(obj)} {error}", _DESCRIPTION) from None
+        raise LaunchError(f"the {ATTRIBUTE} of {described(obj)} {error}", _DESCRIPTION) from None
 
 
 class _BadDescription(Exception):
@@ -211,10 +208,6 @@ def _own(obj: Any, stream: int | None) -> ArrayView | None:
     return view
 
 
-def _by_exchange(table: Exchange, obj: Any, stream: int | None) -> ArrayView | None:
-    return table.read(obj) or dlpack.read(obj, stream)
-
-
 def _masked(obj: Any, stream: int | None) -> ArrayView | None:
     raise LaunchError(
         "kernels do not support masked elements", "pass the data and the mask of a masked array as two arrays"
@@ -231,8 +224,10 @@ def _reader_for(kind: type[Any]) -> Reader | None:
     if issubclass(kind, (type, np.generic)):
         return None
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
-        table = exchange_of(kind)
-        return dlpack.read if table is None else functools.partial(_by_exchange, table)
+        from cuda_device.runtime.arrays import dlpack  # not for programs with arrays of NumPy and this package only
+
+        table = dlpack.exchange_of(kind)
+        return dlpack.read if table is None else lambda obj, stream: table.read(obj) or dlpack.read(obj, stream)
     return lambda obj, _: read(obj)  # each instance may have the interface or not
 
 

@@ -158,6 +158,11 @@ def numpy_over(view: ArrayView) -> np.ndarray[Any, Any]:
     return plain if plain.dtype == dtype else plain.view(dtype)
 
 
+def described(obj: Any) -> str:
+    """The type of an object, for messages."""
+    return f"the {type(obj).__module__}.{type(obj).__qualname__}"
+
+
 class _Interface:
     """NumPy's array interface of a view. As the base of a NumPy array it keeps the memory alive."""
 

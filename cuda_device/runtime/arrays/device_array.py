@@ -23,16 +23,15 @@ import numpy as np
 
 from cuda_device.errors import CallError, Error, LaunchError
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.arrays import array_interface, dlpack
+from cuda_device.runtime.arrays import array_interface
 from cuda_device.runtime.arrays.array_interface import check_memory, named_view, view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of, numpy_over
 from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
-from cuda_device.types.host import dtype_of, dtype_of_type, element_of, element_of_dtype, is_struct, model_of
+from cuda_device.types.host import dtype_of, dtype_of_type, element_of, element_of_dtype, is_struct, model_of, vector_of
 from cuda_device.types.layout import pointee_of
 from cuda_device.types.model import Layout
-from cuda_device.types.vector_classes import VectorValue
 
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
@@ -186,6 +185,8 @@ class DeviceArray:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's device: (1, 0) for host memory, (2, ordinal) for GPU memory."""
+        from cuda_device.runtime.arrays import dlpack
+
         return dlpack.DEVICE_CODES[self._view.device], self._view.ordinal
 
     def __dlpack__(
@@ -202,6 +203,8 @@ class DeviceArray:
         and -1 does not wait. `dl_device` may request a copy on the host. Raises `BufferError` for another device, or if
         `copy=False` is impossible, and `ValueError` for an invalid stream.
         """
+        from cuda_device.runtime.arrays import dlpack
+
         here = self.__dlpack_device__()
         there = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
         if there == here:
@@ -532,7 +535,7 @@ def _from_python(obj: Any, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]
 
 
 def _is_composite(kind: type[Any]) -> bool:
-    return issubclass(kind, VectorValue) or is_struct(kind)
+    return is_struct(kind) or vector_of(kind) is not None
 
 
 def _from_composites(obj: Any, kinds: set[type[Any]], wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
@@ -556,7 +559,7 @@ def _as_record(value: Any) -> Any:
         return 0  # a null pointer
     if is_struct(type(value)):
         return tuple(_as_record(getattr(value, field.name)) for field in model_of(type(value)).fields)
-    return tuple(map(_as_record, value)) if isinstance(value, (tuple, VectorValue)) else value
+    return tuple(map(_as_record, value)) if isinstance(value, tuple) or vector_of(type(value)) else value
 
 
 def _kinds_of(obj: Any) -> set[type[Any]]:

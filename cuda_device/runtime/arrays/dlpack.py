@@ -17,7 +17,7 @@ from typing import Any
 
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, numpy_over
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, described, numpy_over
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.host import dlpack_of_element, element_of_dlpack
 from cuda_device.types.model import Number, NumberKind
@@ -166,7 +166,7 @@ def _device_of(obj: Any) -> tuple[Device, int]:
     device = DEVICES.get(int(code))
     if device is None:
         raise LaunchError(
-            f"{describe(obj)} is in the memory of a device (type {int(code)} of DLPack) that is neither a CUDA GPU nor the host",
+            f"{described(obj)} is in the memory of a device (type {int(code)} of DLPack) that is neither a CUDA GPU nor the host",
             "copy it to a CUDA GPU or to the host, with its own framework",
         )
     return device, int(ordinal)
@@ -190,7 +190,7 @@ def _ask(obj: Any, function: Callable[..., Any], **arguments: Any) -> Any:
 def refusal(obj: Any, error: Exception) -> LaunchError:
     """The error for a producer's exception, without the C++ stack that torch appends."""
     words = str(error).partition("\nException raised from")[0]
-    return LaunchError(f"{describe(obj)} refuses to share its memory: {words}", _CONVERT)
+    return LaunchError(f"{described(obj)} refuses to share its memory: {words}", _CONVERT)
 
 
 def view_of_managed(managed: Managed) -> ArrayView:
@@ -269,11 +269,6 @@ def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copie
     return capsule
 
 
-def describe(obj: Any) -> str:
-    """The type of an object, for messages."""
-    return f"the {type(obj).__module__}.{type(obj).__qualname__}"
-
-
 # DLPack's C exchange API: a table of C functions that a framework publishes on its array type
 #
 # The functions return tensors as `__dlpack__` does, but do not order streams. Instead they return the framework's current stream,
@@ -323,7 +318,7 @@ class Exchange:
             return None
         if _holds(obj, "is_neg"):
             raise LaunchError(
-                f"{describe(obj)} is a negated view, whose memory has the values before the negation",
+                f"{described(obj)} is a negated view, whose memory has the values before the negation",
                 "pass x.resolve_neg()",
             )
         found = ctypes.c_void_p()
@@ -332,7 +327,7 @@ class Exchange:
         except (BufferError, RuntimeError, ValueError, NotImplementedError) as error:
             raise refusal(obj, error) from error
         if failed or not found.value:
-            raise LaunchError(f"{describe(obj)} refuses to share its memory, and gives no reason", "pass a copy of it")
+            raise LaunchError(f"{described(obj)} refuses to share its memory, and gives no reason", "pass a copy of it")
         view = view_of_managed(DLManagedTensorVersioned.from_address(found.value))
         if view.device not in (Device.CUDA, Device.MANAGED):
             return view

@@ -15,9 +15,10 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import itertools
 import struct
 from _thread import RLock  # `threading` takes as long to import as this module
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -277,6 +278,9 @@ class BesideCaptures:
 
 MOST_KEPT = 64 << 20
 """The bytes of freed memory that the process keeps for its next arrays."""
+FIRST = 8
+"""The number of allocations of a process before it uses the memory pool, whose first use takes 7 ms."""
+_allocations = itertools.count()
 
 
 @functools.cache
@@ -304,8 +308,11 @@ def allocate(nbytes: int, stream: int, ordinal: int) -> int:
     if nbytes == 0:
         return 0
     api, rest = bindings(), -nbytes % WORD
-    pooled = has_pool(ordinal)
-    result = api.cuMemAllocAsync(nbytes + rest, stream) if pooled else api.cuMemAlloc(nbytes + rest)
+    if next(_allocations) >= FIRST and has_pool(ordinal):
+        result = api.cuMemAllocAsync(nbytes + rest, stream)
+    else:  # the driver frees such memory in stream order as well
+        with BesideCaptures():
+            result = api.cuMemAlloc(nbytes + rest)
     address = int(check(result, f"allocating {nbytes + rest} bytes of GPU memory"))
     fill_zero(address + nbytes, rest, stream)
     return address
@@ -371,6 +378,16 @@ def ordinal_of(address: int) -> int | None:
     api = bindings()
     status, value = api.cuPointerGetAttribute(api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
     return int(value) if status == SUCCESS else None
+
+
+REPORTERS: dict[int, Callable[[int], None]] = {}
+"""The functions that raise the errors which kernels report, by context (see `report_message`)."""
+
+
+def raise_report(context: int) -> None:
+    """Raises the `KernelError` that a kernel reported in `context`, which is current, if there is one."""
+    if reporter := REPORTERS.get(context):
+        reporter(context)
 
 
 # Streams and events

@@ -11,7 +11,7 @@ from typing import Any
 
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.vector_classes import VectorValue
+from cuda_device.types.host import vector_of
 
 Index = tuple[int, int, int]
 
@@ -142,7 +142,7 @@ def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
-    parts = tuple(value) if isinstance(value, (tuple, list, VectorValue)) else (value,)
+    parts = tuple(value) if isinstance(value, (tuple, list)) or vector_of(type(value)) else (value,)
     try:
         sizes = tuple(map(_integer, parts))
     except TypeError:

@@ -141,7 +141,7 @@ def _merge(boxes: list[_Box], axis: int) -> list[_Box]:
 # The mailboxes for reports of kernels, one for each context
 #
 #     attach(library, symbol, places)       when a module that may report is loaded
-#     check(context)                        raises the `KernelError` of the first report, if there is one
+#     driver.raise_report(context)          raises the `KernelError` of the first report, if there is one
 #
 # A mailbox is a record in host memory, which the GPU writes, and a claim in GPU memory, so that only one thread writes (see
 # `codegen/gpu/report_text`). A check costs one read of host memory.
@@ -187,6 +187,7 @@ def _mailbox(context: int) -> _Mailbox:
         ctypes.memset(host, 0, RECORD_BYTES)
         claim = driver.allocate_for_good(_CLAIM_BYTES)
         found = _mailboxes[context] = _Mailbox(claim, record, words)
+        driver.REPORTERS[context] = _check
         status_of(context).value = host + ctypes.sizeof(ctypes.c_uint32) * ReportField.STATUS
     return found
 
@@ -197,10 +198,10 @@ def status_of(context: int) -> ctypes.c_uint64:
         return _status.setdefault(context, ctypes.c_uint64(ctypes.addressof(_NOTHING)))
 
 
-def check(context: int) -> None:
+def _check(context: int) -> None:
     """Raises the error that a kernel reported in `context`, which is current, and clears the report."""
-    mailbox = _mailboxes.get(context) if _mailboxes else None
-    if mailbox is None or not mailbox.words[ReportField.STATUS]:
+    mailbox = _mailboxes[context]
+    if not mailbox.words[ReportField.STATUS]:
         return
     with _lock:
         if not mailbox.words[ReportField.STATUS]:

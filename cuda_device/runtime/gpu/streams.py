@@ -24,7 +24,7 @@ import numpy as np
 from cuda_device import logs
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.runtime.gpu import driver, report_message
+from cuda_device.runtime.gpu import driver
 
 MOST_RETAINED = 1024
 """The length of the driver's own queue: waiting for the oldest of more launches costs nothing."""
@@ -169,7 +169,7 @@ class GpuStream(Stream):
         with self.using():
             driver.synchronize_stream(self._handle)
             self.release_finished()
-            report_message.check(self.context)
+            driver.raise_report(self.context)
 
     def retain(self, *objects: object) -> None:
         """Keeps `objects` alive until the launches made so far have ended. Call it after a launch.

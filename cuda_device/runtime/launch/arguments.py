@@ -16,13 +16,12 @@ from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.device.functions import constant_as, constants_among, evaluated_hints
-from cuda_device.device.parameters import defaults_of, parameter_names
+from cuda_device.device.parameters import constant_as, constants_among, defaults_of, evaluated_hints, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
@@ -30,7 +29,18 @@ from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
-from cuda_device.types.host import REGISTERED, Aligned, element_of_dtype, is_struct, model_of, number_of, type_of_hint
+from cuda_device.types.host import (
+    REGISTERED,
+    Aligned,
+    becomes,
+    convert_number,
+    element_of_dtype,
+    is_struct,
+    model_of,
+    number_of,
+    type_of_hint,
+    vector_of,
+)
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import (
     accesses,
@@ -43,8 +53,6 @@ from cuda_device.types.layout import (
     size_of,
     with_arrays,
 )
-from cuda_device.types.struct_classes import becomes, convert, made_of
-from cuda_device.types.vector_classes import VectorValue
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +64,7 @@ class Argument:
     views: tuple[ArrayView, ...] = ()
 
 
-def read(value: object, name: str, stream: Stream, *, is_constant: bool = False) -> Argument:
+def read(value: Any, name: str, stream: Stream, *, is_constant: bool = False) -> Argument:
     """Reads the argument `value` of the parameter `name`. Raises `LaunchError` if a kernel on `stream` cannot take it."""
     if is_constant:
         return _constant(value, name)
@@ -71,8 +79,8 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
         return Argument(constant(None))
     if REGISTERED and (made := _registered(value, name)) is not None:
         value = made
-    if isinstance(value, VectorValue):
-        return Argument(of_type(value.model), tuple(item.item() for item in value))
+    if (vector := vector_of(type(value))) is not None:
+        return Argument(of_type(vector), tuple(item.item() for item in value))
     if is_struct(type(value)):
         return _struct(value, name, stream)
     if isinstance(value, tuple):
@@ -283,30 +291,34 @@ def _number(value: object, name: str) -> Argument:
         raise no_element(error, f"the argument {name!r}") from None
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, complex):
-        return Argument(_ANY[number], (plain.real, plain.imag))
+        return Argument(_known(number), (plain.real, plain.imag))
     plain = plain if number.format is model.Format.IEEE else float(plain)  # type: ignore[arg-type]
     assert isinstance(plain, (bool, int, float))
     if number == model.INT and not model.INT.low <= plain <= model.INT.high:
         raise LaunchError(f"the argument {name!r} is {plain}, and a Python int is 32 bits wide", _remedy(int(plain)))
-    return Argument(_ANY[number], (plain,))
+    return Argument(_known(number), (plain,))
 
 
-# `Known` is immutable, so there is one for each type.
-_ANY = {
-    number: of_type(number)
-    for number in (model.BOOL, model.INT, model.FLOAT, model.COMPLEX, *model.FIXED_NUMBERS.values())
-}
+@lru_cache(maxsize=256)
+def _known(number: model.Number) -> Known:
+    """`Known` for a number: the same object for the same type, because launches compare it by identity."""
+    return of_type(number)
 
 
-_A_BOOL, _AN_INT, _A_FLOAT = _ANY[model.BOOL], _ANY[model.INT], _ANY[model.FLOAT]
+@lru_cache(maxsize=256)
+def _known_of(scalar: type[np.generic]) -> Known:
+    return _known(number_of(scalar))
+
+
+_A_BOOL, _AN_INT, _A_FLOAT = map(_known, (model.BOOL, model.INT, model.FLOAT))
 
 
 def _int(value: int, name: str, _: Stream) -> Argument:
     return Argument(_AN_INT, (value,)) if -0x80000000 <= value <= 0x7FFFFFFF else _number(value, name)
 
 
-def _scalar(known: Known) -> _Reader:
-    return lambda value, *_: Argument(known, (value.item(),))
+def _scalar(value: np.generic, *_: Any) -> Argument:
+    return Argument(_known_of(type(value)), (value.item(),))
 
 
 _Reader = Callable[[Any, str, Stream], Argument]
@@ -315,7 +327,7 @@ _QUICK: dict[type[Any], _Reader] = {
     bool: lambda value, *_: Argument(_A_BOOL, (value,)),
     int: _int,
     float: lambda value, *_: Argument(_A_FLOAT, (value,)),
-    **{np.dtype(code).type: _scalar(_ANY[number_of(np.dtype(code).type)]) for code in "?bhilBHILfd"},
+    **dict.fromkeys([np.dtype(code).type for code in "?bhilBHILfd"], _scalar),
     np.ndarray: _numpy,
 }
 
@@ -397,7 +409,8 @@ def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
     return tuple([k.type for k in known if not k.constant and k.type != model.NONE])
 
 
-class Parameters(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Parameters:
     """The parameters of a function, and the number of positional ones.
 
     `hints` are the types that type hints name; of these, `numbers` are numbers and pointers, and `structs` are structs.
@@ -451,10 +464,9 @@ def arguments_of(
 
 def argument_of(parameters: Parameters, name: str, value: Any, stream: Stream) -> Argument:
     """Reads the argument `value` of the parameter `name`."""
-    _, _, constants, numbers, structs, _ = parameters
-    if name in structs:
-        return read(as_struct(value, structs[name], name), name, stream)
-    wanted = numbers.get(name)
+    if name in parameters.structs:
+        return read(as_struct(value, parameters.structs[name], name), name, stream)
+    wanted, constants = parameters.numbers.get(name), parameters.constants
     if isinstance(wanted, model.Pointer):
         return pointer_to(value, wanted, name, stream)
     if wanted is not None:
@@ -474,6 +486,8 @@ def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
     """Converts a tuple or dict to the struct of the type hint of the parameter `name`; returns other values unchanged."""
     if not isinstance(value, (tuple, dict)):
         return value
+    from cuda_device.types.struct_classes import convert, made_of  # which few launches need
+
     try:
         return convert(made_of(value, wanted, name), wanted, name)
     except LaunchError:
@@ -506,7 +520,7 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
         if isinstance(value, np.generic) and _is_one(number_of(type(value)), wanted):
             return value
         with np.errstate(over="ignore"):  # a value that is too large for a float becomes infinite
-            return convert(value, wanted, name)
+            return convert_number(value, wanted, name)
     except OverflowError:
         raise CallError(
             f"the argument {name!r} is {value!r}, which does not fit the parameter's type hint {wanted}", _HINT
@@ -557,7 +571,8 @@ def bind(
     function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> list[Any]:
     """A value for each parameter: by position, by name, or from `defaults`. Raises `CallError` where Python's `TypeError`."""
-    names, positional, *_ = parameters_of(function)
+    parameters = parameters_of(function)
+    names, positional = parameters.names, parameters.positional
     shown = function.__qualname__
     if len(args) > positional:
         raise CallError(

@@ -13,35 +13,27 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import ctypes
-import functools
-import json
 import os
-import struct
 from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
 from types import FunctionType
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from cuda_device.cache import sha256
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import Cubin
-from cuda_device.device.functions import Options
+from cuda_device.device.options import Options
 from cuda_device.errors import CallError, CompileError, LaunchError
-from cuda_device.instrument.outline import packed, unpacked
+from cuda_device.instrument.outline import unpacked
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
-from cuda_device.runtime.gpu import driver, report_message
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
     argument_of,
     bind,
-    boundary_packing,
-    describe,
     parameters_of,
-    runtime_types,
 )
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
@@ -51,12 +43,9 @@ from cuda_device.runtime.launch.launcher import (
     start,
     users_traceback,
 )
-from cuda_device.types.abi import exchanged, packing, representation
+from cuda_device.types.abi import exchanged
 from cuda_device.types.architectures import parse
-from cuda_device.types.host import dtype_of_type
-from cuda_device.types.layout import has_arrays, size_of
 from cuda_device.types.model import NONE, NUMBERS, Array, NoneType, Number, Pointer, Space, Type
-from cuda_device.types.vector_classes import value_of
 
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
@@ -88,10 +77,13 @@ class Compiled:
     symbol: str
     target: str
     output: str
-    record: str = field(default="{}", repr=False)
-    """The data for launches and for the properties below, as JSON."""
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The data for launches and for the properties below, as read from JSON."""
     _job: Job | None = field(default=None, repr=False, compare=False)
     """The job of `compile`; None if the object was loaded or unpickled, and for a fatbin."""
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.symbol, self.target, self.output))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, (self.code, self.symbol, self.target, self.output, self.record)
@@ -139,20 +131,20 @@ class Compiled:
             return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
         return self.code
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters in order, with types as in typed IR, such as `array<float32, 1, C>`."""
-        return _parameters(self.record)
+        return tuple(Parameter(*each) for each in self.record["parameters"])
 
     @property
     def result(self) -> str:
         """The type of the result; "none" for kernels."""
-        return str(_of(self.record)["result"])
+        return str(self.record["result"])
 
     @property
     def dependencies(self) -> tuple[str, ...]:
         """The names of the globals, captured variables and attributes whose values were compiled into the program."""
-        return tuple(_of(self.record)["dependencies"])
+        return tuple(self.record["dependencies"])
 
     @property
     def registers(self) -> int | None:
@@ -162,7 +154,7 @@ class Compiled:
     @property
     def shared(self) -> int | None:
         """The shared memory that the code declares, in bytes; None for typed IR."""
-        found: int | None = _of(self.record)["shared"]
+        found: int | None = self.record["shared"]
         return found
 
     @property
@@ -187,72 +179,37 @@ class Compiled:
 
     def launch(self, /, *args: Any, **keywords: Any) -> None:
         """Launches the kernel: see `LoadedKernel.launch`."""
-        _kernel_of(self).launch(*args, **keywords)
+        self._kernel.launch(*args, **keywords)
+
+    @cached_property
+    def _kernel(self) -> LoadedKernel:
+        return LoadedKernel(self.record.get("function", self.symbol), (self,))
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """The names of the parameters that are constants."""
+        return frozenset(each.name for each in self.parameters if each.constant is not None and each.type != "none")
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The values of parameters without an argument."""
+        given = {each.name: ast.literal_eval(each.default) for each in self.parameters if each.default is not None}
+        given |= {each.name: None for each in self.parameters if each.type == "none"}
+        return given | dict.fromkeys(self.constants, _AS_COMPILED)
+
+    @cached_property
+    def stub(self) -> FunctionType:
+        """A function with the parameters of the kernel, of which numbers and pointers have type hints, for reading arguments."""
+        names, positional = [each.name for each in self.parameters], self.record["positional"]
+        listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
+        made: FunctionType = eval(f"lambda {', '.join(listed)}: None", {})
+        made.__qualname__ = made.__name__ = str(self.record["function"])
+        made.__annotations__ = {each.name: hint for each in self.parameters if (hint := _hint_of(each.type))}
+        return made
 
 
-@functools.lru_cache(maxsize=256)
-def _of(record: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(record)
-    return found
-
-
-@functools.lru_cache(maxsize=256)
-def _parameters(record: str) -> tuple[Parameter, ...]:
-    return tuple(Parameter(*each) for each in _of(record)["parameters"])
-
-
-@functools.lru_cache(maxsize=256)
-def _kernel_of(compiled: Compiled) -> LoadedKernel:
-    return LoadedKernel(_of(compiled.record).get("function", compiled.symbol), (compiled,))
-
-
-def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> str:
-    """The record of a compilation; `has_program` is False if it ended before LLVM IR."""
-    job = work.job
-    names = job.function.__code__.co_varnames
-    parameters, at = [], 0
-    known = job.known
-    types = runtime_types(known)
-    places = boundary_packing(tuple(k.type for k in known)).offsets if job.interop and job.kernel else ()
-    leaves = packing(types) if job.kernel and not job.interop else None
-    for i, (given, fact) in enumerate(zip(job.arguments, known, strict=True)):
-        name, offset, size, constant = names[i], 0, 0, None
-        if places:
-            offset, size = places[i], size_of(representation(fact.type))
-        elif fact.constant:
-            constant = repr(given.value)
-        elif leaves is not None and (here := packing(runtime_types([fact])).codes):
-            offset, at = leaves.offsets[at], at + len(here)
-            size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
-        default = repr(defaults[name]) if isinstance(defaults.get(name, ...), _LITERALS) else None
-        parameters.append(Parameter(name, str(given.type), offset, size, constant, default))
-    result = "none" if job.kernel else str(work["typed"].main.result)
-    options = {name: getattr(job.options, name) for name in fields_of(Options)}
-    return json.dumps(
-        {
-            "function": job.function.__qualname__,
-            "kernel": job.kernel,
-            "interop": job.interop,
-            "positional": job.function.__code__.co_argcount,
-            "parameters": parameters,
-            "result": result,
-            "shared": work.shared_bytes if has_program else None,
-            "dependencies": sorted({dependency.name for dependency in work.dependencies}),
-            "options": options,
-            "programs": {str(job.target.architecture): packed(work.summary).decode()} if has_program else {},
-        },
-        ensure_ascii=False,
-    )
-
-
-def joined(compiled: Sequence[Compiled]) -> str:
-    """The record of a kernel that was compiled for several targets."""
-    found = [_of(each.record) for each in compiled]
-    known = {target: program for record in found for target, program in record["programs"].items()}
-    return json.dumps({**found[-1], "programs": known}, ensure_ascii=False)
-
-
-_LITERALS = (bool, int, float, str, type(None))
+_AS_COMPILED: Any = object()
+"""The value of a constant parameter without an argument."""
 
 
 _FORM = 2
@@ -268,10 +225,12 @@ def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
             "symbol": each.symbol,
             "target": each.target,
             "output": each.output,
-            **_of(each.record),
+            **each.record,
         }
         for name, each in files
     ]
+    import json
+
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"cuda_device": _FORM, "kernels": kernels}, file, indent=1, ensure_ascii=False)
 
@@ -300,12 +259,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         return found[0]
     kernels: dict[str, list[Compiled]] = {}
     for each in found:
-        if each.output in _LOADABLE and _of(each.record)["kernel"]:
-            kernels.setdefault(_of(each.record)["function"], []).append(each)
+        if each.output in _LOADABLE and each.record["kernel"]:
+            kernels.setdefault(each.record["function"], []).append(each)
     return {name: LoadedKernel(name, tuple(variants)) for name, variants in kernels.items()}
 
 
 def _read_index(index: str) -> list[Compiled]:
+    import json
+
     with open(index, encoding="utf-8") as file:
         data = json.load(file)
     if data["cuda_device"] != _FORM:
@@ -319,7 +280,7 @@ def _read_index(index: str) -> list[Compiled]:
             raise ValueError(f"{path} has changed since, or is another file")
         symbol, target, output = (entry.pop(name) for name in ("symbol", "target", "output"))
         text = code if output in ("cubin", "fatbin", "ltoir", "object") else code.decode()
-        found.append(Compiled(text, symbol, target, output, json.dumps(entry, ensure_ascii=False)))
+        found.append(Compiled(text, symbol, target, output, entry))
     return found
 
 
@@ -367,7 +328,7 @@ class LoadedKernel:
         for variant, target in self._for(where):
             assert isinstance(where, GpuStream)
             try:
-                arguments = _arguments(variant, args, kwargs, where)
+                arguments = arguments_for(variant, args, kwargs, where)
             except LaunchError as error:
                 refused.append(error)
                 continue
@@ -389,7 +350,7 @@ class LoadedKernel:
         known = self._fits.get(driver.properties(stream.ordinal).capability) if isinstance(stream, GpuStream) else None
         if known is not None:
             return known
-        if any(not _of(each.record).get("kernel") or each.output not in _LOADABLE for each in self.variants):
+        if any(not each.record.get("kernel") or each.output not in _LOADABLE for each in self.variants):
             raise LaunchError(
                 f"{self.name} ({self.variants[0].output}) is not a kernel that a GPU can load",
                 "compile a kernel to 'cubin', 'fatbin' or 'ptx'",
@@ -416,11 +377,11 @@ class LoadedKernel:
         key = (variant, *(argument.known for argument in arguments))
         kernel = self._made.get(key)
         if kernel is None:
-            record, known = _of(variant.record), tuple(argument.known for argument in arguments)
+            record, known = variant.record, tuple(argument.known for argument in arguments)
             settings = {name: value for name, value in record["options"].items() if name in fields_of(Options)}
             settings |= {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
             where = Target(parse(target))
-            job = Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
+            job = Job(variant.stub, known, True, where, Options(**settings), record["interop"])
             program = unpacked(record["programs"][target].encode())
             work = Work(job, {"cubin": Cubin(_bytes(variant), variant.output)}, program=program)
             kernel = self._made[key] = CompiledKernel.of(work)
@@ -446,17 +407,17 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
     return max(ranks, default=None)
 
 
-def _arguments(
+def arguments_for(
     variant: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
     """Reads the arguments of a launch. Raises `LaunchError` if their types are not those of the variant."""
-    record = _of(variant.record)
+    record = variant.record
     space = (Space.GLOBAL if record["kernel"] else Space.GENERIC) if record["interop"] else None
-    stub, (constants, defaults) = _stub(variant.record), _defaults(variant.record)
-    hinted, found = parameters_of(stub), []
-    for parameter, value in zip(variant.parameters, bind(stub, args, kwargs, defaults), strict=True):
-        name, compiled_for = parameter.name, parameter.constant if parameter.name in constants else parameter.type
-        if name in constants:
+    hinted, found = parameters_of(variant.stub), []
+    for parameter, value in zip(variant.parameters, bind(variant.stub, args, kwargs, variant.defaults), strict=True):
+        is_constant = parameter.name in variant.constants
+        name, compiled_for = parameter.name, parameter.constant if is_constant else parameter.type
+        if is_constant:
             given = parameter.constant if value is _AS_COMPILED else repr(value)
             fits = given == compiled_for
         else:
@@ -471,40 +432,13 @@ def _arguments(
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=256)
-def _defaults(record: str) -> tuple[frozenset[str], dict[str, Any]]:
-    """The parameters that are constants, and the values of optional parameters."""
-    parameters = _parameters(record)
-    constants = frozenset(each.name for each in parameters if each.constant is not None and each.type != "none")
-    defaults = {each.name: ast.literal_eval(each.default) for each in parameters if each.default is not None}
-    defaults |= {each.name: None for each in parameters if each.type == "none"}
-    return constants, defaults | dict.fromkeys(constants, _AS_COMPILED)
-
-
-_AS_COMPILED: Any = object()
-"""The value of a constant parameter without an argument."""
-
-
-@functools.lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
     """The types of parameters that take an argument of this type: also read-only arrays, and for C++ arrays in a space."""
     types = [given]
     if isinstance(given, Array) and not given.readonly:
         types.append(replace(given, readonly=True))
     return tuple(str(each if space is None else exchanged(each, space)) for each in types)
-
-
-@functools.lru_cache(maxsize=256)
-def _stub(record: str) -> FunctionType:
-    """A function with the parameters of a kernel, of which numbers and pointers have type hints, for reading arguments."""
-    found, parameters = _of(record), _parameters(record)
-    names = [each.name for each in parameters]
-    positional = found["positional"]
-    listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
-    made: FunctionType = eval(f"lambda {', '.join(listed)}: None", {})
-    made.__qualname__ = made.__name__ = str(found["function"])
-    made.__annotations__ = {each.name: hint for each in parameters if (hint := _hint_of(each.type))}
-    return made
 
 
 def _hint_of(type: str) -> Number | Pointer | None:
@@ -527,50 +461,4 @@ def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
     )
 
 
-# Functions of the host
-
-
-class NativeFunction:
-    """A function compiled for this machine. A call checks the arguments like a launch, and returns the result.
-
-    `address` is the address of the function for C++ on this machine, valid while this object exists. `compiled` has its object
-    file and parameters.
-    """
-
-    def __init__(self, compiled: Compiled, work: Work) -> None:
-        from cuda_device.codegen.cpu import c_functions, machine_code
-
-        prototype = work["typed"].main.prototype
-        self.compiled, self._result = compiled, prototype.result
-        if has_arrays(prototype.result):
-            raise CompileError(
-                f"{compiled.symbol} returns {prototype.result}, whose memory would not be kept alive",
-                work["typed"].main.location,
-                "write to an array argument, or compile to an object for C++",
-            )
-        symbols = (compiled.symbol, compiled.symbol + c_functions.PACKED)
-        self._code = machine_code.link(work["object"], {}, symbols)
-        self.address = self._code.addresses[symbols[0]]
-        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(self._code.addresses[symbols[1]])
-        self._record_bytes, self._reports = c_functions.RECORD_BYTES, work.outline.reports
-
-    def __repr__(self) -> str:
-        listed = ", ".join(f"{each.name}: {each.type}" for each in self.compiled.parameters)
-        return f"<function for the host {self.compiled.symbol}({listed}) -> {self.compiled.result}>"
-
-    @users_traceback
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function. Raises `LaunchError` for arguments of other types, and `KernelError` for a failed assertion."""
-        found = _arguments(self.compiled, args, kwargs, CpuStream())
-        names = [each.name for each in self.compiled.parameters if each.constant is None]
-        packed = boundary_packing(tuple(each.known.type for each in found))
-        given = packed.pack([leaf for each in describe(found, names) for leaf in each.leaves])
-        dtype = None if self._result == NONE else dtype_of_type(representation(self._result))
-        result, record = np.empty(1, dtype or np.uint8), (ctypes.c_int64 * 3)()
-        self._call(given, result.ctypes.data, record)
-        if record[0]:
-            raise report_message.failure(self._reports[record[0]], (record[1], record[2]))
-        return None if dtype is None else value_of(self._result, result[0])
-
-
-__all__ = ["Compiled", "LoadedKernel", "NativeFunction", "Parameter", "load"]
+__all__ = ["Compiled", "LoadedKernel", "Parameter", "load"]

@@ -8,35 +8,48 @@ device.compile(device.compile(saxpy, float, x, y, output="ir").code)           t
 from __future__ import annotations
 
 import builtins
+import ctypes
+import json
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
+
 from cuda_device.cache import sha256
 from cuda_device.device.functions import Func, Kernel, fixed, func, kernel, links_of, with_options
+from cuda_device.device.options import Options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError, CompilerBug, Location
-from cuda_device.jobs import Job, Target
-from cuda_device.lazy_dataclasses import replace
+from cuda_device.instrument.outline import packed
+from cuda_device.jobs import Job, Target, Work
+from cuda_device.lazy_dataclasses import fields_of, replace
+from cuda_device.runtime.gpu import report_message
 from cuda_device.runtime.gpu.streams import CpuStream
 from cuda_device.runtime.launch.arguments import (
     Parameters,
     argument_of,
+    boundary_packing,
     check_arrays,
+    describe,
     parameters_of,
     read,
+    runtime_types,
     type_as,
     type_named,
 )
-from cuda_device.runtime.launch.compiled import Compiled, NativeFunction, joined, record_of
+from cuda_device.runtime.launch.compiled import Compiled, Parameter, arguments_for
 from cuda_device.runtime.launch.launcher import users_traceback
 from cuda_device.types import model
-from cuda_device.types.abi import exchanged
+from cuda_device.types.abi import exchanged, packing, representation
 from cuda_device.types.architectures import Architecture, latest, parse
-from cuda_device.types.host import type_of_hint
+from cuda_device.types.host import dtype_of_type, type_of_hint
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import has_identity
+from cuda_device.types.layout import has_arrays, has_identity, size_of
+from cuda_device.types.model import NONE
+from cuda_device.types.vector_classes import value_of
 
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Function, Module, Prototype
@@ -138,7 +151,7 @@ def compile(
         raise CompileError(f"the IR cannot be compiled: {error.message}", help=_IR) from error
     shown = next(s for s in compiler.stages_of(job, stage) if s.name == stage).show(work[stage])
     symbol = work["typed"].main.name if stage == "typed" or is_host else work.outline.symbol
-    record = record_of(work, defaults_of(f.underlying), has_program=stage != "typed" and not is_host)
+    record = _record_of(work, defaults_of(f.underlying), has_program=stage != "typed" and not is_host)
     made = Compiled(
         shown, symbol, HOST if is_host else str(job.target.architecture), stage if is_host else output, record, job
     )
@@ -248,7 +261,9 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
         nvfatbin.get(handle, code)
     finally:
         nvfatbin.destroy(handle)
-    return Compiled(bytes(code), cubins[-1].symbol, ", ".join(each.target for each in cubins), "fatbin", joined(cubins))
+    return Compiled(
+        bytes(code), cubins[-1].symbol, ", ".join(each.target for each in cubins), "fatbin", _joined(cubins)
+    )
 
 
 def is_whole(ptx: Compiled) -> bool:
@@ -333,3 +348,103 @@ def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -
         if wanted is None:
             return read(value, name, CpuStream()).known
     return argument_of(parameters, name, value, CpuStream()).known
+
+
+# The data that launches of compiled code need
+
+
+def _record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> dict[str, Any]:
+    """The record of a compilation; `has_program` is False if it ended before LLVM IR."""
+    job = work.job
+    names = job.function.__code__.co_varnames
+    parameters, at = [], 0
+    known = job.known
+    types = runtime_types(known)
+    places = boundary_packing(tuple(k.type for k in known)).offsets if job.interop and job.kernel else ()
+    leaves = packing(types) if job.kernel and not job.interop else None
+    for i, (given, fact) in enumerate(zip(job.arguments, known, strict=True)):
+        name, offset, size, constant = names[i], 0, 0, None
+        if places:
+            offset, size = places[i], size_of(representation(fact.type))
+        elif fact.constant:
+            constant = repr(given.value)
+        elif leaves is not None and (here := packing(runtime_types([fact])).codes):
+            offset, at = leaves.offsets[at], at + len(here)
+            size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
+        default = repr(defaults[name]) if isinstance(defaults.get(name, ...), _LITERALS) else None
+        parameters.append(Parameter(name, str(given.type), offset, size, constant, default))
+    result = "none" if job.kernel else str(work["typed"].main.result)
+    options = {name: getattr(job.options, name) for name in fields_of(Options)}
+    record: dict[str, Any] = json.loads(
+        json.dumps(
+            {
+                "function": job.function.__qualname__,
+                "kernel": job.kernel,
+                "interop": job.interop,
+                "positional": job.function.__code__.co_argcount,
+                "parameters": parameters,
+                "result": result,
+                "shared": work.shared_bytes if has_program else None,
+                "dependencies": sorted({dependency.name for dependency in work.dependencies}),
+                "options": options,
+                "programs": {str(job.target.architecture): packed(work.summary).decode()} if has_program else {},
+            }
+        )
+    )
+    return record
+
+
+def _joined(compiled: Sequence[Compiled]) -> dict[str, Any]:
+    """The record of a kernel that was compiled for several targets."""
+    found = [each.record for each in compiled]
+    known = {target: program for record in found for target, program in record["programs"].items()}
+    return {**found[-1], "programs": known}
+
+
+_LITERALS = (bool, int, float, str, type(None))
+
+
+# Functions of the host
+
+
+class NativeFunction:
+    """A function compiled for this machine. A call checks the arguments like a launch, and returns the result.
+
+    `address` is the address of the function for C++ on this machine, valid while this object exists. `compiled` has its object
+    file and parameters.
+    """
+
+    def __init__(self, compiled: Compiled, work: Work) -> None:
+        from cuda_device.codegen.cpu import c_functions, machine_code
+
+        prototype = work["typed"].main.prototype
+        self.compiled, self._result = compiled, prototype.result
+        if has_arrays(prototype.result):
+            raise CompileError(
+                f"{compiled.symbol} returns {prototype.result}, whose memory would not be kept alive",
+                work["typed"].main.location,
+                "write to an array argument, or compile to an object for C++",
+            )
+        symbols = (compiled.symbol, compiled.symbol + c_functions.PACKED)
+        self._code = machine_code.link(work["object"], {}, symbols)
+        self.address = self._code.addresses[symbols[0]]
+        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(self._code.addresses[symbols[1]])
+        self._record_bytes, self._reports = c_functions.RECORD_BYTES, work.outline.reports
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{each.name}: {each.type}" for each in self.compiled.parameters)
+        return f"<function for the host {self.compiled.symbol}({listed}) -> {self.compiled.result}>"
+
+    @users_traceback
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function. Raises `LaunchError` for arguments of other types, and `KernelError` for a failed assertion."""
+        found = arguments_for(self.compiled, args, kwargs, CpuStream())
+        names = [each.name for each in self.compiled.parameters if each.constant is None]
+        layout = boundary_packing(tuple(each.known.type for each in found))
+        given = layout.pack([leaf for each in describe(found, names) for leaf in each.leaves])
+        dtype = None if self._result == NONE else dtype_of_type(representation(self._result))
+        result, record = np.empty(1, dtype or np.uint8), (ctypes.c_int64 * 3)()
+        self._call(given, result.ctypes.data, record)
+        if record[0]:
+            raise report_message.failure(self._reports[record[0]], (record[1], record[2]))
+        return None if dtype is None else value_of(self._result, result[0])

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from cuda_device.errors import LaunchError, Location
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.runtime.gpu import driver, launch_log, report_message
+from cuda_device.runtime.gpu import driver, launch_log
 from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import Argument
@@ -192,7 +192,7 @@ class Graph:
             return
         assert isinstance(where, GpuStream)
         with where.using():
-            report_message.check(where.context)
+            driver.raise_report(where.context)
             views = [view for each in launches for argument in each.arguments for view in argument.views]
             foreign = foreign_streams(where, views)
             driver.order(foreign, (where.handle,))

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cuda_device import logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
-from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.instrument.outline import ReportPlace
@@ -28,9 +27,8 @@ from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
-from cuda_device.runtime.gpu import driver, launch_log, report_message
+from cuda_device.runtime.gpu import driver, launch_log
 from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, in_rows, shape_of, sizes_of_config
-from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -47,6 +45,7 @@ from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, Architecture,
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
+    from cuda_device.device.functions import Kernel
     from cuda_device.runtime.cpu_executor import Execution
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
@@ -177,6 +176,8 @@ class CompiledKernel:
         """The places in the kernel that can report an error, including its barriers in checked mode."""
         barriers = {}
         if self.work.job.options.checked:
+            from cuda_device.runtime.gpu.report_message import barrier_place
+
             barriers = {number: barrier_place(location) for number, location in self.work.outline.waits.items()}
         return {**barriers, **self.work.outline.reports}
 
@@ -343,6 +344,8 @@ def make_launcher(
 
 def check_kernel(f: object) -> None:
     """Raises `CallError` unless `f` is a kernel."""
+    from cuda_device.device.functions import Func, Kernel  # kernels that are loaded from files have none
+
     if isinstance(f, Kernel):
         return
     if isinstance(f, (Func, FunctionType)):
@@ -605,7 +608,7 @@ def _launch_by_driver(
 ) -> None:
     """Launches a kernel on a stream, whose context is current."""
     _check_size(variant, shape, driver.properties(stream.ordinal).max_shared_optin)
-    report_message.check(stream.context)
+    driver.raise_report(stream.context)
     dynamic = variant.dynamic(shape)
     kernel = load(variant, stream, dynamic)
     x, y, z = shape.block
@@ -675,6 +678,8 @@ def _load_here(variant: CompiledKernel, stream: GpuStream) -> Loaded:
     work = variant.work
     library = driver.load_library(work["cubin"].code)
     if variant.reports:
+        from cuda_device.runtime.gpu import report_message
+
         report_message.attach(library, work.outline.symbol, variant.reports)
     handle = driver.get_kernel(library, work.outline.symbol)
     provide(work, stream.ordinal)

@@ -153,8 +153,9 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
     found = ref(prepared)  # a cycle would keep the arrays alive until the next garbage collection
 
     def launch_of(given: Sequence[Any]) -> Callable[[], None]:
-        names, positional, *_ = parameters_of(kernel.underlying)
-        named = dict(zip(names[positional:], given[positional:], strict=True))
+        parameters = parameters_of(kernel.underlying)
+        positional = parameters.positional
+        named = dict(zip(parameters.names[positional:], given[positional:], strict=True))
         return partial(launch, kernel, *given[:positional], **named, **sizes)
 
     as_prepared = launch_of(values)
