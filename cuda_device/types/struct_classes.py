@@ -296,8 +296,6 @@ def _check_array(value: Any, wanted: Array, what: str) -> Any:
     return value
 
 
-
-
 def _refuse(self: Any, name: str, *_: Any) -> None:
     raise TypeError(f"structs are immutable: write replace(…, {name}=…), which returns a new {type(self).__name__}")
 
