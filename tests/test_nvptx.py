@@ -56,7 +56,7 @@ def instructions(ptx: str) -> Counter[str]:
 # ---- architectures
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=str)
+@pytest.mark.parametrize("architecture", [*map(parse, ARCHITECTURES)], ids=str)
 def test_llvm_knows_the_architecture_and_its_ptx(architecture: Architecture) -> None:
     text = emit_ptx(kernel("%y = fadd float %x, 1.0"), architecture)
     assert f"\n.target {architecture.name}\n" in text
@@ -68,9 +68,9 @@ def test_llvm_knows_all_names() -> None:
     """LLVM ignores a name that it does not know, with a line on stderr: only a name that we invent may have one."""
     script = """
 from cuda_device.codegen.gpu import nvptx
-from cuda_device.types.architectures import ARCHITECTURES, Architecture
+from cuda_device.types.architectures import ARCHITECTURES, Architecture, parse
 invented = Architecture("sm_99", 99, "", 88)
-for architecture in [*ARCHITECTURES.values(), invented]:
+for architecture in [*map(parse, ARCHITECTURES), invented]:
     nvptx.emit(nvptx.parse("define ptx_kernel void @k() { ret void }"), architecture, 0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

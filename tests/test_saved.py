@@ -331,7 +331,7 @@ def test_what_cannot_be_loaded(tmp_path):
     for changed, match in (
         ("{}", "not an index of compiled kernels"),
         ("[3", "not an index of compiled kernels"),
-        (text.replace('"cuda_device": 2', '"cuda_device": 99'), "of format 99"),
+        (text.replace('"cuda_device": 3', '"cuda_device": 99'), "of format 99"),
         (text.replace('"symbol"', '"other"'), "not an index of compiled kernels"),
     ):
         index.write_text(changed)

@@ -8,6 +8,7 @@ that later generations may drop, and run on fewer GPUs: `a` code runs only on th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from cuda_device.lazy_dataclasses import dataclass
@@ -78,19 +79,18 @@ _ROWS = (
     (121, _COMMON, "af"),
 )
 
-ARCHITECTURES: dict[str, Architecture] = {
-    f"sm_{number}{variant}": Architecture(f"sm_{number}{variant}", number, variant, ptx)
-    for number, ptx, letters in _ROWS
-    for variant in ("", *letters)
+ARCHITECTURES = {
+    f"sm_{number}{variant}": (number, variant, ptx) for number, ptx, more in _ROWS for variant in ("", *more)
 }
+"""The number, the variant and the PTX version of each architecture."""
 
 
+@functools.cache
 def parse(name: str) -> Architecture:
     """The architecture called `name`, such as "sm_90" or "sm_100f". Raises `ValueError`, with all names, for others."""
-    try:
-        return ARCHITECTURES[name]
-    except KeyError:
-        raise ValueError(f"there is no architecture {name!r}: choose one of {', '.join(ARCHITECTURES)}") from None
+    if name not in ARCHITECTURES:
+        raise ValueError(f"there is no architecture {name!r}: choose one of {', '.join(ARCHITECTURES)}")
+    return Architecture(name, *ARCHITECTURES[name])
 
 
 def of_capability(major: int, minor: int) -> Architecture:
@@ -98,15 +98,12 @@ def of_capability(major: int, minor: int) -> Architecture:
 
     Raises `ValueError` if there is none.
     """
-    number = 10 * major + minor
-    fitting = [
-        row for row in ARCHITECTURES.values() if not row.variant and row.number // 10 == major and row.number <= number
-    ]
+    fitting = [number for number, *_ in _ROWS if number // 10 == major and number <= 10 * major + minor]
     if not fitting:
         raise ValueError(
             f"compute capability {major}.{minor} is not supported: choose one of {', '.join(ARCHITECTURES)}"
         )
-    return max(fitting, key=lambda row: row.number)
+    return parse(f"sm_{max(fitting)}")
 
 
 def latest(names: Iterable[str]) -> str:

@@ -47,14 +47,11 @@ DLPACK_CODES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Row:
     """One number in four vocabularies: `name` is the scalar type's in NumPy or ml_dtypes; `typestr` omits the byte order."""
 
-    number: model.Number
-    name: str
-    dlpack: tuple[int, int]
-    typestr: str
+    def __init__(self, number: model.Number, name: str, dlpack: tuple[int, int], typestr: str) -> None:
+        self.number, self.name, self.dlpack, self.typestr = number, name, dlpack, typestr
 
     @property
     def scalar(self) -> type[np.generic]:

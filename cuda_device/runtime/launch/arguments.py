@@ -406,7 +406,7 @@ def _array_known(element: model.Type, ndim: int, layout: model.Layout, readonly:
 
 def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
     """The types of the arguments that are passed at run time."""
-    return tuple([k.type for k in known if not k.constant and k.type != model.NONE])
+    return tuple([k.type for k in known if not k.constant and not isinstance(k.type, model.NoneType)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ _AS_COMPILED: Any = object()
 """The value of a constant parameter without an argument."""
 
 
-_FORM = 2
+_FORM = 3
 """The version of the format of an index."""
 
 
