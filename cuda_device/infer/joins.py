@@ -260,7 +260,7 @@ def _fit_float(value: bool | float, type: model.Number) -> float:
     exact = None
     with suppress(OverflowError):
         exact = float(value)
-    lacks_infinity = type.format is model.Format.E4M3
+    lacks_infinity = type.format == model.Format.E4M3
     if exact is None or (abs(exact) >= _LARGEST[machine(type)] and (lacks_infinity or math.isfinite(exact))):
         remedy = (
             f"the largest {type} is 448, and it has no infinity" if lacks_infinity else "write math.inf for infinity"

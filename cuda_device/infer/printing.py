@@ -68,7 +68,7 @@ class Spec:
 def digits_of(number: model.Number) -> int:
     """The number of digits of a float without a precision, which is about the precision of its type."""
     if number.bits == 16:
-        return 3 if number.format is model.Format.BFLOAT else 4
+        return 3 if number.format == model.Format.BFLOAT else 4
     return {8: 3, 32: 7, 64: 15}[number.bits]
 
 

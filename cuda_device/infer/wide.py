@@ -98,7 +98,7 @@ def _are_numbers(cells: Sequence[Cell]) -> bool:
     """Whether all are numbers of types that numba has, and at least one is not a Python constant."""
     if not all(isinstance(cell.known.type, model.Number) for cell in cells):
         return False
-    if any(_number(cell).mask or _number(cell).format is not model.Format.IEEE for cell in cells):
+    if any(_number(cell).mask or _number(cell).format != model.Format.IEEE for cell in cells):
         return False
     return not all(cell.known.constant and _number(cell).builtin for cell in cells)
 

@@ -125,7 +125,7 @@ def code_of(leaf: model.Type) -> str:
     if isinstance(leaf, model.Ref):
         return "Q"
     assert isinstance(leaf, model.Number)
-    if leaf.format is not model.Format.IEEE:
+    if leaf.format != model.Format.IEEE:
         return {8: "B", 16: "H"}[leaf.bits]
     codes = _CODES[leaf.kind]
     return codes if leaf.kind is model.NumberKind.BOOL else codes[leaf.bits.bit_length() - 4]
@@ -180,5 +180,5 @@ def packing(types: tuple[model.Type, ...]) -> Packing:
 def marks(found: Sequence[model.Type]) -> tuple[frozenset[int], dict[int, model.Number]]:
     """The positions of float32 leaves, and of those that are packed as bits, with their formats."""
     singles = frozenset(i for i, leaf in enumerate(found) if code_of(leaf) == "f")
-    odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format is not model.Format.IEEE}
+    odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
     return singles, odd

@@ -56,7 +56,7 @@ class Row:
     @property
     def scalar(self) -> type[np.generic]:
         """The scalar type. ml_dtypes is imported at first use: it takes as long as most of this package."""
-        is_numpys = self.number.format is model.Format.IEEE
+        is_numpys = self.number.format == model.Format.IEEE
         found: type[np.generic] = getattr(np if is_numpys else importlib.import_module("ml_dtypes"), self.name)
         return found
 
@@ -86,7 +86,7 @@ PYTHON = {bool: model.BOOL, int: model.INT, float: model.FLOAT, complex: model.C
 
 _BY_NUMBER = {row.number: row for row in ROWS}
 _BY_NAME = {row.name: row for row in ROWS}
-_OF_ML_DTYPES = [row.name for row in ROWS if row.number.format is not model.Format.IEEE]
+_OF_ML_DTYPES = [row.name for row in ROWS if row.number.format != model.Format.IEEE]
 # Platforms have two scalar types of one width (long and long long), which share a row.
 _BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS if row.name not in _OF_ML_DTYPES}
 _BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in {*np.sctypeDict.values()} if np.dtype(t) in _BY_DTYPE}

@@ -29,7 +29,7 @@ class NumberKind(enum.IntEnum):
     COMPLEX = 4
 
 
-class Format(enum.StrEnum):
+class Format:
     """The format of a float, if its size does not determine it: `E4M3` has 4 bits of exponent and 3 of mantissa."""
 
     IEEE = ""
@@ -69,7 +69,7 @@ class Number:
     bits: int
     builtin: bool = False
     mask: bool = False
-    format: Format = Format.IEEE
+    format: str = Format.IEEE
 
     def __str__(self) -> str:
         return _NAMES[self]
@@ -87,7 +87,7 @@ class Number:
     @cached_property
     def bfloat(self) -> bool:
         """Whether this is bfloat16."""
-        return self.format is Format.BFLOAT
+        return self.format == Format.BFLOAT
 
     @cached_property
     def is_float8(self) -> bool:

@@ -14,7 +14,7 @@ import enum
 import struct
 
 from cuda_device.types.layout import DIVISIONS
-from cuda_device.types.model import Format, Number
+from cuda_device.types.model import Number
 
 _MANTISSA, _BIAS, _INFINITY = 23, 127, 0x7F800000  # of a float32
 
@@ -26,7 +26,7 @@ class Direction(enum.StrEnum):
     ROUND = "round"
 
 
-Conversion = tuple[Format, Direction]
+Conversion = tuple[str, Direction]
 
 
 def call(used: set[Conversion], source: Number, target: Number) -> str:
@@ -37,11 +37,11 @@ def call(used: set[Conversion], source: Number, target: Number) -> str:
     return f"{'float' if source.is_float8 else 'i8'} @{_name(form, direction)}"
 
 
-def _name(form: Format, direction: Direction) -> str:
+def _name(form: str, direction: Direction) -> str:
     return f"float8_{direction}_{form}"
 
 
-def definition(form: Format, direction: Direction, has_instructions: bool) -> str:
+def definition(form: str, direction: Direction, has_instructions: bool) -> str:
     """The function for a machine with or without instructions for the conversion."""
     head = {Direction.WIDEN: "float {}(i8 %x)", Direction.ROUND: "i8 {}(float %x)"}[direction]
     body = _BODIES[direction, has_instructions](form)
@@ -58,7 +58,7 @@ def _literal(value: float) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
-def _widen(form: Format) -> str:
+def _widen(form: str) -> str:
     division = DIVISIONS[form]
     least = 2.0 ** (1 - division.bias - division.mantissa)
     special = division.overflow  # infinity if there is one, and NaN
@@ -83,7 +83,7 @@ def _widen(form: Format) -> str:
 """
 
 
-def _round(form: Format) -> str:
+def _round(form: str) -> str:
     division = DIVISIONS[form]
     cut = _MANTISSA - division.mantissa
     beside = 2.0 ** (1 - division.bias - division.mantissa + _MANTISSA)
@@ -113,7 +113,7 @@ def _size_and_sign() -> str:
 """
 
 
-def _special_cases(form: Format) -> str:
+def _special_cases(form: str) -> str:
     """The result: `%finite`, or the code of numbers that are too large, or of NaN."""
     division = DIVISIONS[form]
     return f"""\
@@ -134,7 +134,7 @@ def _first_too_large(last: float) -> int:
     return bits if nearest > last else bits + 1
 
 
-def _widen_at_once(form: Format) -> str:
+def _widen_at_once(form: str) -> str:
     """By an instruction for two numbers, of which the second is zero."""
     return f"""\
   %pair = zext i8 %x to i16
@@ -145,7 +145,7 @@ def _widen_at_once(form: Format) -> str:
 """
 
 
-def _round_at_once(form: Format) -> str:
+def _round_at_once(form: str) -> str:
     """By an instruction, whose result is right except for NaN and numbers that are too large."""
     return f"""\
 {_size_and_sign()}\

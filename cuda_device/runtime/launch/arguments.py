@@ -292,7 +292,7 @@ def _number(value: object, name: str) -> Argument:
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, complex):
         return Argument(_known(number), (plain.real, plain.imag))
-    plain = plain if number.format is model.Format.IEEE else float(plain)  # type: ignore[arg-type]
+    plain = plain if number.format == model.Format.IEEE else float(plain)  # type: ignore[arg-type]
     assert isinstance(plain, (bool, int, float))
     if number == model.INT and not model.INT.low <= plain <= model.INT.high:
         raise LaunchError(f"the argument {name!r} is {plain}, and a Python int is 32 bits wide", _remedy(int(plain)))
