@@ -384,8 +384,8 @@ def constants_of(dialect: Dialect) -> dict[str, Op]:
 
 def constants_fit(constants: Mapping[str, Op]) -> bool:
     """Whether constants fit in a GPU's constant memory."""
-    sizes = (len(op.attributes["data"]) // 2 + op.attributes["align"] for op in constants.values())
-    return sum(sizes) <= MAXIMUM_CONSTANT
+    size: int = sum(len(op.attributes["data"]) // 2 + op.attributes["align"] for op in constants.values())
+    return size <= MAXIMUM_CONSTANT
 
 
 def constant_definitions(constants: Mapping[str, Op], space: str = "") -> list[str]:
