@@ -64,45 +64,44 @@ def _silent(function: Function) -> Iterator[tuple[Block, int, Op]]:
 
 def _is_observed(module: Module, silent: Sequence[tuple[Function, Block, int, Op]]) -> bool:
     """Whether an observer can tell that the silent operations order accesses."""
-    observers = _observers(module, {id(op) for *_, op in silent})
+    observers = _observers(module, {op for *_, op in silent})
     if any(op.code in _ATOMICS and _space(op) is not Space.GLOBAL for op in observers):
         return True
-    behind = {id(op) for op in observers}
-    return any(behind and function is not module.main for function, *_ in silent) or any(
-        _reaches(block, index + 1, behind) for _, block, index, _ in silent
+    return any(observers and function is not module.main for function, *_ in silent) or any(
+        _reaches(block, index + 1, observers) for _, block, index, _ in silent
     )
 
 
-def _observers(module: Module, silent: Container[int]) -> list[Op]:
+def _observers(module: Module, silent: Container[Op]) -> set[Op]:
     """All observers, and the calls of functions that contain some."""
-    found: list[Op] = []
+    found = set[Op]()
     names: set[str] = set()
     for function in module.functions:
         read = used(function)
         for op in function.ops():
-            is_ordered = op.code in _ATOMICS and id(op) not in silent and op.attributes["memory"] != Order.RELAXED
+            is_ordered = op.code in _ATOMICS and op not in silent and op.attributes["memory"] != Order.RELAXED
             tells = op.code in _ATOMICS and not read.isdisjoint(op.results)
             if is_ordered or tells or op.code is ops.FENCE:
-                found.append(op)
+                found.add(op)
                 names.add(function.name)
     calls = [(f.name, op) for f in module.functions for op in f.ops() if op.code is ops.CALL]
     while more := {name for name, op in calls if op.attributes["callee"] in names} - names:
         names |= more
-    return found + [op for _, op in calls if op.attributes["callee"] in names]
+    return found | {op for _, op in calls if op.attributes["callee"] in names}
 
 
-def _reaches(block: Block, first: int, wanted: Container[int]) -> bool:
+def _reaches(block: Block, first: int, wanted: Container[Op]) -> bool:
     """Whether one of the operations is reachable from a place without passing a barrier."""
-    todo, seen = [(block, first)], set[int]()
+    todo, seen = [(block, first)], set[Block]()
     while todo:
         block, first = todo.pop()
         for op in block.ops[first:]:
-            if id(op) in wanted:
+            if op in wanted:
                 return True
             if op.code in _BARRIERS:
                 break
         else:
-            new = [edge.block for edge in block.successors if id(edge.block) not in seen]
-            seen.update(map(id, new))
+            new = {edge.block for edge in block.successors} - seen
+            seen |= new
             todo += [(each, 0) for each in new]
     return False

@@ -10,7 +10,6 @@ numbers are rounded by adding a float whose last bit has the same weight as thei
 
 from __future__ import annotations
 
-import enum
 import struct
 
 from cuda_device.types.layout import DIVISIONS
@@ -19,33 +18,26 @@ from cuda_device.types.model import Number
 _MANTISSA, _BIAS, _INFINITY = 23, 127, 0x7F800000  # of a float32
 
 
-class Direction(enum.StrEnum):
-    """The direction of a conversion."""
-
-    WIDEN = "widen"
-    ROUND = "round"
-
-
-Conversion = tuple[str, Direction]
+Conversion = tuple[str, bool]
+"""The format of 8 bits, and whether it is widened."""
 
 
 def call(used: set[Conversion], source: Number, target: Number) -> str:
     """The result type and the name of the function that converts `source` to `target`; adds it to `used`."""
-    direction = Direction.WIDEN if source.is_float8 else Direction.ROUND
-    form = (source if source.is_float8 else target).format
-    used.add((form, direction))
-    return f"{'float' if source.is_float8 else 'i8'} @{_name(form, direction)}"
+    widens = source.is_float8
+    used.add((source.format if widens else target.format, widens))
+    return f"float @float8_widen_{source.format}" if widens else f"i8 @float8_round_{target.format}"
 
 
-def _name(form: str, direction: Direction) -> str:
-    return f"float8_{direction}_{form}"
-
-
-def definition(form: str, direction: Direction, has_instructions: bool) -> str:
+def definition(form: str, widens: bool, has_instructions: bool) -> str:
     """The function for a machine with or without instructions for the conversion."""
-    head = {Direction.WIDEN: "float {}(i8 %x)", Direction.ROUND: "i8 {}(float %x)"}[direction]
-    body = _BODIES[direction, has_instructions](form)
-    return f"define internal {head.format('@' + _name(form, direction))} alwaysinline nounwind {{\n{body}}}\n"
+    head = f"float @float8_widen_{form}(i8 %x)" if widens else f"i8 @float8_round_{form}(float %x)"
+    if widens:
+        body = (_widen_at_once if has_instructions else _widen)(form)
+    else:
+        finite = (_round_at_once if has_instructions else _round)(form)
+        body = f"{_SIZE_AND_SIGN}{finite}{_special_cases(form)}"
+    return f"define internal {head} alwaysinline nounwind {{\n{body}}}\n"
 
 
 def _bits(value: float) -> int:
@@ -88,7 +80,6 @@ def _round(form: str) -> str:
     cut = _MANTISSA - division.mantissa
     beside = 2.0 ** (1 - division.bias - division.mantissa + _MANTISSA)
     return f"""\
-{_size_and_sign()}\
   %magnitude = bitcast i32 %size to float
   %sum = fadd float %magnitude, {_literal(beside)}
   %sum.bits = bitcast float %sum to i32
@@ -101,11 +92,10 @@ def _round(form: str) -> str:
   %normal = lshr i32 %up, {cut}
   %tiny = icmp ult i32 %size, {(_BIAS + 1 - division.bias) << _MANTISSA}
   %finite = select i1 %tiny, i32 %small, i32 %normal
-{_special_cases(form)}"""
+"""
 
 
-def _size_and_sign() -> str:
-    return """\
+_SIZE_AND_SIGN = """\
   %bits = bitcast float %x to i32
   %size = and i32 %bits, 2147483647
   %high = lshr i32 %bits, 24
@@ -148,16 +138,7 @@ def _widen_at_once(form: str) -> str:
 def _round_at_once(form: str) -> str:
     """By an instruction, whose result is right except for NaN and numbers that are too large."""
     return f"""\
-{_size_and_sign()}\
   %magnitude = bitcast i32 %size to float
   %pair = call i16 @llvm.nvvm.ff.to.{form}x2.rn(float 0.0, float %magnitude)
   %finite = zext i16 %pair to i32
-{_special_cases(form)}"""
-
-
-_BODIES = {
-    (Direction.WIDEN, False): _widen,
-    (Direction.ROUND, False): _round,
-    (Direction.WIDEN, True): _widen_at_once,
-    (Direction.ROUND, True): _round_at_once,
-}
+"""

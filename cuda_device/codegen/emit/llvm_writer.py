@@ -245,7 +245,7 @@ class ModuleWriter:
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
         self.declared: set[str] = set()
         self.library: set[str] = set()
-        self.conversions: set[tuple[str, float8.Direction]] = set()
+        self.conversions: set[float8.Conversion] = set()
 
     @cached_property
     def has_both_halves(self) -> bool:

@@ -60,7 +60,7 @@ class Input:
         """The functions that it defines for others, if it is PTX or a cubin."""
         if self.data.startswith(_ELF):
             try:
-                return elf.exported(self.data)
+                return elf.functions(self.data, only_global=True)
             except (struct.error, IndexError, ValueError):
                 return frozenset()  # nvJitLink reports what is wrong with it
         return frozenset(name.decode() for name in re.findall(_PTX_DEFINITION, self.data))

@@ -73,15 +73,10 @@ def stacks(cubin: bytes) -> dict[str, int]:
     return _counts(cubin).get(_LEAST_STACK, {})
 
 
-def functions(cubin: bytes) -> frozenset[str]:
-    """The functions and kernels that are defined; empty if the file is not a cubin."""
-    named = symbols(cubin) if _is_elf(cubin) else ()
-    return frozenset(symbol.name for symbol in named if symbol.kind == _FUNCTION and symbol.section)
-
-
-def exported(file: bytes) -> frozenset[str]:
-    """The global functions that an ELF file defines."""
-    return frozenset(each.name for each in symbols(file) if each.kind == _FUNCTION and each.is_global and each.section)
+def functions(file: bytes, only_global: bool = False) -> frozenset[str]:
+    """The functions and kernels that an ELF file defines; empty for another file."""
+    named = symbols(file) if _is_elf(file) else ()
+    return frozenset(s.name for s in named if s.kind == _FUNCTION and s.section and (s.is_global or not only_global))
 
 
 @functools.lru_cache(maxsize=1)  # the assembler asks first, and then the launch

@@ -98,10 +98,27 @@ _WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
 # The functions of float32 of which libdevice also has an approximate form.
 _APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"))
 
-# What reads special registers whose range is unknown.
-_PLAIN_REGISTERS = {
-    "dynamic_shared_bytes": "@llvm.nvvm.read.ptx.sreg.dynamic_smem_size",
-    "hidden_zero": 'asm "mov.b32 $0, 0;", "=r"',
+# The half-open ranges of special registers along x, y and z; the upper bound of `grid_dim.x` is 2**31 as an int32.
+_RANGES = {
+    ("thread_idx", "tid"): ((0, 1024), (0, 1024), (0, 64)),
+    ("block_dim", "ntid"): ((1, 1025), (1, 1025), (1, 65)),
+    ("block_idx", "ctaid"): ((0, 2147483647), (0, 65535), (0, 65535)),
+    ("grid_dim", "nctaid"): ((1, -2147483648), (1, 65536), (1, 65536)),
+    ("cluster_idx", "clusterid"): ((0, 2147483647), (0, 65535), (0, 65535)),
+    ("cluster_dim", "cluster.nctaid"): ((1, 17), (1, 17), (1, 17)),
+}
+_SPECIAL = "@llvm.nvvm.read.ptx.sreg."
+# The calls that read special registers.
+_REGISTERS = {
+    "lane_id": f"range(i32 0, 32) i32 {_SPECIAL}laneid",
+    "lanemask_lt": f"i32 {_SPECIAL}lanemask.lt",
+    "block_rank": f"range(i32 0, 16) i32 {_SPECIAL}cluster.ctarank",
+    "dynamic_shared_bytes": f"i32 {_SPECIAL}dynamic_smem_size",
+    "hidden_zero": 'i32 asm "mov.b32 $0, 0;", "=r"',
+} | {
+    f"{name}.{axis}": f"range(i32 {low}, {high}) i32 {_SPECIAL}{register}.{axis}"
+    for (name, register), ranges in _RANGES.items()
+    for axis, (low, high) in zip("xyz", ranges, strict=True)
 }
 
 
@@ -114,28 +131,6 @@ class Nvptx(Dialect):
     # LLVM's call site splitting copies a call, and the barriers and shuffles before it, to the incoming edges of its block, but
     # does not touch convergent calls. LLVM later removes the mark if the callee is not convergent.
     called = " convergent"
-    _REGISTERS: ClassVar = {
-        "thread_idx": "tid",
-        "block_idx": "ctaid",
-        "block_dim": "ntid",
-        "grid_dim": "nctaid",
-        "cluster_idx": "clusterid",
-        "cluster_dim": "cluster.nctaid",
-    }
-    # The half-open ranges of registers along x, y and z.
-    _RANGES: ClassVar = {
-        "thread_idx": ((0, 1024), (0, 1024), (0, 64)),
-        "block_dim": ((1, 1025), (1, 1025), (1, 65)),
-        "block_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
-        "grid_dim": ((1, 2147483648), (1, 65536), (1, 65536)),
-        "cluster_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
-        "cluster_dim": ((1, 17), (1, 17), (1, 17)),
-    }
-    _LANE_REGISTERS: ClassVar = {
-        "lane_id": ("laneid", "range(i32 0, 32) "),
-        "lanemask_lt": ("lanemask.lt", ""),
-        "block_rank": ("cluster.ctarank", "range(i32 0, 16) "),
-    }
     _SPACES: ClassVar = {
         Space.GENERIC: "ptr",
         Space.GLOBAL: "ptr addrspace(1)",
@@ -205,17 +200,8 @@ class Nvptx(Dialect):
     def register(self, name: str, result: str) -> str:
         """A call of the intrinsic, with the range of its values."""
         if name == "dynamic_shared_bytes" and self.moved:
-            return f"  {result}.all = call i32 {_PLAIN_REGISTERS[name]}()\n  {result} = sub i32 {result}.all, {self.moved}\n"
-        if name in _PLAIN_REGISTERS:
-            return f"  {result} = call i32 {_PLAIN_REGISTERS[name]}()\n"
-        if name in self._LANE_REGISTERS:
-            intrinsic, promise = self._LANE_REGISTERS[name]
-            return f"  {result} = call {promise}i32 @llvm.nvvm.read.ptx.sreg.{intrinsic}()\n"
-        group, _, axis = name.partition(".")
-        low, high = self._RANGES[group]["xyz".index(axis)]
-        high = high - (1 << 32) if high >= 1 << 31 else high
-        intrinsic = f"llvm.nvvm.read.ptx.sreg.{self._REGISTERS[group]}.{axis}"
-        return f"  {result} = call range(i32 {low}, {high}) i32 @{intrinsic}()\n"
+            return f"  {result}.all = call {_REGISTERS[name]}()\n  {result} = sub i32 {result}.all, {self.moved}\n"
+        return f"  {result} = call {_REGISTERS[name]}()\n"
 
     def timer(self, name: str, result: str) -> str:
         """A special register, whose read is ordered with accesses to memory."""
