@@ -16,37 +16,23 @@ from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
 
+UNCHANGED = """
+func @k -> none kernel device {
+^0(%x: ref<global, int32>, %n: int32):
+  barrier {place=1}
+  %1: int32 = call {callee="twice"} %n
+  store %x %1
+  return
+}
+func @twice -> int32 device {
+^0(%a: int32):
+  %b: int32 = add %a %a
+  return %b
+}
+"""
+
 CASES = {
-    "a callee that does not wait is left alone": (
-        """
-        func @k -> none kernel device {
-        ^0(%x: ref<global, int32>, %n: int32):
-          barrier {place=1}
-          %1: int32 = call {callee="twice"} %n
-          store %x %1
-          return
-        }
-        func @twice -> int32 device {
-        ^0(%a: int32):
-          %b: int32 = add %a %a
-          return %b
-        }
-        """,
-        """
-        func @k -> none kernel device {
-        ^0(%x: ref<global, int32>, %n: int32):
-          barrier {place=1}
-          %1: int32 = call {callee="twice"} %n
-          store %x %1
-          return
-        }
-        func @twice -> int32 device {
-        ^0(%a: int32):
-          %b: int32 = add %a %a
-          return %b
-        }
-        """,
-    ),
+    "a callee that does not wait is left alone": (UNCHANGED, UNCHANGED),
     "a callee of a callee comes along; both calls get a copy, which share their places": (
         """
         func @k -> none kernel device {

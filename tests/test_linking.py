@@ -82,14 +82,11 @@ def test_what_nvrtc_makes_can_be_linked(output, tmp_path):
     code = cuda_cpp.compile_cpp(HYPOTENUSE, output, *["-dlto"] * (output == "ltoir"))
     file = tmp_path / f"hypotenuse.{output}"
     file.write_bytes(code)
+    plain = hypotenuses_with(hypotenuse_from(()))
     for link in (code, file, str(file), [file, file, code]):
-        assert device.compile(hypotenuses_with(hypotenuse_from(link)), FLOATS, FLOATS).code.startswith(b"\x7fELF")
-        assert device.compile(hypotenuses_with(hypotenuse_from(()), link=link), FLOATS, FLOATS).code.startswith(
-            b"\x7fELF"
-        )
-        assert device.compile(hypotenuses_with(hypotenuse_from(())), FLOATS, FLOATS, link=link).code.startswith(
-            b"\x7fELF"
-        )
+        of_stub, of_kernel = hypotenuses_with(hypotenuse_from(link)), hypotenuses_with(hypotenuse_from(()), link=link)
+        for kernel, options in ((of_stub, {}), (of_kernel, {}), (plain, {"link": link})):
+            assert device.compile(kernel, FLOATS, FLOATS, **options).code.startswith(b"\x7fELF")
 
 
 def test_a_function_that_a_kernel_calls_brings_what_it_is_linked_to():

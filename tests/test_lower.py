@@ -18,32 +18,34 @@ from cuda_device.ir.ops import Level
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
 
+
+def indexed(array: str, *indices: str) -> str:
+    """A function that reads an element."""
+    result, names = array.removeprefix("array<").split(",")[0], "ijk"[: len(indices)]
+    parameters = ", ".join(f"%{name}: {index}" for name, index in zip(names, indices, strict=True))
+    read = f"%1: {result} = py.getitem %x {' '.join(f'%{name}' for name in names)}"
+    return f"func @f -> {result} typed {{\n^0(%x: {array}, {parameters}):\n  {read}\n  return %1\n}}\n"
+
+
+def computed(type: str, *signs: str) -> str:
+    """A function that applies operators to two numbers, from the left."""
+    plain, lines = type.split()[0], [f'  %1: {type} = py.binary {{op="{signs[0]}"}} %a %b']
+    lines += [f'  %{i + 1}: {type} = py.binary {{op="{sign}"}} %{i} %b' for i, sign in enumerate(signs[1:], 1)]
+    body = "\n".join([*lines, f"  return %{len(signs)}"])
+    return f"func @f -> {plain} typed {{\n^0(%a: {type}, %b: {type}):\n{body}\n}}\n"
+
+
 CASES = {
     # Arrays
-    "index": """
-        func @f -> float32 typed {
-        ^0(%x: array<float32, 1, C>, %i: int):
-          %1: float32 = py.getitem %x %i
-          return %1
-        }""",
-    "index_nonneg": """
-        func @f -> float32 typed {
-        ^0(%x: array<float32, 1, C>, %i: int32 nonneg):
-          %1: float32 = py.getitem %x %i
-          return %1
-        }""",
+    "index": indexed("array<float32, 1, C>", "int"),
+    "index_nonneg": indexed("array<float32, 1, C>", "int32 nonneg"),
     "index_unsigned": """
         func @f -> none typed {
         ^0(%x: array<uint8, 1, C>, %i: uint32, %v: uint8):
           py.setitem %x %i %v
           return
         }""",
-    "index_uint64": """
-        func @f -> uint8 typed {
-        ^0(%x: array<uint8, 1, C>, %i: uint64):
-          %1: uint8 = py.getitem %x %i
-          return %1
-        }""",
+    "index_uint64": indexed("array<uint8, 1, C>", "uint64"),
     "index_last": """
         func @f -> float32 typed {
         ^0(%x: array<float32, 1, C>):
@@ -51,30 +53,10 @@ CASES = {
           %2: float32 = py.getitem %x %1
           return %2
         }""",
-    "index_int8": """
-        func @f -> float32 typed {
-        ^0(%x: array<float32, 1, C>, %i: int8):
-          %1: float32 = py.getitem %x %i
-          return %1
-        }""",
-    "layout_c": """
-        func @f -> float64 typed {
-        ^0(%x: array<float64, 3, C>, %i: index nonneg, %j: index nonneg, %k: index nonneg):
-          %1: float64 = py.getitem %x %i %j %k
-          return %1
-        }""",
-    "layout_f": """
-        func @f -> float64 typed {
-        ^0(%x: array<float64, 3, F>, %i: index nonneg, %j: index nonneg, %k: index nonneg):
-          %1: float64 = py.getitem %x %i %j %k
-          return %1
-        }""",
-    "layout_strided": """
-        func @f -> float64 typed {
-        ^0(%x: array<float64, 2, strided>, %i: index nonneg, %j: index):
-          %1: float64 = py.getitem %x %i %j
-          return %1
-        }""",
+    "index_int8": indexed("array<float32, 1, C>", "int8"),
+    "layout_c": indexed("array<float64, 3, C>", *["index nonneg"] * 3),
+    "layout_f": indexed("array<float64, 3, F>", *["index nonneg"] * 3),
+    "layout_strided": indexed("array<float64, 2, strided>", "index nonneg", "index"),
     "extents_and_strides": """
         func @f -> tuple<index, index, index> typed {
         ^0(%c: array<float32, 2, C>, %f: array<float32, 2, F>, %s: array<float32, 2, strided>):
@@ -155,32 +137,10 @@ CASES = {
           %5: tuple<int, int32, float32, uint8> = make %1 %2 %3 %4
           return %5
         }""",
-    "floor_division": """
-        func @f -> int32 typed {
-        ^0(%a: int32, %b: int32):
-          %1: int32 = py.binary {op="//"} %a %b
-          return %1
-        }""",
-    "floor_division_nonneg": """
-        func @f -> int32 typed {
-        ^0(%a: int32 nonneg, %b: int32 nonneg):
-          %1: int32 nonneg = py.binary {op="//"} %a %b
-          %2: int32 nonneg = py.binary {op="%"} %1 %b
-          return %2
-        }""",
-    "unsigned_division": """
-        func @f -> uint64 typed {
-        ^0(%a: uint64, %b: uint64):
-          %1: uint64 = py.binary {op="//"} %a %b
-          %2: uint64 = py.binary {op="%"} %1 %b
-          return %2
-        }""",
-    "shift_left": """
-        func @f -> int32 typed {
-        ^0(%a: int32, %n: int32):
-          %1: int32 = py.binary {op="<<"} %a %n
-          return %1
-        }""",
+    "floor_division": computed("int32", "//"),
+    "floor_division_nonneg": computed("int32 nonneg", "//", "%"),
+    "unsigned_division": computed("uint64", "//", "%"),
+    "shift_left": computed("int32", "<<"),
     "compare_signs": """
         func @f -> bool typed {
         ^0(%a: int32, %b: uint64):
