@@ -1,4 +1,4 @@
-"""Arrays whose memory is less aligned than their elements: read and written by narrower accesses, refused by atomics."""
+"""Arrays that are less aligned than their elements, which narrower accesses read and write, and atomics refuse."""
 
 from typing import Any
 

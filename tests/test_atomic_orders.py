@@ -1,6 +1,6 @@
-"""Orders and scopes of atomics on shared memory: as narrow and weak as nobody can see, and no narrower or weaker.
+"""Orders and scopes of atomics on shared memory: narrowed and relaxed only where no thread can observe it.
 
-Litmus tests: shapes in which the order of an atomic can be told, whose PTX keeps it, beside shapes in which it cannot.
+Litmus tests: the PTX keeps the order of an atomic in programs that can observe it, and not in others.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def test_scopes_outside_of_shared_memory_stay():
 
 
 def test_what_is_shared_through_a_function_is_narrow():
-    """A function takes the array: the scope narrows wherever the reference is known to be one to shared memory."""
+    """The scope also narrows in functions, if the reference is known to be one to shared memory."""
 
     @device.kernel
     def k(x):
@@ -216,7 +216,7 @@ def test_natural_histogram(stream):
 
 @pytest.mark.parametrize("memory", ["seq_cst", "acq_rel", "release", "relaxed"])
 def test_messages_pass_through_shared_memory(stream, memory):
-    """A result is told: what was written before arrives with it, whatever the names of the scopes."""
+    """Data that is written before a flag is read after it, whatever the scopes."""
 
     @device.kernel
     def k(out):

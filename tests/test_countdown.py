@@ -1,4 +1,4 @@
-"""Loops with steps that count their passes down do the passes that Python's do, and wait for memory together."""
+"""Loops with a step that count their iterations down have the iterations of Python's, and are unrolled."""
 
 import re
 
@@ -20,7 +20,7 @@ def add_up(x, sums):
 
 @device.kernel
 def add_blocks(x, sums):
-    """A block for each step, in steps of as many elements as there are blocks."""
+    """In steps of the number of blocks."""
     total = 0
     for i in range(int(device.block_idx.x), x.shape[0], int(device.grid_dim.x)):
         total += x[i]
@@ -29,7 +29,7 @@ def add_blocks(x, sums):
 
 @device.kernel
 def copy_tile(x, y):
-    """Four passes at most, and as few as none."""
+    """At most four iterations."""
     for k in range(int(device.thread_idx.x), 32, 8):
         if k % 3:
             y[k] = x[k]
@@ -68,7 +68,7 @@ def test_a_few_passes(stream, block):
 
 
 def test_loops_through_a_grid_are_unrolled():
-    """One division tells how many passes there are; then several wait for memory together."""
+    """One division computes the number of iterations, and several loads wait for memory at the same time."""
     ptx = ptx_of(add_up, small(64), small(64))
     assert len(re.findall(r"\bdiv\.u32\b", ptx)) == 1
     loops = re.findall(r"^(\$L\w+):\n(?:(?!\$L).*\n)*?\t@%p\d+ bra \t\1;", ptx, re.M)
@@ -77,7 +77,7 @@ def test_loops_through_a_grid_are_unrolled():
 
 
 def test_few_passes_have_no_branch_out_between_them():
-    """Of four passes that follow one another, each has the branch around its copy, and none leaves the loop."""
+    """Each of four unrolled iterations has the branch around its copy, and none leaves the loop."""
     ptx = ptx_of(copy_tile, small(64), small(64))
     assert "mov.b32 %" in ptx
     body = ptx[ptx.rindex("ld.global", 0, ptx.rindex("ld.global")) :]

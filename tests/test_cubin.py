@@ -1,4 +1,4 @@
-"""PTX to cubin: every architecture, the choice of the assembler, and what its refusals become."""
+"""PTX to cubin: all architectures, the choice of the assembler, and the errors for rejected PTX."""
 
 import ctypes
 import re
@@ -101,7 +101,7 @@ def test_eight_threads(forced: str) -> None:
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
-    """Replace the table by rows that are there unless None, and that raise what is an exception; returns who ran."""
+    """Replaces the table by stand-ins, which are missing if they are None and raise exceptions; returns those that run."""
     ran: list[str] = []
 
     def row(name: str, outcome: object) -> assemblers.Assembler:
@@ -144,7 +144,7 @@ def test_too_old_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch, log: str
 
 
 def test_what_any_assembler_makes_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not only that of the first: a division is for the last. What an assembler makes that the key does not name is not kept."""
+    """Cubins of the last assembler, which gets a division, are cached, but not those of one that the key does not name."""
     monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path))
 
     @device.kernel
@@ -182,7 +182,7 @@ DIVISION = "mov.b32 %r1, 2; \n\tdiv.rn.f32 \t%r2, %r1, %r1; st.global.b32 [%rd1]
 def test_what_calls_is_assembled_as_a_whole(
     monkeypatch: pytest.MonkeyPatch, body: str, relocatable: bool, first: str
 ) -> None:
-    """What stands last in the table knows the whole program; the driver, which is first, takes it for a part."""
+    """The last assembler of the table treats the program as a whole; the driver, which is the first, as a part."""
     ran = stand_in(monkeypatch, a=True, b=True, c=True)
     assert assemble(ptx(body=body), SM_90, relocatable=relocatable).assembler == first and ran == [first]
 
@@ -197,7 +197,7 @@ def test_code_that_the_driver_does_not_take_is_made_by_the_next(monkeypatch: pyt
 
 
 def test_loading_for_no_gpu() -> None:
-    """Where no GPU of the architecture is at hand, nothing is tried."""
+    """Without a GPU of the architecture, nothing is loaded."""
     assert assemblers.loads(b"no code at all", parse("sm_75" if SM_90.number != 75 else "sm_80"))
 
 

@@ -1,4 +1,4 @@
-"""Which blocks all ways to another one lead through: against the definition, on graphs of every sort."""
+"""Dominators, compared with the definition on random graphs."""
 
 import random
 
@@ -10,7 +10,7 @@ from cuda_device.ir.nodes import Block, Edge, Op
 
 
 def graph(rng, count):
-    """Blocks with up to three ways out of each, none of them to the first; some may be out of reach."""
+    """Blocks with up to three successors, never the first block; some may be unreachable."""
     blocks = [Block() for _ in range(count)]
     for block in blocks:
         targets = rng.choices(blocks[1:], k=rng.randrange(4)) if count > 1 else []
@@ -19,7 +19,7 @@ def graph(rng, count):
 
 
 def reached(first, without=None):
-    """The blocks to which there is a way that does not lead through one of them."""
+    """The blocks that are reachable without passing a block."""
     found, todo = set(), [first] if first is not without else []
     while todo:
         block = todo.pop()

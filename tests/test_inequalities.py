@@ -1,4 +1,4 @@
-"""Indices that comparisons with other values show not to be negative do not count from the end, and all others still do."""
+"""Indices that comparisons with other values prove not to be negative do not count from the end, and all others do."""
 
 import itertools
 
@@ -99,7 +99,7 @@ def test_what_is_read(stream, loop):
 
 @pytest.mark.parametrize("n", [-1, 0, 2])
 def test_the_last_element_behind_a_loop_that_goes_down(stream, n):
-    """Where the loop ends its counter is -1, which nothing may take for an index."""
+    """After the loop, its counter is -1, which must not become an index."""
 
     @device.kernel
     def kernel(around, out, n):

@@ -1,4 +1,4 @@
-"""`inline`, from IR to IR: the CPU stream's kernels have every callee in them that may wait for other threads."""
+"""Inlining for the CPU stream, of all functions that may wait for other threads."""
 
 from __future__ import annotations
 

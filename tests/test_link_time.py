@@ -1,4 +1,4 @@
-"""Link-time optimisation between Python and CUDA C++: no call is left, and the values are those of a call."""
+"""Link-time optimisation between Python and CUDA C++: no calls remain, and the results are the same."""
 
 import re
 import struct
@@ -249,7 +249,7 @@ def test_without_libnvvm_the_kernel_calls(monkeypatch, caplog, linked):
 
 
 def test_lines_are_worth_calls(linked):
-    """LTO-IR in LLVM 7's language has no lines."""
+    """LTO-IR in LLVM 7's language has no line tables."""
     assert (
         cuda_cpp.calls(device.compile(scaling(device.cuda_source(SCALED), lineinfo=True), FLOATS).code) and not linked
     )

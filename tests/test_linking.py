@@ -1,4 +1,4 @@
-"""Python and CUDA C++ linked to one: what each defines, the other calls. No GPU is needed to link; `tests/gpu` runs it."""
+"""Linking of Python and CUDA C++, each of which calls functions of the other. `tests/gpu` runs the programs."""
 
 import math
 import os
@@ -439,7 +439,7 @@ def test_what_tells_the_architecture_of_a_cubin():
 
 
 def test_other_threads_link_after_one_that_cannot():
-    """Where nvJitLink finds a cubin of another architecture, it keeps a lock."""
+    """nvJitLink never releases a lock after it has found a cubin of another architecture."""
     if not links_newer_pairs():
         pytest.skip("nvJitLink 13.0 links the cubin that newer versions refuse")
     with pytest.raises(device.CompileError, match="cannot link the kernel to doubled: .*bad input") as caught:
@@ -479,7 +479,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.parametrize(("argument", "said"), [("", "nvJitLink nvJitLink ELF"), ("links", "did not survive a fork")])
 def test_a_forked_child_waits_for_no_thread_of_its_parent(argument, said):
-    """Where the parent has linked, its child does without nvJitLink."""
+    """A child whose parent has linked cannot use nvJitLink."""
     environment = {**os.environ, "CUDA_DEVICE_ASSEMBLER": "nvJitLink", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", FORKS, argument], env=environment, capture_output=True, text=True)
     *lines, status = done.stdout.splitlines()

@@ -1,6 +1,6 @@
-"""`lower`, from IR to IR: Python's operations on typed values become a machine's on numbers and addresses.
+"""`lower`: operations of Python on typed values become machine operations on numbers and addresses.
 
-Each case is typed IR. What some of them become is a golden text; the tests below the cases say what matters in the others.
+Each case is typed IR. Some have golden texts; the tests check properties of the others.
 """
 
 from __future__ import annotations

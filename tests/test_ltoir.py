@@ -1,4 +1,4 @@
-"""LTO-IR: libNVVM takes what we write in either of its languages, and what it makes links to cubins, with CUDA C++ too."""
+"""LTO-IR: libNVVM accepts the translated LLVM IR, and its output links to cubins and to CUDA C++."""
 
 import re
 
@@ -48,7 +48,7 @@ def everything(x, out, flags, n):
 
 @device.kernel
 def newest(out):
-    """What libNVVM of CUDA 13.0 has no intrinsics for, in either language."""
+    """Operations for which libNVVM of CUDA 13.0 has no intrinsics."""
     dynamic = device.dynamic_shared_array().view(device.int32)
     counter = device.atomic_ref(out, 1)
     counter.wait(3, "acquire", "device")

@@ -1,4 +1,4 @@
-"""Loops within loops: LLVM reduces their strength unless an inner one begins with what an outer one changes."""
+"""Loop strength reduction of LLVM, which is off if an inner loop starts from a value that an outer one changes."""
 
 import concurrent.futures
 
@@ -18,7 +18,7 @@ SM_90 = parse("sm_90")
 
 @device.kernel
 def diagonals(x, y):
-    """What the inner loop begins with changes with the outer one, in many ways."""
+    """The inner loop starts from several values that the outer one changes."""
     t, threads, n = int(device.thread_idx.x), int(device.block_dim.x), len(x)
     rows = device.shared_array((3, 64), device.int32)
     for d in range(2 * n - 1):
@@ -54,7 +54,7 @@ def test_diagonals(stream, size):
 
 
 def test_the_outer_loop_counts_once():
-    """Without it, there are five more numbers that go along with the outer loop."""
+    """With strength reduction, the outer loop would have five more induction variables."""
     ptx = ptx_of(diagonals, np.zeros(9, np.int32), np.zeros(9, np.int32))
     last = ptx.index("bar.sync")
     assert ptx[last : ptx.index("bra", last)].count("add.") <= 2
@@ -62,7 +62,7 @@ def test_the_outer_loop_counts_once():
 
 @device.kernel
 def along(x, y, n):
-    """What LLVM makes shorter: four passes are one, and share what they have of an address."""
+    """The addresses of four unrolled iterations share their invariant part."""
     total = 0.0
     for i in range(n):
         total += x[i, device.thread_idx.x]
@@ -71,7 +71,7 @@ def along(x, y, n):
 
 @device.kernel
 def squares(x, y):
-    """The inner loop begins with 0; it is as long as the outer one's number says."""
+    """The inner loop starts from 0 and ends at the counter of the outer one."""
     for i in range(len(x)):
         total = 0
         for j in range(i):
@@ -88,7 +88,7 @@ def triangle(x, y):
 
 @device.kernel
 def runs(x, y, starts):
-    """The inner loop begins with what memory says."""
+    """The inner loop starts from a value in memory."""
     for i in range(len(starts) - 1):
         for j in range(starts[i], starts[i + 1]):
             y[i] += x[j]
@@ -110,7 +110,7 @@ def emitted(text, reduce):
 
 
 def test_threads_that_compile_at_once_do_not_disturb_one_another():
-    """What is said to LLVM for one module is said for the whole process."""
+    """LLVM's option is one of the whole process."""
     x, y = np.zeros((9, 9), np.float32), np.zeros(9, np.float32)
     jobs = [(along, x, y, 9), (diagonals, x[0].astype(np.int32), y.astype(np.int32))]
     texts = [device.compile(*job, target="sm_90", output="llvm", launch_facts=True).code for job in jobs]

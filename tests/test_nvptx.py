@@ -1,6 +1,4 @@
-"""LLVM IR to PTX: architectures, the precision of arithmetic, convergence, libdevice, and how our own mistakes are
-told.
-"""
+"""LLVM IR to PTX: architectures, the precision of arithmetic, convergence, libdevice, and the reports of compiler bugs."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What a kernel only writes goes past the L1 cache; what it may read, too, does not."""
+"""Stores bypass the L1 cache in kernels that read nothing that they write."""
 
 import re
 
@@ -62,7 +62,7 @@ def added(x, y):
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
 @pytest.mark.parametrize(("function", "past"), [(scaled, True), (added, False)])
 def test_kernels(stream, function, past, dtype):
-    """Every launch has the facts that it takes: the arrays do not overlap."""
+    """The arrays of these launches do not overlap."""
     kernel = device.kernel(function)
     x, y = np.arange(40).astype(dtype), np.arange(40)[::-1].astype(dtype)
     array, result = stream.array(x), stream.array(y)

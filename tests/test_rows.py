@@ -1,4 +1,4 @@
-"""What a loop leaves alone of an address is added before it, and pointers go along with the loop, also behind branches."""
+"""Loop-invariant parts of addresses are hoisted, and loops have pointer induction variables, also behind branches."""
 
 import re
 
@@ -12,7 +12,7 @@ from cuda_device.ir.dominance import innermost, natural_loops
 
 @device.kernel
 def along(a, b, table, row, y):
-    """Behind a branch, up one sequence and down the other."""
+    """Behind a branch, with an ascending and a descending index."""
     t = device.thread_idx.x
     total = 0
     for i in range(int(t), len(a), int(device.block_dim.x)):
@@ -24,7 +24,7 @@ def along(a, b, table, row, y):
 
 @device.kernel
 def nested(x, y, keep):
-    """Rows of rows; what the inner loop leaves alone the outer one changes."""
+    """The outer loop changes the invariants of the inner one."""
     j = int(device.thread_idx.x)
     for k in range(x.shape[0]):
         for i in range(x.shape[1] - 1, -1, -1):
@@ -34,7 +34,7 @@ def nested(x, y, keep):
 
 @device.kernel
 def turning(x, order, y):
-    """A place that memory gives, in a row that the loop leaves alone; and one that changes in the loop in another way."""
+    """An index from memory in a row that does not change, and one that is no induction variable."""
     row, total = int(device.block_idx.x), 0
     place = 1
     while place < x.shape[1]:
@@ -78,7 +78,7 @@ def test_other_ways_through_a_row(stream):
 
 
 def test_pointers_go_along():
-    """Behind the branch nothing is multiplied: there are loads, and a sum for each pointer at most."""
+    """Behind the branch, there are no products, only loads and at most one sum for each pointer."""
     x = np.zeros(9, np.int32)
     arguments = x, x, np.zeros((3, 9), np.int32), 2, np.zeros(8, np.int32)
     ptx = device.compile(along, *arguments, target="sm_90", output="ptx", launch_facts=True).code
@@ -89,7 +89,7 @@ def test_pointers_go_along():
 
 @pytest.mark.parametrize("operator", ["+", "*"])
 def test_long_chains(operator):
-    """As deep as Python's own functions cannot go."""
+    """The chain is longer than Python's limit of recursion."""
     chain = "".join(f"        v = v {operator} {1 + j % 3}\n" for j in range(1500))
     kernel = define(
         f"@device.kernel\ndef k(x, y):\n    for i in range(len(y)):\n        v = i\n{chain}        y[i] = x[v % 8]\n"
@@ -106,7 +106,7 @@ def wrapped(operator: str, start: int) -> int:
 
 
 def test_unrolled_passes_share_a_pointer():
-    """Four passes of a loop through a row are one, with a pointer for each array."""
+    """Four unrolled iterations of a loop over a row have one pointer for each array."""
 
     @device.kernel
     def scale(x, y):

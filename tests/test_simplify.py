@@ -1,4 +1,4 @@
-"""`simplify`, from IR to IR: parameters that are always one value go, and so do blocks in a row."""
+"""`simplify`: parameters that always have one value are removed, and consecutive blocks are joined."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _random_edge(source: random.Random, blocks: list[Block], numbers: list[Value
 
 
 def _run(function: Function, numbers: list[int]) -> tuple[int | None, list[int]]:
-    """What the function returns, and the sums on the way; it stops after a hundred."""
+    """The result of the function, and the sums that it computes, at most a hundred."""
     block, values, sums = function.blocks[0], dict(zip(function.params, numbers, strict=True)), []
     while True:
         for op in block.ops:

@@ -1,4 +1,4 @@
-"""Loops that LLVM has unrolled and that write, or read shared memory, are left as they are by the assembler; others are not."""
+"""The pragma `nounroll` of loops that LLVM has unrolled and that write to global memory or read shared memory."""
 
 import re
 

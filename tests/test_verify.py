@@ -1,4 +1,4 @@
-"""The verifier: bad IR, one example for each thing that must be true, and good IR, which passes."""
+"""The verifier: an example of bad IR for each rule, and good IR."""
 
 from __future__ import annotations
 

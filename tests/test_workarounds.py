@@ -1,4 +1,4 @@
-"""What assemblers get wrong is written otherwise: the texts, and on each stream what a kernel then computes."""
+"""Workarounds for bugs of assemblers: the rewritten PTX, and the results of kernels on each stream."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_signed_bytes(place):
 
 
 def module(**calls):
-    """Functions that call others, and what threads do together in each."""
+    """Functions that call others and synchronise."""
     return "".join(
         f".func  (.param .align 16 .b8 func_retval0[8]) {name}(\n\t.param .b32 x\n)\n{{\n"
         + "".join(f"\t{{\n\tcall.uni (retval0), {called}, (param0);\n\t}}\n" for called in sorted(names))
@@ -63,7 +63,7 @@ MEETING = """\
 
 
 def test_meetings_in_programs_with_recursion():
-    """All of them, in each function: threads that were parted by one may meet in another."""
+    """In all functions: threads that diverge in one may synchronise in another."""
     without = module(leaf=(), other={"leaf"})
     assert avoid_faults(without) == without
     for calls in ({"f": {"f", "leaf"}}, {"even": {"odd"}, "odd": {"even", "leaf"}}):
@@ -120,7 +120,7 @@ def as_it_is(a):
 
 
 def test_signed_bytes_of_functions(stream):
-    """Functions are called at level 0: each pair of bytes goes in, and a byte comes out."""
+    """At level 0, functions are called: each takes a pair of bytes, or returns a byte."""
 
     @device.kernel(level=0)
     def k(a, b, out):
@@ -182,7 +182,7 @@ def together(depths, shuffled, votes, sums, mixed):
 
 @pytest.mark.parametrize("level", [0, 3])
 def test_threads_are_together_after_recursion(stream, level):
-    """Each thread goes as deep as it likes; then they exchange what came out."""
+    """The threads of a warp have different depths of recursion, and then exchange their results."""
     depths = np.random.default_rng(3).integers(0, 9, 256).astype(np.int32)
     depths[0] = 0
     results = [stream.empty(depths.size, dtype) for dtype in (np.uint32, np.uint32, np.int64, np.int32)]
@@ -208,7 +208,7 @@ def deep(n, x):
 
 @pytest.mark.parametrize("level", [0, 3])
 def test_shared_memory_after_recursion(stream, level):
-    """What others have found is read from shared memory, behind a barrier of the warp and one of the block."""
+    """Results of other threads are read from shared memory after barriers of the warp and of the block."""
 
     @device.kernel(level=level)
     def k(depths, out):

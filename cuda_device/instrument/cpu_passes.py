@@ -41,7 +41,8 @@ def add_yields(module: Module, at_atomics: bool = False) -> Module:
         if function.name not in barred:
             _feed(function, spinning)
             for block in function.blocks if at_atomics else ():
-                block.ops = [each for op in block.ops for each in (*_held(op), op)]
+                for op in [op for op in block.ops if Effect.SPINS in op.code.effects]:
+                    block.ops.insert(block.ops.index(op), Op(ops.YIELD, [], [], {"now": True}, [], op.location))
     dominance.propagate(module, Effect.SUSPENDS)
     return module
 
@@ -54,11 +55,6 @@ def _feed(function: Function, spinning: set[str]) -> None:
             for latch in loop.latches:
                 if not (latch.ops[-2:-1] and latch.ops[-2].code is ops.YIELD):
                     latch.ops.insert(-1, Op(ops.YIELD, location=latch.terminator.location))
-
-
-def _held(op: Op) -> list[Op]:
-    spins = Effect.SPINS in op.code.effects
-    return [Op(ops.YIELD, attributes={"now": True}, location=op.location)] if spins else []
 
 
 def _spins(op: Op, spinning: set[str], used: set[Value]) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location, Loss
 from cuda_device.lazy_dataclasses import dataclass, fields_of
+from cuda_device.types.abi import code_of
 from cuda_device.types.model import INT32
 
 if TYPE_CHECKING:
@@ -108,13 +109,7 @@ def _place(op: Op) -> ReportPlace:
 
 def _print(op: Op) -> Print:
     pairs = zip(op.operands, op.attributes["choices"], strict=True)
-    values = (choice or _letter(operand.type) for operand, choice in pairs)
-    return Print(op.attributes["format"], tuple(values))
-
-
-def _letter(type: Any) -> str:
-    """How `struct` reads a number of 64 bits."""
-    return "d" if type.is_float else "q" if type.signed else "Q"
+    return Print(op.attributes["format"], tuple(choice or code_of(operand.type) for operand, choice in pairs))
 
 
 @dataclass(frozen=True)

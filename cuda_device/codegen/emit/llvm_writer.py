@@ -58,11 +58,6 @@ def _float(bits: int, value: float) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
 
 
-def float_name(number: model.Number) -> str:
-    """A float as LLVM calls it."""
-    return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
-
-
 def float_suffix(number: model.Number) -> str:
     """A float in the name of an intrinsic."""
     return f"{'b' if number.bfloat else ''}f{number.bits}"
@@ -273,8 +268,10 @@ class ModuleWriter:
         match type:
             case model.Number() if type == model.BOOL:
                 return "i1"
+            case model.Number() if type.is_float and not type.is_float8:
+                return "bfloat" if type.bfloat else {16: "half", 32: "float", 64: "double"}[type.bits]
             case model.Number():
-                return float_name(type) if type.is_float and not type.is_float8 else f"i{type.bits}"
+                return f"i{type.bits}"
             case model.Ref(space):
                 return self.dialect.pointer(space)
             case model.Vector(dtype, size):
