@@ -168,8 +168,6 @@ LINES = {
         "  %old.1 = alloca [8 x i8], align 4",
         "  %v1 = bitcast [8 x i8]* %old.1 to i8*",
     ],
-    "  %v2 = zext nneg i32 %v1 to i64": ["  %v2 = zext i32 %v1 to i64"],
-    "  %v2 = uitofp nneg i32 %v1 to float": ["  %v2 = uitofp i32 %v1 to float"],
     "  %v2 = fneg contract float %v1": ["  %v2 = fsub contract float -0.0, %v1"],
     "  %v1 = phi ptr addrspace(1) [ %a, %b0 ], [ %b, %b1 ]": ["  %v1 = phi i8 addrspace(1)* [ %a, %b0 ], [ %b, %b1 ]"],
     "  %v1 = call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x()": [

@@ -41,12 +41,8 @@ _NEWER = [
         r", ![\w.]+ ![\w{}]+.*$": "",  # metadata of instructions
         r"^(define .*) !dbg !\d+ \{": r"\1 {",
         r"\bpoison\b": "undef",
-        r"\b(zext|uitofp) nneg ": r"\1 ",
-        r"\b(or) disjoint ": r"\1 ",
-        r"\b(trunc) (?:nuw |nsw )+": r"\1 ",
-        r"\bgetelementptr( inbounds)?(?: nuw| nusw)+ ": r"getelementptr\1 ",
+        r"\bgetelementptr inbounds nuw ": "getelementptr inbounds ",
         r"\brange\(i\d+ -?\d+, -?\d+\) ": "",
-        r" captures\(none\)": "",
         r"(@llvm\.nvvm\.match\.all\.sync\.i\d\d)p\b": r"\1",
         r"@llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all\(i32(?: 0)?\)": "@llvm.nvvm.barrier0()",
     }.items()
