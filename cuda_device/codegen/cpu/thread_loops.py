@@ -423,7 +423,6 @@ def _together(kernel: LoopedKernel, regions: Regions) -> str:
     """Chooses the loop of a region if all lanes of the warp that exist continue at its place."""
     cases = " ".join(f"i32 {number}, label %region.{number}" for number in range(regions.count))
     return f"""\
-{_sizes("size.x", "size.y")}{THREAD.loads("%own", "x", "y", "z")}\
   %threads.left = sub i32 %count, %first
   %here = call i32 @llvm.umin.i32(i32 %threads.left, i32 {WARP_SIZE})
   %missing = sub i32 {WARP_SIZE}, %here
@@ -444,49 +443,20 @@ choose:
 
 
 def _lanes_of_warp(kernel: LoopedKernel, number: int) -> str:
-    """The loops over the lanes of a warp that continue at one place. A warp may consist of several rows; x grows within each."""
+    """The loop over the lanes of a warp that continue at one place."""
     n = f".{number}"
-    values = {
-        "x": f"%x{n}",
-        "y": f"%y{n}",
-        "z": f"%z{n}",
-        "linear": f"%linear{n}",
-        "lane": f"%lane{n}",
-        "lanes": "%here",
-    }
     return f"""\
 region{n}:
-  br label %row{n}
-row{n}:
-  %from{n} = phi i32 [0, %region{n}], [%to{n}, %row.end{n}]
-  %x.from{n} = phi i32 [%x, %region{n}], [0, %row.end{n}]
-  %y{n} = phi i32 [%y, %region{n}], [%y.new{n}, %row.end{n}]
-  %z{n} = phi i32 [%z, %region{n}], [%z.new{n}, %row.end{n}]
-  %rest{n} = sub i32 %here, %from{n}
-  %row.left{n} = sub i32 %size.x, %x.from{n}
-  %run{n} = call i32 @llvm.umin.i32(i32 %rest{n}, i32 %row.left{n})
-  br label %each{n}
-each{n}:
-  %i{n} = phi i32 [0, %row{n}], [%i.next{n}, %each{n}]
-  %x{n} = add nuw nsw i32 %x.from{n}, %i{n}
-  %lane{n} = add nuw nsw i32 %from{n}, %i{n}
-  %linear{n} = add nuw nsw i32 %first, %lane{n}
+  %lane{n} = phi i32 [0, %choose], [%lane.next{n}, %region{n}]
   %wide{n} = zext nneg i32 %lane{n} to i64
-  %word{n} = getelementptr inbounds i32, ptr %words, i64 %wide{n}
-{_store(n, state=f"%word{n}", **values)}\
+  %thread.at{n} = getelementptr inbounds {THREAD}, ptr %own, i64 %wide{n}
+  %record{n} = load {THREAD}, ptr %thread.at{n}
+  store {THREAD} %record{n}, ptr %thread
+{THREAD.store("%block", "%thread", "block", f"%to.block{n}")}\
   call void @{kernel.symbol}(ptr %thread, i32 {number}, ptr %frame, i64 %wide{n}{kernel.arguments}) alwaysinline
-  %i.next{n} = add nuw nsw i32 %i{n}, 1
-  %i.more{n} = icmp ult i32 %i.next{n}, %run{n}
-  br i1 %i.more{n}, label %each{n}, label %row.end{n}, !llvm.loop {_LOOP}
-row.end{n}:
-  %to{n} = add nuw nsw i32 %from{n}, %run{n}
-  %y.next{n} = add nuw nsw i32 %y{n}, 1
-  %plane.full{n} = icmp eq i32 %y.next{n}, %size.y
-  %y.new{n} = select i1 %plane.full{n}, i32 0, i32 %y.next{n}
-  %z.next{n} = zext i1 %plane.full{n} to i32
-  %z.new{n} = add nuw nsw i32 %z{n}, %z.next{n}
-  %more{n} = icmp ult i32 %to{n}, %here
-  br i1 %more{n}, label %row{n}, label %leave
+  %lane.next{n} = add nuw nsw i32 %lane{n}, 1
+  %more{n} = icmp ult i32 %lane.next{n}, %here
+  br i1 %more{n}, label %region{n}, label %leave, !llvm.loop {_LOOP}
 """
 
 
