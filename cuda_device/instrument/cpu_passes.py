@@ -18,12 +18,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
-from cuda_device.errors import CompileError, Location
+from cuda_device.errors import CompileError
 from cuda_device.ir import dominance, ops
 from cuda_device.ir.dominance import natural_loops, reverse_postorder
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, NoneType, Number, Tuple, Type
 
 TOO_DEEP = "the recursion is too deep: the stack is full"
@@ -232,7 +231,10 @@ _BLOCKS = 50_000
 
 
 def _inline(function: Function, block: Block, at: int, callee: Function) -> Block:
-    """Replaces the call `block.ops[at]`; returns the block that follows it."""
+    """Replaces the call `block.ops[at]`; returns the block that follows it.
+
+    Operations of our own Python get the location of the call.
+    """
     call = block.ops[at]
     if len(function.blocks) + len(callee.blocks) > _BLOCKS:
         raise CompileError(
@@ -241,45 +243,23 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
             "call them in a loop, or take the barrier out of them",
         )
     after = Block(list(call.results), block.ops[at + 1 :])
-    entry, given = callee.blocks[0], list(call.operands)
-    copy = _InlinedCopy({}, {old: Block() for old in callee.blocks}, call.location)
+    entry, given, values = callee.blocks[0], list(call.operands), dict[Value, Value]()
     if all(edge.block is not entry for each in callee.blocks for edge in each.successors):
-        copy.values, given = dict(zip(callee.params, given, strict=True)), []
-    for old, new in copy.blocks.items():
-        copy.fill(old, new, after)
-    copy.blocks[entry].params = copy.blocks[entry].params if given else []
+        values, given = dict(zip(callee.params, given, strict=True)), []
+    copies = dominance.renamed_blocks(callee.blocks, values)
+    for each in copies.values():
+        for op in each.ops:
+            op.location = call.location if op.location.is_ours else op.location
+        end = each.terminator
+        if end.code is ops.RETURN:
+            each.ops[-1] = Op(ops.JUMP, successors=[Edge(after, end.operands)], location=end.location)
+    copies[entry].params = copies[entry].params if given else []
     del block.ops[at:]
-    block.ops.append(Op(ops.JUMP, successors=[Edge(copy.blocks[entry], given)], location=call.location))
+    block.ops.append(Op(ops.JUMP, successors=[Edge(copies[entry], given)], location=call.location))
     if callee.blocks and not any(op.code is ops.RETURN and op.operands for op in callee.ops()):
         after.params = []
         if call.results and any(value in call.results for op in function.ops() for value in op.operands):
             raise AssertionError("a call's missing result is used")
     position = function.blocks.index(block) + 1
-    function.blocks[position:position] = [*copy.blocks.values(), after]
+    function.blocks[position:position] = [*copies.values(), after]
     return after
-
-
-@dataclass(slots=True)
-class _InlinedCopy:
-    """A copy of a function's blocks. Operations of our own Python get the location of the call."""
-
-    values: dict[Value, Value]
-    blocks: dict[Block, Block]
-    call: Location
-
-    def value(self, old: Value) -> Value:
-        if old not in self.values:
-            self.values[old] = Value(old.type, old.hint, old.nonneg)
-        return self.values[old]
-
-    def fill(self, old: Block, new: Block, after: Block) -> None:
-        new.params = [self.value(param) for param in old.params]
-        for op in old.ops:
-            operands = [self.value(operand) for operand in op.operands]
-            location = self.call if op.location.is_ours else op.location
-            if op.code is ops.RETURN:
-                new.ops.append(Op(ops.JUMP, successors=[Edge(after, operands)], location=location))
-                continue
-            results = [self.value(result) for result in op.results]
-            edges = [Edge(self.blocks[e.block], [self.value(a) for a in e.arguments]) for e in op.successors]
-            new.ops.append(Op(op.code, operands, results, dict(op.attributes), edges, location))

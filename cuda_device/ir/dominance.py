@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
-from cuda_device.ir.ops import Effect
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.ir.ops import Effect, Level
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.model import Number
 
 T = TypeVar("T", bound=Hashable)
@@ -327,3 +327,26 @@ def drop_dead(function: Function) -> None:
     while size != (size := sum(len(block.ops) for block in function.blocks)):
         removable = (op for op in function.ops() if op.code is not ops.CALL and not op.code.effects & ~Effect.READS)
         drop_unused(function, {result for op in removable for result in op.results})
+
+
+def copied_blocks(blocks: Iterable[Block]) -> dict[Block, Block]:
+    """Copies of blocks that branch to each other only, with operations of their own; values are shared."""
+    copies = {block: Block(list(block.params)) for block in blocks}
+    for old, new in copies.items():
+        for op in old.ops:
+            edges = [Edge(copies[edge.block], list(edge.arguments)) for edge in op.successors]
+            new.ops.append(replace(op, operands=list(op.operands), attributes=dict(op.attributes), successors=edges))
+    return copies
+
+
+def renamed_blocks(blocks: Iterable[Block], values: Mapping[Value, Value]) -> dict[Block, Block]:
+    """The same, with values of their own; `values` are the substitutes of some that are given."""
+    copies, names = copied_blocks(blocks), dict(values)
+    for block in copies.values():
+        for value in (*block.params, *(value for op in block.ops for value in op.results)):
+            names.setdefault(value, Value(value.type, value.hint, value.nonneg))
+        block.params = [names[value] for value in block.params]
+        for op in block.ops:
+            op.results = [names[value] for value in op.results]
+    substitute(Function("", [*copies.values()], Level.DEVICE), names)
+    return copies

@@ -12,11 +12,9 @@
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu.uniform import copied_blocks
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, ends_with_check, reverse_postorder, substitute
-from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
-from cuda_device.ir.ops import Level
+from cuda_device.ir.dominance import Definitions, ends_with_check, renamed_blocks, reverse_postorder
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op
 
 
 def divide(function: Function) -> set[Block]:
@@ -32,7 +30,7 @@ def divide(function: Function) -> set[Block]:
     if entry in checks:
         checks = {*checks - {entry}, rest}
     body = [rest, *function.blocks[1:]]
-    copies = _copied(body)
+    copies = renamed_blocks(body, {})
     for block in checks:
         end = copies[block].terminator
         copies[block].ops[-1] = Op(ops.JUMP, successors=end.successors[:1], location=end.location)
@@ -46,16 +44,3 @@ def divide(function: Function) -> set[Block]:
 def _is_decided(block: Block, values: Definitions) -> bool:
     maker = values.makers.get(block.terminator.operands[0]) if ends_with_check(block) else None
     return maker is not None and "early" in maker.attributes
-
-
-def _copied(blocks: list[Block]) -> dict[Block, Block]:
-    """Copies of blocks, with values of their own."""
-    copies, again = copied_blocks(blocks), dict[Value, Value]()
-    for block in copies.values():
-        for value in (*block.params, *(value for op in block.ops for value in op.results)):
-            again[value] = Value(value.type, value.hint, value.nonneg)
-        block.params = [again[value] for value in block.params]
-        for op in block.ops:
-            op.results = [again[value] for value in op.results]
-    substitute(Function("", [*copies.values()], Level.DEVICE), again)
-    return copies

@@ -16,13 +16,14 @@ operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import (
     Definitions,
     Loop,
+    copied_blocks,
     dominators,
     natural_loops,
     predecessors,
@@ -335,16 +336,6 @@ def _stride(reference: Value, values: Definitions, varying: set[Value]) -> int |
 def copied(function: Function) -> Function:
     """The function with blocks and operations of its own; values are shared."""
     return replace(function, blocks=[*copied_blocks(function.blocks).values()])
-
-
-def copied_blocks(blocks: Sequence[Block]) -> dict[Block, Block]:
-    """Copies of blocks that branch to each other only, with operations of their own; values are shared."""
-    copies = {block: Block(list(block.params)) for block in blocks}
-    for old, new in copies.items():
-        for op in old.ops:
-            edges = [Edge(copies[edge.block], list(edge.arguments)) for edge in op.successors]
-            new.ops.append(replace(op, operands=list(op.operands), successors=edges))
-    return copies
 
 
 def waits_at(op: Op) -> bool:
