@@ -15,7 +15,14 @@ nothing decides, such as that of an index `y[k]`, stay as they are.
 What a check implies may decide the checks behind it, although the version without checks skips all of them: where the conditions
 of all checks hold, the first check that a thread passes holds, hence also the second, and so on.
 
-`codegen/cpu/kernel_versions` makes the two versions.
+Code generation for the CPU then calls `divide`, which makes a version of the body for kernels where `ok` holds:
+
+    if ok:
+        for k in range(w): …               LLVM may vectorise it
+    else:
+        for k in range(w):
+            check k < p                    all reports come from here, where threads run one after the other
+            …
 """
 
 from __future__ import annotations
@@ -25,8 +32,16 @@ from functools import reduce
 from itertools import islice
 
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, Term, dominates, predecessors
-from cuda_device.ir.nodes import Block, Builder, Function, Module, Value
+from cuda_device.ir.dominance import (
+    Definitions,
+    Term,
+    dominates,
+    ends_with_check,
+    predecessors,
+    renamed_blocks,
+    reverse_postorder,
+)
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.optimise.symbolic_bounds import Proofs, Sum, checks_a_bound, drop_checks, is_integer
 from cuda_device.types.model import BOOL, INT32, INT64, Number
 
@@ -68,6 +83,35 @@ def run(module: Module) -> None:
         build = Builder(block, end.location)
         end.operands = [build.op(ops.OR, BOOL, every, *end.operands, early=True)]
         block.ops.append(end)
+
+
+def divide(function: Function) -> set[Block]:
+    """Divides the body of a kernel with decided checks; returns the first block of the version without them."""
+    values, entry = Definitions(function), function.blocks[0]
+    checks = {block for block in function.blocks if _is_decided(block, values)}
+    if not checks:
+        return set()
+    known = values.makers[next(iter(checks)).terminator.operands[0]].operands[0]
+    last = entry.ops.index(values.makers[known]) + 1
+    rest = Block([], entry.ops[last:])
+    del entry.ops[last:]
+    if entry in checks:
+        checks = {*checks - {entry}, rest}
+    body = [rest, *function.blocks[1:]]
+    copies = renamed_blocks(body, {})
+    for block in checks:
+        end = copies[block].terminator
+        copies[block].ops[-1] = Op(ops.JUMP, successors=end.successors[:1], location=end.location)
+        block.terminator.operands = values.makers[block.terminator.operands[0]].operands[1:]
+    build = Builder(entry, rest.ops[0].location)
+    build.branch(known, Edge(copies[rest], []), Edge(rest, []))
+    function.blocks = reverse_postorder(entry)
+    return {copies[rest]}
+
+
+def _is_decided(block: Block, values: Definitions) -> bool:
+    maker = values.makers.get(block.terminator.operands[0]) if ends_with_check(block) else None
+    return maker is not None and "early" in maker.attributes
 
 
 class _Decisions(Proofs):

@@ -19,7 +19,6 @@ from cuda_device.codegen.cpu.records import (
     FUEL,
     KIND_SHIFT,
     NANOSECONDS,
-    PLACE_MASK,
     RECORDS,
     THREAD,
     WARP,
@@ -319,8 +318,6 @@ class Cpu(Dialect):
     def _wait(self, kind: Suspension, place: int, label: str, before: str = "") -> str:
         """Waits, and continues at `label:`. The text `before` comes first; it can use `%label.state`, the thread's word."""
         assert self.regions is not None
-        if not 0 <= place <= PLACE_MASK:
-            raise ValueError(f"a place is a number from 0 to {PLACE_MASK}, not {place}")
         if self.together and kind in (Suspension.BARRIER, Suspension.SYNC):
             return f"{self.regions.leave(label)}{label}:\n"
         if self.together:

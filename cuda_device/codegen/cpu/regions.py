@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 
-from cuda_device.codegen.cpu import kernel_versions, strided_loops, uniform
+from cuda_device.codegen.cpu import strided_loops, uniform
 from cuda_device.codegen.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.codegen.cpu.uniform import LIMIT, waits_at
 from cuda_device.device.options import DEFAULTS, Options
@@ -27,6 +27,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.dominance import back_edges, reverse_postorder
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.optimise import early_checks
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
@@ -194,7 +195,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     can_be_together = not (options.debug or options.races or options.permuted)
     for divides in (True, False) if can_be_together else ():
         function = uniform.copied(module.main)
-        headers = kernel_versions.divide(function) if divides else set()
+        headers = early_checks.divide(function) if divides else set()
         if not (headers if divides else waits or back_edges(reverse_postorder(function.blocks[0]))):
             continue
         together = uniform.find(function, headers | strided_loops.rewrite(function))

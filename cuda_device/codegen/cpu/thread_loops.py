@@ -22,6 +22,7 @@ from cuda_device.codegen.cpu.records import (
     CONTROL,
     CREW,
     FUEL,
+    MAXIMUM_THREADS,
     RUN,
     THREAD,
     WARP,
@@ -33,7 +34,6 @@ from cuda_device.codegen.cpu.regions import PARALLEL, Regions
 from cuda_device.lazy_dataclasses import dataclass, replace
 
 _AXES = "xyz"
-_SIZE = ("size.x", "size.y", "size.z")
 _SHORT = 3
 """The least length of a row for which regions are faster than the undivided kernel."""
 _ENTRY = WARP.dtype.itemsize // WARP_SIZE
@@ -119,20 +119,17 @@ def _store(n: str, **values: str) -> str:
     return "".join(THREAD.store(value, "%thread", name, f"%to.{name}{n}") for name, value in values.items())
 
 
-def _sizes(*names: str) -> str:
-    """Loads the block's sizes from the shared record: loads from a copy would lose their ranges."""
-    return "".join(BLOCK.load(f"%{name}", "%shared.block", name, ", !range !{i32 1, i32 1025}") for name in names)
-
-
 # Blocks whose threads run together
 
 
 def _blocks(kernel: LoopedKernel) -> str:
     """`@cuda_device.block`, which runs `%many` blocks, the first of which is given."""
     regions = kernel.regions
-    memory = ""
+    # Loads from a copy of the record would lose their ranges.
+    metadata = f", !range !{{i32 1, i32 {MAXIMUM_THREADS + 1}}}"
+    memory = "".join(BLOCK.load(f"%size.{axis}", "%shared.block", f"size.{axis}", metadata) for axis in _AXES)
     if regions:
-        memory = f"""\
+        memory += f"""\
   %in = alloca [{regions.common_bytes} x i8], align 16
   %out = alloca [{regions.common_bytes} x i8], align 16
   %next = alloca i32
@@ -143,7 +140,7 @@ declare void @cuda_device.exchange(ptr, i32, i32, i32)
 
 define internal void @cuda_device.block(ptr %shared.block, i64 %many) nounwind {{
 entry:
-{_records(kernel)}{_sizes(*_SIZE)}{memory}{BLOCK.loads("%block", "control", "index.x", "cluster_idx.x")}\
+{_records(kernel)}{memory}{BLOCK.loads("%block", "control", "index.x", "cluster_idx.x")}\
 {CONTROL.address("%stop.at", "%control", "stop")}\
   %count.rows = mul nuw nsw i32 %size.z, %size.y
   %count = mul nuw nsw i32 %count.rows, %size.x
