@@ -339,20 +339,6 @@ def test_arrays_of_nested_structs(stream):
     assert (after["ids"]["_0"] == 6).all() and (after["ids"]["_1"] == (1 << 40) + np.arange(n)).all()
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("Point(1, 2, 3)", "2 members, not 3"),
-        ("device.replace(Point(1), z=2)", "no member 'z'"),
-    ],
-)
-def test_errors_say_what_is_wrong(body, message):
-    names = {"device": device, "Point": Point, "np": np}
-    exec(f"def bad(x):\n    p = {body}\n    x[0] = p.x", names)
-    with pytest.raises(device.CompileError, match=message):
-        device.compile(device.kernel(names["bad"]), device.ArrayType(float32, 1), output="ir")
-
-
 def test_a_class_that_is_defined_anew_is_another_class():
     again = device.struct(type("Point", (), {"__annotations__": {"x": float32, "y": float32}}))
 

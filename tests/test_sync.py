@@ -7,7 +7,7 @@ import pytest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device import CompileError, KernelError
+from cuda_device import KernelError
 
 BLOCKS = [(1,), (7,), (32,), (33,), (256,), (1024,), (8, 4, 3), (5, 7, 3)]
 
@@ -152,29 +152,6 @@ def test_barriers_in_functions(stream):
     out = stream.empty((64, 2), np.int32)
     stream.launch(in_functions, out, stream.array(x), grid=1, block=64)
     assert (stream.numpy(out) == [(x > 0).sum(), (x < 0).sum() + (x > 10).sum()]).all()
-
-
-def nothing():
-    pass
-
-
-@device.kernel
-def no_answer(out):
-    out[0] = device.syncthreads_count(nothing)
-
-
-@device.kernel
-def no_function(out):
-    out[0] = device.syncthreads_count(out)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "reason"),
-    [(no_answer, "pred of syncthreads_count returns None, not a bool"), (no_function, "cannot be called")],
-)
-def test_misuse_is_a_compile_error(kernel, reason):
-    with pytest.raises(CompileError, match=re.escape(reason)):
-        device.launch(kernel, np.zeros(1, np.int32), grid=1, block=1, stream=device.cpu_stream())
 
 
 # Deadlocks: on the CPU alone
