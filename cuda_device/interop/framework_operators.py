@@ -225,7 +225,7 @@ class _Operator:
         found = parameters_of(self.kernel.underlying)
         self.names, self.outputs = found.names, dict(outputs)
         self.inputs = tuple(each for each in self.names if each not in outputs)
-        self.numbers = {name: each for name, each in found.numbers.items() if isinstance(each, Number)}
+        self.numbers = {name: each for name, each in found.hints.items() if isinstance(each, Number)}
         self._written = (*outputs, *changed)
         self._bound = kernel if isinstance(kernel, BoundKernel) else kernel.bind(threads=self._shape)
         for each in self._written:

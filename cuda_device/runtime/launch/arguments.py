@@ -413,18 +413,19 @@ def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
 class Parameters:
     """The parameters of a function, and the number of positional ones.
 
-    `hints` are the types that type hints name; of these, `numbers` are numbers and pointers, and `structs` are structs.
-    `constants` are constant expressions by their type hints.
+    `constants` are constant expressions by their type hints, and `hints` are the types that other type hints name.
+    `is_plain` says that no argument has to be converted.
     """
 
     names: tuple[str, ...]
     positional: int
     constants: Mapping[str, Any]
-    numbers: Mapping[str, model.Number | model.Pointer]
-    structs: Mapping[str, model.Struct]
     hints: Mapping[str, model.Type]
+    is_plain: bool
 
 
+_CONVERTED = model.Number, model.Pointer, model.Struct
+"""The types of hints to which arguments are converted."""
 # By function, with its code at that time
 _parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
 
@@ -440,10 +441,9 @@ def parameters_of(function: FunctionType) -> Parameters:
             with suppress(Exception):  # hints that are no types of device code are allowed
                 if name != "return" and (type := type_named(hint)) is not None:
                     hints[name] = type
-        numbers = {name: type for name, type in hints.items() if isinstance(type, (model.Number, model.Pointer))}
-        structs = {name: type for name, type in hints.items() if isinstance(type, model.Struct)}
         constants = constants_among(evaluated)
-        found = Parameters(parameter_names(code), code.co_argcount, constants, numbers, structs, hints)
+        is_plain = not constants and not any(isinstance(type, _CONVERTED) for type in hints.values())
+        found = Parameters(parameter_names(code), code.co_argcount, constants, hints, is_plain)
         _parameters[function] = code, found
     return found
 
@@ -453,32 +453,35 @@ def arguments_of(
 ) -> tuple[Argument, ...]:
     """Reads the arguments of a call. Raises `LaunchError` if they do not fit the parameters or cannot be passed."""
     parameters = parameters_of(function)
-    names = parameters.names
-    if kwargs or len(args) != len(names) or parameters.positional != len(names):
+    count = len(parameters.names)
+    if kwargs or len(args) != count or parameters.positional != count:
         args = bind(function, args, kwargs, defaults_of(function))
-    if parameters.constants or parameters.numbers or parameters.structs:
-        return tuple([argument_of(parameters, *each, stream) for each in zip(names, args, strict=True)])
-    pairs = zip(names, args, strict=True)
-    return tuple([_QUICK.get(type(value), read)(value, name, stream) for name, value in pairs])
+    return read_all(parameters, args, stream)
+
+
+def read_all(parameters: Parameters, values: Sequence[Any], stream: Stream) -> tuple[Argument, ...]:
+    """Reads one argument for each parameter."""
+    pairs = zip(parameters.names, values, strict=True)
+    if parameters.is_plain:
+        return tuple([_QUICK.get(type(value), read)(value, name, stream) for name, value in pairs])
+    return tuple([argument_of(parameters, name, value, stream) for name, value in pairs])
 
 
 def argument_of(parameters: Parameters, name: str, value: Any, stream: Stream) -> Argument:
     """Reads the argument `value` of the parameter `name`."""
-    if name in parameters.structs:
-        return read(as_struct(value, parameters.structs[name], name), name, stream)
-    wanted, constants = parameters.numbers.get(name), parameters.constants
+    constants, wanted = parameters.constants, parameters.hints.get(name)
     if isinstance(wanted, model.Pointer):
         return pointer_to(value, wanted, name, stream)
-    if wanted is not None:
+    if isinstance(wanted, model.Number):
         value = number_as(value, wanted, name)
+    elif isinstance(wanted, model.Struct):
+        value = as_struct(value, wanted, name)
     elif name in constants:
         try:
             value = constant_as(value, constants[name])
         except TypeError:
-            wanted = constants[name].__name__
-            raise CallError(
-                f"the argument {name!r} is a constant {wanted}, not {value!r}", f"pass {wanted}(…)"
-            ) from None
+            kind = constants[name].__name__
+            raise CallError(f"the argument {name!r} is a constant {kind}, not {value!r}", f"pass {kind}(…)") from None
     return read(value, name, stream, is_constant=name in constants)
 
 

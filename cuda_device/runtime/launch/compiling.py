@@ -337,7 +337,8 @@ def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -
     """`Known` for an argument that is given as a type or an example. Hints of numbers and pointers apply to kernels only."""
     name = parameters.names[index]
     if name not in parameters.constants:
-        found, wanted = type_named(value), parameters.numbers.get(name) if isinstance(f, Kernel) else None
+        found, wanted = type_named(value), parameters.hints.get(name) if isinstance(f, Kernel) else None
+        wanted = wanted if isinstance(wanted, (model.Number, model.Pointer)) else None
         if found is not None and has_identity(found):
             raise CompileError(
                 f"the parameter {name!r} cannot be of a type with atomic members, which exists only in arrays",

@@ -28,7 +28,7 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import Index, LaunchError
 from cuda_device.runtime.gpu.grid import Shape, has_block, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
-from cuda_device.runtime.launch.arguments import argument_of, as_struct, bind, parameters_of
+from cuda_device.runtime.launch.arguments import as_struct, bind, parameters_of, read_all
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     check_kernel,
@@ -39,6 +39,7 @@ from cuda_device.runtime.launch.launcher import (
     users_traceback,
     variant_of,
 )
+from cuda_device.types.model import Struct
 
 
 @users_traceback
@@ -129,9 +130,7 @@ class PreparedLaunch(partial[None]):
 
 def _variant(kernel: Kernel, values: Sequence[Any], stream: Stream) -> CompiledKernel:
     """The variant for these arguments. Raises `LaunchError` if it cannot take one of them."""
-    parameters = parameters_of(kernel.underlying)
-    pairs = zip(parameters.names, values, strict=True)
-    arguments = tuple(argument_of(parameters, name, value, stream) for name, value in pairs)
+    arguments = read_all(parameters_of(kernel.underlying), values, stream)
     variant = variant_of(kernel, arguments, stream)
     variant.pack(arguments)
     return variant
@@ -233,9 +232,9 @@ def sizes_for(
         return dict(sizes)
     parameters = parameters_of(kernel.underlying)
     values = bind(kernel.underlying, args, kwargs, defaults_of(kernel.underlying))
-    if structs := parameters.structs:
-        pairs = zip(parameters.names, values, strict=True)
-        values = [as_struct(value, structs[name], name) if name in structs else value for name, value in pairs]
+    for i, name in enumerate(parameters.names):
+        if isinstance(wanted := parameters.hints.get(name), Struct):
+            values[i] = as_struct(values[i], wanted, name)
     return {what: size(*values) if callable(size) else size for what, size in sizes.items()}
 
 
