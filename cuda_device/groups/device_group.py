@@ -32,7 +32,6 @@ from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, join
-from cuda_device.runtime.launch.arguments import arguments_of
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     check_kernel,
@@ -41,10 +40,9 @@ from cuda_device.runtime.launch.launcher import (
     load,
     make_launcher,
     of_launch,
-    sized,
+    planned,
     start,
     users_traceback,
-    variant_of,
 )
 from cuda_device.runtime.launch.prepared import BoundKernel, sizes_for
 from cuda_device.types.host import element_of
@@ -515,10 +513,7 @@ def _prepared(
     stream = group.streams[rank]
     try:
         sizes = _sizes(group, rank, kernel, args, kwargs, sizes)
-        arguments = arguments_of(kernel.underlying, *_values(group, rank, args, kwargs), stream)
-        variant = variant_of(kernel, arguments, stream)
-        shape = sized(variant, stream, **sizes)
-        buffer = variant.pack(arguments)
+        plan = variant, _, shape, *_ = planned(kernel, *_values(group, rank, args, kwargs), stream, **sizes)
         if isinstance(stream, GpuStream):
             with stream.using():
                 load(variant, stream, variant.dynamic(shape))
@@ -527,7 +522,7 @@ def _prepared(
     except Exception as error:
         error.add_note(f"on {group.name(rank)}")
         raise
-    return variant, partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)
+    return variant, partial(start, *plan, stopped.is_set)
 
 
 def _values(group: DeviceGroup, rank: int, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:

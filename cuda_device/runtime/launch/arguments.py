@@ -378,7 +378,9 @@ _CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compi
 
 
 def _array(value: object, name: str, stream: Stream) -> Argument:
-    view = named_view(value, f"the argument {name!r}", stream)
+    # Asking our own arrays is quicker than looking for the reader of their type.
+    is_own = hasattr(type(value), OWN_VIEW)
+    view = value._cuda_device_view_() if is_own else named_view(value, f"the argument {name!r}", stream)  # type: ignore[attr-defined]
     if view is None:
         is_constant = isinstance(value, str | Enum) or callable(value)  # functions, types
         raise LaunchError(

@@ -265,19 +265,39 @@ def launch(
             if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
             grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
-        options = f.options.build
-        # None if the block is chosen for the compiled kernel. Impossible sizes are refused before it is compiled.
-        shape = shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
         where = as_stream(stream)
-        arguments = arguments_of(f.underlying, args, kwargs, where)
-        variant = variant_of(f, arguments, where)
-        if shape is None:
-            shape = sized(variant, where, grid, block, shared, threads, cluster)
-        start(variant, where, shape, variant.pack(arguments), arguments)
-        if isinstance(where, GpuStream) and is_due([variant]):
-            make_launcher(f, variant, where, args, kwargs)
+        plan = planned(f, args, kwargs, where, grid, block, shared, threads, cluster)
+        start(*plan)
+        if isinstance(where, GpuStream) and is_due([plan[0]]):
+            make_launcher(f, plan[0], where, args, kwargs)
     except Error as error:  # as in `users_traceback`, without another call for each launch
         raise error.with_traceback(None) from error.__cause__
+
+
+Planned = tuple[CompiledKernel, Stream, Shape, Any, Sequence[Argument]]
+"""What `start` takes: the variant of a kernel, the stream, the size, and the arguments, packed and read."""
+
+
+def planned(
+    kernel: Kernel,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    stream: Stream,
+    grid: Any,
+    block: Any,
+    shared: Any,
+    threads: Any,
+    cluster: Any,
+) -> Planned:
+    """Prepares a launch: checks its size, reads the arguments, and finds or compiles the variant. Raises what `launch` does."""
+    options = kernel.options.build
+    # None if the block is chosen for the compiled kernel. Impossible sizes are refused before it is compiled.
+    shape = shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
+    arguments = arguments_of(kernel.underlying, args, kwargs, stream)
+    variant = variant_of(kernel, arguments, stream)
+    if shape is None:
+        shape = sized(variant, stream, grid, block, shared, threads, cluster)
+    return variant, stream, shape, variant.pack(arguments), arguments
 
 
 def of_launch(kernel: Kernel, kwargs: dict[str, Any], threads: Any, cluster: Any) -> tuple[Any, Any]:

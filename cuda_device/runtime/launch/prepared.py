@@ -26,18 +26,16 @@ from weakref import ref
 from cuda_device.device.functions import Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import Index, LaunchError
-from cuda_device.runtime.gpu.grid import Shape, has_block, shape_of
+from cuda_device.runtime.gpu.grid import Shape, has_block
 from cuda_device.runtime.gpu.streams import Stream, as_stream
-from cuda_device.runtime.launch.arguments import as_struct, bind, parameters_of, read_all
+from cuda_device.runtime.launch.arguments import as_struct, bind, parameters_of
 from cuda_device.runtime.launch.launcher import (
-    CompiledKernel,
     check_kernel,
     check_positions,
     launch,
     of_launch,
-    sized,
+    planned,
     users_traceback,
-    variant_of,
 )
 from cuda_device.types.model import Struct
 
@@ -61,13 +59,9 @@ def prepare(
     arrays alive, and each launch reads their current contents.
     """
     check_kernel(f)
-    function, where = f.underlying, as_stream(stream)
     threads, cluster = of_launch(f, kwargs, threads, cluster)
-    options = f.options.build  # impossible sizes are refused before the kernel is compiled
-    shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
-    values = bind(function, args, kwargs, defaults_of(function))
-    variant = _variant(f, values, where)
-    return PreparedLaunch(f, values, where, sized(variant, where, grid, block, shared, threads, cluster))
+    values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
+    return PreparedLaunch(f, values, as_stream(stream), (grid, block, shared, threads, cluster))
 
 
 class PreparedLaunch(partial[None]):
@@ -86,9 +80,10 @@ class PreparedLaunch(partial[None]):
     _values: tuple[Any, ...]
     _shape: Shape
 
-    def __new__(cls, kernel: Kernel, values: Sequence[Any], stream: Stream, shape: Shape) -> Self:
+    def __new__(cls, kernel: Kernel, values: Sequence[Any], stream: Stream, sizes: Sequence[Any]) -> Self:
         """Raises what the first launch would raise."""
-        check_positions(_variant(kernel, values, stream), shape)
+        variant, _, shape, *_ = planned(kernel, *_call_of(kernel, values), stream, *sizes)
+        check_positions(variant, shape)
         self = super().__new__(cls, launch)
         self.kernel, self.stream = kernel, stream
         self._values, self._shape = tuple(values), shape
@@ -102,9 +97,9 @@ class PreparedLaunch(partial[None]):
     @users_traceback
     def replace(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
         """Returns another prepared launch, with some arguments replaced. Raises what `prepare` raises."""
-        return PreparedLaunch(
-            self.kernel, _exchanged(self.kernel, self._values, args, kwargs), self.stream, self._shape
-        )
+        shape, values = self._shape, _exchanged(self.kernel, self._values, args, kwargs)
+        sizes = shape.grid, shape.block, shape.dynamic, None, _cluster_of(shape)
+        return PreparedLaunch(self.kernel, values, self.stream, sizes)
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -128,12 +123,15 @@ class PreparedLaunch(partial[None]):
         return f"<prepared launch of {self.kernel.underlying.__qualname__}, grid={self.grid}, block={self.block}>"
 
 
-def _variant(kernel: Kernel, values: Sequence[Any], stream: Stream) -> CompiledKernel:
-    """The variant for these arguments. Raises `LaunchError` if it cannot take one of them."""
-    arguments = read_all(parameters_of(kernel.underlying), values, stream)
-    variant = variant_of(kernel, arguments, stream)
-    variant.pack(arguments)
-    return variant
+def _call_of(kernel: Kernel, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The positional and named arguments of a launch with one value for each parameter."""
+    parameters = parameters_of(kernel.underlying)
+    count = parameters.positional
+    return values[:count], dict(zip(parameters.names[count:], values[count:], strict=True))
+
+
+def _cluster_of(shape: Shape) -> Index | None:
+    return None if shape.cluster == (1, 1, 1) else shape.cluster
 
 
 def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
@@ -145,17 +143,14 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         "stream": prepared.stream,
         "shared": shape.dynamic,
     }
-    in_clusters = shape.cluster != (1, 1, 1)
-    if in_clusters:
-        sizes["cluster"] = shape.cluster
+    if cluster := _cluster_of(shape):
+        sizes["cluster"] = cluster
     code = kernel.underlying.__code__
     found = ref(prepared)  # a cycle would keep the arrays alive until the next garbage collection
 
     def launch_of(given: Sequence[Any]) -> Callable[[], None]:
-        parameters = parameters_of(kernel.underlying)
-        positional = parameters.positional
-        named = dict(zip(parameters.names[positional:], given[positional:], strict=True))
-        return partial(launch, kernel, *given[:positional], **named, **sizes)
+        args, kwargs = _call_of(kernel, given)
+        return partial(launch, kernel, *args, **kwargs, **sizes)
 
     as_prepared = launch_of(values)
 
@@ -164,7 +159,7 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         changed = args or kwargs or kernel.underlying.__code__ is not code
         (launch_of(_exchanged(kernel, values, args, kwargs)) if changed else as_prepared)()
         owner = found() if kernel.native is not None else None
-        if not in_clusters and owner is not None and isinstance(owner.func, FunctionType):
+        if cluster is None and owner is not None and isinstance(owner.func, FunctionType):
             from cuda_device.launchers import plans
 
             owner._start_by(plans.prepared(kernel, values, sizes, owner.func) or owner.func)
