@@ -44,7 +44,7 @@ from cuda_device.runtime.launch.compiled import Compiled, Parameter, arguments_f
 from cuda_device.runtime.launch.launcher import users_traceback
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged, packing, representation
-from cuda_device.types.architectures import Architecture, latest, parse
+from cuda_device.types.architectures import latest, parse
 from cuda_device.types.host import dtype_of_type, type_of_hint
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_arrays, has_identity, size_of
@@ -298,7 +298,9 @@ def job_of(
     is_host = target == HOST
     if is_host and not (isinstance(other, Func) and other.options.interop):
         raise TypeError(f"target='host' is for functions with @func(interop=True), not {f!r}")
-    architecture = parse("sm_90" if is_host else target) if isinstance(target, str) else _not_a_target(target)
+    if not isinstance(target, str):
+        raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
+    architecture = parse("sm_90" if is_host else target)
     settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel))
     settings = replace(settings, checked=settings.is_checked(on_cpu=False))
     if settings.cluster is not None and architecture.number < 90:
@@ -327,10 +329,6 @@ def _from_others(known: Known, kernel: bool) -> Known:
     """`Known` for an argument that comes from C++: arrays have any strides, and in functions any address space."""
     space = model.Space.GLOBAL if kernel else model.Space.GENERIC
     return known if known.constant else of_type(exchanged(known.type, space))
-
-
-def _not_a_target(target: object) -> Architecture:
-    raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
 
 
 def _example(f: Kernel | Func, parameters: Parameters, index: int, value: Any) -> Known:

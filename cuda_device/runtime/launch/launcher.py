@@ -41,7 +41,7 @@ from cuda_device.runtime.launch.arguments import (
     runtime_types,
 )
 from cuda_device.types.abi import Packing, packing
-from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, Architecture, moved_bytes, of_capability, parse
+from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
@@ -558,8 +558,19 @@ def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> R
 def _check_size(variant: CompiledKernel, shape: Shape, most_shared: int) -> None:
     """Raises `LaunchError` for a size that the kernel does not allow, or a device with so much shared memory for a block."""
     check_positions(variant, shape)
-    _check_cluster(shape, variant.work.job.target.architecture)
-    _check_shared(variant.work.shared_bytes, shape.dynamic, most_shared)
+    architecture = variant.work.job.target.architecture
+    if shape.cluster != (1, 1, 1) and architecture.number < 90:
+        raise LaunchError(
+            f"cluster={shape.cluster}: {architecture} has no clusters", "leave cluster out, or use sm_90 or later"
+        )
+    static, most = variant.work.shared_bytes, max(MAXIMUM_STATIC_SHARED, most_shared)
+    static = moved_bytes(static) or static
+    if static + shape.dynamic > most:
+        raise LaunchError(
+            f"shared={shape.dynamic}: together with {static} bytes of shared arrays, this exceeds the limit of {most} bytes per "
+            "block",
+            f"request at most {max(0, most - static)} bytes, or make the shared arrays smaller",
+        )
 
 
 def check_positions(variant: CompiledKernel, shape: Shape) -> None:
@@ -574,14 +585,6 @@ def check_positions(variant: CompiledKernel, shape: Shape) -> None:
         )
 
 
-def _check_cluster(shape: Shape, architecture: Architecture) -> None:
-    """Raises `LaunchError` for clusters on a GPU without them."""
-    if shape.cluster != (1, 1, 1) and architecture.number < 90:
-        raise LaunchError(
-            f"cluster={shape.cluster}: {architecture} has no clusters", "leave cluster out, or use sm_90 or later"
-        )
-
-
 def _check_resident(variant: CompiledKernel, shape: Shape, most: int, where: str) -> None:
     """Raises `LaunchError` for a cooperative launch whose blocks cannot all run at once."""
     x, y, z = shape.grid
@@ -593,23 +596,6 @@ def _check_resident(variant: CompiledKernel, shape: Shape, most: int, where: str
             if most
             else "launch smaller blocks",
         )
-
-
-def _check_shared(static: int, dynamic: int, most: int) -> None:
-    most = max(MAXIMUM_STATIC_SHARED, most)
-    static = moved_bytes(static) or static
-    if static + dynamic > most:
-        raise LaunchError(
-            f"shared={dynamic}: together with {static} bytes of shared arrays, this exceeds the limit of {most} bytes per block",
-            f"request at most {max(0, most - static)} bytes, or make the shared arrays smaller",
-        )
-
-
-def _addresses_of(variant: CompiledKernel, buffer: Any) -> Any:
-    """The array of the addresses of packed arguments, which the driver takes. The buffer must outlive it."""
-    offsets = variant.packing.offsets
-    base = ctypes.addressof(buffer)
-    return (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
 
 
 def _start_on_gpu(
@@ -642,12 +628,22 @@ def _launch_by_driver(
     if cooperative:
         at_once = driver.resident_blocks(kernel.handle, x * y * z, dynamic)
         _check_resident(variant, shape, at_once * driver.properties(stream.ordinal).multiprocessors, "this GPU")
-    foreign, addresses = foreign_streams(stream, views), _addresses_of(variant, buffer)
-    place = ctypes.addressof(addresses)
+    offsets, base = variant.packing.offsets, ctypes.addressof(buffer)
+    addresses = (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
+    foreign = foreign_streams(stream, views)
     driver.order(foreign, (stream.handle,))
     # The driver knows the cluster size that a kernel was compiled for.
     cluster = shape.cluster if variant.work.job.options.cluster is None else (1, 1, 1)
-    driver.launch(kernel.handle, shape.grid, shape.block, dynamic, stream.handle, place, cooperative, cluster)
+    driver.launch(
+        kernel.handle,
+        shape.grid,
+        shape.block,
+        dynamic,
+        stream.handle,
+        ctypes.addressof(addresses),
+        cooperative,
+        cluster,
+    )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
 
@@ -666,17 +662,16 @@ def foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
 def load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:
     """The kernel in the stream's context, in which it is loaded once. Enables the dynamic shared memory of the launch."""
     kernel = variant.loaded.get(stream.context)
-    if kernel is None:
-        with _LOCK:
-            kernel = variant.loaded.get(stream.context)
-            if kernel is None:
-                kernel = variant.loaded[stream.context] = _loaded(variant, stream)
-    if dynamic > kernel.dynamic_shared:
-        with _LOCK:
-            if dynamic > kernel.dynamic_shared:  # another thread may have enabled more
-                driver.set_max_dynamic_shared(kernel.handle, dynamic, stream.ordinal)
-                kernel.dynamic_shared = dynamic
-    return kernel
+    if kernel is not None and dynamic <= kernel.dynamic_shared:
+        return kernel
+    with _LOCK:
+        kernel = variant.loaded.get(stream.context)
+        if kernel is None:
+            kernel = variant.loaded[stream.context] = _loaded(variant, stream)
+        if dynamic > kernel.dynamic_shared:  # another thread may have enabled more
+            driver.set_max_dynamic_shared(kernel.handle, dynamic, stream.ordinal)
+            kernel.dynamic_shared = dynamic
+        return kernel
 
 
 def _loaded(variant: CompiledKernel, stream: GpuStream) -> Loaded:
