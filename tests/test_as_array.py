@@ -8,23 +8,11 @@ import fake_driver
 import numpy as np
 import pytest
 from producers import Torch
+from test_dlpack import ByProtocol
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu.streams import GpuStream
-
-
-class OnlyDlpack:
-    """An array that has nothing but DLPack."""
-
-    def __init__(self, array):
-        self.__array = array
-
-    def __dlpack__(self, **options):
-        return self.__array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.__array.__dlpack_device__()
 
 
 @device.kernel
@@ -64,7 +52,7 @@ def test_the_memory_is_shared_and_lives_as_long():
     view = device.as_array(np.arange(3.0), 2)
     view[0, 1] = 7
     assert view.numpy().tolist() == [[0, 7, 2]]
-    assert np.asarray(device.as_array(OnlyDlpack(np.arange(4)), 2)).tolist() == [[0, 1, 2, 3]]
+    assert np.asarray(device.as_array(ByProtocol(np.arange(4)), 2)).tolist() == [[0, 1, 2, 3]]
 
 
 def test_read_only_memory_stays_so():

@@ -4,8 +4,6 @@ import copy
 import gc
 import itertools
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -583,25 +581,6 @@ def test_pickles_of_gpu_arrays_go_to_the_default_stream(gpu):
     np.testing.assert_array_equal(other.numpy(), [1, 2, 3])
     with pytest.raises(TypeError, match="freed twice"):
         copy.copy(made._memory)
-
-
-def test_cycles_and_the_end_of_the_interpreter():
-    code = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from fake_driver import installed
-from cuda_device.runtime.arrays.device_array import zeros, array
-from cuda_device.runtime.gpu.streams import GpuStream, cpu_stream
-context = installed(); context.__enter__()
-class Cycle: pass
-for stream in (cpu_stream(), GpuStream(7, 0)):
-    c = Cycle(); c.me = c; c.x = zeros(4, stream=stream)
-    c.capsule = c.x.__dlpack__()
-    if stream.handle: stream.retain(c)
-keep = [zeros(5, stream=stream) for _ in range(3)]
-"""
-    done = subprocess.run([sys.executable, "-c", code, "tests"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @device.struct

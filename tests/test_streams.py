@@ -231,21 +231,6 @@ def test_the_owner_of_a_stream_lives_as_long_as_its_launches(gpu):
     assert dead() is None
 
 
-def test_launches_end_in_order(gpu):
-    gpu.done = False
-    stream = GpuStream(7, 0)
-    first, first_dead = watched()
-    second, second_dead = watched()
-    stream.retain(first)
-    first_event = gpu.log[-1][1]
-    stream.retain(second)
-    del first, second
-    gpu.happened[first_event] = True
-    stream.release_finished()
-    assert first_dead() is None
-    assert second_dead() is not None
-
-
 def test_events_are_used_again(gpu):
     stream = GpuStream(7, 0)
     for _ in range(50):
