@@ -396,12 +396,12 @@ _NUMBAS_WORDS = {
     "tid(": "cuda.grid(",
     "pass the size of dynamic_shared_array() to launch as shared=…": "cuda.shared.array(0, T) has the size that the launch gives",
 }
-"""What messages name, and what kernels of numba wrote."""
+"""Names in messages, and numba's names for the same."""
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 
 def _typed(value: Any, parameter: SignatureParameter) -> Any:
-    """A number as the type that numba gives it; one that is too large for an integer wraps."""
+    """Converts a number to the type that numba gives it; values that are too large for an integer type wrap."""
     if isinstance(value, tuple):
         items = [_typed(item, SignatureParameter()) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -441,9 +441,9 @@ class Vectorized:
         self._kernel = jit(elementwise)
 
     def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
-        """The results for arrays that broadcast: on the device if an array is there, else on the host; in `out` if it is given.
+        """Returns the results for arrays, which broadcast: on the device if one of them is there, otherwise on the host.
 
-        Raises `TypeError` if no signature takes such arguments.
+        With `out`, stores them there. Raises `TypeError` if no signature takes such arguments.
         """
         on_device = any(isinstance(arg, DeviceNDArray) for arg in args)
         plain = [arg.copy_to_host() if isinstance(arg, DeviceNDArray) else np.asarray(arg) for arg in args]
@@ -507,9 +507,9 @@ class Reduce:
         self._kernel = jit(partial)
 
     def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
-        """The first `size` elements and `init`, reduced; in the first element of `res`, an array on the device, if it is given.
+        """Reduces `init` and the first `size` elements. Returns the result, or stores it in the first element of `res`.
 
-        Raises `TypeError` for an array that has not one axis.
+        Raises `TypeError` unless the array has one axis.
         """
         if arr.ndim != 1:
             raise TypeError("only support 1D array")

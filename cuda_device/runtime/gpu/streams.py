@@ -105,7 +105,7 @@ class Retained:
 captured: list[tuple[object, ...]] = []
 """The arguments of launches that were captured into graphs. They are never released, because graphs may run at any time."""
 
-# By context and handle. The per-thread stream has one entry for all threads, for each of which the events are right.
+# By context and handle. All threads share one entry for the per-thread stream, because events work for any of them.
 _retained: dict[tuple[int, int], Retained] = {}
 _retained_lock = RLock()
 

@@ -389,7 +389,7 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
 
 
 def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> CompiledKernel:
-    """The variant with or without the facts, which is usually found by the identity of what is known of the arguments."""
+    """The variant with or without the facts, usually found by the identity of the `Known` objects of the arguments."""
     on_cpu = isinstance(stream, CpuStream)
     checked = kernel.options.build.is_checked(on_cpu)
     known = tuple([argument.known for argument in arguments])
