@@ -76,7 +76,7 @@ def launch(
     check_kernel(f)
     if client is not None:
         _check_client(client)
-    names, positional, *_ = parameters_of(f.underlying)
+    parameters = parameters_of(f.underlying)
     values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
     places = [i for i, value in enumerate(values) if isinstance(value, da.Array)]
     made = [i for i, value in enumerate(values) if isinstance(value, _NewBlock)]
@@ -102,7 +102,7 @@ def launch(
     bound = BoundKernel(f, grid, block, shared, threads)
     others = [None if i in places else value for i, value in enumerate(values)]
     # A new name for the tasks, or Dask would take the results of an earlier call with the same arguments.
-    run = partial(_on_block, bound, others, places, names[positional:], uuid4().hex)
+    run = partial(_on_block, bound, others, places, parameters.names[parameters.positional :], uuid4().hex)
     signature = f"{','.join(['()'] * len(places))}->{','.join(['()'] * len(made))}"
     types = [values[i].dtype for i in made]
     arrays = map(values.__getitem__, places)

@@ -25,7 +25,17 @@ from typing import Literal
 
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
-from cuda_device.types.layout import align_of, float_bits, leaves, machine, map_arrays, parts, shortfall, size_of
+from cuda_device.types.layout import (
+    accesses,
+    align_of,
+    float_bits,
+    leaves,
+    machine,
+    map_arrays,
+    parts,
+    shortfall,
+    size_of,
+)
 
 DESCRIPTOR = "interoperable_array_descriptor"
 _HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
@@ -167,18 +177,34 @@ class Packing:
 
 @lru_cache(maxsize=4096)
 def packing(types: tuple[model.Type, ...]) -> Packing:
-    """The packing of arguments of these types."""
-    found = [leaf for type in types for leaf in leaves(type)]
-    codes = [code_of(leaf) for leaf in found]
-    offsets = []
-    for i, code in enumerate(codes):
-        offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
-    places = tuple(offsets)
-    return Packing(struct.Struct("@" + "".join(codes)), places, places, tuple(codes), *marks(found))
+    """The packing of arguments of these types, each leaf of which is a parameter."""
+    return _packing([leaf for type in types for leaf in leaves(type)])
 
 
-def marks(found: Sequence[model.Type]) -> tuple[frozenset[int], dict[int, model.Number]]:
-    """The positions of float32 leaves, and of those that are packed as bits, with their formats."""
-    singles = frozenset(i for i, leaf in enumerate(found) if code_of(leaf) == "f")
+@lru_cache(maxsize=4096)
+def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
+    """The packing of the parameters of an interoperable kernel."""
+    return _packing([representation(type) for type in types])
+
+
+def _packing(parameters: Sequence[model.Type]) -> Packing:
+    """The packing of parameters, each of which has the alignment of its type."""
+    found, form, offsets, places = [], "=", [], []
+    end = 0
+    for type in parameters:
+        start = -(-end // align_of(type)) * align_of(type)
+        offsets.append(start)
+        for access in accesses(type, _NO_ALIGNMENT):
+            code = code_of(access.type)
+            found.append(access.type)
+            places.append(start + access.offset)
+            form += f"{places[-1] - struct.calcsize(form)}x{code}"
+        end = start + size_of(type)
+    form += f"{end - struct.calcsize(form)}x"
+    codes = tuple(map(code_of, found))
+    singles = frozenset(i for i, code in enumerate(codes) if code == "f")
     odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
-    return singles, odd
+    return Packing(struct.Struct(form), tuple(offsets), tuple(places), codes, singles, odd)
+
+
+_NO_ALIGNMENT = 1  # for accesses to one number each

@@ -10,7 +10,6 @@ structure, and the driver gets the address of each leaf.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -28,7 +27,7 @@ from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, n
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
-from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
+from cuda_device.types.abi import Leaf
 from cuda_device.types.host import (
     REGISTERED,
     Aligned,
@@ -43,7 +42,6 @@ from cuda_device.types.host import (
 )
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import (
-    accesses,
     align_of,
     has_arrays,
     has_identity,
@@ -616,9 +614,6 @@ def type_named(hint: Any) -> model.Type | None:
 # its descriptor (address, shape, strides in elements), and None as a null pointer.
 
 
-_NO_ALIGNMENT = 1
-
-
 def describe(arguments: Sequence[Argument], names: Sequence[str]) -> list[Argument]:
     """The arguments with the leaves of their representations. Raises `LaunchError` for arrays without one."""
     described = []
@@ -659,24 +654,3 @@ def _descriptor(view: ArrayView, name: str) -> Iterator[Leaf]:
             "copy it (.copy())",
         )
     yield from (view.data, *view.shape, *(stride // size for stride in view.strides))
-
-
-@lru_cache(maxsize=4096)
-def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
-    """The packing of the parameters of an interoperable kernel."""
-    found, codes, offsets, places, letters = [], [], [], [], []
-    end = filled = 0
-    for form in map(representation, types):
-        start = -(-end // align_of(form)) * align_of(form)
-        offsets.append(start)
-        for access in accesses(form, _NO_ALIGNMENT):
-            at, code = start + access.offset, code_of(access.type)
-            codes.append(f"{at - filled}x{code}")
-            places.append(at)
-            letters.append(code)
-            found.append(access.type)
-            filled = at + struct.calcsize(f"={code}")
-        end = start + size_of(form)
-    codes.append(f"{end - filled}x")
-    structure = struct.Struct("=" + "".join(codes))
-    return Packing(structure, tuple(offsets), tuple(places), tuple(letters), *marks(found))

@@ -31,7 +31,6 @@ from cuda_device.runtime.gpu.streams import CpuStream
 from cuda_device.runtime.launch.arguments import (
     Parameters,
     argument_of,
-    boundary_packing,
     check_arrays,
     describe,
     parameters_of,
@@ -43,7 +42,7 @@ from cuda_device.runtime.launch.arguments import (
 from cuda_device.runtime.launch.compiled import Compiled, Parameter, arguments_for
 from cuda_device.runtime.launch.launcher import users_traceback
 from cuda_device.types import model
-from cuda_device.types.abi import exchanged, packing, representation
+from cuda_device.types.abi import boundary_packing, exchanged, packing, representation
 from cuda_device.types.architectures import latest, parse
 from cuda_device.types.host import dtype_of_type, type_of_hint
 from cuda_device.types.known import Known, of_type

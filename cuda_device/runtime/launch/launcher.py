@@ -34,13 +34,12 @@ from cuda_device.runtime.launch.arguments import (
     Argument,
     arguments_of,
     bind,
-    boundary_packing,
     check_arrays,
     describe,
     parameters_of,
     runtime_types,
 )
-from cuda_device.types.abi import Packing, packing
+from cuda_device.types.abi import Packing, boundary_packing, packing
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
 from cuda_device.types.model import SMALL
 
