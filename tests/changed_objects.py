@@ -293,12 +293,6 @@ CHANGES = (
         "a class with a metaclass", world("class M(type): pass\nclass C(metaclass=M):\n    «N = 3→N = 4»", "C.N"), 3, 4
     ),
     change(
-        "an object's own item",
-        world("class C:\n    def __getitem__(self, j): return «j + 1→j + 2»\nN = C()", "N[i]"),
-        [1, 2, 3, 4],
-        [2, 3, 4, 5],
-    ),
-    change(
         "the type of a constant parameter",
         world(
             "«T = int→T = float»\ndef f(v, n: 'device.ConstExpr[T]'): return 1 if isinstance(n, int) else 2", "f(i, 3)"

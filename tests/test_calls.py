@@ -91,19 +91,20 @@ def test_calls_are_pythons(stream, function):
     check(stream, function, 2.5, 1.5)
 
 
-class Callable:
+class Holder:
+    factor = 3
+
     def __call__(self, x):
         return x
 
-
-class Holder:
-    factor = 3
+    def __getitem__(self, i):
+        return i
 
     def scale(self, x):
         return x * self.factor
 
 
-INSTANCE, HOLDER = Callable(), Holder()
+HOLDER = Holder()
 
 
 def test_bound_methods_of_constants(stream):
@@ -114,6 +115,8 @@ def test_bound_methods_of_constants(stream):
     ("function", "match"),
     [
         (lambda x: HOLDER(x), "object of the class Holder cannot be called"),
+        (lambda x: HOLDER[x], "object of the class Holder cannot be indexed"),
+        (lambda x: x in HOLDER, "cannot take an object of the class Holder"),
         (lambda x: keyword_only(x), "is missing an argument for 'b'"),
         (lambda x: keyword_only(x, 2), "takes 1 argument, not 2"),
         (lambda x: keyword_only(x, b=1, d=2), "no keyword parameter 'd'"),

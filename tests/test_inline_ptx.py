@@ -172,7 +172,9 @@ def test_the_cpu_needs_a_function():
         device.launch(wrong("device.ptx('exit;')"), np.zeros(4), grid=1, block=1, stream=device.cpu_stream())
     assert "host=" in caught.value.help
     source = "device.ptx('mov.u32 $0, 1;', result=device.int32, host=lambda: x)"
-    with pytest.raises(CompileError, match="host of ptx returns array<float64, 1, C> instead of int32"):
+    with pytest.raises(
+        CompileError, match="the result of the host function is of type int32, not array<float64, 1, C>"
+    ):
         device.launch(wrong(source), np.zeros(4), grid=1, block=1, stream=device.cpu_stream())
     with pytest.raises(device.DeviceOnlyError, match="host="):
         device.ptx("exit;")

@@ -50,18 +50,6 @@ class Settings:
     def next(self):
         return self.width + 1
 
-    def __call__(self, v):
-        return v * self.width
-
-    def __getitem__(self, v):
-        return v + self.height
-
-    def __len__(self):
-        return 9
-
-    def __contains__(self, v):
-        return v == self.height
-
 
 class Pair(typing.NamedTuple):
     a: int
@@ -182,8 +170,7 @@ def of_parts(i):
         lambda i: (Flag.X | Flag.Y).value + (Flag.X in (Flag.X | Flag.Y)) + bool(Flag.X & Flag.Y),
         lambda i: (IntFlag.X | IntFlag.Y) + (i & IntFlag.Y),
         # Objects of the host
-        lambda i: SETTINGS.width * i + SETTINGS.area() + SETTINGS.next + SETTINGS(i) + SETTINGS[i] + len(SETTINGS),
-        lambda i: i in SETTINGS,
+        lambda i: SETTINGS.width * i + SETTINGS.area() + SETTINGS.next,
         lambda i: Weights.first + Weights.rest[1] + Weights.double(i) + Weights.scale(i),
         lambda i: PAIR.a + PAIR.b + PAIR[0] + len(PAIR) + Pair(i, 1.5).b + Pair(i).a + Pair(a=i)[1] + sum(Pair(i)),
         lambda i: getattr(SETTINGS, "width") + getattr(SETTINGS, "depth", i) + hasattr(SETTINGS, "height"),  # noqa: B009

@@ -12,7 +12,7 @@ import enum
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -24,18 +24,18 @@ from cuda_device.device.atomics import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, hosted, loops, printing, sequences
-from cuda_device.infer.calls import Special, declared
+from cuda_device.infer import composites, loops, printing, sequences
+from cuda_device.infer.calls import Special, converted, declared, fold
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
-from cuda_device.infer.kinds import complexes, dicts, vectors
+from cuda_device.infer.kinds import complexes, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, prelude, standard
 from cuda_device.library.table import entry
 from cuda_device.types.host import alignof, host_type_of, machine_representation, numpy_dtype, sizeof
-from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.model import BOOL, INT, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.known import Known, constant
+from cuda_device.types.model import BOOL, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 from cuda_device.types.struct_classes import align
 from cuda_device.types.vector_classes import host_vector
 
@@ -186,19 +186,13 @@ def _of_integers(
             raise CompileError(
                 f"math.{function.__name__} takes integers, not {cell.known}", help="convert it: int(…), or round(…)"
             )
-    values = [cell.known.value for cell in cells if cell.known.type in (INT, BOOL)]
-    constants = [int(value) for value in values if isinstance(value, int)]
-    if len(constants) == len(cells) and not named:
-        factors = constants[-1:] if function in _PRODUCTS else [0]
-        if function is math.comb and len(constants) == 2:
-            factors.append(constants[0] - constants[1])
-        if min(factors, default=0) > LARGEST_BITS:
+    values = [cell.known.value for cell in cells if isinstance(cell.known.value, int)]
+    if function in _PRODUCTS and values and len(values) == len(cells):
+        factors = min(values[-1], values[0] - values[-1]) if function is math.comb else values[-1]
+        if factors > LARGEST_BITS:
             raise too_large()
-        try:
-            return Cell(constant(function(*constants), frame.location))
-        except (ValueError, TypeError):
-            pass  # the call below reports it
-    return frame.program.call(frame, numbers.REPLACEMENTS[function], positional, named)
+    folded = fold(frame, function, cells) if not named else None
+    return folded or frame.program.call(frame, numbers.REPLACEMENTS[function], positional, named)
 
 
 _PRODUCTS = (math.factorial, math.perm, math.comb)
@@ -301,7 +295,7 @@ def _zip(frame: Frame, *iterables: Cell, strict: Cell | None = None) -> Cell:
         if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
             raise CompileError("zip(strict=True) of different lengths", help="give them the same length")
         frame.run(standard.check_lengths, *lengths)
-    return frame.as_object(frame.bundle(Thing.ZIP, [frame.iterate(cell) for cell in cells]))
+    return loops.zipped(frame, [frame.iterate(cell) for cell in cells])
 
 
 # Types
@@ -408,18 +402,17 @@ def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
     return frame.run(numbers.round_to, number, ndigits)
 
 
+_SIZED = (np.ndarray, str, bytes, list, tuple, dict, set, frozenset, range, enum.EnumMeta)
+
+
 def _len(frame: Frame, items: Cell, /) -> Cell:
     if isinstance(items.known.value, Text):
         raise CompileError(
             "the length of a string with run-time values is not known",
             help="it can only be printed; for a number, use n.bit_length() or n.bit_count(), or compute its digits with // and %",
         )
-    if isinstance(items.known.type, Static):
-        method = hosted.method_of(items.known.value, "__len__")
-        if method is not None:
-            return frame.run(method, items)
-        if isinstance(items.known.value, (np.ndarray, Sized)):
-            return while_compiling(len)(frame, [items], {})
+    if isinstance(items.known.type, Static) and isinstance(items.known.value, _SIZED):
+        return while_compiling(len)(frame, [items], {})
     items = frame.as_iterable(items)
     if isinstance(items.known.type, Range):
         return frame.run(standard.length_of_range, *(frame.field(items, i) for i in range(3)))
@@ -443,6 +436,13 @@ def _call_partial(
     first = [frame.literal(value) for value in partial.args]
     given = {name: frame.literal(value) for name, value in partial.keywords.items()}
     return frame.call(frame.literal(partial.func), [*first, *positional], given | dict(named))
+
+
+def _of_cmath(
+    function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
+    folded = fold(frame, function, positional) if not named else None
+    return folded or complexes.call(function, frame, positional, named)
 
 
 def _of_numpy(
@@ -480,32 +480,12 @@ def _ptx(
     typed = inline_ptx.typed(text, [cell.known for cell in operands], of_result, bool(changes))
     if not frame.program.on_cpu:
         return frame.intrinsic(inline_ptx.ROW, typed, operands)
-    numbers = typed.settings[1]
     if host is None or host.known.value is None:
         raise CompileError(
             "this ptx has no host function for the CPU stream to call",
             help="write host=…, a function in Python that computes the same from the same operands",
         )
-    found = frame.call(host, operands, {})
-    wanted = typed.result.type
-    if isinstance(wanted, NoneType):
-        return Cell(constant(None))
-    assert isinstance(numbers, tuple)
-    parts = frame.items_of(found, "host of ptx") if isinstance(wanted, Tuple) else [found]
-    if len(parts) != len(numbers):
-        raise CompileError(
-            f"host of ptx returns {len(parts)} results", help=f"return a tuple of {len(numbers)} numbers"
-        )
-    cells = [_as_number(frame, cell, number) for cell, number in zip(parts, numbers, strict=True)]
-    return frame.tuple(cells) if isinstance(wanted, Tuple) else cells[0]
-
-
-def _as_number(frame: Frame, cell: Cell, number: Number) -> Cell:
-    if not isinstance(cell.known.type, Number) or cell.known.type.is_complex:
-        raise CompileError(
-            f"host of ptx returns {cell.known} instead of {number}", help=f"return a number: {number}(…)"
-        )
-    return Cell(of_type(number), frame.materialise(cell, number))
+    return converted(frame, frame.call(host, operands, {}), typed.result.type, "the result of the host function")
 
 
 def _binary(sign: str, frame: Frame, a: Cell, b: Cell, /) -> Cell:
@@ -528,7 +508,6 @@ _DECLARED: dict[Any, Callable[..., Cell]] = {
     abs: _abs,
     bool: _bool,
     complex: _complex,
-    dict: dicts.make,
     enumerate: _enumerate,
     filter: _filter,
     functions.func: lambda _, function, /: function,  # decorates a nested function, which is device code anyway
@@ -557,7 +536,7 @@ _REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, buil
 BUILTINS: dict[object, Special] = {
     **{function: while_compiling(function) for function in PURE},
     **{function: partial(_of_integers, function) for function in _OF_INTEGERS},
-    **{function: partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
+    **{function: partial(_of_cmath, function) for function in complex_functions.FUNCTIONS},
     **{function: partial(_of_numpy, of_numbers) for function, of_numbers in _OF_NUMPY.items()},
     **{function: _reducing(function) for function in _REDUCTIONS},
     **{function: declared(rule, function.__name__) for function, rule in _DECLARED.items()},

@@ -13,12 +13,12 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.device import inline_ptx
-from cuda_device.device.functions import Extern, Func, Kernel, fixed
+from cuda_device.device.functions import Extern, Func, fixed
 from cuda_device.device.parameters import constant_as, defaults_of, parameter_names, takes_any_keyword, takes_any_number
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind as bind_to_signature
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, composites, conditions, hosted, wide
+from cuda_device.infer import closures, composites, conditions, wide
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
@@ -73,19 +73,12 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
 def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a row of the device tables, or a Python function."""
     row = find(known.value)
-    if (
-        row is None
-        and (method := hosted.method_of(known.value, "__call__"))
-        and not isinstance(known.value, (Func, Kernel, Extern))
-        and not isinstance(getattr(known.value, "py_func", None), FunctionType)  # of numba's decorators
-    ):
-        return frame.program.call(frame, method, [Cell(known), *positional], named)
     if row is None:
         if isinstance(known.value, Func) and known.value.options.interop:
             for cell in (*positional, *named.values()):
                 conditions.describable(frame, cell)
         return frame.program.call(frame, known.value, positional, named)
-    folded = _fold(frame, row, positional) if row.folds and not named else None
+    folded = fold(frame, row.entity, positional) if row.folds and not named else None
     if folded is not None:
         return folded
     arguments = row.bind(positional, named, frame.literal)
@@ -144,23 +137,24 @@ _ENDS_AT_TEXTS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_
 """With text that is not a number, these constructors of ml_dtypes 0.6 crash."""
 
 
-def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
+def fold(frame: Frame, entity: Any, cells: Sequence[Cell]) -> Cell | None:
     """Evaluates an entity on constant builtin numbers, or for types on text, as in `float("inf")`. Returns None if it cannot."""
     for cell in cells:
         number = cell.known.type
-        is_text = isinstance(cell.known.value, str) and isinstance(row.entity, type)
+        is_text = isinstance(cell.known.value, str) and isinstance(entity, type)
         if not is_text and not (cell.known.constant and isinstance(number, Number) and number.builtin):
             return None
     values: list[Any] = [cell.known.value for cell in cells]
-    assert callable(row.entity)
     try:
-        if row.entity in _ENDS_AT_TEXTS:
+        if entity in _ENDS_AT_TEXTS:
             values = [float(value) if isinstance(value, str) else value for value in values]
         with np.errstate(all="ignore"):
-            return frame.literal(row.entity(*values))
+            return frame.literal(entity(*values))
     except OverflowError:
-        if isinstance(row.entity, type):
-            raise CompileError(f"the constant {values[0]} does not fit {row.name}", help="use a wider type") from None
+        if isinstance(entity, type):
+            raise CompileError(
+                f"the constant {values[0]} does not fit {entity.__name__}", help="use a wider type"
+            ) from None
         return None
     except (ValueError, ArithmeticError, TypeError):
         return None
@@ -249,7 +243,7 @@ def call_extern(frame: Frame, function: Extern, positional: Sequence[Cell], name
     cells = bind(frame, stub, positional, named, defaults_of(stub))
     names = parameter_names(stub.__code__)
     arguments = [
-        _convert(frame, cell, wanted, f"the argument {name!r} of {stub.__name__}")
+        converted(frame, cell, wanted, f"the argument {name!r} of {stub.__name__}")
         for name, cell, wanted in zip(names, cells, function.parameters, strict=True)
     ]
     if frame.program.on_cpu:
@@ -278,21 +272,21 @@ def _call_body(frame: Frame, function: Extern, arguments: Sequence[Cell]) -> Cel
         )
     result = frame.run(stub, *arguments)
     wanted = fixed(function.result)
-    converted = _convert(frame, result, wanted, f"the result of {stub.__name__}")
+    result = converted(frame, result, wanted, f"the result of {stub.__name__}")
     if wanted == function.result:
-        return converted
-    return Cell(of_type(function.result), frame.materialise(converted, function.result))
+        return result
+    return Cell(of_type(function.result), frame.materialise(result, function.result))
 
 
-def _convert(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
-    """Converts an argument to the type of a C++ parameter."""
+def converted(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
+    """Converts an argument to the type of a parameter of C++ or PTX, or a result."""
     known = cell.known
     if isinstance(wanted, Array) and isinstance(known.type, Array):
         _check_array(frame, cell, known.type, wanted, what)
         return cell
     if isinstance(wanted, Tuple) and isinstance(known.type, Tuple) and len(wanted.elements) == len(known.items):
         parts = [
-            _convert(frame, frame.field(cell, i), element, f"{what}[{i}]") for i, element in enumerate(wanted.elements)
+            converted(frame, frame.field(cell, i), element, f"{what}[{i}]") for i, element in enumerate(wanted.elements)
         ]
         operands = [frame.materialise(part, part.known.type) for part in parts]
         made = of_type(Tuple(tuple(part.known.type for part in parts)))
@@ -304,7 +298,7 @@ def _convert(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
         and alike(wanted, known.type)
     ):
         members = [
-            _convert(frame, frame.field(cell, i), f.type, f"{what}.{f.name}") for i, f in enumerate(wanted.fields)
+            converted(frame, frame.field(cell, i), f.type, f"{what}.{f.name}") for i, f in enumerate(wanted.fields)
         ]
         return composite(frame, wanted, members)
     check_member(known, wanted, what)

@@ -30,7 +30,6 @@ from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.suspension import POSITION
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import functions
-from cuda_device.device import functions as declarations
 from cuda_device.device.functions import Extern, Func, Kernel
 from cuda_device.device.parameters import const_parameters, defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
@@ -436,9 +435,8 @@ def _is_for_the_host(function: FunctionType) -> bool:
     """Whether a function can only run on the host, such as most functions of this package and those of `os`."""
     module = function.__module__ or ""
     if module.startswith("cuda_device."):
-        return module in _HOST or not module.startswith(_DEVICE_CODE)
+        return module == functions.__name__ or not module.startswith(_DEVICE_CODE)
     return module in OF_THE_HOST
 
 
 _DEVICE_CODE = ("cuda_device.device.", "cuda_device.library.", "cuda_device.codegen.cpu.")
-_HOST = (functions.__name__, declarations.__name__)

@@ -8,13 +8,13 @@ A `for` over a tuple has an iterator for each position, so it is unrolled. A `fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, hosted, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.intervals import has_room
-from cuda_device.infer.joins import join, join_all
+from cuda_device.infer.joins import join_all
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
@@ -22,19 +22,15 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import (
-    Conflict,
     Identity,
     Known,
     between,
     constant,
     identities,
     is_narrow,
-    nameless,
     of_type,
-    state_of,
     tuple_of,
 )
-from cuda_device.types.known import part as part_of
 
 # One step of a `for`
 #
@@ -162,82 +158,43 @@ def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, C
     number, iterator = frame.fields(cell)
     step = _step(frame, op, iterator, exits)
     following = frame.operate("+", number, Cell(constant(1)))
-    if not _stands(step.after.known):
+    after = step.after.known.value
+    if not isinstance(after, ListIterator) and not (isinstance(after, Generator) and after.unrolled):
         # The number of a loop that is not unrolled is no constant.
         assert isinstance(following.known.type, model.Number)
         following = Cell(
             of_type(following.known.type, following.known.nonneg), frame.materialise(following, following.known.type)
         )
-    after = frame.bundle(Thing.ENUMERATE, [following, step.after])
-    return Iteration(step.more, frame.tuple([number, step.item]), after, cell)
+    counted = frame.bundle(Thing.ENUMERATE, [following, step.after])
+    return Iteration(step.more, frame.tuple([number, step.item]), counted, cell)
 
 
 def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
-    """A part is asked for its next item if all before it had one."""
-    parts = frame.fields(cell)
-    more = Cell(constant(bool(parts)))
-    items: list[Cell] = []
-    for position, part in enumerate(parts):
-        asked, here = more, dict[Identity, Cell]()
-        before = frame.now(part)
-        identity = before.known.identity
-        if asked.known.constant or identity is None or _is_unrolled(before.known):
-            step = _step(frame, op, before, here)
-            if step.more.known.constant and not step.more.known.value:
-                _add_exits(frame, asked, exits, here)
-                return _end(frame.now(cell))
-            if identity is not None and not asked.known.constant:
-                # Whether it was asked is not known at compile time, and how far it is must be.
-                here[identity] = Cell(part_of(Conflict(before.known, step.after.known)))
-            both = [each for each in (asked, step.more) if not each.known.constant]
-            more = frame.operate("&", *both) if len(both) == 2 else (both or [asked])[0]
-            items.append(step.item)
-            parts[position] = step.after
-        else:
-            one = frame.run(standard.next_if, before, asked)
-            more, item, _ = closures.step(frame, one, here)
-            items.append(item)
-        _add_exits(frame, asked, exits, here)
+    more, items, parts = Cell(constant(True)), list[Cell](), list[Cell]()
+    for part in frame.fields(cell):
+        step = _step(frame, op, part, exits)
+        if step.more.known.constant and not step.more.known.value:
+            return _end(frame.now(cell))
+        both = [each for each in (more, step.more) if not each.known.constant]
+        more = frame.operate("&", *both) if len(both) == 2 else (both or [more])[0]
+        items.append(step.item)
+        parts.append(step.after)
     after = frame.bundle(Thing.ZIP, [frame.now(part) for part in parts])
-    return Iteration(more, frame.tuple(items), after, cell)
+    return Iteration(more, frame.tuple(items), after, cell) if parts else _end(cell)
 
 
-def _add_exits(frame: Frame, asked: Cell, exits: dict[Identity, Cell], here: Mapping[Identity, Cell]) -> None:
-    """Adds the objects on the path where a part of a zip has no item (`here`), or was not `asked` after an earlier part ended."""
-    for identity, left in exits.items():
-        exits[identity] = _one_of(frame, asked, here.get(identity, frame.heap[identity]), left)
-    for identity, left in here.items():
-        exits.setdefault(identity, left)
+def zipped(frame: Frame, parts: Sequence[Cell]) -> Cell:
+    """The iterator that steps through all of these together.
 
-
-def _one_of(frame: Frame, first: Cell, cell: Cell, other: Cell) -> Cell:
-    """An object that has different contents on two paths: selects them by `first`."""
-    if first.known.constant:
-        return cell if first.known.value else other
-    joined = join(state_of(cell.known), state_of(other.known))
-    if not isinstance(joined, Known):
-        return Cell(part_of(joined))
-    parts = [frame.bundle(None, [Cell(nameless(each.known), each.value)]) for each in (cell, other)]
-    found = frame.field(frame.run(standard.one_of, first, *parts), 0)
-    return Cell(_named_as(found.known, joined), found.value)
-
-
-def _named_as(known: Known, other: Known) -> Known:
-    """The same facts, with the identities of `other`."""
-    items = tuple(_named_as(*each) for each in zip(known.items, other.items, strict=True))
-    return replace(known, identity=other.identity, items=items)
-
-
-def _is_unrolled(known: Known) -> bool:
-    """Whether the position of an iterator must be known at compile time."""
-    return _stands(known) or any(map(_is_unrolled, known.items))
-
-
-def _stands(known: Known) -> bool:
-    """Whether it is an iterator over a tuple or list whose position is known at compile time."""
-    if isinstance(known.value, Generator):
-        return known.value.unrolled
-    return isinstance(known.value, ListIterator)
+    A part is asked for its next item only if all before it had one. This shows in parts that other names share, so the library
+    steps through them one by one, unless it is known at compile time whether the parts before them have an item.
+    """
+    if all(isinstance(part.known.value, ListIterator) for part in parts[:-1]) or not any(
+        any(identities(part.known)) for part in parts
+    ):
+        return frame.as_object(frame.bundle(Thing.ZIP, parts))
+    parts = [part if part.known.identity is not None else frame.as_object(part) for part in parts]
+    return frame.run(standard.zipped, *parts)
 
 
 def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
@@ -371,9 +328,18 @@ def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
         return frame.bundle(ListIterator(0), [Cell(constants_of(known, known.type.item))])
     if isinstance(known.value, Generator):
         function, position, *kept = frame.fields(iterator)
-        kept = [_unrolled(frame, part) if _is_stepped(part.known) else part for part in kept]
+        kept = [_kept_unrolled(frame, part) for part in kept]
         return frame.bundle(replace(known.value, unrolled=True), [function, position, *kept])
     raise _length_error()
+
+
+def _kept_unrolled(frame: Frame, cell: Cell) -> Cell:
+    """A value that a generator keeps, with the iterators in it in the form that unrolls their loops."""
+    if _is_stepped(cell.known):
+        return _unrolled(frame, cell)
+    if isinstance(cell.known.type, model.Tuple) and any(map(_is_stepped, cell.known.items)):
+        return frame.tuple([_kept_unrolled(frame, part) for part in frame.fields(cell)])
+    return cell
 
 
 def _as_indexed(frame: Frame, iterator: Cell) -> Cell:

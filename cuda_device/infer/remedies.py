@@ -53,6 +53,7 @@ _CALLS: dict[object, str] = {
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple or local_array, or make it on the host with np.array or device.array, and pass it",
     **dict.fromkeys((set, frozenset), "use a tuple, which supports `in` as well"),
+    dict: "write a literal, {'a': 1}, or a comprehension; {**d} is a copy",
     sorted: "sort an array on the host, or by a bitonic or radix sort of your own; of two numbers write min(a, b), max(a, b)",
     super: _SUPER,
     **dict.fromkeys(

@@ -31,7 +31,6 @@ from cuda_device.infer.kinds import (
     arrays,
     complexes,
     dicts,
-    host_objects,
     masks,
     pointers,
     scalars,
@@ -60,7 +59,7 @@ KINDS: dict[object, Kind] = {
     Thing.LIST: tuples.LIST,
     Keywords: dicts.KIND,
     model.Range: loops.RANGE,
-    model.Static: host_objects.KIND,
+    model.Static: hosted.KIND,
 }
 """By the class of a type; of bundles by the class of the meaning, or by the meaning itself."""
 
@@ -117,7 +116,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(known.value, list | dict):
         raise CompileError(
             f"{known} on the host cannot be changed in device code",
-            help="change a copy, made by list(…) or dict(…), or an array that the kernel takes as an argument",
+            help="change a copy, [*x] or {**x}, or an array that the kernel takes as an argument",
         )
     is_array = hosted.is_array(known)
     remedy = "pass it to the kernel as an argument" if is_array else "make a new one, or use local_array"

@@ -71,12 +71,8 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     value = container.known.value
     if isinstance(value, Keywords):
         return Cell(constant(hosted.position(value, item) is not None))
-    if isinstance(container.known.type, model.Static) or isinstance(value, enum.Flag):
-        method = hosted.method_of(value, "__contains__")
-        if method is not None:
-            return frame.truth(frame.run(method, container, item))
-        if isinstance(value, (str, bytes, set, frozenset, dict, enum.Flag, enum.EnumMeta)):
-            return _contains_constant(frame, item, value)
+    if isinstance(value, (str, bytes, set, frozenset, dict, enum.Flag, enum.EnumMeta)):
+        return _contains_constant(frame, item, value)
     struct = container.known.type
     if isinstance(struct, model.Struct) and (method := frame.method_of(struct, "__contains__")) is not None:
         return frame.truth(frame.run(method, container, item))

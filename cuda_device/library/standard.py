@@ -88,17 +88,17 @@ def next_or(items: Any, default: Any) -> Any:
     return default
 
 
-def next_if(items: Any, wanted: Any) -> Any:
-    """Yields the next item if it is `wanted` and exists: one part of a loop over a `zip`."""
-    if wanted:
-        for item in items:
-            yield item
-            return
-
-
-def one_of(first: Any, a: Any, b: Any) -> Any:
-    """Selects one of two iterators."""
-    return a if first else b
+def zipped(*iterators: Any) -> Any:
+    """`zip(*iterators)` of iterators that others may see."""
+    while True:
+        items = ()
+        for each in iterators:
+            for item in each:
+                items = (*items, item)
+                break
+            else:
+                return
+        yield items
 
 
 def check_lengths(*lengths: Any) -> None:

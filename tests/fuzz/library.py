@@ -163,7 +163,7 @@ LIBRARY = {
         [w for w in 'abc' if w != '<letter>']
         [[a * b for a in <three>] for b in (1, 2)]  {a: b for a, b in zip('ab', <three>)}  [*<three>, *<ints>]
         (*'ab', <int>)  [w if w > 0 else -w for w in <three>]  tuple([w, w + 1] for w in (1, <int>))
-        dict(a=<int>, b=<bool>)  dict({'a': 1}, c=<int>)  list({1: <int>, 'x': 2}.items())  {1: <int>}.get(2)
+        {'a': <int>, 'b': <bool>}  list({1: <int>, 'x': 2}.items())  {1: <int>}.get(2)
         len({})  'b' in {'b': <int>}  {**<dict>, 'z': <int>}['z']
         PAIRS['two'][-1]
     """),

@@ -114,8 +114,7 @@ EXPRESSIONS = {
     """),
     "dict": rows(r"""
         {'a': n, 1: m, 2: k}  {'a': <int>, 1: <int>, 2: <int>}  {**{'a': <int>, 2: 5}, 1: <int>}
-        dict([('a', <int>), (1, <int>), (2, 0)])  {**{w: w * <int> for w in (1, 2)}, 'a': <int>}
-        dict(zip(('a', 1, 2), <three>))
+        {'a': <int>, 1: <int>, 2: 0}  {**{w: w * <int> for w in (1, 2)}, 'a': <int>}
     """),
     "two": rows(r"""
         1  2

@@ -177,27 +177,14 @@ def _conjugate(frame: Frame, cell: Cell, /) -> Cell:
 
 
 def call(function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a function of `cmath`. Python evaluates it for constants, if it has a result for them."""
+    """Calls a function of `cmath`."""
     name = f"cmath.{function.__name__}"
-    folded = _fold(frame, function, positional) if not named else None
-    if folded is not None:
-        return folded
     if function is cmath.rect:
         types = [to_float(number_of(cell.known, name)) for cell in positional]
     else:
         types = [to_complex(any_number_of(cell.known, name)) for cell in positional]
     cells = [_as(frame, cell, reduce(lambda a, b: promote(a, b) or a, types)) for cell in positional]
     return frame.program.call(frame, FUNCTIONS[function], cells, named)
-
-
-def _fold(frame: Frame, function: Callable[..., object], cells: Sequence[Cell]) -> Cell | None:
-    for cell in cells:
-        if not (cell.known.constant and isinstance(cell.known.type, Number) and cell.known.type.builtin):
-            return None
-    try:
-        return frame.literal(function(*(cell.known.value for cell in cells)))
-    except (ValueError, ArithmeticError, TypeError):
-        return None
 
 
 def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:

@@ -1,4 +1,4 @@
-"""Rules of type inference for dicts: `dict(…)`, assignment to items, and methods that read.
+"""Rules of type inference for dicts: assignment to items, and methods that read.
 
 A dict is a mutable object, like a list (see `kinds/tuples`). Its keys are constants, and no keys can be added.
 
@@ -18,24 +18,6 @@ from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.meanings import DictView, Keywords
 from cuda_device.ir.nodes import Op
 from cuda_device.types.known import constant, shorten
-
-
-def make(frame: Frame, other: Cell | None = None, /, **named: Cell) -> Cell:
-    """`dict(mapping)`, `dict(pairs)`, `dict(a=1)`."""
-    parts: dict[object, Cell] = {}
-    if other is not None:
-        mapping = hosted.as_mapping(frame, other)
-        if isinstance(mapping.known.value, Keywords):
-            parts |= _parts(frame, mapping)
-        else:
-            for pair in frame.items_of(other, "dict"):
-                items = frame.items_of(pair, "dict")
-                if len(items) != 2:
-                    raise CompileError(
-                        f"a dict is made of pairs, not of {pair.known}", help="write dict(((key, value), …))"
-                    )
-                parts[hosted.key_of(items[0])] = items[1]
-    return _dict(frame, parts | named)
 
 
 def _dict(frame: Frame, parts: Mapping[Any, Cell]) -> Cell:
