@@ -177,6 +177,15 @@ def test_equal_code_of_another_file_is_another_function() -> None:
     assert [read(f.__code__).shown for f in (first, second)] == ["A.f", "B.f"]
 
 
+@pytest.mark.parametrize("brackets", ["()", "[]"])
+def test_a_long_display_is_one_operation(brackets: str) -> None:
+    """CPython appends its items one by one, which would take time that grows with the square of their number."""
+    items = ", ".join(f"x + {i}" for i in range(50))
+    function = define(f"def f(x): return {brackets[0]}{items}{brackets[1]}", "f")
+    found = [op for op in read(function.__code__).ops() if op.code in (ops.PY_LIST, ops.PY_APPEND)]
+    assert [(op.code, len(op.operands)) for op in found] == [(ops.PY_LIST, 50)]
+
+
 @pytest.mark.parametrize("body", ["{x}", "{x, *y}"])
 def test_an_unsupported_construct_ends_its_block(body: str) -> None:
     """It is refused only if it is reached."""

@@ -145,6 +145,13 @@ def _keyed(reader: Reader, keys: tuple[object, ...], values: list[Value]) -> Non
 def _into(reader: Reader, instruction: Instruction, count: int, code: ops.OpDef, **attributes: Any) -> None:
     """Adds values to a list or dict further down the stack, which holds the only reference to it."""
     parts, at = reader.pop(count), -instruction.argument
+    written = reader.build.block.ops
+    made = next((i for i in reversed(range(len(written))) if reader.stack[at] in written[i].results), None)
+    if code is ops.PY_APPEND and made is not None and written[made].code is ops.PY_LIST:
+        # CPython appends the items of long displays one by one.
+        written[made].operands += parts
+        written.append(written.pop(made))
+        return
     reader.stack[at] = reader.build.op(code, None, reader.stack[at], *parts, **attributes)
 
 

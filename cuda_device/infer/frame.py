@@ -101,6 +101,8 @@ class NeverReturns(Exception):
 
 def _forgets(known: Known, less: Known) -> bool:
     """Whether a part of a tuple is a constant in `known` and not in `less`."""
+    if known is less:
+        return False
     if is_static(known):
         return not is_static(less)
     return any(_forgets(a, b) for a, b in zip(known.items, less.items, strict=True))

@@ -141,7 +141,8 @@ def _places(
     if known.identity is not None:
         place, owners = (known.identity,), (*owners, known.identity)
     for number, item in enumerate(known.items):
-        yield from _places(item, (*place, number), owners)
+        if item.items or isinstance(item.type, Bundle):  # long tuples mostly consist of numbers
+            yield from _places(item, (*place, number), owners)
 
 
 def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
