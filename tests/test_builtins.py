@@ -191,7 +191,7 @@ def test_sums_and_products_keep_types(stream, dtype):
 @pytest.mark.parametrize(
     ("function", "match"),
     [
-        (lambda x: sorted(range(x)), "length of a list or tuple must be known"),
+        (lambda x: sorted(range(x)), "sorted cannot be called in device code"),
         (lambda x: max(x), "max of one argument takes a tuple"),
         (lambda x: (1, 2)[x:], "the bounds of a tuple's slice must be constant integers"),
         (lambda x: zip((x,), (1, 2), strict=True), "strict=True"),

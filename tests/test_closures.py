@@ -448,9 +448,9 @@ def a_list_gets_a_function_that_captured_it(x):
         (a_list_gets_a_function_that_captured_it, "a list cannot contain itself or a function that captured it"),
         (differs_at_a_join, "on one path"),
         (captures_nothing_yet, "'y' of the enclosing function has no value yet"),
-        (lambda x: (lambda a: a)(x, x), "takes 1 argument, not 2"),
-        (lambda x: (lambda a, b: a)(x), "is missing an argument for 'b'"),
-        (lambda x: (lambda a: a)(b=x), "no keyword parameter 'b'"),
+        (lambda x: (lambda a: a)(x, x), "too many positional arguments"),
+        (lambda x: (lambda a, b: a)(x), "missing a required argument: 'b'"),
+        (lambda x: (lambda a=1: a)(b=x), "got an unexpected keyword argument 'b'"),
     ],
 )
 def test_what_cannot_be_is_refused(function, match):

@@ -227,29 +227,6 @@ def test_the_type_of_a_recursive_result():
     assert result_type(function, device.int64, device.float32) == expected
 
 
-def test_recursion_of_many_threads(stream):
-    @device.kernel
-    def kernel(out):
-        i = device.tid(1)
-        out[i] = fibonacci(i % 12) + depth_sum(i)
-
-    out = stream.empty(256, np.int32)
-    stream.launch(kernel, out, grid=2, block=128)
-    assert stream.numpy(out).tolist() == [fibonacci(i % 12) + depth_sum(i) for i in range(256)]
-
-
-def test_recursion_over_constants_without_an_end_is_refused():
-    def forever(x, n: device.ConstExpr):
-        return forever(x, n + 1)
-
-    @device.func
-    def function(x):
-        return forever(x, 0)
-
-    error = refusal(function, int)
-    assert "deep" in error.reason and len(str(error)) < 20_000
-
-
 # Results
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 from ir_helpers import define, underlying
 
@@ -250,12 +249,6 @@ def test_a_const_expression_unrolls_recursion() -> None:
     assert not operations(module, ops.BRANCH)
 
 
-def test_mutual_recursion() -> None:
-    module = typed(is_even, INT32)
-    assert sorted(function.name for function in module.functions) == ["is_even", "is_odd"]
-    assert {function.result for function in module.functions} == {BOOL}
-
-
 @pytest.mark.parametrize("i", range(8))
 def test_facts_about_signs(i: int) -> None:
     """x[tid], x[tid + 1], x[tid - 1], x[… % n], x[tid // 2], x[min(tid, 5)], x[max(…, 0)], x[… & 7]"""
@@ -386,14 +379,6 @@ def test_what_a_dead_branch_would_read_is_not() -> None:
     assert {dependency.name for dependency in dependencies(function, FLOAT32)} == {"FLAG"}
 
 
-def test_a_global_that_hides_a_builtin_is_seen() -> None:
-    function = define("def k(x): return abs(x)")
-    found = dependencies(function, FLOAT32)
-    assert all(dependency.current() for dependency in found)
-    function.__globals__["abs"] = math.floor
-    assert not all(dependency.current() for dependency in found)
-
-
 # Limits: a program that could be compiled for ever is refused
 
 
@@ -429,11 +414,6 @@ def test_long_chains_of_calls_are_no_problem() -> None:
     source = "\n".join(f"def f{i}(x): return f{i + 1}(x) + {i}" for i in range(600)) + "\ndef f600(x): return x\nk = f0"
     module = typed(define(source), FLOAT32)
     assert len(module.functions) == 601
-
-
-def test_numpy_scalars_of_the_world_have_their_type() -> None:
-    module = typed(define("def k(x): return x * SCALE", SCALE=np.float64(0.1)), INT)
-    assert module.main.result == FLOAT64
 
 
 def test_calls_deeper_than_the_compiler_goes_are_refused():

@@ -130,7 +130,7 @@ def test_what_is_not_contiguous_is_reshaped_where_numpy_makes_no_copy(case):
 @pytest.mark.parametrize(
     "expression",
     [
-        "a.T.reshape((10, 2), order='F')", "a.reshape([2, -1], order='C', copy=False)", "a.reshape((2, n, 5))",
+        "a.reshape([2, -1], copy=False)", "a.reshape((2, n, 5))",
         "a.T", "a.T[1:]", "a.reshape(5, 4)", "a.reshape((2, -1))", "a.reshape(-1)", "a[1:3].T", "a.reshape(a.T.shape)",
         "a[:, 1:3].reshape(n, 2, 2)", "a[::2, None].reshape(2, 5)", "a[:, :1].reshape(-1)",
     ],
@@ -148,7 +148,7 @@ def test_the_shape_has_a_name(stream):
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("a.reshape(4, 5, order='K')", "the order of reshape"),
+        ("a.reshape(4, 5, order='F')", "reshape: got an unexpected keyword argument 'order'"),
         ("a.reshape(4, 5, copy=True)", "copy=True needs memory"),
         ("a.reshape(4, 5, like=a)", "got an unexpected keyword argument 'like'"),
         ("a.T.reshape(-1)", "cannot be reshaped without a copy"),

@@ -602,7 +602,7 @@ def wrong(source):
         ("device.shfl_sync(-1, (x[i], x[i], x[i]), 0)", "more than 16 bytes"),
         ("device.match_all_sync(-1, (x[i], 1.0, x[0]))", "more than 16 bytes"),
         ("device.any_sync(-1, noop)", "pred of any_sync returns None, not a bool"),
-        ("device.any_sync(-1, one)", "is missing an argument for 'x'"),
+        ("device.any_sync(-1, one)", "missing a required argument: 'x'"),
         ("device.any_sync(-1, x)", "cannot be called"),
         ("x[i] = device.reduce_add_sync(-1, x[i])", "reduce_add_sync takes integers of 32 bits, not float64"),
         ("x[i] = device.reduce_or_sync(-1, len(x))", "reduce_or_sync takes integers of 32 bits"),

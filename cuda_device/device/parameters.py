@@ -23,16 +23,6 @@ def parameter_names(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
 
 
-def takes_any_number(code: CodeType) -> bool:
-    """Whether a function has a parameter `*args`."""
-    return bool(code.co_flags & inspect.CO_VARARGS)
-
-
-def takes_any_keyword(code: CodeType) -> bool:
-    """Whether a function has a parameter `**kwargs`."""
-    return bool(code.co_flags & inspect.CO_VARKEYWORDS)
-
-
 def defaults_of(function: FunctionType) -> dict[str, object]:
     """The default value of each parameter that has one."""
     code = function.__code__

@@ -86,14 +86,14 @@ class Intrinsic:
 
 
 def bind(
-    function: Callable[..., object],
+    function: Callable[..., object] | inspect.Signature,
     shown: str,
     positional: Sequence[object],
     named: Mapping[str, object],
     first: int = 0,
 ) -> inspect.BoundArguments:
-    """Binds the arguments of a call to the signature of `function`. Messages leave out its `first` parameters."""
-    signature = _signature(function)
+    """Binds the arguments of a call to a signature. Messages leave out its `first` parameters."""
+    signature = function if isinstance(function, inspect.Signature) else _signature(function)
     try:
         return signature.bind(*positional, **named)
     except TypeError as error:

@@ -37,7 +37,7 @@ from cuda_device.types.host import alignof, host_type_of, machine_representation
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import BOOL, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 from cuda_device.types.struct_classes import align
-from cuda_device.types.vector_classes import host_vector
+from cuda_device.types.vector_classes import Dim3, host_vector
 
 PURE: tuple[Any, ...] = (
     align,
@@ -346,27 +346,18 @@ def _type(frame: Frame, value: Cell, /) -> Cell:
 
 
 def _isinstance(_: Frame, value: Cell, kinds: Cell, /) -> Cell:
-    wanted = _types(kinds.known.python) if kinds.known.constant else None
-    if wanted is None:
+    known = value.known
+    wanted: Any = kinds.known.python
+    found: Any = None if isinstance(known.type, Static) else type_of(known)
+    classes = (found, Dim3) if found is Dim3.__base__ else (found,)  # any uint32x3 is a Dim3
+    try:
+        if found is None:
+            return Cell(constant(isinstance(known.value, wanted)))
+        return Cell(constant(any(issubclass(each, wanted) for each in classes)))
+    except TypeError:
         raise CompileError(
             f"isinstance compares with types, not with {kinds.known}", help="name a type, or a tuple of types"
-        )
-    if isinstance(value.known.type, Static):
-        return Cell(constant(isinstance(value.known.value, wanted)))
-    found = type_of(value.known)
-    is_same = any(getattr(kind, "model", None) == value.known.type for kind in wanted)  # a Dim3 is any uint32x3
-    return Cell(constant(is_same or (isinstance(found, type) and issubclass(found, wanted))))
-
-
-def _types(given: object) -> tuple[type, ...] | None:
-    """The types in the second argument of `isinstance`: a type, a union, or a tuple of these; None for anything else."""
-    if isinstance(given, type):
-        return (given,)
-    parts = given if isinstance(given, tuple) else getattr(given, "__args__", None)
-    if not isinstance(parts, tuple):
-        return None
-    found = [_types(part) for part in parts]
-    return None if None in found else tuple(kind for part in found if part for kind in part)
+        ) from None
 
 
 def _bool(frame: Frame, value: Cell | None = None, /) -> Cell:

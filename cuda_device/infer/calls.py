@@ -5,8 +5,10 @@ f(x, n=2)      →      %3: float32 = call {callee="f"} %1 %2
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
+from functools import lru_cache
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import ml_dtypes
@@ -14,7 +16,7 @@ import numpy as np
 
 from cuda_device.device import inline_ptx
 from cuda_device.device.functions import Extern, Func, fixed
-from cuda_device.device.parameters import constant_as, defaults_of, parameter_names, takes_any_keyword, takes_any_number
+from cuda_device.device.parameters import constant_as, defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind as bind_to_signature
 from cuda_device.errors import CompileError, Location
@@ -185,40 +187,41 @@ def bind(
     defaults: Mapping[str, object],
 ) -> list[Cell]:
     """Binds arguments to the parameters of a Python function. Returns a cell for each parameter."""
-    code = function.__code__
-    names = parameter_names(code)
-    rest: list[Cell] = []
-    more: dict[str, Cell] = {}
-    names = names[: code.co_argcount + code.co_kwonlyargcount]
-    if takes_any_number(code):
-        positional, rest = positional[: code.co_argcount], [*positional[code.co_argcount :]]
-    if takes_any_keyword(code):
-        usable = names[code.co_posonlyargcount :]
-        more = {name: cell for name, cell in named.items() if name not in usable}
-        named = {name: cell for name, cell in named.items() if name in usable}
-    shown = table.shown(function)
-    usage = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
-    if len(positional) > code.co_argcount:
-        raise CompileError(
-            f"{shown} takes {code.co_argcount} argument{'s' * (code.co_argcount != 1)}, not {len(positional)}",
-            help=usage,
-        )
-    bound = dict(zip(names[: code.co_argcount], positional, strict=False))
-    for name, cell in named.items():
-        if name in bound:
-            raise CompileError(f"{shown} got two values for its parameter {name!r}", help=usage)
-        if name not in names or names.index(name) < code.co_posonlyargcount:
-            raise CompileError(f"{shown} has no keyword parameter {name!r}", help=usage)
-        bound[name] = cell
-    missing = [name for name in names if name not in bound and name not in defaults]
-    if missing:
-        raise CompileError(f"{shown} is missing an argument for {', '.join(map(repr, missing))}", help=usage)
-    cells = [bound[name] if name in bound else _default(frame, function, defaults[name]) for name in names]
-    if takes_any_number(code):
-        cells.append(frame.tuple(rest))
-    if takes_any_keyword(code):
-        cells.append(frame.as_object(frame.bundle(Keywords(tuple(more)), list(more.values()))))
+    signature = _signature(function.__code__, tuple(defaults))
+    given = bind_to_signature(signature, table.shown(function), positional, named).arguments
+    cells: list[Cell] = []
+    # In the order of `parameter_names`, whose last ones are those of `*args` and `**kwargs`.
+    for parameter in sorted(signature.parameters.values(), key=lambda each: each.kind in _REST):
+        name = parameter.name
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            cells.append(frame.tuple(given.get(name, ())))
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            more = given.get(name, {})
+            cells.append(frame.as_object(frame.bundle(Keywords(tuple(more)), list(more.values()))))
+        else:
+            cells.append(given[name] if name in given else _default(frame, function, defaults[name]))
     return cells
+
+
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class _Optional:
+    """The default of a parameter in messages."""
+
+    def __repr__(self) -> str:
+        return "…"
+
+
+@lru_cache(maxsize=1024)
+def _signature(code: CodeType, optional: tuple[str, ...]) -> inspect.Signature:
+    """The signature of a function with this code; the parameters in `optional` have defaults."""
+    plain = inspect.signature(FunctionType(code, {}, None, None, tuple(CellType() for _ in code.co_freevars)))
+    return plain.replace(
+        parameters=[
+            each.replace(default=_Optional()) if each.name in optional else each for each in plain.parameters.values()
+        ]
+    )
 
 
 def _default(frame: Frame, function: FunctionType, value: object) -> Cell:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import math
 import re
-import sys
 from collections.abc import Callable, Sequence
 from types import EllipsisType
 
@@ -81,12 +80,9 @@ def print_(
     *values: Cell,
     sep: Cell | None = None,
     end: Cell | None = None,
-    file: Cell | None = None,
     flush: Cell | None = None,
 ) -> Cell:
     """`print(…, sep=" ", end="\\n")`."""
-    if file is not None and file.known.value not in (None, sys.stdout):
-        raise CompileError("print in device code can only write to standard output", help="leave file=… out")
     separator, ending = _text("sep", sep, " "), _text("end", end, "\n")
     line = Line(frame)
     for i, cell in enumerate(values):

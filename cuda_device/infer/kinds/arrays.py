@@ -281,17 +281,12 @@ def _reshape(
     /,
     *lengths: Cell,
     shape: Cell | None = None,
-    order: Cell | None = None,
     copy: Cell | None = None,
 ) -> Cell:
     """The same elements in another shape; one length may be -1."""
     array, given = owner.type, [*lengths, *([] if shape is None else [shape])]
     if not given:
         raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
-    if order is not None and order.known.value not in ("C", "F"):
-        raise CompileError(
-            f"the order of reshape must be 'C' or 'F', not {order.known}", help="write order='C', or leave it out"
-        )
     if copy is not None and (not copy.known.constant or copy.known.value):
         raise CompileError(
             "reshape with copy=True needs memory, which device code cannot allocate", help="leave copy=True out"
@@ -301,16 +296,7 @@ def _reshape(
     for cell in sizes:
         if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape must be integers, not {cell.known}", help="convert it: int(…)")
-    if order is not None and order.known.value == "F":
-        # Fortran's order is C's order of the reversed axes.
-        turned = transpose(frame, owner)
-        return transpose(frame, _in_order(frame, turned, turned.type, sizes[::-1]))
-    return _in_order(frame, owner, array, sizes)
-
-
-def _in_order(frame: Frame, owner: Cell, array: model.Array, shape: Sequence[Cell]) -> Cell:
-    """`reshape` in C order."""
-    lengths = _lengths(frame, owner, shape)
+    lengths = _lengths(frame, owner, sizes)
     layout, steps = array.layout, list[Cell]()
     if array.ndim < 2 and layout is not model.Layout.STRIDED:
         layout = model.Layout.C
@@ -319,7 +305,7 @@ def _in_order(frame: Frame, owner: Cell, array: model.Array, shape: Sequence[Cel
     elif layout is not model.Layout.C:
         layout, steps = model.Layout.STRIDED, _steps(frame, owner, array, lengths)
     # The lengths of an array without elements can be of any size.
-    small = array.small and all(_fits_32_bits(cell.known) for cell in shape)
+    small = array.small and all(_fits_32_bits(cell.known) for cell in sizes)
     type = replace(array, ndim=len(lengths), layout=layout, small=small)
     return window(frame, owner, type, Cell(constant(0)), lengths, steps)
 
