@@ -115,26 +115,6 @@ def funnelshift_rc(lo: Integer, hi: Integer, shift: Integer) -> uint32:
     return _on_host(funnelshift_rc, lo, hi, shift)
 
 
-def _both(lo: Any, hi: Any) -> Any:
-    return uint64(hi) << uint64(32) | uint64(lo)
-
-
-def _funnelshift_l(lo: Any, hi: Any, shift: Any) -> Any:
-    return uint32(_both(lo, hi) << uint64(shift & 31) >> uint64(32))
-
-
-def _funnelshift_lc(lo: Any, hi: Any, shift: Any) -> Any:
-    return uint32(_both(lo, hi) << uint64(min(shift, uint32(32))) >> uint64(32))
-
-
-def _funnelshift_r(lo: Any, hi: Any, shift: Any) -> Any:
-    return uint32(_both(lo, hi) >> uint64(shift & 31) & uint64(0xFFFFFFFF))
-
-
-def _funnelshift_rc(lo: Any, hi: Any, shift: Any) -> Any:
-    return uint32(_both(lo, hi) >> uint64(min(shift, uint32(32))) & uint64(0xFFFFFFFF))
-
-
 def mulhi(x: Integer, y: Integer) -> int32 | uint32 | int64 | uint64:
     """Returns the upper half of the exact product `x * y`: CUDA's `__mulhi`, `__umulhi`, `__mul64hi` and `__umul64hi`.
 
@@ -161,14 +141,25 @@ def _mulhi(x: Any, y: Any) -> Any:
 
 
 _WORDS, _SIGNED = (UINT32,) * 3, (INT32,) * 3
+
+
+def _funnel_row(function: Callable[..., Any], direction: str, mode: str) -> MachineFunction:
+    def body(lo: Any, hi: Any, shift: Any) -> Any:
+        both, count = uint64(hi) << uint64(32) | uint64(lo), min(shift, uint32(32)) if mode == "clamp" else shift & 31
+        left, right = both << uint64(count) >> uint64(32), both >> uint64(count) & uint64(0xFFFFFFFF)
+        return uint32(left if direction == "l" else right)
+
+    return MachineFunction(function, f"shf.{direction}.{mode}.b32 $0, $1, $2, $3;", _WORDS, UINT32, body)
+
+
 FUNCTIONS = (
     MachineFunction(byte_perm, "llvm.nvvm.prmt", _WORDS, UINT32, _byte_perm),
     MachineFunction(dp4a, "llvm.nvvm.idp4a.s.s", _SIGNED, INT32, _dp4a),
     MachineFunction(dp4a, "llvm.nvvm.idp4a.u.u", _WORDS, UINT32, _dp4a),
-    MachineFunction(funnelshift_l, "shf.l.wrap.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_l),
-    MachineFunction(funnelshift_lc, "shf.l.clamp.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_lc),
-    MachineFunction(funnelshift_r, "shf.r.wrap.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_r),
-    MachineFunction(funnelshift_rc, "shf.r.clamp.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_rc),
+    _funnel_row(funnelshift_l, "l", "wrap"),
+    _funnel_row(funnelshift_lc, "l", "clamp"),
+    _funnel_row(funnelshift_r, "r", "wrap"),
+    _funnel_row(funnelshift_rc, "r", "clamp"),
     MachineFunction(mulhi, "llvm.nvvm.mulhi.i", (INT32, INT32), INT32, _mulhi),
     MachineFunction(mulhi, "llvm.nvvm.mulhi.ui", (UINT32, UINT32), UINT32, _mulhi),
     MachineFunction(mulhi, "llvm.nvvm.mulhi.ll", (INT64, INT64), INT64, _mulhi),
