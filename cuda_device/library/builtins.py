@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from cuda_device.device import numeric
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, value_of
+from cuda_device.device.lowering import Lowering, Tree, flatten, number_in, value_of
 from cuda_device.device.rows import Intrinsic, Typed, any_number_of, common_type, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -21,6 +21,8 @@ from cuda_device.types.host import ROWS as HOST_ROWS
 from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.promote import promote, to_complex
 from cuda_device.types.vector_classes import Dim3, families
+
+T = TypeVar("T")
 
 
 def _result_number(typed: Typed) -> model.Number:
@@ -112,8 +114,7 @@ def _infer_round(arguments: Sequence[Known]) -> Typed:
 
 def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value = value_of(operands[0])
-    assert isinstance(value.type, model.Number)
-    rounded = numeric.call(build, "rint", value) if value.type.is_float else value
+    rounded = numeric.call(build, "rint", value) if number_in(value).is_float else value
     return build.convert(rounded, _result_number(typed))
 
 
@@ -136,14 +137,12 @@ def _infer_len(arguments: Sequence[Known]) -> Typed:
     raise CompileError(f"{argument} has no length", help="len takes arrays, tuples, ranges and vectors")
 
 
-def _lower_len(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    array = operands[0]
-    assert isinstance(array, ArrayTree)
-    return build.convert(array.extents[0], model.INDEX)
+def _lower_len(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
+    return build.convert(operands[0].extents[0], model.INDEX)
 
 
 def _infer_range(arguments: Sequence[Known]) -> Typed:
-    start, stop, step = _range_parts(arguments)
+    start, stop, step = _range_parts(arguments, constant)
     item: model.Number | None = model.INT
     for part in arguments:
         type = number_of(part, "range")
@@ -164,40 +163,28 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
     return Typed(Known(model.Range(item), items=(start, stop, step)), operands, settings)
 
 
-def _range_parts(parts: Sequence[Known]) -> tuple[Known, Known, Known]:
+def _range_parts(parts: Sequence[T], number: Callable[[int], T]) -> tuple[T, T, T]:
+    """Start, stop and step; `number` makes those that are missing."""
     match parts:
         case [stop]:
-            return constant(0), stop, constant(1)
+            return number(0), stop, number(1)
         case [start, stop]:
-            return start, stop, constant(1)
+            return start, stop, number(1)
         case [start, stop, step]:
             return start, stop, step
     raise AssertionError(parts)
 
 
-def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+def _lower_range(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree:
+    """Checked mode reports a step of 0; otherwise the range is empty then."""
     assert isinstance(typed.result.type, model.Range)
     item = typed.result.type.item
-    match tuple(operands):
-        case (stop,):
-            return build.number(item, 0), stop, build.number(item, 1)
-        case (start, stop):
-            return start, stop, build.number(item, 1)
-        case (start, stop, step):
-            return _with_step(build, item, (value_of(start), stop, value_of(step)), typed.settings)
-    raise AssertionError(operands)
-
-
-def _with_step(
-    build: Lowering, item: model.Number, parts: tuple[Value, Tree, Value], settings: Sequence[object]
-) -> Tree:
-    """A range with a step that is not constant. Checked mode reports a step of 0; otherwise the range is empty then."""
-    start, stop, step = parts
-    if settings and build.checked:
+    start, stop, step = _range_parts(operands, lambda value: build.number(item, value))
+    if typed.settings and build.checked:
         build.check(build.truth(step), "the step of a range cannot be 0", help="give a step of 1 or more, or below 0")
-    elif settings:
+    elif typed.settings:
         moves = build.truth(step)
-        start = build.select(moves, start, build.number(item, settings[0]))
+        start = build.select(moves, start, build.number(item, typed.settings[0]))
         step = build.select(moves, step, build.number(item, 1))
     return start, stop, step
 
