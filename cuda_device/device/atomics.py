@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, grow, value_of
+from cuda_device.device.lowering import Lowering, Tree, address_of, grow, value_of
 from cuda_device.device.machine_functions import nanosleep
 from cuda_device.device.packing import pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed, constant_of, index_type
@@ -287,7 +287,7 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     _check_alignment(array, type.align, content)
     result = model.Ref(type.space, model.AtomicCell(content))
     operands = ((0, type), (1, index_type(type, index, "atomic_ref")))
-    return Typed(of_type(result), operands, (type.layout.value, type.small))
+    return Typed(of_type(result), operands, (type,))
 
 
 def _ref_behind(p: Any, index: Any) -> Any:
@@ -297,16 +297,8 @@ def _ref_behind(p: Any, index: Any) -> Any:
 
 def _lower_ref(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tree:
     tree, index = operands
-    layout, small = typed.settings
-    reference = typed.result.type
-    assert (
-        isinstance(tree, ArrayTree)
-        and isinstance(reference, model.Ref)
-        and isinstance(reference.pointee, model.AtomicCell)
-    )
-    array = model.Array(
-        reference.pointee.dtype, len(tree.extents), model.Layout(str(layout)), space=reference.space, small=bool(small)
-    )
+    (array,), reference = typed.settings, typed.result.type
+    assert isinstance(reference, model.Ref)
     indices = index if isinstance(index, tuple) else (index,)
     return build.refer(address_of(build, tree, array, indices), reference)
 
