@@ -304,7 +304,7 @@ def _known(number: model.Number) -> Known:
 
 
 @lru_cache(maxsize=256)
-def _known_of(scalar: type[np.generic]) -> Known:
+def _known_of(scalar: type[Any]) -> Known:
     return _known(number_of(scalar))
 
 

@@ -16,7 +16,6 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from cuda_device.cache import sha256
@@ -198,11 +197,11 @@ class Compiled:
         return given | dict.fromkeys(self.constants, _AS_COMPILED)
 
     @cached_property
-    def stub(self) -> FunctionType:
+    def stub(self) -> Any:
         """A function with the parameters of the kernel, of which numbers and pointers have type hints, for reading arguments."""
         names, positional = [each.name for each in self.parameters], self.record["positional"]
         listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
-        made: FunctionType = eval(f"lambda {', '.join(listed)}: None", {})
+        made = eval(f"lambda {', '.join(listed)}: None", {})
         made.__qualname__ = made.__name__ = str(self.record["function"])
         made.__annotations__ = {each.name: hint for each in self.parameters if (hint := _hint_of(each.type))}
         return made
