@@ -315,7 +315,7 @@ def _int(value: int, name: str, _: Stream) -> Argument:
     return Argument(_AN_INT, (value,)) if -0x80000000 <= value <= 0x7FFFFFFF else _number(value, name)
 
 
-def _scalar(value: np.generic, *_: Any) -> Argument:
+def _scalar(value: Any, *_: Any) -> Argument:
     return Argument(_known_of(type(value)), (value.item(),))
 
 
