@@ -67,12 +67,11 @@ class _LaterInit(_Later):
 
     def _fill(self, obj: Any, *values: Any, **named: Any) -> None:
         """Sets the fields. The generated method raises the error for wrong arguments."""
-        fields = fields_of(self.owner)
-        names = [name for name, options in fields.items() if options.init]
+        names: tuple[str, ...] = self.owner.__match_args__
         given = dict(zip(names, values, strict=False)) | named
         if len(given) < len(values) + len(named) or not given.keys() <= set(names):
             super().__get__(obj)(*values, **named)
-        for name, options in fields.items():
+        for name, options in fields_of(self.owner).items():
             value = given[name] if name in given else options.initial()
             if value is _ABSENT:
                 super().__get__(obj)(*values, **named)
