@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -95,23 +95,24 @@ def copy(gpu):
 # What is taken to be known of this Python
 
 
-def test_slots_lie_where_they_are_found():
+def test_slots_and_fields_of_functions_lie_where_they_are_found():
     class Pair:
         __slots__ = ("__dict__", "__weakref__", "first", "second")
 
-    pair, marks = Pair(), [object(), object()]
-    pair.first, pair.second = marks
-    for name, mark in zip(("first", "second"), marks, strict=True):
-        assert ctypes.c_uint64.from_address(id(pair) + memory_layout.slot(Pair, name)).value == id(mark)
-    assert memory_layout.slot(Pair, "first") != memory_layout.slot(Pair, "second")
+    pair = Pair()
+    pair.first, pair.second = object(), object()
+    for name in ("first", "second"):
+        assert word(pair, memory_layout.slot(Pair, name)) == id(getattr(pair, name))
 
-
-def test_functions_have_code_and_defaults_where_they_are_found():
     def function(x, y=5):
         return x + y
 
     for name, offset in memory_layout.function_words().items():
-        assert ctypes.c_uint64.from_address(id(function) + offset).value == id(getattr(function, f"__{name}__"))
+        assert word(function, offset) == id(getattr(function, f"__{name}__"))
+
+
+def word(owner, offset):
+    return ctypes.c_uint64.from_address(id(owner) + offset).value
 
 
 # What the driver gets
@@ -141,6 +142,7 @@ SCALARS = [
     (np.uint64(2**64 - 1), struct.pack("Q", 2**64 - 1)),
     (np.int64(-(2**63)), struct.pack("q", -(2**63))),
     (np.float16(1.5), struct.pack("e", 1.5)),
+    (ml_dtypes.bfloat16(1.5), b"\xc0\x3f"),
     (np.float32(0.1), struct.pack("f", 0.1)),
     (np.float64(0.1), struct.pack("d", 0.1)),
     (np.complex64(1 + 2j), struct.pack("ff", 1, 2)),
@@ -161,18 +163,12 @@ def test_numbers(gpu, value, expected):
     assert found[parts:] == [struct.pack("Q", MEMORY), struct.pack("i", 8)]
 
 
-@pytest.mark.parametrize("value", [ml_dtypes.bfloat16(1.5), device.float32x2(1, 2)], ids=["bfloat16", "vector"])
-def test_other_values_are_launched_by_python(gpu, value):
-    kernel = new("y[0] = 1 if a == a else 0", "a, y")
+def test_vectors_are_launched_by_python(gpu):
+    kernel, value = new("y[0] = 1 if a == a else 0", "a, y"), device.float32x2(1, 2)
     (y,) = tensors(1)
     for _ in range(launcher.FIRST_LAUNCHER):
         gpu.launch(kernel, value, y)
-    if isinstance(value, ml_dtypes.bfloat16) and kernel.native:
-        gpu.driver.sizes = [2]
-        assert gpu.by_machine_code(kernel, value, y)
-        assert gpu.driver.bytes[-1][0] == np.array(value).tobytes()
-    else:
-        assert not gpu.by_machine_code(kernel, value, y)
+    assert not gpu.by_machine_code(kernel, value, y)
 
 
 LAYOUTS = [
@@ -249,21 +245,15 @@ def test_our_own_arrays(gpu):
     assert not gpu.by_machine_code(kernel, device.zeros(8, np.float64, stream=gpu.stream), y)
     assert not gpu.by_machine_code(kernel, device.zeros(0, stream=gpu.stream), y)
 
-
-def test_arrays_of_structs(gpu):
     @device.struct
     class Point:
         x: device.float32
         y: device.float64
 
-    @device.kernel
-    def k(points, y):
-        y[0] = points[0].x
-
-    points, y = device.zeros(4, Point, stream=gpu.stream), device.zeros(4, stream=gpu.stream)
-    gpu.warm(k, points, y)
-    assert gpu.by_machine_code(k, points, y)
-    assert gpu.by_machine_code(k, device.zeros(9, Point, stream=gpu.stream), y)
+    kernel, points = new("y[0] = points[0].x", "points, y"), device.zeros(4, Point, stream=gpu.stream)
+    gpu.warm(kernel, points, x)
+    assert gpu.by_machine_code(kernel, points, x)
+    assert gpu.by_machine_code(kernel, device.zeros(9, Point, stream=gpu.stream), x)
 
 
 @pytest.mark.parametrize("interop", [False, True])
@@ -324,14 +314,9 @@ def test_constants(gpu):
     assert not gpu.by_machine_code(kernel, y, 1000, True, 0.25)
     with pytest.raises(LaunchError, match="constant int"):
         gpu.launch(kernel, y, 1.5, True, 0.5)
-
-
-def test_zero_has_two_signs_as_a_constant(gpu):
-    kernel = new("y[0] = f", "y, f: F", F=device.ConstExpr[float])
-    (y,) = tensors(1)
     zero = float("0.0")
-    gpu.warm(kernel, y, zero)
-    assert not gpu.by_machine_code(kernel, y, -0.0)
+    gpu.warm(kernel, y, 1000, True, zero)
+    assert not gpu.by_machine_code(kernel, y, 1000, True, -0.0)
 
 
 def test_an_interoperable_kernel_gets_descriptors(gpu):
@@ -423,15 +408,11 @@ def test_names_that_are_equal_and_other_objects(gpu):
     assert gpu.by_machine_code(kernel, **{name: y, "here": x})
     with pytest.raises(LaunchError, match="no parameter 'their'"):
         gpu.launch(kernel, x, **{str(b"their", "ascii"): y})
-
-
-def test_parameters_that_have_no_name_outside(gpu):
-    kernel = new("y[0] = x[0]", "x, /, y")
-    x, y = tensors()
-    gpu.warm(kernel, x, y)
-    assert gpu.by_machine_code(kernel, x, y=y)
+    other = new("y[0] = x[0]", "x, /, y")
+    gpu.warm(other, x, y)
+    assert gpu.by_machine_code(other, x, y=y)
     with pytest.raises(LaunchError, match="cannot be named"):
-        gpu.launch(kernel, x=x, y=y)
+        gpu.launch(other, x=x, y=y)
 
 
 @pytest.mark.parametrize(
@@ -566,22 +547,11 @@ def test_fields_of_torch_tensors():
     for tensor in (part.detach() for part in parts):
         assert read(tensor) == (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
     assert read(plain.detach(), 2) is None
-    others = [
-        *(
-            plain[5:],
-            torch.zeros(3, requires_grad=True),
-            torch.zeros(3, dtype=torch.int32),
-            torch.from_numpy(np.zeros(3, "f4")),
-        ),
-        *(
-            torch._lazy_clone(plain),
-            torch._neg_view(torch.zeros(3)),
-            torch.zeros(3, device="meta"),
-            torch.eye(3).to_sparse(),
-        ),
-        torch.zeros(3, dtype=torch.complex64).conj(),
-    ]
-    assert [read(other) for other in others] == [None] * len(others)
+    zeros, cells = torch.zeros, torch.zeros(3)
+    views = plain[5:], torch._lazy_clone(plain), torch._neg_view(cells), zeros(3, dtype=torch.complex64).conj()
+    kinds = zeros(3, dtype=torch.int32), zeros(3, device="meta"), zeros(3, requires_grad=True), torch.eye(3).to_sparse()
+    for other in (*views, *kinds, torch.from_numpy(np.zeros(3, "f4"))):
+        assert read(other) is None
 
 
 def test_arrays_of_a_cupy_with_other_fields(gpu, monkeypatch):
@@ -1142,23 +1112,7 @@ def test_references_stay_as_they_are(gpu, way):
     x, y = tensors(torch=torch)
     a, b, n = float("2.5"), np.float64(3.5), int("1000")
     size = (int("100000"), 1)
-    objects = [
-        x,
-        y,
-        a,
-        b,
-        n,
-        size,
-        gpu.stream,
-        kernel,
-        kernel.underlying,
-        torch.Tensor,
-        float,
-        tuple,
-        True,
-        None,
-        size[0],
-    ]
+    objects = [x, y, a, b, n, size, gpu.stream, kernel, kernel.underlying, torch.Tensor, float, tuple, size[0]]
     t = (x, 1)
     gpu.driver.cuLaunchKernel = lambda *_: (0,)
 
@@ -1178,7 +1132,7 @@ def test_references_stay_as_they_are(gpu, way):
         gpu.driver.capturing |= {STREAM, 0x88}
     assert kernel.native is not None
     gpu.driver.by_address = 0
-    for number in range(20000 if way == "here" else 4000):
+    for number in range(4000):
         launch()
         streams.captured.clear()
         if way == "captured":
@@ -1189,10 +1143,8 @@ def test_references_stay_as_they_are(gpu, way):
             counts = [sys.getrefcount(obj) for obj in objects]
     gpu.stream.synchronize()
     gc.collect()
-    assert gpu.driver.by_address >= (20000 if way == "here" else 3800)
-    assert [abs(sys.getrefcount(obj) - count) < 100 for obj, count in zip(objects, counts, strict=True)] == [
-        True
-    ] * len(objects)
+    assert gpu.driver.by_address >= 3800
+    assert all(abs(sys.getrefcount(obj) - count) < 100 for obj, count in zip(objects, counts, strict=True))
 
 
 def test_references_stay_as_they_are_where_it_gives_up(gpu):
@@ -1208,7 +1160,7 @@ def test_references_stay_as_they_are_where_it_gives_up(gpu):
             device.launch(kernel, x, x, 1.5, a=wrong, grid=1, block=32, stream=gpu.stream)
         if number == 100:
             counts = [sys.getrefcount(obj) for obj in objects]
-    assert [abs(sys.getrefcount(obj) - count) < 100 for obj, count in zip(objects, counts, strict=True)] == [True] * 6
+    assert all(abs(sys.getrefcount(obj) - count) < 100 for obj, count in zip(objects, counts, strict=True))
 
 
 def test_arrays_are_not_kept(gpu):
@@ -1255,16 +1207,10 @@ def test_a_kernel_has_few_launchers(gpu):
 def test_threads(gpu):
     """Threads launch with their own arguments, while another has launchers made and dropped, and a third changes a name."""
     kernel, torch = new("y[0] = a * x[0] * FACTOR", "x, y, a", FACTOR=2), Torch()
-    rounds = 1500
+    rounds = 500
     gpu.driver.log = Counter()
     gpu.driver.launched, gpu.driver.bytes, gpu.driver.words = Counter(), Counter(), Counter()
-    arguments = [
-        (lambda i: i),
-        (lambda i: i + 0.5),
-        (lambda i: np.int64(i)),
-        (lambda i: np.float32(i)),
-        (lambda i: i % 2 == 0),
-    ]
+    arguments = [lambda i: i, lambda i: i + 0.5, np.int64, np.float32, lambda i: i % 2 == 0]
 
     def work(number):
         gpu.driver.stack[-1] = CONTEXT
@@ -1293,32 +1239,17 @@ class Counter:
         self.count += 1
 
 
-SWITCH = """
-import sys
-sys.path.insert(0, {tests!r})
-from test_native_launcher import *
-with installed() as driver:
-    gpu, kernel = Gpu(driver), new()
-    x, y = tensors()
+@pytest.mark.parametrize(("value", "wanted"), [("0", False), ("", False), ("1", True), (None, True)])
+def test_the_switch(gpu, monkeypatch, value, wanted):
+    if value is None:
+        monkeypatch.delenv(plans.VARIABLE, raising=False)
+    else:
+        monkeypatch.setenv(plans.VARIABLE, value)
+    monkeypatch.setattr(plans, "is_wanted", functools.cache(plans.is_wanted.__wrapped__))  # asked once in each process
+    kernel, (x, y) = new(), tensors()
     for _ in range(2 * launcher.FIRST_LAUNCHER):
         gpu.launch(kernel, x, y)
-    print(kernel.native is not None, len(driver.launched))
-"""
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"), [("0", "False 16"), ("", "False 16"), ("1", "True 16"), (None, "True 16")]
-)
-def test_the_switch(value, expected):
-    import os
-    import pathlib
-
-    environment = {name: v for name, v in os.environ.items() if name != plans.VARIABLE}
-    if value is not None:
-        environment[plans.VARIABLE] = value
-    script = SWITCH.format(tests=str(pathlib.Path(__file__).parent))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip() == expected
+    assert (kernel.native is not None) == wanted
 
 
 @pytest.mark.parametrize("broken", ["support", "_machine_code"])
