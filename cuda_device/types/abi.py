@@ -189,22 +189,21 @@ def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
 
 def _packing(parameters: Sequence[model.Type]) -> Packing:
     """The packing of parameters, each of which has the alignment of its type."""
-    found, form, offsets, places = [], "=", [], []
+    found, codes, form, offsets, places = [], [], "=", [], []
     end = 0
     for type in parameters:
         start = -(-end // align_of(type)) * align_of(type)
         offsets.append(start)
         for access in accesses(type, _NO_ALIGNMENT):
-            code = code_of(access.type)
             found.append(access.type)
+            codes.append(code_of(access.type))
             places.append(start + access.offset)
-            form += f"{places[-1] - struct.calcsize(form)}x{code}"
+            form += f"{places[-1] - struct.calcsize(form)}x{codes[-1]}"
         end = start + size_of(type)
     form += f"{end - struct.calcsize(form)}x"
-    codes = tuple(map(code_of, found))
     singles = frozenset(i for i, code in enumerate(codes) if code == "f")
     odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
-    return Packing(struct.Struct(form), tuple(offsets), tuple(places), codes, singles, odd)
+    return Packing(struct.Struct(form), tuple(offsets), tuple(places), tuple(codes), singles, odd)
 
 
 _NO_ALIGNMENT = 1  # for accesses to one number each
