@@ -316,7 +316,7 @@ def _int(value: int, name: str, _: Stream) -> Argument:
 
 
 def _scalar(value: Any, *_: Any) -> Argument:
-    return Argument(_known_of(type(value)), (value.item(),))
+    return Argument(_known_of(type(value)), (value.item(),))  # type: ignore[arg-type]
 
 
 _Reader = Callable[[Any, str, Stream], Argument]
