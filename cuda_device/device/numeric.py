@@ -18,7 +18,7 @@ import numpy as np
 
 from cuda_device.device.entities import Integer, Real, float_floor, float_round, float_trunc
 from cuda_device.device.lowering import Lowering, Tree, number_in
-from cuda_device.device.rows import Intrinsic, Lower, Typed, common_type, number_of
+from cuda_device.device.rows import Intrinsic, Typed, common_type, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -26,7 +26,7 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, FLOAT32, FLOAT64, INT, INT32, UINT32, UINT64, Number, NumberKind
-from cuda_device.types.promote import promote, to_float
+from cuda_device.types.promote import to_float
 
 # `math.*` in device code, in the precision of the argument; an integer argument counts as a float (see `to_float`).
 #
@@ -99,22 +99,28 @@ def _row(
     write: Write,
     arity: tuple[int, int] = (1, 1),
     result: Number | None = None,
+    only_floats: bool = False,
+    on_cpu: Callable[..., object] | None = None,
 ) -> Intrinsic:
-    """A function of floats in the type to which they promote, where integers count as floats; `result` is another type."""
+    """A function of floats in the type to which they promote; integers count as floats unless it takes `only_floats`.
+
+    `result` is another type for the result.
+    """
 
     def infer(arguments: Sequence[Known]) -> Typed:
-        type = to_float(number_of(arguments[0], name))
-        for argument in arguments[1:]:
-            type = promote(type, to_float(number_of(argument, name))) or type
+        types = [number_of(argument, name) for argument in arguments]
+        for each, argument in zip(types, arguments, strict=True):
+            if only_floats and not each.is_float:
+                raise CompileError(f"{name} takes floating point numbers, not {argument}", help="convert it: float(…)")
+        type = common_type([to_float(each) for each in types], name)
         if type.bits < 32 and entity is math.nextafter:
             raise CompileError(f"math.nextafter of {type} is not supported", help="write math.nextafter(float32(x), y)")
-        return Typed(of_type(result or type), tuple((i, type) for i in range(len(arguments))))
+        return Typed(of_type(result or type), tuple((i, type) for i in range(len(types))))
 
-    return Intrinsic(entity, name, infer, _written(write), arity, folds=True)
+    def lower(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
+        return write(build, *operands)
 
-
-def _written(write: Write) -> Lower:
-    return lambda build, operands, _: write(build, *operands)
+    return Intrinsic(entity, name, infer, lower, arity, folds=True, on_cpu=on_cpu)
 
 
 def _math_row(function: MathFunction) -> Intrinsic:
@@ -336,21 +342,6 @@ def _first_set(build: Lowering, x: Value, _: int) -> Value:
     return build.select(build.truth(x), position, build.number(number_in(x), 0))
 
 
-def _float_row(entity: Callable[..., Any], write: Write, on_cpu: Callable[..., Any] | None = None) -> Intrinsic:
-    """A function that takes only floats, in the type to which they promote."""
-    name = entity.__name__
-
-    def infer(arguments: Sequence[Known]) -> Typed:
-        types = [number_of(argument, name) for argument in arguments]
-        for type, argument in zip(types, arguments, strict=True):
-            if not type.is_float:
-                raise CompileError(f"{name} takes floating point numbers, not {argument}", help="convert it: float(…)")
-        result = common_type(types, name)
-        return Typed(of_type(result), tuple((i, result) for i in range(len(types))))
-
-    return Intrinsic(entity, name, infer, _written(write), folds=True, on_cpu=on_cpu)
-
-
 def _rsqrt(build: Lowering, value: Value) -> Value:
     """An approximation with an error of 1 unit in the last place in float32; for float64, a quotient."""
     if value.type == FLOAT64:
@@ -381,7 +372,7 @@ ROWS = (
     _bit_row(brev, _reverse, counts=False),
     _bit_row(clz, _leading_zeros),
     _bit_row(ffs, _first_set),
-    _float_row(cbrt, lambda build, value: call(build, "cbrt", value)),
-    _float_row(fma, _fma_of_values),
-    _float_row(rsqrt, _rsqrt, on_cpu=lambda a: 1 / math.sqrt(a)),
+    _row(cbrt, "cbrt", lambda build, value: call(build, "cbrt", value), only_floats=True),
+    _row(fma, "fma", _fma_of_values, only_floats=True),
+    _row(rsqrt, "rsqrt", _rsqrt, only_floats=True, on_cpu=lambda a: 1 / math.sqrt(a)),
 )
