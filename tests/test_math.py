@@ -59,6 +59,7 @@ BINARY = {
     "log": (lambda x, base: np.log(x) / np.log(base), 3, 3), "nextafter": (None, 0, 0), "pow": (np.power, 4, 2),
     "remainder": (by_python(math.remainder), 0, 0),
 }  # fmt: skip
+FUNCTIONS = tuple(getattr(math, name) for name in UNARY)
 TO_INTEGER = ("floor", "ceil", "trunc")
 TESTS = ("isnan", "isinf", "isfinite")
 # The references of these are doubles themselves, and may be as wrong as this.
@@ -108,11 +109,7 @@ def unary(x, out, integers, tests):
     if i < len(x):
         v = x[i]
         k = 0
-        for function in (
-            math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atanh, math.cbrt, math.cos, math.cosh, math.erf,
-            math.erfc, math.exp, math.exp2, math.expm1, math.fabs, math.gamma, math.lgamma, math.log, math.log10, math.log1p,
-            math.log2, math.sin, math.sinh, math.sqrt, math.tan, math.tanh, math.degrees, math.radians,
-        ):  # fmt: skip
+        for function in FUNCTIONS:
             out[k, i] = function(v)
             k += 1
         k = 0
