@@ -9,12 +9,14 @@ import sys
 import numpy as np
 import pytest
 from buggy_programs import PROGRAMS
+from conftest import thinned
 from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.bytecode import decode
 
-by_name = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.function.__name__)
+name_of = lambda value: value if isinstance(value, str) else value.function.__name__  # noqa: E731
+by_name = pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
 NUMBERS = np.arange(64, dtype=np.int32)
 TYPES = (
     device.ArrayType(device.int32, 1),
@@ -67,8 +69,7 @@ def test_without_the_mistake_nothing_is_reported_and_the_result_is_that_of_unche
     assert (checked != np.frombuffer(b"\xa5" * 4, np.int32)[0]).any()
 
 
-@by_name
-@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+@pytest.mark.parametrize(("program", "target"), thinned(PROGRAMS, ["sm_75", "sm_90"], one_in=2), ids=name_of)
 def test_checks_assemble(program, target):
     device.compile(device.kernel(program.function), *TYPES, target=target, checked=True)
 
