@@ -155,16 +155,20 @@ def mismatches(function, a, b, pairs, got):
     return wrong
 
 
-@pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("a", ref.NUMBERS)
-def test_values_of_functions_of_every_pair_of_types(stream, monkeypatch, a, one_in):
-    """All with two numbers of one type; with two types one in so many, which are others for the next type, and not checked."""
+def test_values_of_functions_of_every_pair_of_types(stream, a, one_in):
+    """All with two numbers of one type; with two types one in so many, which are others for the next type.
+
+    Where not all are asked for, two types meet in one order.
+    """
     nothing = stream.array(np.zeros(0, np.int8))
     wrong = []
-    for turn, b in enumerate(ref.NUMBERS, ref.NUMBERS.index(a)):
+    for turn, b in enumerate(ref.NUMBERS, first := ref.NUMBERS.index(a)):
+        if one_in > 1 and a != b and (turn < 2 * first) == turn % 2:
+            continue
         names = [name for n, name in enumerate(FUNCTIONS, turn) if a == b or n % one_in == 0]
         names = [name for name in names if result_type(name, a, b)]
-        monkeypatch.setenv("CUDA_DEVICE_CHECKED", str(int(one_in == 1 or a == b)))
         left, right, pairs = operands(a, b)
         outputs = tuple(stream.empty(len(pairs), ref.storage(result_type(name, a, b))) for name in names)
         kernel = of_two(tuple(FUNCTIONS[name] for name in names), maker(a), maker(b))
