@@ -187,18 +187,9 @@ class Point:
     x: device.float32
     y: device.int32
 """
-BEGINNING = [
-    "a = 0",
-    "b = s",
-    "c = x[0]",
-    "i = 0",
-    "j = n",
-    "m = len(x)",
-    "p = True",
-    "q = s > n",
-    "t = (1, 2.0)",
-    "u = (s, n)",
-]
+BEGINNING = "a = 0; b = s; c = x[0]; i = 0; j = n; m = len(x); p = True; q = s > n; t = (1, 2.0); u = (s, n)".split(
+    "; "
+)
 
 
 def program(seed: int) -> str:
@@ -210,19 +201,8 @@ def program(seed: int) -> str:
     body += make.block(1, 3, in_loop=False, in_function=False)
     if make.random.random() < 0.5:
         body.append("    x[1] = local(a, i, x, y, z, f64, u8, s, n)")
-    return "\n".join(
-        [
-            FUNCTIONS,
-            "",
-            "def local(a, i, x, y, z, f64, u8, s, n):",
-            *local,
-            "",
-            "@device.kernel",
-            f"def k({PARAMETERS}):",
-            *body,
-            "",
-        ]
-    )
+    first = [FUNCTIONS, "", "def local(a, i, x, y, z, f64, u8, s, n):", *local, ""]
+    return "\n".join([*first, "@device.kernel", f"def k({PARAMETERS}):", *body, ""])
 
 
 def mutated(source: str, seed: int) -> str:

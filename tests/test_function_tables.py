@@ -34,18 +34,7 @@ INTEGERS = {
 BITWISE = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert"]
 COMPARED = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
 LOGICAL = ["logical_and", "logical_or", "logical_xor", "logical_not"]
-ARITHMETIC = [
-    "add",
-    "subtract",
-    "multiply",
-    "floor_divide",
-    "remainder",
-    "divmod",
-    "negative",
-    "positive",
-    "square",
-    "absolute",
-]
+ARITHMETIC = "add subtract multiply floor_divide remainder divmod negative positive square absolute".split()
 OF_INTEGERS = [*BITWISE, *COMPARED, *LOGICAL, *ARITHMETIC, "minimum", "maximum", "fmin", "fmax", "sign", "left_shift",
                "right_shift", "power", "gcd", "lcm", "bitwise_count"]  # fmt: skip
 OF_INTEGERS_ALONE = [*BITWISE, "left_shift", "right_shift", "gcd", "lcm", "bitwise_count"]
@@ -54,18 +43,7 @@ EXACT = {
     *OF_INTEGERS, "copysign", "fabs", "floor", "ceil", "trunc", "rint", "fmod", "nextafter", "spacing", "ldexp", "frexp", "modf",
     "sqrt", "divide", "signbit", "isnan", "isinf", "isfinite", "heaviside", "conjugate", "reciprocal",
 } - {"power"}  # fmt: skip
-OF_ANY_ZERO = {
-    "floor_divide",
-    "remainder",
-    "divmod",
-    "frexp",
-    "minimum",
-    "maximum",
-    "fmin",
-    "fmax",
-    "sign",
-    "heaviside",
-}
+OF_ANY_ZERO = {*"floor_divide remainder divmod frexp minimum maximum fmin fmax sign heaviside".split()}
 """Functions of which NumPy itself does not say what sign a zero has."""
 NAMES = [function.__name__ for function in builtin_calls.BUILTINS if isinstance(function, np.ufunc)]
 

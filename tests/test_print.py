@@ -39,50 +39,11 @@ def printed(stream, capfd, body, *arguments, block=1, grid=1, parameters=None, d
 # Formats
 
 INTEGERS = [0, 1, -1, 7, -8, 255, -255, 2**31 - 1, -(2**31)]
-INTEGER_SPECS = [
-    "",
-    "d",
-    "5d",
-    "<5d",
-    ">5d",
-    "05d",
-    "12",
-    "-3d",
-    "x",
-    "X",
-    "o",
-    "#x",
-    "#o",
-    "+x",
-    "+#x",
-    "e",
-    ".2f",
-    "9.1f",
-    "g",
-]
+INTEGER_SPECS = ["", *"d 5d <5d >5d 05d 12 -3d x X o #x #o +x +#x e .2f 9.1f g".split()]
 SIGNED_SPECS = ["+d", " d", "+05d"]
 UNSIGNED_SPECS = ["8x", "08x", "<8x", "6o", "1x", "02X"]
 FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 2.5, 123456.789, 1e20, -3e-7, 99999.5, math.inf, -math.inf]
-FLOAT_SPECS = [
-    "f",
-    ".2f",
-    "8.3f",
-    "<9.2f",
-    "010.3f",
-    "+.1e",
-    " .3f",
-    "e",
-    ".3e",
-    "g",
-    ".3g",
-    "12g",
-    "G",
-    "E",
-    ".0f",
-    ">8.1f",
-    "-.1f",
-    "#12.4g",
-]
+FLOAT_SPECS = [" .3f", *"f .2f 8.3f <9.2f 010.3f +.1e e .3e g .3g 12g G E .0f >8.1f -.1f #12.4g".split()]
 
 
 CASES = [

@@ -453,13 +453,6 @@ def text_of(kernel: Any, types: tuple[Type, ...], stage: str, contract: bool = T
 
 
 @pytest.mark.parametrize(("program", "types"), PROGRAMS, ids=IDS)
-def test_llvm_reads_what_we_write(program: Any, types: tuple[Type, ...]) -> None:
-    nvptx.parse(compiler.run(job(program, *types), "llvm")["llvm"].text)
-    if isinstance(program, device.Kernel):  # the CPU stream runs no other
-        nvptx.parse(compiler.run(job(program, *types, on_cpu=True), "llvm")["llvm"].text)
-
-
-@pytest.mark.parametrize(("program", "types"), PROGRAMS, ids=IDS)
 def test_no_double_precision_unless_asked_for(program: Any, types: tuple[Type, ...]) -> None:
     asked = any("float64" in str(part) for part in types)
     text = text_of(program, types, "llvm")
