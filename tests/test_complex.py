@@ -544,18 +544,9 @@ def test_constructors(stream):
     stream.launch(kernel, out, 1.5, complex64(1 + 2j), 7, -0.0, grid=1, block=1)
     z = 1 + 2j
     expected = [
-        1.5 + 7j,
-        1.5,
-        z + z * 1j,
-        complex(2, -0.0),
-        complex(-0.0, -0.0),
-        0,
-        1 + 1j,
-        z,
-        -3 + 2j,
-        1e300 - 1e300j,
+        1.5 + 7j, 1.5, z + z * 1j, complex(2, -0.0), complex(-0.0, -0.0), 0, 1 + 1j, z, -3 + 2j, 1e300 - 1e300j,
         11.5 + 8.5j,
-    ]
+    ]  # fmt: skip
     assert all(map(same, stream.numpy(out).tolist(), map(complex, expected)))
 
 

@@ -37,24 +37,9 @@ def of_table(make: Maker, type: Type, depth: int) -> Expression | None:
 LISTS: dict[str, Any] = {
     "LIST_int": [7, -1, 0, 2**31 - 1, -(2**31), 12, 255, -256, 3, 1, -100, 65536, 42, -7, 9, 1000],
     "LIST_float": (
-        0.5,
-        -0.0,
-        3.0,
-        1e10,
-        -2.25,
-        float("inf"),
-        0.1,
-        -7.0,
-        1e-30,
-        100.0,
-        -0.5,
-        2.0,
-        65504.0,
-        -1e-8,
-        6.5,
-        0.0,
+        0.5, -0.0, 3.0, 1e10, -2.25, float("inf"), 0.1, -7.0, 1e-30, 100.0, -0.5, 2.0, 65504.0, -1e-8, 6.5, 0.0,
     ),
-}
+}  # fmt: skip
 """Sequences of the host that are indexed when the program runs."""
 
 
