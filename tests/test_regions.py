@@ -411,6 +411,7 @@ def test_debuggers_see_one_lane_after_the_other(afresh):
 @pytest.mark.parametrize("largest", [0, 6000], ids=["one by one", "in loops"])
 def test_parameters_and_arrays_of_all_kinds(largest, monkeypatch):
     """A bool that crosses the boundary of a kernel as a byte, and arrays whose alignment is not that of a frame."""
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
     monkeypatch.setattr(regions, "LARGEST", largest)
 
     @device.kernel
