@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cuda_device.errors import Location, Loss
 from cuda_device.lazy_dataclasses import dataclass, fields_of
 from cuda_device.types.abi import code_of
-from cuda_device.types.model import INT32
+from cuda_device.types.model import INT32, NONE
 
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Module, Op
@@ -109,7 +109,7 @@ def _place(op: Op) -> ReportPlace:
 
 def _print(op: Op) -> Print:
     pairs = zip(op.operands, op.attributes["choices"], strict=True)
-    return Print(op.attributes["format"], tuple(choice or code_of(operand.type) for operand, choice in pairs))
+    return Print(op.attributes["format"], tuple(choice or code_of(operand.type or NONE) for operand, choice in pairs))
 
 
 @dataclass(frozen=True)
