@@ -91,7 +91,7 @@ def next_or(items: Any, default: Any) -> Any:
 def zipped(*iterators: Any) -> Any:
     """`zip(*iterators)` of iterators that others may see."""
     while True:
-        items = ()
+        items: Any = ()
         for each in iterators:
             for item in each:
                 items = (*items, item)

@@ -296,18 +296,18 @@ def _reshape(
     for cell in sizes:
         if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape must be integers, not {cell.known}", help="convert it: int(…)")
-    lengths = _lengths(frame, owner, sizes)
+    axes = _lengths(frame, owner, sizes)
     layout, steps = array.layout, list[Cell]()
     if array.ndim < 2 and layout is not model.Layout.STRIDED:
         layout = model.Layout.C
-    elif layout is model.Layout.F and len(lengths) < 2:
+    elif layout is model.Layout.F and len(axes) < 2:
         raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
     elif layout is not model.Layout.C:
-        layout, steps = model.Layout.STRIDED, _steps(frame, owner, array, lengths)
+        layout, steps = model.Layout.STRIDED, _steps(frame, owner, array, axes)
     # The lengths of an array without elements can be of any size.
     small = array.small and all(_fits_32_bits(cell.known) for cell in sizes)
-    type = replace(array, ndim=len(lengths), layout=layout, small=small)
-    return window(frame, owner, type, Cell(constant(0)), lengths, steps)
+    type = replace(array, ndim=len(axes), layout=layout, small=small)
+    return window(frame, owner, type, Cell(constant(0)), axes, steps)
 
 
 def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
