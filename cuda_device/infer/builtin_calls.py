@@ -24,7 +24,7 @@ from cuda_device.device.atomics import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, loops, printing, sequences
+from cuda_device.infer import composites, loops, printing
 from cuda_device.infer.calls import Special, converted, declared, fold
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
@@ -276,7 +276,7 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
 
 
 def _list(frame: Frame, *iterable: Cell) -> Cell:
-    return sequences.list_of(frame, iterable[0]) if iterable else frame.new_list([])
+    return frame.new_list(frame.items_of(iterable[0], "list") if iterable else [])
 
 
 def _enumerate(frame: Frame, iterable: Cell, start: Cell | None = None) -> Cell:

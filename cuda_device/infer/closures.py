@@ -92,7 +92,7 @@ def taken_back(frame: Frame, cell: Cell, code: NestedFunction | None, arguments:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where functions find their variables: among those of a frame, or among `variables`. `chosen` functions are closed."""
+    """Where closed functions find the variables that they capture: in a frame, or in `variables`. Only `chosen` ones are closed."""
 
     frame: Frame
     chosen: Callable[[NestedFunction], bool] = lambda _: True
@@ -110,7 +110,7 @@ class _Scope:
         return self.frame.now(self.variables[origin]) if origin in self.variables else Pending(Undefined(origin.name))
 
     def needed(self, code: NestedFunction) -> dict[Origin, Cell]:
-        """The variables that a function reads, and transitively those of the open functions in them."""
+        """The variables that a function reads, and those that the open functions in these variables read."""
         found: dict[Origin, Cell | Pending] = {}
         todo = [*code.cells]
         while todo:
@@ -175,7 +175,7 @@ def _closed(frame: Frame, cell: Cell, scope: _Scope) -> Cell:
 
 
 def activation_number(code: CodeType, captured: Sequence[Origin]) -> int:
-    """The number of an activation of a function: none of those whose variables it was given."""
+    """The number of an activation of a function, which differs from those of the activations whose variables it captured."""
     taken = {each.call for each in captured if each.code == id(code)}
     free = set(range(len(taken) + 1)).difference(taken)
     return min(free)
@@ -271,7 +271,7 @@ def parts(frame: Frame, cell: Cell) -> tuple[dict[str, Cell], dict[Origin, Cell]
     return dict(zip(code.defaults, cells, strict=False)), captured
 
 
-# Generators: each value is a call of the generator's code, which goes on behind the last `yield` (see `bytecode/suspension`).
+# Generators: each value is a call of the generator's code, which continues after the last `yield` (see `bytecode/suspension`).
 #
 # for v in squares(n): …    →   more, v, state = step(state), until there is no more
 # sum(x * x for x in t)     →   the library's loop over the generator
@@ -283,7 +283,7 @@ def is_generator_function(function: FunctionType) -> bool:
 
 
 def begin(frame: Frame, function: Cell, source: FunctionType, cells: Sequence[Cell]) -> Cell:
-    """The generator that a call makes: nothing of it has run."""
+    """The generator that a call creates, before its first step."""
     return frame.as_object(_standing(frame, Generator(source.__code__), function, START, cells))
 
 
@@ -334,7 +334,7 @@ def endless(name: str) -> CompileError:
 
 
 def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> Cell:
-    """A call of a generator's code, read in some way."""
+    """Calls a generator's code. `reading` says how the code is read."""
     function = frame.close(frame.field(generator, 0))
     closed = [frame.close(cell) for cell in cells]
     code = code_of(function.known)

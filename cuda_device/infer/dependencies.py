@@ -23,7 +23,7 @@ PASSING = object()
 class Dependency:
     """A name that the program read while it was compiled: `owner` is a namespace, a module, a class or a cell.
 
-    `value` is `MISSING` for a name that was looked for in vain.
+    `value` is `MISSING` for a name that did not exist.
     """
 
     owner: object

@@ -77,7 +77,7 @@ def join_all(states: Sequence[State]) -> State:
 
 
 def join_objects(states: Sequence[S]) -> list[S | Known]:
-    """The same states, in which each object has the same contents, the join of all, wherever it is."""
+    """The same states, with one set of contents for each object: the join of its contents in all states."""
     said: dict[Identity, Known] = {}
     for state in states:
         for known in objects(state) if isinstance(state, Known) else ():
@@ -111,9 +111,9 @@ def _conflicts(known: Known) -> int:
 
 
 def _settle(conflict: Conflict, other: State) -> State:
-    """A conflict and a third state, in whose light the first two may agree: int64 and uint64 do beside a float."""
+    """Joins a conflict and a third state, which may resolve it: int64 and uint64 conflict, but not if a float joins them."""
     if isinstance(other, Known):
-        # Each with the third, and then both, so that the order of the two is no matter.
+        # Joining each of the two with the third first makes the result independent of their order.
         sides = [each if each == other else _join_known(each, other) for each in (conflict.first, conflict.second)]
         known = [side for side in sides if side is not None]
         whole = _join_known(*known) if len(known) == 2 else None
@@ -130,7 +130,7 @@ def _join_known(a: Known, b: Known) -> Known | None:
 
 
 def _join_same(a: Known, b: Known) -> Known | None:
-    """The same, of one object if they are objects that change."""
+    """Joins two values with the same identity, or without one."""
     if isinstance(a.type, model.Number) and isinstance(b.type, model.Number):
         return _join_numbers(a, b, join_numbers(a.type, b.type))
     if isinstance(a.type, model.Tuple) and isinstance(b.type, model.Tuple) and len(a.items) == len(b.items):
@@ -204,7 +204,7 @@ def _fits(known: Known, number: model.Number) -> bool:
     return number.low <= known.value <= number.high or number.builtin
 
 
-# Whether constants have room in the types that they meet, and what to write where they have not.
+# Converts constants to the types that they are combined with, and suggests remedies for those that do not fit.
 #
 # x[i] + 300      of an array of uint8: the constant 300 does not fit uint8
 
@@ -218,9 +218,9 @@ FOLDS: dict[str, Callable[..., object]] = {
 UNARY: dict[str, Callable[..., object]] = {
     "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
 }  # fmt: skip
-"""What Python itself does, by the sign of an operator."""
+"""Python's operators by their signs."""
 REAL_REMEDY = "use its .real, or abs(…)"
-"""The remedy where a real number is needed."""
+"""The remedy for a complex number where a real one is needed."""
 
 
 def fit(known: Known, type: model.Number) -> bool | int | float | complex:

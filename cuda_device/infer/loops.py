@@ -241,7 +241,7 @@ def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """An iterator over a range, tuple, vector, array, or a combination of these; an iterator is its own iterator."""
     if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, DictView)):
-        return frame.bundle(ListIterator(0), [cell])  # it sees what becomes of the list
+        return frame.bundle(ListIterator(0), [cell])  # which reads the current items of the list
     cell = hosted.as_array(frame, frame.as_iterable(cell))
     known = cell.known
     match known.type:
@@ -265,10 +265,10 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
 
 
 def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> model.Number | None:
-    """The type that a range counts in, where another than its items' does as well.
+    """The type of a range's counter if it differs from the type of its items.
 
-    Indices that 32 bits hold are counted in 32 bits. A range that goes up from zero or above is counted in unsigned numbers:
-    they have room for one step beyond any stop.
+    The counter of indices that fit in 32 bits has 32 bits. The counter of a range from zero or more upwards is unsigned, so that
+    one step beyond any stop fits.
     """
     if not item.signed or item.bits < 32:
         return None

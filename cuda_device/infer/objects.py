@@ -37,9 +37,9 @@ from cuda_device.types.known import (
 from cuda_device.types.model import Array, Bundle, Number
 
 Found = dict[Identity, Cell] | None
-"""Objects by their names."""
+"""Objects by their identities."""
 _Place = tuple[object, ...]
-"""A variable or an object, by its number or name, and the numbers of the parts that lead from there to an object."""
+"""The path to an object: the number of a variable or the identity of an object, and then the numbers of parts."""
 
 
 def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
@@ -70,10 +70,11 @@ def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
 
 
 def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
-    """Joins the names of objects: different objects that meet at one place alone, a variable or a part of one, become one object.
+    """Joins the identities of objects on all edges into a block.
 
-    Lists and dicts that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any
-    more. The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
+    Different objects that are joined in one variable, or in one part of it, become a single object if nothing else refers to
+    them. Lists and dicts to which something else refers lose their identity: they can be read, but no longer changed. The first
+    `count` states are those of variables, the others those of objects among the function's arguments.
     """
     met: dict[_Place, set[Identity | None]] = {}
     places: dict[Identity, set[_Place]] = {}
@@ -135,7 +136,7 @@ def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mappi
 def _places(
     known: Known, place: _Place, owners: tuple[Identity, ...] = ()
 ) -> Iterator[tuple[_Place, Identity | None, tuple[Identity, ...]]]:
-    """The places of mutable objects in a value (None: a list or dict that is immutable here), and the objects around them."""
+    """The places of mutable objects in a value, and the objects around them. Lists and dicts without identity yield None."""
     if known.identity is not None or is_container(known):
         yield place, known.identity, owners
     if known.identity is not None:
@@ -155,7 +156,7 @@ def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
 
 
 def find_arguments(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
-    """Finds the objects among the arguments of a function: as they were given, rather than as functions captured them."""
+    """Finds the objects among the arguments of a function, with the contents that the caller passed rather than captured ones."""
     for each in objects:
         found = [part for cell in cells if (part := find(frame, cell, each)) is not None]
         frame.heap[each] = min(found, key=lambda cell: closures.has_open(cell.known))

@@ -44,11 +44,6 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     raise CompileError(f"{what} cannot take {cell.known}: its length is not known at compile time", help="use a tuple")
 
 
-def list_of(frame: Frame, cell: Cell, what: str = "list") -> Cell:
-    """A list of the items of a value of known length."""
-    return frame.new_list(items_of(frame, cell, what))
-
-
 def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`a, *b, c = x`, where `b` is a list."""
     items = items_of(frame, cells[0], "unpacking")
