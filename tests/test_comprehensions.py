@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from against_python import check, programs, refused
 
-import cuda_device as device
-
 X = np.arange(8.0) * 1.5 + 0.5
 
 
@@ -225,21 +223,6 @@ def test_an_array_without_elements(stream):
         return result + sum(x) + any(x) + all(x)
 
     check(stream, total, np.zeros(0))
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda i, x: next(v for v in x if v > i), "StopIteration: the iterator has no next item"),
-        (lambda i, x: max((v for v in x if v > i), key=abs), "ValueError: max"),
-    ],
-)
-def test_what_no_values_make_is_an_error(stream, function, message):
-    if stream.kind == "gpu":
-        pytest.skip("an error ends the use of a GPU")
-    check(stream, function, np.arange(8.0) + 1)
-    with pytest.raises(device.KernelError, match=message):
-        check(stream, function, np.arange(8.0))
 
 
 def test_an_any_that_is_found_looks_no_further(stream):
