@@ -24,6 +24,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import remedies
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import DictView, Keywords, means
 from cuda_device.infer.remedies import ON_THE_HOST
 from cuda_device.ir.nodes import Op
@@ -31,10 +32,6 @@ from cuda_device.types.host import dtype_of_element, is_struct
 from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 from cuda_device.types.vector_classes import VectorValue
-
-# The maximum length of the resulting tuples, whose items are separate values.
-_MOST_ITEMS = 1024
-
 
 # Arrays
 
@@ -97,10 +94,10 @@ def as_items(frame: Frame, cell: Cell) -> Cell:
     if not is_class and not isinstance(value, (list, tuple, dict, str, bytes)):
         return cell
     items = list(value)  # type: ignore[call-overload]
-    if len(items) > _MOST_ITEMS:
+    if len(items) > MOST_ITEMS:
         raise CompileError(
             f"{describe(value)} of {len(items)} items is too long for device code",
-            help=f"make a NumPy array of it; the limit is {_MOST_ITEMS}",
+            help=f"make a NumPy array of it; the limit is {MOST_ITEMS}",
         )
     return frame.tuple([frame.literal(item) for item in items])
 

@@ -100,7 +100,7 @@ def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
 # Repetition
 
 MOST_ITEMS = 1024
-"""The maximum length of tuples and lists."""
+"""The maximum length of tuples and lists, whose items are separate values, so that loops over them are unrolled."""
 
 
 def repeated(frame: Frame, a: Cell, b: Cell) -> list[Cell] | None:

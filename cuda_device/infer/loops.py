@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, hosted, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.intervals import has_room
 from cuda_device.infer.joins import join_all
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
@@ -226,9 +227,6 @@ STEPS: dict[object, IterationRule] = {
 
 # `iter(x)`, and all items of an iterable of known length
 
-# Longer loops are not unrolled: the code would be too large.
-_MOST_UNROLLED = 1024
-
 
 def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`iter(x)`."""
@@ -376,10 +374,10 @@ def constants_of(known: Known, item: model.Number) -> Known:
     if len(bounds) < 3:
         raise _length_error()
     numbers = range(*bounds)
-    if len(numbers) > _MOST_UNROLLED:
+    if len(numbers) > MOST_ITEMS:
         raise CompileError(
             f"a list or tuple of {len(numbers)} elements is too long for device code",
-            help=f"use an array; the limit is {_MOST_UNROLLED}",
+            help=f"use an array; the limit is {MOST_ITEMS}",
         )
     return tuple_of(tuple(Known(item, number) for number in numbers))
 

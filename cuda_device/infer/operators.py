@@ -139,9 +139,6 @@ def _of_both(frame: Frame, a: Cell, b: Cell) -> Kind:
     return x if x.rank >= y.rank else y
 
 
-# The maximum length of the resulting tuple.
-
-
 _REFLECTED = {METHODS[sign]: METHODS[other] for sign, other in ops.SWAPPED.items()}
 
 
