@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import time
 from typing import Any
 
@@ -35,4 +34,6 @@ class Clock:
 
     def report(self, version: str, **more: Any) -> None:
         """Prints all parts in seconds."""
+        import json  # not earlier, because `device.load` imports it, too
+
         print(json.dumps({"version": version, "parts": self.parts, "stages": {}, **more}))
