@@ -67,7 +67,7 @@ class _LaterInit(_Later):
 
     def _fill(self, obj: Any, *values: Any, **named: Any) -> None:
         """Sets the fields. The generated method raises the error for wrong arguments."""
-        names: tuple[str, ...] = self.owner.__match_args__
+        names: tuple[str, ...] = self.owner.__match_args__  # type: ignore[attr-defined]
         given = dict(zip(names, values, strict=False)) | named
         if len(given) < len(values) + len(named) or not given.keys() <= set(names):
             super().__get__(obj)(*values, **named)
