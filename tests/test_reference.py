@@ -1,5 +1,6 @@
 """docs/reference.md: every public name, its signature, and the first sentence of its docstring; `--update-golden` writes it."""
 
+import functools
 import importlib
 import inspect
 import re
@@ -88,7 +89,9 @@ def signature(name):
             }
         else:
             members = {each: getattr(thing, each, None) for each in vars_of(thing)}
-        shown = [f".{each}{'()' * inspect.isroutine(member)}" for each, member in members.items()]
+        routines = [each for each, member in members.items() if inspect.isroutine(member)]
+        values = [each for each, member in members.items() if isinstance(member, functools.cached_property)]
+        shown = [f".{each}{'()' * (each in routines and each not in values)}" for each in members]
         return ": ".join(filter(None, [name, " ".join(shown)]))
     if callable(thing) and not isinstance(thing, DeviceValue):
         return name + signature_text(thing)

@@ -185,19 +185,19 @@ class Compiled:
         return LoadedKernel(self.record.get("function", self.symbol), (self,))
 
     @cached_property
-    def constants(self) -> frozenset[str]:
+    def _constants(self) -> frozenset[str]:
         """The names of the parameters that are constants."""
         return frozenset(each.name for each in self.parameters if each.constant is not None and each.type != "none")
 
     @cached_property
-    def defaults(self) -> dict[str, Any]:
+    def _defaults(self) -> dict[str, Any]:
         """The values of parameters without an argument."""
         given = {each.name: ast.literal_eval(each.default) for each in self.parameters if each.default is not None}
         given |= {each.name: None for each in self.parameters if each.type == "none"}
-        return given | dict.fromkeys(self.constants, _AS_COMPILED)
+        return given | dict.fromkeys(self._constants, _AS_COMPILED)
 
     @cached_property
-    def stub(self) -> Any:
+    def _stub(self) -> Any:
         """A function with the parameters of the kernel, of which numbers and pointers have type hints, for reading arguments."""
         names, positional = [each.name for each in self.parameters], self.record["positional"]
         listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
@@ -380,7 +380,7 @@ class LoadedKernel:
             settings = {name: value for name, value in record["options"].items() if name in fields_of(Options)}
             settings |= {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
             where = Target(parse(target))
-            job = Job(variant.stub, known, True, where, Options(**settings), record["interop"])
+            job = Job(variant._stub, known, True, where, Options(**settings), record["interop"])
             program = unpacked(record["programs"][target].encode())
             work = Work(job, {"cubin": Cubin(_bytes(variant), variant.output)}, program=program)
             kernel = self._made[key] = CompiledKernel.of(work)
@@ -412,9 +412,9 @@ def arguments_for(
     """Reads the arguments of a launch. Raises `LaunchError` if their types are not those of the variant."""
     record = variant.record
     space = (Space.GLOBAL if record["kernel"] else Space.GENERIC) if record["interop"] else None
-    hinted, found = parameters_of(variant.stub), []
-    for parameter, value in zip(variant.parameters, bind(variant.stub, args, kwargs, variant.defaults), strict=True):
-        is_constant = parameter.name in variant.constants
+    hinted, found = parameters_of(variant._stub), []
+    for parameter, value in zip(variant.parameters, bind(variant._stub, args, kwargs, variant._defaults), strict=True):
+        is_constant = parameter.name in variant._constants
         name, compiled_for = parameter.name, parameter.constant if is_constant else parameter.type
         if is_constant:
             given = parameter.constant if value is _AS_COMPILED else repr(value)
