@@ -92,7 +92,7 @@ def taken_back(frame: Frame, cell: Cell, code: NestedFunction | None, arguments:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where closed functions find the variables that they capture: in a frame or in `variables`. Only `chosen` ones are closed."""
+    """Where closed functions find what they capture: in a frame or in `variables`. Only `chosen` ones are closed."""
 
     frame: Frame
     chosen: Callable[[NestedFunction], bool] = lambda _: True
