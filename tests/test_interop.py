@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.launch.arguments import boundary_packing, describe, read
+from cuda_device.runtime.launch.arguments import describe, read
+from cuda_device.types.abi import boundary_packing
 
 FLOATS = device.ArrayType(device.float32, 1)
 
