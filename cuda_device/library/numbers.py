@@ -115,7 +115,7 @@ def is_integer(x: Any) -> Any:
 def frexp(x: Any, /) -> Any:
     """`math.frexp`: (m, e) with x == m * 2**e and 0.5 <= abs(m) < 1."""
     x = as_float(x)
-    kind, double, is_wide = type(x), isinstance(x, np.float64), isinstance(x, (float, np.float32, np.float64))
+    kind, double, is_wide = type(x), isinstance(x, np.float64), isinstance(x, (np.float32, np.float64))
     if not is_wide:
         mantissa, exponent = math.frexp(np.float32(x))
         return kind(mantissa), exponent
