@@ -28,6 +28,7 @@ _MODULES = {
     "cache.disk": "CacheInfo cache_info",
     "codegen.gpu.linking": "cuda_source",
     "device.atomics": "Atomic AtomicInterface atomic_ref threadfence",
+    "device.constant_parameters": "ConstExpr",
     "device.functions": "Extern Func Kernel extern func kernel",
     "device.inline_ptx": "MachineInstruction intrinsic ptx",
     "device.machine_functions": (
@@ -35,7 +36,6 @@ _MODULES = {
     ),
     "device.memory": "cache_load cache_store dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc rsqrt",
-    "device.parameters": "ConstExpr",
     "device.positioning": (
         "block_dim block_idx block_rank cluster_dim cluster_idx cluster_shared grid_dim grid_size thread_idx tid"
     ),

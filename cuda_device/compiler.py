@@ -216,6 +216,7 @@ def _culprits(work: Work) -> Iterator[None]:
     except CompileError as error:
         if error.location is NOWHERE:
             error.location = _culprit(work["device"], error.reason, bool(work.links))
+        _end_chain(error, work.job)
         raise
 
 
@@ -494,7 +495,8 @@ def _entry(work: Work, last: str) -> CacheEntry:
     if work.entry is None:
         job, program = work.job, work.program or work.summarised()
         links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
-        linked = [item.digest for item in (*work.bitcode, *work.inputs)] if links else []
+        with _culprits(work):
+            linked = [item.digest for item in (*work.bitcode, *work.inputs)] if links else []
         if links and any(item.is_lto for item in work.inputs):  # the kernel becomes LTO-IR, too
             from cuda_device.codegen import ltoir
 
@@ -525,12 +527,14 @@ def _take(work: Work, last: str, start: float) -> bool:
     return True
 
 
-def _root(job: Job) -> Call:
-    """The last entry of an error's chain of calls: the kernel, with the types of its arguments."""
+def _end_chain(error: CompileError, job: Job) -> None:
+    """Adds the last entry to an error's chain of calls: the kernel, with the types of its arguments."""
     code = job.function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     shown = ", ".join(f"{name}: {known}" for name, known in zip(names, job.arguments, strict=False))
-    return Call(job.function.__qualname__, shown, NOWHERE)
+    root = Call(job.function.__qualname__, shown, NOWHERE)
+    if error.chain[-1:] != (root,):  # a stage may ask for another one
+        error.chain = (*error.chain, root)
 
 
 def _run(work: Work, number: int, stage: Stage) -> None:
@@ -539,9 +543,7 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     try:
         work.artifacts[stage.name] = artifact = stage.run(work)
     except CompileError as error:
-        root = _root(job)
-        if error.chain[-1:] != (root,):  # a stage may ask for another one
-            error.chain = (*error.chain, root)
+        _end_chain(error, job)
         raise
     except CompilerBug:
         raise

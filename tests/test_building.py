@@ -132,7 +132,7 @@ LOADED = {
     "cache": "",
     "codegen": "",
     "codegen.gpu": "elf libcuda",
-    "device": "options parameters",
+    "device": "constant_parameters options parameters",
     "instrument": "outline",
     "runtime": "",
     "runtime.arrays": "array_interface array_view buffers device_array",

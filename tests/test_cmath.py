@@ -282,5 +282,5 @@ def test_mistakes():
     array = device.ArrayType(np.complex64, 1)
     assert "index" in refused(lambda z: cmath.sqrt(z), array, match="cmath.sqrt takes a number, not array").help
     refused(lambda z: cmath.rect(z[0], 1), array, match="cmath.rect takes a real number, not complex64")
-    refused(lambda z: cmath.log(z[0], 2, 3), array, match="log takes 2 arguments, not 3")
+    refused(lambda z: cmath.log(z[0], 2, 3), array, match="log: too many positional arguments")
     refused(lambda z: np.hypot(z[0], 1), array, match="math.hypot takes a real number")

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from cuda_device.cache import disk, sha256
+from cuda_device.device.constant_parameters import const_parameters
 from cuda_device.device.entities import DeviceValue
 from cuda_device.device.functions import Func
-from cuda_device.device.parameters import const_parameters
 from cuda_device.lazy_dataclasses import fields_of, is_frozen
 from cuda_device.types.host import is_struct, model_of
 from cuda_device.types.known import UNKNOWN

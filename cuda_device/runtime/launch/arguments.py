@@ -20,7 +20,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.device.parameters import constant_as, constants_among, defaults_of, evaluated_hints, parameter_names
+from cuda_device.device.constant_parameters import constant_as, constants_among, evaluated_hints
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
