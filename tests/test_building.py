@@ -140,7 +140,18 @@ LOADED = {
     "runtime.launch": "arguments compiled launcher",
     "types": "abi architectures host known layout model",
 }
-OF_PYTHON = {"__future__", "atexit", "gc", "json", "json.decoder", "json.encoder", "json.scanner", "_json", "_sha2", "_sha256"}
+OF_PYTHON = {
+    "__future__",
+    "atexit",
+    "gc",
+    "json",
+    "json.decoder",
+    "json.encoder",
+    "json.scanner",
+    "_json",
+    "_sha2",
+    "_sha256",
+}
 
 
 def test_a_folder_is_loaded_with_few_modules(folder):
