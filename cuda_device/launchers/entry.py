@@ -224,7 +224,7 @@ def start(code: GuardWriter) -> None:
             with code.when(code.compare("ne", "ptr", kept, "null")):
                 code.call("PyList_Append", code.word(Word.CAPTURED), kept)
                 code.release(kept)
-            code.call("clear_error")
+            code.call("PyErr_Clear")
     ring = code.word(Word.RING)
     count = code.load("i64", ring)
     record = code.at(code.at(ring, 8), code.value(f"urem i64 {count}, {launch_log.MOST}"), launch_log.RECORD.size)
@@ -315,9 +315,10 @@ _SIZES = tuple(f"{name}.{axis}" for name in ("grid", "block") for axis in "xyz")
 def is_kept(code: GuardWriter) -> None:
     """Whether the launch that was captured last had the same arguments, which are never released."""
     captured = code.word(Word.CAPTURED)
-    launches = code.call("PyList_Size", captured)
+    launches = code.size_of(captured)
     code.require(code.compare("sgt", "i64", launches, 0))
-    last = code.call("PyList_GetItem", captured, code.value(f"sub i64 {launches}, 1"))
+    behind = code.at(code.load("ptr", captured, memory_layout.LISTED), launches, _POINTER)
+    last = code.load("ptr", behind, -_POINTER)
     code.require(code.equal("i64", code.size_of(last), "%count"))
     with code.repeat("%count") as i:
         code.require(code.equal("ptr", code.item(last, i), code.load("ptr", code.at("%values", i, _POINTER))))

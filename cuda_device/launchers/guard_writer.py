@@ -46,8 +46,6 @@ PYTHON = {
     "PyFloat_AsDouble": ("double", "ptr"),
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
     "PyList_Append": ("i32", "ptr", "ptr"),
-    "PyList_GetItem": ("ptr", "ptr", "i64"),
-    "PyList_Size": ("i64", "ptr"),
     "PyType_IsSubtype": ("i32", "ptr", "ptr"),
     "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
     "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),  # new
@@ -302,7 +300,7 @@ class GuardWriter:
         return self.load("ptr", obj, memory_layout.TYPE)
 
     def size_of(self, obj: str) -> str:
-        """The length of a tuple or bytes object."""
+        """The length of a tuple, list or bytes object."""
         return self.load("i64", obj, memory_layout.SIZE)
 
     def item(self, obj: str, index: Operand) -> str:

@@ -201,8 +201,8 @@ def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
 _DEFINITION = 40  # the offset of the address of the PyMemberDef in a descriptor
 _OFFSET = 16  # the offset of `offset` in a PyMemberDef
 
-TYPE, SIZE = 8, 16
-"""The offsets of the type in an object, and of the length in a tuple or bytes object."""
+TYPE, SIZE, LISTED = 8, 16, 24
+"""The offsets of the type in an object, of the length in a tuple, list or bytes object, and of the address of a list's items."""
 
 ITEMS, OCTETS = tuple.__basicsize__, bytes.__basicsize__ - 1
 """The offsets of the items of a tuple, and of the bytes of a bytes object (whose basic size counts a final zero)."""
@@ -221,7 +221,7 @@ def is_usable() -> bool:
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    samples = (0, 1, (1 << 30) - 1, "text", b"some bytes", (1, "two", None), None, int, object())
+    samples = (0, 1, (1 << 30) - 1, "text", b"some bytes", (1, "two", None), [1, "two"], None, int, object())
     return all(_lies_right(sample) for sample in samples)
 
 
@@ -230,10 +230,11 @@ def _lies_right(sample: object) -> bool:
     right = word_at(here + TYPE) == id(type(sample))
     if right and isinstance(sample, int) and sample:
         right = word_at(here + SIZE) in ONE_DIGIT and ctypes.c_uint32.from_address(here + DIGIT).value == sample
-    if right and isinstance(sample, (tuple, bytes)):
+    if right and isinstance(sample, (tuple, list, bytes)):
         right = word_at(here + SIZE) == len(sample)
-    if right and isinstance(sample, tuple):
-        right = [word_at(here + ITEMS + 8 * i) for i in range(len(sample))] == [id(item) for item in sample]
+    if right and isinstance(sample, (tuple, list)):
+        items = here + ITEMS if isinstance(sample, tuple) else word_at(here + LISTED)
+        right = [word_at(items + 8 * i) for i in range(len(sample))] == [id(item) for item in sample]
     if right and isinstance(sample, bytes):
         right = ctypes.string_at(here + OCTETS, len(sample)) == sample
     return right
