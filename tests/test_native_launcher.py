@@ -839,8 +839,7 @@ def test_streams_of_frameworks(gpu, monkeypatch, stream_types, module, kind, nam
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
-    monkeypatch.setitem(sys.modules, module, SimpleNamespace(cuda=SimpleNamespace(**{kind: Stream})))
-    plans.learn_streams()
+    learn_anew(stream_types, monkeypatch, module, SimpleNamespace(cuda=SimpleNamespace(**{kind: Stream})))
     assert id(Stream) in list(stream_types)
     stream = Stream()
     dead = weakref.ref(stream)
@@ -894,16 +893,21 @@ class StayingStream(CoreStream):
 def stream_types():
     types = plans._stream_types
     before = list(types)
-    types[:] = [0] * len(types)
     yield types
     types[:] = before
+
+
+def learn_anew(types, monkeypatch, module, framework):
+    """Learns the streams of a framework, which may have been imported in earnest and learnt before."""
+    monkeypatch.setitem(sys.modules, module, framework)
+    types[:] = [0] * len(types)
+    plans.learn_streams()
 
 
 @pytest.mark.parametrize(("kind", "asked"), [(CoreStream, 1), (StayingStream, 2)])
 def test_streams_of_cuda_core_are_asked_once_if_their_end_is_seen(gpu, monkeypatch, stream_types, copy, kind, asked):
     kernel, _, x, y = copy
-    monkeypatch.setitem(sys.modules, "cuda.core", SimpleNamespace(Stream=kind))
-    plans.learn_streams()
+    learn_anew(stream_types, monkeypatch, "cuda.core", SimpleNamespace(Stream=kind))
     stream = kind.from_handle(STREAM)
     for _ in range(2):
         assert gpu.by_machine_code(kernel, x, y, stream=stream)
