@@ -473,7 +473,10 @@ def start_prepared(code: GuardWriter) -> None:
 
 def addresses(code: GuardWriter, buffer: str, offsets: Sequence[int]) -> str:
     """The array with the address of each parameter in a buffer, which `start` and the driver take."""
-    array = code.memory(_POINTER * max(1, len(offsets)))
-    for i, offset in enumerate(offsets):
-        code.store("ptr", code.at(buffer, offset), array, _POINTER * i)
+    padded = [*offsets, *[0] * (-len(offsets) % 4)] or [0]  # whole vectors, which take a third of the instructions
+    array, words = code.memory(_POINTER * len(padded)), f"<{len(padded)} x i64>"
+    base = code.value(f"insertelement {words} poison, i64 {code.value(f'ptrtoint ptr {buffer} to i64')}, i64 0")
+    bases = code.value(f"shufflevector {words} {base}, {words} poison, <{len(padded)} x i32> zeroinitializer")
+    numbers = ", ".join(f"i64 {offset}" for offset in padded)
+    code.store(words, code.value(f"add {words} {bases}, <{numbers}>"), array)
     return array

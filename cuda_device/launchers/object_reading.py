@@ -204,20 +204,19 @@ def own_array(code: GuardWriter) -> None:
     )
     code.require(code.equal("ptr", element, "%element"))
     code.store("ptr", here, "%out")
-    same_stream = code.equal("i64", stream, code.get(LAUNCH, "%launch", "stream"))
-    same_context = code.equal("i64", context, code.get(LAUNCH, "%launch", "context"))
-    code.leave_when(code.both(same_stream, same_context), "true")
+    with code.when(code.equal("i64", stream, code.get(LAUNCH, "%launch", "stream"))):
+        known = code.get(LAUNCH, "%launch", "context")
+        code.leave_when(code.equal("i64", context, known), "true")
+        # A stream has one context; but the legacy streams of all contexts have the same handle.
+        with code.when(code.both(code.equal("i64", known, 0), code.compare("ne", "i64", stream, LEGACY_STREAM))):
+            code.set(LAUNCH, "%launch", "context", context)
+            code.leave_when("true", "true")
     code.require(code.call("made_elsewhere", stream, context, "%launch"))
 
 
 @shared("i1", "i64 %stream", "i64 %context", "ptr %launch", rare=True)
 def made_elsewhere(code: GuardWriter) -> None:
     """Enters the stream of an array of ours among the producers, if the launch is in the same context."""
-    # A stream has one context; but the legacy streams of all contexts have the same handle.
-    same = code.equal("i64", "%stream", code.get(LAUNCH, "%launch", "stream"))
-    unknown = code.equal("i64", code.get(LAUNCH, "%launch", "context"), 0)
-    with code.when(code.both(code.both(same, unknown), code.compare("ne", "i64", "%stream", LEGACY_STREAM))):
-        code.set(LAUNCH, "%launch", "context", "%context")
     code.require(code.equal("i64", "%context", code.call("context_of", "%launch")))
     code.require(code.call("made_on", "%stream", "%launch"))
 
@@ -323,15 +322,21 @@ def sizes(code: GuardWriter) -> None:
     for i in range(3):
         code.store("i32", 1, "%out", 4 * i)
     many = code.has_type("%object", Word.TUPLE)
-    with code.when(code.opposite(many)):
-        code.require(code.call("size", "%object", "%x", "%out"))
     with code.when(many):
-        count = code.size_of("%object")
-        code.require(code.between(count, 1, 3))
-        for axis, most in enumerate(("%x", "%y", "%z")):
-            with code.when(code.compare("sgt", "i64", count, axis)):
-                item = code.item("%object", axis)
-                code.require(code.call("size", item, most, code.at("%out", 4 * axis)))
+        code.leave_when(code.call("several_sizes", "%object", "%x", "%y", "%z", "%out"), "true")
+        code.leave_when("true", "false")
+    code.require(code.call("size", "%object", "%x", "%out"))
+
+
+@shared("i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out", rare=True)
+def several_sizes(code: GuardWriter) -> None:
+    """Reads the sizes along one to three axes. An int, which is more usual, needs none of the registers."""
+    count = code.size_of("%object")
+    code.require(code.between(count, 1, 3))
+    for axis, most in enumerate(("%x", "%y", "%z")):
+        with code.when(code.compare("sgt", "i64", count, axis)):
+            item = code.item("%object", axis)
+            code.require(code.call("size", item, most, code.at("%out", 4 * axis)))
 
 
 @shared("i1", "ptr %object", "ptr %launch")
