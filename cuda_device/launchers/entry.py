@@ -166,36 +166,24 @@ def start(code: GuardWriter) -> None:
     """
     code.require(code.call("fits", "%launch", "%start"))
     code.leave_when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "only_checked"), 0), "true")
-    sizes = [(axis, code.get(LAUNCH, "%launch", axis)) for axis in _SIZES]
     stream = code.get(LAUNCH, "%launch", "stream")
-    shared = code.get(LAUNCH, "%launch", "shared")
-    kernel = code.get(START, "%start", "kernel")
     capturing = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)
-    foreign = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "producers"), 0)
-    ordered = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "ordered"), 0)
-    in_order = code.both(foreign, ordered)
-    unordered = code.both(foreign, code.opposite(ordered))
-    reaching = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "retained"), 0)
-    retained = code.both(code.either(unordered, reaching), code.opposite(capturing))
-    with code.when(retained):  # Python releases the arguments of launches that have ended
-        waiting = code.call("PyObject_Size", code.get(LAUNCH, "%launch", "pending"))
-        code.require(code.compare("slt", "i64", waiting, MOST_RETAINED))
-    event, done = code.memory(2 * _POINTER), code.memory(1)
-    with code.when(code.either(in_order, retained)):
+    producers, retained = (code.get(LAUNCH, "%launch", name) for name in ("producers", "retained"))
+    waits = code.compare("ne", "i64", code.value(f"or i64 {producers}, {retained}"), 0)
+    event, done, thread = code.memory(2 * _POINTER), code.memory(1), code.memory(_POINTER)
+    with code.when(waits):
         code.require(code.call("take_event", "%launch", "%start", event))
     code.store("i1", "true", done)
-    thread = code.memory(_POINTER)
     with code.when(code.opposite(capturing)):  # a captured launch never waits for the GPU
         code.store("ptr", code.call("PyEval_SaveThread"), thread)
-    with code.when(in_order):
-        code.store("i1", code.call("wait_for_producers", "%launch", code.load("i64", event)), done)
+    with code.when(waits):
+        code.store("i1", code.call("wait_for_producers", "%launch", event), done)
     with code.when(code.load("i1", done)):
         status = code.call_pointer(
             "i32",
             code.word(Word.LAUNCH_KERNEL),
-            ("i64", kernel),
-            *(("i32", value) for _, value in sizes),
-            ("i32", shared),
+            ("i64", code.get(START, "%start", "kernel")),
+            *(("i32", code.get(LAUNCH, "%launch", size)) for size in (*_SIZES, "shared")),
             ("i64", stream),
             ("ptr", "%parameters"),
             ("ptr", "null"),
@@ -203,19 +191,12 @@ def start(code: GuardWriter) -> None:
         code.store("i1", code.equal("i32", status, 0), done)
     made = code.load("i1", done)
     # An error after the launch affects the whole context, and the next call of the driver reports it.
-    with code.when(code.both(made, in_order)):
-        code.call("hold_producers_back", "%launch", code.load("i64", event))
-    with code.when(code.both(made, retained)):
-        code.call_pointer("i32", code.word(Word.RECORD_EVENT), ("i64", code.load("i64", event)), ("i64", stream))
+    with code.when(code.both(made, waits)):
+        code.call("hold_producers_back", "%launch", event)
     with code.when(code.opposite(capturing)):
         code.call("PyEval_RestoreThread", code.load("ptr", thread))
-    kept = code.both(made, retained)
-    with code.when(kept):
-        code.call("keep_until", "%launch", event)
-    with code.when(code.both(code.either(in_order, retained), code.opposite(kept))):
-        code.call("give_event", "%launch", "%start", event)
-    with code.when(code.either(in_order, retained)):
-        code.call("PyErr_Clear")
+    with code.when(waits):
+        code.call("give_event", "%launch", "%start", event, made)
     code.require(made)
     with code.when(capturing):
         values, count = code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count")
@@ -231,19 +212,31 @@ def start(code: GuardWriter) -> None:
     words = (code.get(START, "%start", "name"), code.get(START, "%start", "context"), stream, "0")
     for i, word in enumerate(words):
         code.store("i64", word, record, 8 * i)
-    for i, (_, value) in enumerate(sizes):
-        code.store("i32", value, record, 8 * len(words) + 4 * i)
+    code.copy(code.at(record, 8 * len(words)), code.field(LAUNCH, "%launch", _SIZES[0]), 4 * len(_SIZES))
     code.store("i64", code.value(f"add i64 {count}, 1"), ring)
 
 
-@shared("i1", "ptr %launch", "ptr %start", "ptr %event")
+@shared("i1", "ptr %launch", "ptr %start", "ptr %event", rare=True)
 def take_event(code: GuardWriter) -> None:
-    """Gets an event and the Python int with its handle: a spare one, or a new one (and null) for a capture."""
+    """Decides how the launch waits, and gets an event and the Python int with its handle, or zeros if it needs none.
+
+    The event is a spare one, or a new one (and null) for a capture. From here on, the launch has `producers` only if it is
+    ordered with them, and is `retained` only if its arguments are kept until it has ended.
+    """
+    with code.when(code.equal("i64", code.get(LAUNCH, "%launch", "ordered"), 0)):
+        code.set(LAUNCH, "%launch", "producers", 0)
+        code.set(LAUNCH, "%launch", "retained", 1)
+    for i in range(2):
+        code.store("i64", 0, "%event", _POINTER * i)
     with code.when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)):
-        code.store("ptr", "null", "%event", _POINTER)
-        create = code.word(Word.CREATE_EVENT)
-        status = code.call_pointer("i32", create, ("ptr", "%event"), ("i32", _WITHOUT_TIMING))
-        code.leave_when("true", code.equal("i32", status, 0))
+        code.set(LAUNCH, "%launch", "retained", 0)
+        code.leave_when(code.equal("i64", code.get(LAUNCH, "%launch", "producers"), 0), "true")
+        code.leave_when(_succeeds(code, Word.CREATE_EVENT, ("ptr", "%event"), ("i32", _WITHOUT_TIMING)), "true")
+        code.leave_when("true", "false")
+    with code.when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "retained"), 0)):
+        # Python releases the arguments of launches that have ended.
+        waiting = code.call("PyObject_Size", code.get(LAUNCH, "%launch", "pending"))
+        code.require(code.compare("slt", "i64", waiting, MOST_RETAINED))
     spare = code.memory(_POINTER)
     code.store("ptr", code.get(START, "%start", "events"), spare)
     found = code.call("PyObject_VectorcallMethod", code.word(Word.POP), spare, 1, "null")
@@ -252,15 +245,21 @@ def take_event(code: GuardWriter) -> None:
     code.store("i64", code.call("PyLong_AsUnsignedLongLong", found), "%event")
 
 
-@shared("i1", "ptr %launch", "ptr %start", "ptr %event")
+@shared("void", "ptr %launch", "ptr %start", "ptr %event", "i1 %made", rare=True)
 def give_event(code: GuardWriter) -> None:
-    """Returns an event of `take_event` to the spare ones, or destroys it."""
+    """Keeps an event of `take_event` with the arguments of a retained launch, returns it to the spare ones, or destroys it."""
     number = code.load("ptr", "%event", _POINTER)
-    with code.when(code.equal("ptr", number, "null")):
+    own = code.compare("ne", "ptr", number, "null")
+    retained = code.both("%made", code.compare("ne", "i64", code.get(LAUNCH, "%launch", "retained"), 0))
+    with code.when(retained):
+        code.call("keep_until", "%launch", "%event")
+    with code.when(code.both(own, code.opposite(retained))):
+        code.call("PyList_Append", code.get(START, "%start", "events"), number)
+        code.release(number)
+    with code.when(code.both(code.opposite(own), code.compare("ne", "i64", code.load("i64", "%event"), 0))):
         code.call_pointer("i32", code.word(Word.DESTROY_EVENT), ("i64", code.load("i64", "%event")))
-        code.leave_when("true", "true")
-    code.call("PyList_Append", code.get(START, "%start", "events"), number)
-    code.release(number)
+    code.call("PyErr_Clear")
+    code.finish()
 
 
 @shared("i1", "ptr %launch", "ptr %event")
@@ -284,24 +283,27 @@ def keep_until(code: GuardWriter) -> None:
     code.release(answer)
 
 
-@shared("i1", "ptr %launch", "i64 %event")
+@shared("i1", "ptr %launch", "ptr %event", rare=True)
 def wait_for_producers(code: GuardWriter) -> None:
     """Makes the stream of the launch wait for the present work of the producers' streams."""
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
+    event = code.load("i64", "%event")
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
         producer = code.load("i64", code.at(others, i, 8))
-        code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", producer)))
-        code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", stream), ("i64", "%event"), ("i32", 0)))
+        code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", event), ("i64", producer)))
+        code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", stream), ("i64", event), ("i32", 0)))
 
 
-@shared("i1", "ptr %launch", "i64 %event")
+@shared("i1", "ptr %launch", "ptr %event", rare=True)
 def hold_producers_back(code: GuardWriter) -> None:
-    """Makes the producers' streams wait for the present work of the stream of the launch, by one event."""
+    """Records the end of the launch, if an event is needed, and makes the producers' streams wait for it."""
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
-    code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", stream)))
+    event = code.load("i64", "%event")
+    code.require(code.compare("ne", "i64", event, 0))
+    code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", event), ("i64", stream)))
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
         producer = code.load("i64", code.at(others, i, 8))
-        code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", producer), ("i64", "%event"), ("i32", 0)))
+        code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", producer), ("i64", event), ("i32", 0)))
 
 
 def _succeeds(code: GuardWriter, function: Word, *arguments: tuple[str, Operand]) -> str:
