@@ -15,13 +15,12 @@ import ctypes
 import functools
 import struct
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from cuda_device.launchers.memory_layout import (
-    CUPY,
     TORCH,
     TORCH_FIELDS,
     buffer,
@@ -38,14 +37,18 @@ _SHAPES = (3,), (5, 7), (2, 3, 4)
 
 
 @functools.cache
-def cupy_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
-    """The record `CUPY` for arrays of this type, determined from samples; None if they have another layout."""
+def cupy_layout(kind: Any) -> Mapping[str, int] | None:
+    """The offsets of the fields of CuPy's arrays, determined from samples; None if this type has another layout.
+
+    `address` and `device` are fields of `data`. `shape` and `strides` are C++ vectors, which begin with the addresses of the
+    first number and of the end.
+    """
     cuda, dtype = sys.modules["cupy"].cuda, np.dtype(np.float32)
     try:
         data = cuda.MemoryPointer(cuda.UnownedMemory(_ADDRESS, 1 << 10, None, _DEVICE), 0)
         samples = [kind(shape, dtype, data) for shape in _SHAPES]
         vectors = set.intersection(*(_vectors(sample, 8 * sample.ndim) for sample in samples))
-        found = {
+        return {
             "dtype": _common(offsets_of(sample, dtype) for sample in samples),
             "data": _common(offsets_of(sample, data) for sample in samples),
             "shape": _common(_holding(sample, vectors, sample.shape) for sample in samples),
@@ -55,7 +58,6 @@ def cupy_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
         }
     except Exception:  # whatever another version of CuPy raises
         return None
-    return buffer(pack(CUPY, type=id(kind), pointer=id(type(data)), **found))
 
 
 MOST_TORCH_AXES = 5

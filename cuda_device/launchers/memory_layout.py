@@ -150,24 +150,6 @@ MOST_STREAM_TYPES = 4
 SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("device", "i64"), ("open", "ptr")))
 """The last stream of a framework: a reference or null, its handle and device, and the address of the word at `open`."""
 
-CUPY = Record(
-    "%Cupy",
-    (
-        ("type", "ptr"),
-        ("dtype", "i64"),
-        ("data", "i64"),
-        ("shape", "i64"),
-        ("strides", "i64"),
-        ("pointer", "ptr"),
-        ("address", "i64"),
-        ("device", "i64"),
-    ),
-)
-"""The type of CuPy's arrays and the offsets of their fields; also of the address and the device in `data`, of type `pointer`.
-
-`shape` and `strides` are C++ vectors, which begin with the addresses of the first number and of the end.
-"""
-
 TORCH_FIELDS = "impl", "autograd", "keys", "kind", "ndim", "shape", "strides", "offset", "storage", "data"
 TORCH = Record("%Torch", (*((name, "i64") for name in TORCH_FIELDS), ("type", "ptr")))
 """The type of torch's tensors, and the offsets of the implementation, of its fields, and of the data in its storage.
@@ -176,7 +158,7 @@ TORCH = Record("%Torch", (*((name, "i64") for name in TORCH_FIELDS), ("type", "p
 `shape` and `strides` are the first numbers. The function that frees the data is behind its address.
 """
 
-RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM, CUPY, TORCH)
+RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM, TORCH)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
 """The words before the shape in `DeviceArray._words`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from cuda_device.launchers.guard_writer import GuardWriter, Operand, shared
 from cuda_device.launchers.memory_layout import (
-    CUPY,
     DIGIT,
     LAUNCH,
     MOST_PRODUCERS,
@@ -219,25 +218,6 @@ def made_elsewhere(code: GuardWriter) -> None:
     """Enters the stream of an array of ours among the producers, if the launch is in the same context."""
     code.require(code.equal("i64", "%context", code.call("context_of", "%launch")))
     code.require(code.call("made_on", "%stream", "%launch"))
-
-
-@shared("i1", "ptr %object", "ptr %dtype", "i32 %device", "i64 %count", "ptr %layout", "ptr %out", exported=True)
-def cupy_array(code: GuardWriter) -> None:
-    """Stores the address of the memory of a CuPy array, and of its lengths and strides, in `%out`."""
-    code.require(code.equal("ptr", code.type_of("%object"), code.get(CUPY, "%layout", "type")))
-    dtype, data = (code.load("ptr", code.at("%object", code.get(CUPY, "%layout", name))) for name in ("dtype", "data"))
-    code.require(code.equal("ptr", dtype, "%dtype"))
-    code.require(code.compare("ne", "ptr", data, "null"))
-    code.require(code.equal("ptr", code.type_of(data), code.get(CUPY, "%layout", "pointer")))
-    device = code.load("i32", code.at(data, code.get(CUPY, "%layout", "device")))
-    code.require(code.equal("i32", device, "%device"))
-    code.store("i64", code.load("i64", code.at(data, code.get(CUPY, "%layout", "address"))), "%out")
-    nbytes = code.value(f"mul i64 %count, {_POINTER}")
-    for i, name in enumerate(("shape", "strides"), 1):
-        vector = code.at("%object", code.get(CUPY, "%layout", name))
-        begin, end = code.load("i64", vector), code.load("i64", vector, _POINTER)
-        code.require(code.equal("i64", code.value(f"sub i64 {end}, {begin}"), nbytes))
-        code.store("i64", begin, "%out", _POINTER * i)
 
 
 @shared("i1", "ptr %object", "ptr %layout", "ptr %expected", "i64 %count", "i64 %itemsize", "ptr %out", exported=True)

@@ -402,11 +402,18 @@ class _LauncherWriter:
         layout = framework_fields.cupy_layout(kind)
         if layout is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
-        self.keep += [layout, type(value.data)]
-        found, dtype, place = code.memory(24), self.address(value.dtype), self.word(ctypes.addressof(layout))
-        code.require(code.call("cupy_array", operand, dtype, device, ndim, place, found))
-        data, shape, strides = (code.load(kind, found, 8 * i) for i, kind in enumerate(("i64", "ptr", "ptr")))
-        axes = _Axes(data, self.loaded(shape, 0, ndim), self.loaded(strides, 0, ndim), 1)
+        self.require_type(operand, kind)
+        code.require(code.equal("ptr", code.load("ptr", operand, layout["dtype"]), self.address(value.dtype)))
+        data = code.load("ptr", operand, layout["data"])
+        code.require(code.compare("ne", "ptr", data, "null"))
+        self.require_type(data, type(value.data))
+        code.require(code.equal("i32", code.load("i32", data, layout["device"]), device))
+        numbers = []
+        for name in ("shape", "strides"):
+            begin, end = (code.load("ptr", operand, layout[name] + 8 * i) for i in range(2))
+            code.require(code.equal("ptr", end, code.at(begin, 8 * ndim)))
+            numbers.append(self.loaded(begin, 0, ndim))
+        axes = _Axes(code.load("i64", data, layout["address"]), *numbers, 1)
         if "cupy" not in self.asked:
             self.asked.add("cupy")
             function = self.address(sys.modules["cupy"].cuda.get_current_stream)
