@@ -24,6 +24,8 @@ import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.launchers import framework_fields, memory_layout, plans
+from cuda_device.launchers.guard_writer import GuardWriter, symbol_of
+from cuda_device.launchers.object_reading import torch_tensor
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
@@ -533,13 +535,23 @@ def test_fields_of_torch_tensors():
     torch = pytest.importorskip("torch")
     layout, plain = framework_fields.torch_layout(torch.Tensor), torch.arange(240.0)
     assert layout is not None
-    expected = (ctypes.c_uint64 * 3)(*framework_fields.torch_words(layout, plain))
-    parameters = ctypes.py_object, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p
-    machine_code = ctypes.PYFUNCTYPE(ctypes.c_bool, *parameters)(plans.support().address("torch_tensor"))
+    keys, kind, freed = framework_fields.torch_words(layout, plain)
+
+    @functools.cache
+    def reader(ndim):
+        code = GuardWriter(
+            "reader", "i1", "ptr %tensor", "ptr %type", "i64 %keys", "i64 %freed", "ptr %out", exported=True
+        )
+        expected = "%keys", kind, "%freed"
+        code.require(torch_tensor(code, "%tensor", "%type", layout, expected, (ndim, 4), "%out"))
+        return machine_code.compile_native(code.text(), {}, exports=[symbol_of("reader")], alone=True)
 
     def read(tensor, count=None):
         found, ndim = (ctypes.c_uint64 * 3)(), tensor.dim()
-        if machine_code(tensor, ctypes.addressof(layout), expected, ndim if count is None else count, 4, found):
+        parameters = ctypes.py_object, ctypes.py_object, *[ctypes.c_uint64] * 2, ctypes.c_void_p
+        native = reader(ndim if count is None else count)
+        fields = ctypes.PYFUNCTYPE(ctypes.c_bool, *parameters)(native.address(symbol_of("reader")))
+        if fields(tensor, torch.Tensor, keys, freed, found):
             return found[0], *(tuple((ctypes.c_int64 * ndim).from_address(at)) for at in found[1:])
         return None
 

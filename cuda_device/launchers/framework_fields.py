@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,13 +20,9 @@ from typing import Any
 import numpy as np
 
 from cuda_device.launchers.memory_layout import (
-    TORCH,
-    TORCH_FIELDS,
-    buffer,
     offsets,
     offsets_of,
     offsets_of_number,
-    pack,
     word_at,
 )
 
@@ -73,8 +68,13 @@ _TORCH_SAMPLES = (
 
 
 @functools.cache
-def torch_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
-    """The record `TORCH` for tensors of this type, determined from samples on the CPU; None if they have another layout."""
+def torch_layout(kind: Any) -> Mapping[str, int] | None:
+    """The offsets of the fields of torch's tensors, determined from samples; None if this type has another layout.
+
+    They are those of the implementation in a tensor, of its fields, and of the data in its `storage`, which the function that
+    frees the data follows. `autograd` is 0 if the tensor has no gradient and is no view. `kind` is the dtype and the device,
+    `offset` counts elements. `shape` and `strides` are the first numbers.
+    """
     torch: Any = sys.modules.get(kind.__module__)
     try:
         base = torch.empty(10_000, dtype=torch.float32, device="cpu")
@@ -108,15 +108,13 @@ def torch_layout(kind: Any) -> ctypes.Array[ctypes.c_char] | None:
         freed = [word_at(each._cdata + found["data"] + 8) for each in storages]
         if not freed[0] == freed[1] != freed[2]:
             return None
+        return found
     except Exception:  # whatever another version of torch raises
         return None
-    return buffer(pack(TORCH, type=id(kind), **found))
 
 
-def torch_words(layout: ctypes.Array[ctypes.c_char], tensor: Any) -> tuple[int, int, int] | None:
+def torch_words(at: Mapping[str, int], tensor: Any) -> tuple[int, int, int] | None:
     """The keys and the kind of a tensor, and the function that frees its data; None if the fields do not describe it."""
-    numbers = struct.unpack_from(f"={len(TORCH_FIELDS)}q", layout)
-    at = dict(zip(TORCH_FIELDS, numbers, strict=True))
     impl = word_at(id(tensor) + at["impl"])
     storage, kind = word_at(impl + at["storage"]), _kind(tensor, at["kind"])
     if word_at(impl + at["autograd"]) or not storage:

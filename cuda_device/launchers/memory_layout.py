@@ -150,15 +150,7 @@ MOST_STREAM_TYPES = 4
 SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("device", "i64"), ("open", "ptr")))
 """The last stream of a framework: a reference or null, its handle and device, and the address of the word at `open`."""
 
-TORCH_FIELDS = "impl", "autograd", "keys", "kind", "ndim", "shape", "strides", "offset", "storage", "data"
-TORCH = Record("%Torch", (*((name, "i64") for name in TORCH_FIELDS), ("type", "ptr")))
-"""The type of torch's tensors, and the offsets of the implementation, of its fields, and of the data in its storage.
-
-`autograd` is null if the tensor has no gradient and is no view. `kind` is the dtype and the device, `offset` counts elements.
-`shape` and `strides` are the first numbers. The function that frees the data is behind its address.
-"""
-
-RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM, TORCH)
+RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
 """The words before the shape in `DeviceArray._words`."""

@@ -14,14 +14,13 @@ If anything differs, the launcher gives up. The next launcher is tried, and fina
 
 from __future__ import annotations
 
-import ctypes
 import math
 import struct
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from cuda_device.launchers import framework_fields
 from cuda_device.launchers.entry import addresses
 from cuda_device.launchers.guard_writer import GuardWriter, declarations, shared_declarations
 from cuda_device.launchers.memory_layout import LAUNCH, OWN_ARRAY, RECORDS
+from cuda_device.launchers.object_reading import torch_tensor
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
@@ -41,7 +41,6 @@ from cuda_device.types.struct_classes import REACHES_OTHERS
 
 NAME = "launcher"
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
-_TENSOR_BYTES = 48
 _SEEN_WORDS = 2
 _EXACT = 1 << 53
 """Up to here each int is a double."""
@@ -327,38 +326,25 @@ class _LauncherWriter:
 
     def torch_fields(self, type_: Array, value: Any, operand: str, found: str) -> str | None:
         """Reads the fields of a torch tensor; returns whether they are as in the example, or None if they are unknown."""
-        kind: Any = type(value)
-        layout = framework_fields.torch_layout(kind) if type_.ndim <= framework_fields.MOST_TORCH_AXES else None
+        torch_type: Any = type(value)
+        layout = framework_fields.torch_layout(torch_type) if type_.ndim <= framework_fields.MOST_TORCH_AXES else None
         words = framework_fields.torch_words(layout, value) if layout is not None else None
-        if words is None:
+        if layout is None or words is None:
             return None
-        self.keep.append(layout)
-        expected = self.code.at("%state", 8 * len(self.words))
-        self.words += words
-        place, itemsize = self.word(ctypes.addressof(cast("Any", layout))), size_of(type_.dtype)
-        return self.code.call("torch_tensor", operand, place, expected, type_.ndim, itemsize, found)
+        keys, kind, freed = words
+        expected = self.word(keys, "i64"), kind, self.word(freed, "i64")
+        shape = type_.ndim, size_of(type_.dtype)
+        return torch_tensor(self.code, operand, self.address(torch_type), layout, expected, shape, found)
 
     def lend(self, type_: Array, value: Any, operand: str, exchange: Exchange, found: str) -> None:
         """Stores the address of the memory of an array, and of its lengths and strides, in `found`."""
-        code, ndim = self.code, type_.ndim
-        self.require_type(operand, type(value))
-        if hasattr(value, "requires_grad"):
-            code.require(code.call("same_attribute", operand, self.address("requires_grad"), self.address(False)))
-        tensor = code.memory(_TENSOR_BYTES)
-        lend = self.word(exchange.lend)
-        code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
+        graded = self.address("requires_grad") if hasattr(value, "requires_grad") else "null"
         element, bits = dlpack_of_element(type_.dtype)
-        what = int.from_bytes(struct.pack("=iBBH", ndim, element, bits, 1), sys.byteorder)
+        what = int.from_bytes(struct.pack("=iBBH", type_.ndim, element, bits, 1), sys.byteorder)
         where = int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder)
-        code.require(code.equal("i64", code.load("i64", tensor, 8), where))
-        code.require(code.equal("i64", code.load("i64", tensor, 16), what))
-        data = code.value(f"add i64 {code.load('i64', tensor)}, {code.load('i64', tensor, 40)}")
-        shape, steps = code.load("ptr", tensor, 24), code.load("ptr", tensor, 32)
-        if ndim:  # producers that are this new always give strides
-            code.require(code.both(*(code.compare("ne", "ptr", each, "null") for each in (shape, steps))))
-        self.check_reservations(type_, value, operand, data)
-        for i, (kind, part) in enumerate((("i64", data), ("ptr", shape), ("ptr", steps))):
-            code.store(kind, part, found, 8 * i)
+        kind, lend = self.address(type(value)), self.word(exchange.lend)
+        self.code.require(self.code.call("lent_tensor", operand, kind, graded, lend, where, what, found))
+        self.check_reservations(type_, value, operand, self.code.load("i64", found))
 
     def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
         """Refuses tensors that are negated or conjugated views. The tensor is asked once for each object and address."""
