@@ -131,19 +131,9 @@ def octets(code: GuardWriter) -> None:
 @shared("i1", "ptr %object", "ptr %name", "ptr %out")
 def integer_attribute(code: GuardWriter) -> None:
     """Reads an attribute that is an unsigned int of 64 bits."""
-    _read_attribute(code, "integer", "%out")
-
-
-@shared("i1", "ptr %object", "ptr %name", "ptr %out")
-def int_attribute(code: GuardWriter) -> None:
-    """Reads an attribute that is a signed int of 32 bits."""
-    _read_attribute(code, "int_of", -(1 << 31), (1 << 31) - 1, "%out")
-
-
-def _read_attribute(code: GuardWriter, function: str, *arguments: Operand) -> None:
     found = code.call("PyObject_GetAttr", "%object", "%name")
     code.require(code.compare("ne", "ptr", found, "null"))
-    right = code.call(function, found, *arguments)
+    right = code.call("integer", found, "%out")
     code.release(found)
     code.require(right)
 
@@ -477,7 +467,7 @@ def device_of(code: GuardWriter) -> None:
     """Reads the device number of a framework's stream: -1 if it has none, which means the current device."""
     found = code.field(LAUNCH, "%launch", "device")
     for name in (Word.DEVICE_INDEX, Word.DEVICE_ID):
-        code.leave_when(code.call("int_attribute", "%object", code.word(name), found), "true")
+        code.leave_when(code.call("integer_attribute", "%object", code.word(name), found), "true")
         code.call("PyErr_Clear")
     code.store("i64", -1, found)
 

@@ -394,12 +394,12 @@ class _LauncherWriter:
         code.require(code.compare("ne", "ptr", data, "null"))
         self.require_type(data, type(value.data))
         code.require(code.equal("i32", code.load("i32", data, layout["device"]), device))
-        numbers = []
+        numbers = {}
         for name in ("shape", "strides"):
             begin, end = (code.load("ptr", operand, layout[name] + 8 * i) for i in range(2))
             code.require(code.equal("ptr", end, code.at(begin, 8 * ndim)))
-            numbers.append(self.loaded(begin, 0, ndim))
-        axes = _Axes(code.load("i64", data, layout["address"]), *numbers, 1)
+            numbers[name] = self.loaded(begin, 0, ndim)
+        axes = _Axes(code.load("i64", data, layout["address"]), numbers["shape"], numbers["strides"], 1)
         if "cupy" not in self.asked:
             self.asked.add("cupy")
             function = self.address(sys.modules["cupy"].cuda.get_current_stream)
