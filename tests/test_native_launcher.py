@@ -764,6 +764,20 @@ def test_each_producer_is_waited_for_once(gpu):
     assert gpu.driver.names() == ["cuLaunchKernel"]
 
 
+def test_one_event_marks_the_end_of_a_retained_launch_with_producers(gpu):
+    @device.struct
+    class Far:
+        number: int
+
+    Far._reaches_others = True
+    kernel, home = new("y[0] = far.number", "far, y"), GpuStream(0x88, 0, context=CONTEXT)
+    far, y = Far(3), device.zeros(8, stream=home)
+    gpu.warm(kernel, far, y)
+    gpu.driver.log.clear()
+    assert gpu.by_machine_code(kernel, far, y)
+    assert in_order(gpu, [0x88], STREAM)
+
+
 def test_many_producers_are_for_python(gpu):
     names = [f"a{i}" for i in range(memory_layout.MOST_PRODUCERS + 2)]
     kernel = new(f"a0[0] = {' + '.join(f'{name}[0]' for name in names)}", ", ".join(names))
