@@ -128,9 +128,16 @@ class DeviceArray:
         """The stream whose device holds the memory. The memory is copied and freed in the order of that stream."""
         return self._stream
 
+    def _join_producer(self) -> None:
+        """Orders the array's stream with the one of its library (see `as_array`), with which launches on others are ordered."""
+        stream, producer = self._stream, self._view.stream
+        if isinstance(stream, GpuStream) and producer not in (None, stream.handle):
+            join([stream, GpuStream(producer, stream.ordinal, context=stream.context)])
+
     def numpy(self) -> np.ndarray[Any, Any]:
         """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel corrupted the GPU's context."""
         if isinstance(self._stream, GpuStream):
+            self._join_producer()
             with self._stream.using():
                 return download(self._view, self._stream.handle)
         self._stream.synchronize()
@@ -230,10 +237,11 @@ class DeviceArray:
                 f"stream={stream!r}: pass None or 1 (legacy default), 2 (per-thread default), -1 or a handle"
             )
         consumer = driver.LEGACY_STREAM if stream is None else stream
-        if consumer != self._stream.handle and isinstance(self._memory, GpuMemory):
+        if consumer != self._view.stream and isinstance(self._memory, GpuMemory):
             self._memory.used_elsewhere = True
-            if consumer != -1:
-                self._stream.hold_back(consumer)
+        if consumer != -1:
+            self._join_producer()
+            self._stream.hold_back(consumer)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -341,6 +349,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         )
     if source.ordinal != stream.ordinal and driver.can_access_peer(stream.ordinal, source.ordinal):
         driver.open_pool(source.ordinal, stream.ordinal)
+    target._join_producer()
     if own:
         join([producer, stream])
     else:
@@ -349,6 +358,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         driver.copy(target._view.data, source.data, target.nbytes, stream.handle)
         if not own:
             driver.synchronize_stream(stream.handle)
+    target._join_producer()
     if own:  # the source is freed in the order of its stream
         join([producer, stream])
 
@@ -372,6 +382,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
         return
     if not target.size:
         return
+    target._join_producer()
     with stream.using():
         if view.layout is not Layout.C:  # the gaps between the elements keep their contents
             whole = download(view, stream.handle)
@@ -390,6 +401,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
                 nbytes = min(done, target.nbytes - done)
                 driver.copy(view.data + done, view.data, nbytes, stream.handle)
                 done += nbytes
+    target._join_producer()
 
 
 def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
