@@ -317,6 +317,19 @@ def test_arrays_without_axes(stream):
     assert stream.numpy(x).tolist() == 43
 
 
+def test_loops_over_no_axes(stream):
+    @device.kernel
+    def extents(x, out):
+        for i in range(x.ndim):
+            out[0] += x.shape[i] * x.strides[i]
+        out[1] = sum(x.shape[i] for i in range(x.ndim))
+
+    for x in (np.zeros(()), np.zeros(3), np.zeros((2, 5))):
+        out = stream.array(np.zeros(2, np.int64))
+        stream.launch(extents, stream.array(x), out, grid=1, block=1)
+        assert stream.numpy(out).tolist() == [int(np.dot(x.shape, x.strides)), sum(x.shape)]
+
+
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4, 2), (2, 3, 0)])
 def test_arrays_without_elements(stream, shape):
     @device.kernel
