@@ -218,11 +218,11 @@ def ffs(x: Integer) -> np.int32:
 def cbrt(a: Real) -> Any:
     """Returns the real cube root of a floating-point number, in its precision.
 
-    The error is at most 4 units in the last place (1 on a GPU, and on the host for formats below float64). Works on host and
-    device. Raises `TypeError` (in device code `CompileError`) if `a` is not a float. Specification: 'Numeric Intrinsics'.
+    The error is at most 1 unit in the last place, and 4 for float64 on a CPU stream. Works on host and device. Raises
+    `TypeError` (in device code `CompileError`) if `a` is not a float. Specification: 'Numeric Intrinsics'.
     """
     _check_floats("cbrt", a)
-    return type(a)(np.cbrt(np.float64(a)))  # np.cbrt(np.float32(27)) is not 3
+    return type(a)(np.cbrt(np.longdouble(a)))  # np.cbrt(27.0) is not 3
 
 
 def rsqrt(a: Real) -> Any:
