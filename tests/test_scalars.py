@@ -20,7 +20,7 @@ each_scalar = pytest.mark.parametrize("scalar", SCALARS, ids=lambda x: type(x)._
 
 @device.kernel
 def facts(x: Any, out: Any) -> None:
-    out[0], out[1], out[2], out[3] = x.ndim, x.size, x.itemsize, x.nbytes
+    out[0], out[1], out[2], out[3] = x.ndim + x.ndims, x.size, x.itemsize, x.nbytes
     out[4], out[5] = len(x.shape), len(x.strides)
     out[6] = x.shape == () and x.strides == ()
     if x.dtype == device.float32:

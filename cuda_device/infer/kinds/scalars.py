@@ -32,7 +32,7 @@ from cuda_device.types.layout import machine, size_of
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
 
-_CONSTANTS = ("dtype", "shape", "strides", "ndim", "size", "itemsize", "nbytes")
+_CONSTANTS = ("dtype", "shape", "strides", "ndim", "ndims", "size", "itemsize", "nbytes")
 _SAME = ("T", "real")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
 """The attributes of Python's numbers, and `dtype`, which device code adds to them."""
@@ -57,7 +57,7 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     if name == "imag":
         return Cell(of_type(number, True), frame.build.const(number, 0))
     size = size_of(number)
-    constants = dict(zip(_CONSTANTS, (host_type_of(number), (), (), 0, 1, size, size), strict=True))
+    constants = dict(zip(_CONSTANTS, (host_type_of(number), (), (), 0, 0, 1, size, size), strict=True))
     return cell if name in _SAME else frame.literal(constants[name])
 
 
