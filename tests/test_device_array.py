@@ -121,7 +121,7 @@ def test_zeros_are_zeros_where_memory_was_used_before(stream):
         (2.5, "float32", 2.5), (True, "bool", True), ([[1, 2], [3, 4]], "int32", [[1, 2], [3, 4]]), ([], "float32", []),
         ((1, True), "int32", [1, 1]), ([-(2**31), 2**31 - 1], "int32", [-(2**31), 2**31 - 1]), (np.float64(3), "float64", 3),
         ([np.float64(1), 2], "float64", [1, 2]), ([np.arange(2), np.arange(2)], "int64", [[0, 1], [0, 1]]),
-        (b"", None, None), (memoryview(b"ab"), "uint8", [97, 98]),
+        (b"", None, None), (memoryview(b"ab"), "uint8", [97, 98]), (range(1, 4), "int32", [1, 2, 3]),
     ],
 )  # fmt: skip
 def test_python_objects(stream, obj, dtype, elements):

@@ -576,7 +576,7 @@ def _as_record(value: Any) -> Any:
 
 def _kinds_of(obj: Any) -> set[type[Any]]:
     """The types of the numbers in nested lists."""
-    return set().union(*map(_kinds_of, obj)) if isinstance(obj, (list, tuple)) else {type(obj)}
+    return set().union(*map(_kinds_of, obj)) if isinstance(obj, (list, tuple, range)) else {type(obj)}
 
 
 def _as_builtin(obj: Any, kinds: set[type[Any]]) -> np.ndarray[Any, Any]:
