@@ -160,6 +160,17 @@ def test_copies_and_consumers_wait_for_launches_on_any_stream(use, expected):
         assert waits == expected
 
 
+@pytest.mark.parametrize(
+    "use", [np.asarray, lambda view: view[0].item(), lambda view: view.fill(2), lambda view: view.__dlpack__()]
+)
+def test_the_host_waits_for_the_stream_of_pinned_memory(use):
+    with fake_driver.installed() as gpu:
+        view = device.as_array(device.pinned(4, stream=7))
+        assert view.stream == device.cpu_stream() and "cuStreamSynchronize" not in gpu.names()
+        use(view)
+        assert ("cuStreamSynchronize", 7) in gpu.log
+
+
 def test_memory_that_a_consumer_uses_on_another_stream_is_freed_after_all_work():
     with fake_driver.installed() as gpu:
         view = device.as_array(device.zeros(4, stream=GpuStream(7, 0)), stream=GpuStream(8, 0))

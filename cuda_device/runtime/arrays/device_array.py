@@ -131,16 +131,19 @@ class DeviceArray:
     def _join_producer(self) -> None:
         """Orders the array's stream with the one of its library (see `as_array`), with which launches on others are ordered."""
         stream, producer = self._stream, self._view.stream
-        if isinstance(stream, GpuStream) and producer not in (None, stream.handle):
+        if producer in (None, stream.handle):
+            return
+        if isinstance(stream, GpuStream):
             join([stream, GpuStream(producer, stream.ordinal, context=stream.context)])
+        else:  # pinned memory
+            _await_producer(self._view)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel corrupted the GPU's context."""
+        self._join_producer()
         if isinstance(self._stream, GpuStream):
-            self._join_producer()
             with self._stream.using():
                 return download(self._view, self._stream.handle)
-        self._stream.synchronize()
         return self._host().copy()
 
     def item(self) -> Any:
@@ -231,6 +234,7 @@ class DeviceArray:
         if not isinstance(self._stream, GpuStream):
             if stream is not None:
                 raise ValueError(f"stream={stream!r} for an array in host memory: pass None")
+            self._join_producer()
             return
         if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
             raise ValueError(
@@ -262,7 +266,7 @@ class DeviceArray:
             return self.numpy().astype(wanted, copy=False)
         if copy is False and wanted != self._dtype:
             raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
-        self._stream.synchronize()
+        self._join_producer()
         return self._host().astype(wanted, copy=bool(copy))
 
     def __len__(self) -> int:
@@ -377,12 +381,12 @@ def _has_same_bytes(source: ArrayView, target: DeviceArray) -> bool:
 def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
     """Copies elements in host memory to an array, whose shape they are broadcast to. They may change afterwards."""
     elements, view, stream = np.broadcast_to(source, target.shape), target._view, target.stream
-    if not isinstance(stream, GpuStream):
-        target._host()[...] = elements
-        return
     if not target.size:
         return
     target._join_producer()
+    if not isinstance(stream, GpuStream):
+        target._host()[...] = elements
+        return
     with stream.using():
         if view.layout is not Layout.C:  # the gaps between the elements keep their contents
             whole = download(view, stream.handle)
