@@ -83,7 +83,7 @@ def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) ->
     type = cell.known.type
     assert cell.value is not None and isinstance(type, model.RangeIterator)
     start, stop, step = cell.known.items
-    if start.constant and stop.constant and step.constant and not range(start.value, stop.value, step.value):
+    if all(each.constant for each in cell.known.items) and not range(*(each.bounds[0] for each in cell.known.items)):
         return _end(cell)  # so that the loop's body need not have types, as `x.shape[i]` of an array without axes
     item = _item_of_range(type.item, start, stop, step)
     after = Known(type, items=(_rest_of_range(type.item, start, stop, step), stop, step))
