@@ -12,6 +12,7 @@ import fake_driver
 import numpy as np
 import pytest
 from at_once import at_once
+from producers import Torch
 from test_cpu_executor import interrupted
 from test_groups import cpu_group
 
@@ -274,3 +275,44 @@ def test_gpus_launch_after_the_earlier_work_of_all_and_before_their_later_work()
         gpu.failing.clear()
         launch_group(group, scale, g, x, Scale(2), 0, grid=2, block=32)
         group.synchronize()
+
+
+@device.struct
+class Inner:
+    g: device.DeviceArrayGroup.part(float32)
+
+
+@device.struct
+class Outer:
+    inner: Inner
+
+
+@pytest.mark.parametrize("wrap", [lambda g: g, lambda g: (1, g), lambda g: [Outer(inner) for inner in Inner.of(g)]])
+def test_kernels_are_ordered_with_the_libraries_of_all_arrays(wrap):
+    """The kernel of each rank comes after what the libraries of all arrays have queued, and before what they queue next."""
+
+    @device.kernel
+    def kernel(g):
+        pass
+
+    with fake_driver.installed(devices=2) as gpu:
+        group = DeviceGroup([0, 1], streams=[GpuStream(7, 0), GpuStream(8, 1)])
+        memory = np.zeros((2, 4), np.float32)
+        tensors = [
+            Torch(stream).tensor(memory[rank].ctypes.data, (4,), device=rank) for rank, stream in enumerate((70, 80))
+        ]
+        g = device.DeviceArrayGroup.of(tensors, group)
+        gpu.log.clear()
+        launch_group(group, kernel, wrap(g), grid=1, block=1)
+        before = {stream: {stream} for stream in (7, 8, 70, 80)}  # what comes before the next work of each stream
+        recorded, launches = {}, []
+        for name, *arguments in gpu.log:
+            if name == "cuEventRecord":
+                recorded[arguments[0]] = set(before[arguments[1]])
+            elif name == "cuStreamWaitEvent":
+                before[arguments[0]] |= recorded[arguments[1]]
+            elif name == "cuLaunchKernel":
+                launches.append(set(before[arguments[-1]]))
+                before[arguments[-1]].add(f"kernel {arguments[-1]}")
+        assert len(launches) == 2 and all(each >= {70, 80} for each in launches)
+        assert all(before[stream] >= {"kernel 7", "kernel 8"} for stream in (7, 8, 70, 80))

@@ -45,7 +45,8 @@ from cuda_device.runtime.launch.launcher import (
     users_traceback,
 )
 from cuda_device.runtime.launch.prepared import BoundKernel, sizes_for
-from cuda_device.types.host import element_of
+from cuda_device.types.host import MODEL, element_of
+from cuda_device.types.struct_classes import REACHES_OTHERS
 
 
 class DeviceGroup:
@@ -445,12 +446,33 @@ def launch_group(
         f = f.kernel
     check_kernel(f)
     sizes["threads"], sizes["cluster"] = of_launch(f, kwargs, sizes["threads"], sizes["cluster"])
+    # Kernels access the arrays of other devices, too, so they are ordered with the streams of all arrays' libraries.
+    arrays = _arrays_of((args, list(kwargs.values())))
+    for each in arrays:
+        each._join_producer()
     group.join()
     try:
         if not _launched_by_machine_code(group, f, args, kwargs, sizes):
             _launch_by_python(group, f, args, kwargs, sizes)
     finally:
         group.join()
+        for each in arrays:
+            each._join_producer()
+
+
+def _arrays_of(value: Any) -> Sequence[DeviceArray]:
+    """The arrays of the groups in an argument of all ranks."""
+    kind = type(value)
+    if kind is DeviceArrayGroup:
+        return cast("Sequence[DeviceArray]", value._arrays)
+    attributes = kind.__dict__
+    if REACHES_OTHERS in attributes:
+        return (value.own,)
+    if MODEL in attributes:
+        value = [getattr(value, name) for name in kind.__slots__]
+    elif kind is not list and kind is not tuple:
+        return ()
+    return [array for item in value for array in _arrays_of(item)]
 
 
 def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> bool:
