@@ -2,10 +2,8 @@
 
 import ctypes
 import math
-import platform
 import re
 import struct
-import sys
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -15,7 +13,7 @@ from cpu_kernels import DIALECT, compiled, module, packed, registers, reversal, 
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen import llvm as llvm_api
-from cuda_device.codegen.cpu import machine_code, native
+from cuda_device.codegen.cpu import native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import CONVERSIONS, RECORDS
 from cuda_device.codegen.gpu import elf
@@ -127,47 +125,6 @@ def test_object_code_can_be_loaded_again(code):
     assert "@cuda_device.block" in optimised(code) and ".globl" in code.assembly
 
 
-SIMPLE = pytest.mark.skipif(
-    platform.machine() != "x86_64" or sys.platform != "linux", reason="LLVM's linker loads all objects here"
-)
-
-
-@SIMPLE
-def test_a_kernel_is_loaded_without_llvm(code, monkeypatch):
-    monkeypatch.setattr(native, "link", lambda *_: pytest.fail("LLVM links it"))
-    run_reversal(load_native(code.object_code), (4, 1, 1), (64, 1, 1))
-
-
-def test_llvm_links_what_is_not_simple(code, monkeypatch):
-    def unsupported(*_):
-        raise machine_code.UnsupportedObject
-
-    monkeypatch.setattr(machine_code, "load", unsupported)
-    run_reversal(load_native(code.object_code), (4, 1, 1), (64, 1, 1))
-
-
-@SIMPLE
-def test_objects_that_are_left_to_llvm(code, monkeypatch):
-    good = code.object_code
-    found = machine_code.sections(good)
-    relocations = next(section for section in found if section.kind == 4)
-    changes = {
-        "another format": (0, b"MZ"),
-        "another machine": (18, b"\xb7\0"),
-        "a program": (16, b"\2\0"),
-        "another kind of reference": (relocations.offset + 8, b"\x17\0\0\0"),
-    }
-    assert machine_code.load(good, lambda _: 1 << 40).addresses
-    for at, data in changes.values():
-        with pytest.raises(machine_code.UnsupportedObject):
-            machine_code.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
-    with pytest.raises(machine_code.UnsupportedObject, match="cuda_device.blocks"):
-        machine_code.load(good, lambda _: None)
-    monkeypatch.setattr(machine_code.platform, "machine", lambda: "aarch64")
-    with pytest.raises(machine_code.UnsupportedObject):
-        machine_code.load(good, lambda _: 1 << 40)
-
-
 DATA = """
 @count = global i64 5
 @table = internal constant [2 x ptr] [ptr @one, ptr @two]
@@ -277,8 +234,8 @@ end:
     objects = [native.compile_piece(ir, quick) for quick in (False, True)]
     assert objects[0] != objects[1]
     for code in objects:
-        addresses, _ = native.link(code, {}, ["piece"])
-        piece = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(addresses["piece"])
+        linked = llvm_api.link(code, {}, ["piece"])
+        piece = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(linked.addresses["piece"])
         for a, b in ((1, 2), (2, 1), (-9, -8), (-8, -9), (5, 5)):
             assert piece(a, b) == max(b * 1000003 if a < b else a, -7)
 

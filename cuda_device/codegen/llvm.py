@@ -20,11 +20,12 @@ import contextlib
 import ctypes
 import functools
 import importlib.util
+import itertools
 import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cuda_device.errors import CompilerBug
@@ -110,6 +111,10 @@ FUNCTIONS = {
     "module_AddSROAPass": "- p",
     "RunNewModulePassManager": "- p p p",
     "DisposeNewModulePassManger": "- p",
+    # Linking
+    "CreateLLJITCompiler": "p p b b >t",
+    "LLJIT_Link": "p p s p z p z p z >t",
+    "LLJIT_Dylib_Tracker_Dispose": "b p >t",
 }
 
 
@@ -438,3 +443,57 @@ def _set_limits() -> None:
     _set("--unroll-partial-threshold=150")
     # Merge the branches of `a and b` if b takes up to 4 instructions, because divergent branches cost more.
     _set("--bonus-inst-threshold=4")
+
+
+# Linking
+
+
+class _Element(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_uint8), ("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
+
+
+class _Symbol(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("address", ctypes.c_uint64))
+
+
+_OBJECT, _PROCESS = 2, 3
+"""The kinds of elements: an object file, and the functions of this process."""
+_NUMBERS = itertools.count()
+
+
+class Linked:
+    """Machine code in this process: the addresses of its functions, which are valid as long as this object lives."""
+
+    def __init__(self, addresses: Mapping[str, int], keep: object = None) -> None:
+        self.addresses, self._keep = addresses, keep
+
+
+@functools.cache
+def _linker() -> int:
+    """LLVM's linker, which owns its target machine."""
+    api = load()
+    api.InitializeNativeTarget()
+    api.InitializeNativeAsmPrinter()
+    machine = Machine(api.GetDefaultTargetTriple().decode(), "", "", 0, jit=True)
+    linker, complaint = api.CreateLLJITCompiler(machine.pointer, True, True)
+    if not linker:
+        raise RuntimeError(complaint.decode())
+    return int(linker)
+
+
+def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> Linked:
+    """Loads an object file. It may call functions of this process and those whose addresses are `known`.
+
+    Raises `RuntimeError` if it calls other functions.
+    """
+    elements = (_Element * 2)((_OBJECT, object_code, len(object_code)), (_PROCESS, b"", 0))
+    imports = (_Symbol * len(known))(*((name.encode(), address) for name, address in known.items()))
+    found = (_Symbol * len(exports))(*((name.encode(), 0) for name in exports))
+    arrays = (part for array in (elements, imports, found) for part in (array, len(array)))
+    with LOCK:
+        tracker, complaint = load().LLJIT_Link(_linker(), f"cuda_device.{next(_NUMBERS)}".encode(), *arrays)
+    if not tracker:
+        raise RuntimeError(complaint.decode())
+    linked = Linked({name: symbol.address for name, symbol in zip(exports, found, strict=True)})
+    weakref.finalize(linked, load().LLJIT_Dylib_Tracker_Dispose, tracker).atexit = False
+    return linked

@@ -1,4 +1,4 @@
-"""Loads machine code for the CPU into this process; cached code is loaded without LLVM.
+"""Loads machine code for the CPU into this process; cached code is only linked, by LLVM.
 
 native = load_native(object_code)                 made before by `codegen/cpu/native`
 native.address("cuda_device.run")                 an exported function, for ctypes
@@ -6,143 +6,18 @@ native.address("cuda_device.run")                 an exported function, for ctyp
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
-import mmap
-import platform
-import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept
+from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu.processor import LOCK, identity, vector_library
 from cuda_device.codegen.cpu.records import EXPORTS, RUN, STRAIGHT, SUPPORT
-from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols
+from cuda_device.codegen.llvm import Linked as Linked
 from cuda_device.errors import CompilerBug
 from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.types.architectures import Architecture
-
-# Links object files without LLVM, because loading LLVM's library takes longer than running a kernel. The objects of kernels are
-# simple: instructions and constants that refer to each other by relative addresses, and calls of external functions. For all
-# other objects `UnsupportedObject` is raised, and LLVM's linker takes over.
-
-_X86_64 = b"\x7fELF\2\1\1"
-_RELOCATABLE, _MACHINE = 1, 62
-# Kinds of sections, and their flags.
-_BITS, _RELOCATIONS, _ZEROS = 1, 4, 8
-_WRITE, _ALLOCATE, _THREAD_LOCAL = 1, 2, 0x400
-_RELOCATION = struct.Struct("<QIIq")
-_UNDEFINED, _RESERVED, _FILE = 0, 0xFF00, 4
-# Relocations: an address of 64 bits, a relative address of 32 bits, the same of a function that may be external.
-_ADDRESS, _DISTANCE, _CALL = 1, 2, 4
-# jmp *0(%rip), followed by the address.
-_JUMP = struct.Struct("<6sQ2x")
-_JUMP_THERE = b"\xff\x25\0\0\0\0"
-
-
-class UnsupportedObject(Exception):
-    """Raised for an object file that only LLVM's linker can link."""
-
-
-class Linked:
-    """The result of a linker: the addresses of functions, and the object that owns their code."""
-
-    def __init__(self, addresses: Mapping[str, int], keep: object) -> None:
-        self.addresses, self._keep = addresses, keep
-
-
-def load(object_code: bytes, find: Callable[[str], int | None]) -> Linked:
-    """Loads an object file; `find` returns the addresses of external functions. Raises `UnsupportedObject`."""
-    if platform.machine() != "x86_64" or not object_code.startswith(_X86_64):
-        raise UnsupportedObject("the machine")
-    if struct.unpack_from("<HH", object_code, 16) != (_RELOCATABLE, _MACHINE):
-        raise UnsupportedObject("the file")
-    found = sections(object_code)
-    named = list(symbols(object_code))
-    if any(symbol.section >= _RESERVED and symbol.kind != _FILE for symbol in named):  # the file's name has no section
-        raise UnsupportedObject("a symbol")
-    elsewhere = {symbol.name: find(symbol.name) for symbol in named if not symbol.section and symbol.name}
-    if None in elsewhere.values():
-        raise UnsupportedObject(f"a name: {elsewhere}")
-    places, jumps, writable, size = _laid_out(found, len(elsewhere))
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    start = ctypes.c_char.from_buffer(memory)
-    base = ctypes.addressof(start)
-    for number, place in places.items():
-        if found[number].kind == _BITS:
-            memory[place : place + found[number].size] = content(object_code, found[number])
-    at = {name: base + jumps + _JUMP.size * i for i, name in enumerate(elsewhere)}
-    for name, address in elsewhere.items():
-        _JUMP.pack_into(memory, at[name] - base, _JUMP_THERE, address)
-    values = [base + places[s.section] + s.value if s.section in places else at.get(s.name) for s in named]
-    for number, place in places.items():
-        for section in found:
-            if section.kind == _RELOCATIONS and section.info == number:
-                _relocate(memory, base, place, content(object_code, section), values, named)
-    _protect(base, writable)
-    exported = zip(named, values, strict=True)
-    addresses = {s.name: value for s, value in exported if s.is_global and s.section and value is not None}
-    return Linked(addresses, (memory, start))
-
-
-def _laid_out(found: list[Section], jumps: int) -> tuple[dict[int, int], int, int, int]:
-    """The offsets of the sections by their numbers, of the jumps and of writable memory, and the size of all."""
-    kept = {i: section for i, section in enumerate(found) if section.flags & _ALLOCATE and section.name != ".eh_frame"}
-    if any(section.kind not in (_BITS, _ZEROS) or section.flags & _THREAD_LOCAL for section in kept.values()):
-        raise UnsupportedObject("a section")
-    places, end = {}, 0
-    for number, section in kept.items():
-        if not section.flags & _WRITE:
-            places[number] = _aligned(end, section.align)
-            end = places[number] + section.size
-    first_jump = _aligned(end, 16)
-    writable = end = _aligned(first_jump + jumps * _JUMP.size, mmap.PAGESIZE)
-    for number, section in kept.items():
-        if section.flags & _WRITE:
-            places[number] = _aligned(end, section.align)
-            end = places[number] + section.size
-    return places, first_jump, writable, max(end, mmap.PAGESIZE)
-
-
-def _aligned(place: int, align: int) -> int:
-    return -(-place // max(align, 1)) * max(align, 1)
-
-
-def _relocate(
-    memory: mmap.mmap, base: int, place: int, relocations: bytes, values: list[int | None], named: list[Symbol]
-) -> None:
-    """Applies the relocations of a section."""
-    for offset, kind, number, more in _RELOCATION.iter_unpack(relocations):
-        value = values[number]
-        is_here = named[number].section != _UNDEFINED
-        if value is None or not (kind == _CALL or (is_here and kind in (_ADDRESS, _DISTANCE))):
-            raise UnsupportedObject(f"a reference of the kind {kind}")
-        if kind == _ADDRESS:
-            struct.pack_into("<Q", memory, place + offset, value + more)
-        else:
-            struct.pack_into("<i", memory, place + offset, value + more - (base + place + offset))
-
-
-@functools.cache
-def _process() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
-
-
-def _protect(start: int, size: int) -> None:
-    """Makes memory executable and read-only."""
-    if _process().mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
-        raise UnsupportedObject("memory that can be executed")
-
-
-def in_process(name: str) -> int | None:
-    """The address of a function of this process, for example of the C library; None if there is none."""
-    if name.startswith("_ZGV"):
-        vector_library()
-    try:
-        return ctypes.cast(getattr(_process(), name), ctypes.c_void_p).value
-    except (AttributeError, ValueError):
-        return None
 
 
 class Native:
@@ -195,22 +70,15 @@ def load_native(object_code: bytes) -> Native:
 
 def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str], alone: bool = False) -> Linked:
     """Links an object file; see `compile_native`. Raises `RuntimeError` if a function is unknown."""
-
-    def find(name: str) -> int | None:
-        ours = _support(name) if name in SUPPORT and not alone else None
-        return symbols.get(name) or ours or in_process(name)
-
-    is_debugged = b".debug_info" in object_code
-    with contextlib.suppress(UnsupportedObject):
-        if not is_debugged:
-            return load(object_code, find)
-    from cuda_device.codegen.cpu import native
-
-    vector_library()
+    if b"_ZGV" in object_code:
+        vector_library()
     # Only the object's symbol table tells which helpers the code generator calls.
     known = {name: _support(name) for name in SUPPORT if name.encode() in object_code and not alone}
-    linker = native.link_for_debuggers if is_debugged else native.link
-    return Linked(*linker(object_code, {**known, **symbols}, exports))
+    if b".debug_info" not in object_code:
+        return llvm.link(object_code, {**known, **symbols}, exports)
+    from cuda_device.codegen.cpu import native
+
+    return native.link_for_debuggers(object_code, {**known, **symbols}, exports)
 
 
 @functools.cache

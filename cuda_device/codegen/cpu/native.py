@@ -1,7 +1,6 @@
 """Compiles LLVM IR to machine code for the CPU stream.
 
     module, object_code, bitcode = compile_module(ir, level=2)      verified and optimised
-    link(object_code, {"sinf": 0x7f…}, ["run"])                     the addresses of functions in this process
     assembly_of(bitcode, 2)                                         for people and tests
 
 The optimiser's default pipeline vectorises for the processor on which it runs. Floating-point arithmetic follows the IR: a
@@ -11,16 +10,12 @@ multiply and an add fuse only if both have the flag `contract`, and nothing else
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
 
 from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu.processor import LOCK, host
-from cuda_device.codegen.llvm import LlvmModule, Machine, parse
-
-_NUMBERS = itertools.count()
+from cuda_device.codegen.llvm import Linked, LlvmModule, Machine, parse
 
 
 def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
@@ -48,16 +43,6 @@ def _machine(level: int, quick: bool = False) -> Machine:
     # Level 0 would select LLVM's fast instruction selection, which handles a bfloat returned by a call wrongly (LLVM 22).
     level = 0 if quick else max(level, 1)
     return Machine(api.GetDefaultTargetTriple().decode(), name, features, level, jit=True)
-
-
-@functools.cache
-def _linker() -> Any:
-    from llvmlite import binding  # slow to import, and seldom needed
-
-    # It takes ownership of a machine. Errors would go to stderr; this package raises exceptions instead.
-    _machine(0)
-    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-    return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
 # LLVM 22 miscompiles vectorised loops with divisions in branches: a division that is invariant in the loop is executed only if
@@ -102,25 +87,9 @@ def assembly_of(bitcode: bytes, level: int) -> str:
         return _machine(level).assembly(llvm.read_bitcode(bitcode))
 
 
-def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> tuple[dict[str, int], object]:
-    """Links an object file with LLVM's linker; returns the addresses of `exports`, and the object that owns the code."""
-    from llvmlite import binding
-
-    with LOCK:
-        library = binding.JITLibraryBuilder().add_object_img(object_code).add_current_process()
-        for name, address in known.items():
-            library.import_symbol(name, address)
-        for name in exports:
-            library.export_symbol(name)
-        linked = library.link(_linker(), f"cuda_device.{next(_NUMBERS)}")
-        return {name: int(linked[name]) for name in exports}, linked
-
-
-def link_for_debuggers(
-    object_code: bytes, known: Mapping[str, int], exports: Sequence[str]
-) -> tuple[dict[str, int], object]:
-    """The same with LLVM's older linker, which registers code with gdb."""
-    from llvmlite import binding
+def link_for_debuggers(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> Linked:
+    """Links an object file with LLVM's older linker, which registers code with gdb."""
+    from llvmlite import binding  # slow to import, and seldom needed
 
     with LOCK:
         _machine(0)
@@ -132,4 +101,4 @@ def link_for_debuggers(
             engine.add_global_mapping(names.get_function(name), address)
         engine.add_object_file(binding.object_file.ObjectFileRef.from_data(object_code))
         engine.finalize_object()
-        return {name: engine.get_function_address(name) for name in exports}, engine
+        return Linked({name: engine.get_function_address(name) for name in exports}, engine)

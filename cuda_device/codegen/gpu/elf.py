@@ -2,7 +2,7 @@
 
     registers(cubin)["saxpy"]       16: the number of registers of a thread
     stacks(cubin)["saxpy"]          0: the stack of a thread in bytes
-    sections(object_code)[1]        Section(name=".text", …)
+    sections(cubin)[1]              Section(name=".strtab", …)
 
 The section `.nv.info` of a cubin is a list of attributes: a byte for the form, a byte for the kind, two bytes for the size, and
 the value, which for registers and stacks is the index of a function's symbol and a count.
@@ -37,27 +37,23 @@ class Cubin:
 
 @dataclass(frozen=True)
 class Section:
-    """A section's header without the address."""
+    """A part of a section's header."""
 
     name: str
     kind: int
-    flags: int
     offset: int
     size: int
     link: int
-    info: int
-    align: int
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol; `section` is 0 if it is undefined, and `value` is the offset in the section."""
+    """A symbol; `section` is 0 if it is undefined."""
 
     name: str
     kind: int
     is_global: bool
     section: int
-    value: int
 
 
 def registers(cubin: bytes) -> dict[str, int]:
@@ -105,8 +101,8 @@ def symbols(file: bytes) -> Iterator[Symbol]:
     for table in found:
         if table.kind == _SYMBOL_TABLE:
             names = found[table.link].offset
-            for name, info, _, section, value, _ in _SYMBOL.iter_unpack(content(file, table)):
-                yield Symbol(text(file, names + name), info & 15, info >> 4 == _GLOBAL, section, value)
+            for name, info, _, section, *_ in _SYMBOL.iter_unpack(content(file, table)):
+                yield Symbol(text(file, names + name), info & 15, info >> 4 == _GLOBAL, section)
 
 
 def content(file: bytes, section: Section) -> bytes:
@@ -118,9 +114,9 @@ def sections(file: bytes) -> list[Section]:
     """The sections of an ELF file."""
     (start,) = struct.unpack_from("<Q", file, 40)
     size, count, names = struct.unpack_from("<HHH", file, 58)
-    headers = [struct.unpack_from("<IIQQQQIIQ", file, start + size * i) for i in range(count)]
-    strings = headers[names][4]
-    return [Section(text(file, strings + name), kind, flags, *rest) for name, kind, flags, _, *rest in headers]
+    headers = [struct.unpack_from("<II16xQQI", file, start + size * i) for i in range(count)]
+    strings = headers[names][2]
+    return [Section(text(file, strings + name), *rest) for name, *rest in headers]
 
 
 def text(file: bytes, start: int) -> str:
