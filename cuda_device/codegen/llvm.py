@@ -486,10 +486,10 @@ def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -
 
     Raises `RuntimeError` if it calls other functions.
     """
-    elements = (_Element * 2)((_OBJECT, object_code, len(object_code)), (_PROCESS, b"", 0))
-    imports = (_Symbol * len(known))(*((name.encode(), address) for name, address in known.items()))
-    found = (_Symbol * len(exports))(*((name.encode(), 0) for name in exports))
-    arrays = (part for array in (elements, imports, found) for part in (array, len(array)))
+    elements = (_Element * 2)(_Element(_OBJECT, object_code, len(object_code)), _Element(_PROCESS, b"", 0))
+    imports = (_Symbol * len(known))(*(_Symbol(name.encode(), address) for name, address in known.items()))
+    found = (_Symbol * len(exports))(*(_Symbol(name.encode()) for name in exports))
+    arrays = [part for array in (elements, imports, found) for part in (array, len(array))]
     with LOCK:
         tracker, complaint = load().LLJIT_Link(_linker(), f"cuda_device.{next(_NUMBERS)}".encode(), *arrays)
     if not tracker:

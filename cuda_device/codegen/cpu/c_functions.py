@@ -1,9 +1,9 @@
 """Compiles interoperable functions for the host: wraps a device function in the C calling convention.
 
     define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        by the calling convention of C
-    define void @norm.packed(ptr %arguments, ptr %result, ptr %record)        for Python: all arguments are in one buffer
+    @norm.by_address = alias …      void(ptr %record, ptr %a0, ptr %a1, ptr %result), for Python
 
-Both write the values to memory and call the function of `lower.entry`, which reads and writes them there. A failed assertion is
+The first function writes its arguments to memory and calls the second, which is that of `lower.entry`. A failed assertion is
 written to a record. The first function then traps; the second leaves the error to its caller.
 
 Specification: 'System V Application Binary Interface, AMD64 Architecture Processor Supplement', 3.2.3.
@@ -24,11 +24,11 @@ from cuda_device.types import model
 from cuda_device.types.abi import exchanged, passing, representation
 from cuda_device.types.layout import accesses, align_of, size_of
 
-PACKED = ".packed"
+BY_ADDRESS = ".by_address"
+"""The suffix of the function that takes the addresses of a record, the arguments, and the place for the result."""
 RECORD_BYTES = 24
 """The size of the record of a failed assertion: its place, and two values of its message."""
 
-_COPY = "llvm.memcpy.p0.p0.i64"
 _OF_THREADS = (ops.SHARED, ops.DYNAMIC_SHARED, ops.PRINT, ops.TIMER, ops.WARP_ACTIVE)
 _MOST_IN_REGISTERS = 16
 _REGISTERS = {"integer": 6, "float": 8}
@@ -78,7 +78,8 @@ class HostDialect(Cpu):
     def runner(self, parameters: Sequence[str]) -> str:
         """The two exported functions."""
         inner = self.symbol(self.module.main)
-        return _for_c(self.name, inner, self.prototype) + _for_python(self.name, inner, self.prototype)
+        alias = f"@{self.name}{BY_ADDRESS} = alias void (), ptr @{inner}\n"
+        return alias + _for_c(self.name, inner, self.prototype)
 
 
 def _for_c(name: str, inner: str, prototype: Prototype) -> str:
@@ -132,39 +133,6 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
         "return:",
     ]
     return "\n".join([f"define {head} @{name}({', '.join(given)}) nounwind {{", *lines, *end, "}\n"])
-
-
-def _offsets(prototype: Prototype) -> list[int]:
-    """The offset of each argument in the buffer."""
-    found, end = [], 0
-    for form in map(representation, map(exchanged, prototype.arguments)):
-        start = -(-end // align_of(form)) * align_of(form)
-        found.append(start)
-        end = start + size_of(form)
-    return found
-
-
-def _for_python(name: str, inner: str, prototype: Prototype) -> str:
-    """The function for Python. It copies the arguments and the result, because the buffers may be unaligned."""
-    places = _offsets(prototype)
-    lines = ["  store i64 0, ptr %record, align 8"]
-    values = [(f"%a{i}", type, place) for i, (type, place) in enumerate(zip(prototype.arguments, places, strict=True))]
-    values += [("%value", prototype.result, -1)] * (prototype.result != model.NONE)
-    for value, type, place in values:
-        form = representation(exchanged(type))
-        size, align = size_of(form), align_of(form)
-        lines.append(f"  {value} = alloca [{size} x i8], align {align}")
-        if place >= 0:
-            lines.append(f"  {value}.from = getelementptr i8, ptr %arguments, i64 {place}")
-            lines.append(
-                f"  call void @{_COPY}(ptr align {align} {value}, ptr align 1 {value}.from, i64 {size}, i1 false)"
-            )
-    given = ["ptr %record", *(f"ptr {value}" for value, _, _ in values)]
-    lines.append(f"  call void @{inner}({', '.join(given)})")
-    if prototype.result != model.NONE:
-        lines.append(f"  call void @{_COPY}(ptr align 1 %result, ptr align {align} %value, i64 {size}, i1 false)")
-    head = f"define void @{name}{PACKED}(ptr %arguments, ptr %result, ptr %record) nounwind {{"
-    return "\n".join([head, *lines, "  ret void", "}\n"])
 
 
 def _kind(part: str) -> str:

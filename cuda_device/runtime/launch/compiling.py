@@ -46,7 +46,7 @@ from cuda_device.types.abi import boundary_packing, exchanged, packing, represen
 from cuda_device.types.architectures import latest, parse
 from cuda_device.types.host import dtype_of_type, type_of_hint
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import has_arrays, has_identity, size_of
+from cuda_device.types.layout import align_of, has_arrays, has_identity, size_of
 from cuda_device.types.model import NONE
 from cuda_device.types.vector_classes import value_of
 
@@ -423,11 +423,12 @@ class NativeFunction:
                 work["typed"].main.location,
                 "write to an array argument, or compile to an object for C++",
             )
-        symbols = (compiled.symbol, compiled.symbol + c_functions.PACKED)
+        symbols = (compiled.symbol, compiled.symbol + c_functions.BY_ADDRESS)
         self._code = machine_code.link(work["object"], {}, symbols)
         self.address = self._code.addresses[symbols[0]]
-        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(self._code.addresses[symbols[1]])
-        self._record_bytes, self._reports = c_functions.RECORD_BYTES, work.outline.reports
+        count = 1 + len(prototype.arguments) + (prototype.result != NONE)
+        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(self._code.addresses[symbols[1]])
+        self._reports = work.outline.reports
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{each.name}: {each.type}" for each in self.compiled.parameters)
@@ -438,11 +439,26 @@ class NativeFunction:
         """Calls the function. Raises `LaunchError` for arguments of other types, and `KernelError` for a failed assertion."""
         found = arguments_for(self.compiled, args, kwargs, CpuStream())
         names = [each.name for each in self.compiled.parameters if each.constant is None]
-        layout = boundary_packing(tuple(each.known.type for each in found))
-        given = layout.pack([leaf for each in describe(found, names) for leaf in each.leaves])
-        dtype = None if self._result == NONE else dtype_of_type(representation(self._result))
-        result, record = np.empty(1, dtype or np.uint8), (ctypes.c_int64 * 3)()
-        self._call(given, result.ctypes.data, record)
+        types = tuple(each.known.type for each in found)
+        layout, record = boundary_packing(types), (ctypes.c_int64 * 3)()
+        values = layout.pack([leaf for each in describe(found, names) for leaf in each.leaves])
+        given = _aligned(len(values), [align_of(representation(type)) for type in types])
+        given[:] = np.frombuffer(values, np.uint8)
+        places = [given.ctypes.data + offset for offset in layout.offsets]
+        result = None
+        if self._result != NONE:
+            form = representation(self._result)
+            result = _aligned(size_of(form), [align_of(form)])
+            places.append(result.ctypes.data)
+        self._call(record, *places)
         if record[0]:
             raise report_message.failure(self._reports[record[0]], (record[1], record[2]))
-        return None if dtype is None else value_of(self._result, result[0])
+        return None if result is None else value_of(self._result, result.view(dtype_of_type(form))[0])
+
+
+def _aligned(nbytes: int, aligns: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Memory at a multiple of each of some alignments."""
+    align = max(aligns, default=1)
+    memory = np.empty(nbytes + align, np.uint8)
+    start = -memory.ctypes.data % align
+    return memory[start : start + nbytes]
