@@ -157,13 +157,18 @@ def test_structs_vectors_and_tuples():
 
 
 def test_what_is_passed_needs_no_alignment():
-    wide = device.struct(align=32)(
+    wide = device.struct(align=256)(
         type("wide", (), {"__annotations__": {"v": device.float32x4, "d": device.float64x4}})
     )
     f = native(lambda c, w: wide(w.v + c, w.d), device.int8, wide)
     for _ in range(20):
         given = wide(device.float32x4(1, 2, 3, 4), device.float64x4(5, 6, 7, 8))
         assert f(1, given).v == device.float32x4(2, 3, 4, 5) and f(1, given).d == given.d
+
+
+def test_none_has_a_place_among_the_arguments():
+    function = native(lambda x, none, y: x - y if none is None else y, device.float32, None, device.float32)
+    assert function(device.float32(5), None, device.float32(2)) == 3
 
 
 def test_arrays_and_pointers():

@@ -438,7 +438,7 @@ class NativeFunction:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the function. Raises `LaunchError` for arguments of other types, and `KernelError` for a failed assertion."""
         found = arguments_for(self.compiled, args, kwargs, CpuStream())
-        names = [each.name for each in self.compiled.parameters if each.constant is None]
+        names = [each.name for each in self.compiled.parameters if each.name not in self.compiled._constants]
         types = tuple(each.known.type for each in found)
         layout, record = boundary_packing(types), (ctypes.c_int64 * 3)()
         values = layout.pack([leaf for each in describe(found, names) for leaf in each.leaves])
