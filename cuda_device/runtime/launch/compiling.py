@@ -443,7 +443,7 @@ class NativeFunction:
         layout, record = boundary_packing(types), (ctypes.c_int64 * 3)()
         values = layout.pack([leaf for each in describe(found, names) for leaf in each.leaves])
         given = _aligned(len(values), [align_of(representation(type)) for type in types])
-        given[:] = np.frombuffer(values, np.uint8)
+        given[:] = np.frombuffer(bytes(values), np.uint8)
         places = [given.ctypes.data + offset for offset in layout.offsets]
         result = None
         if self._result != NONE:
