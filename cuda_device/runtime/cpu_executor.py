@@ -23,7 +23,7 @@ import resource
 import struct
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -42,18 +42,18 @@ from cuda_device.runtime.gpu.report_message import (
 if TYPE_CHECKING:
     from cuda_device.codegen.cpu.machine_code import Native
 
-# Up to so many threads in a grid, a kernel without loops has about ended before a worker has woken.
 _SMALL = 1 << 13
-# Up to so many, the caller can work, too: it will soon hear Ctrl-C again.
+"""The caller runs grids of at most so many threads alone if there are no loops: they end before a worker would wake."""
 _BRIEF = 1 << 20
-# A worker comes back to the common counter about so often in a launch: enough to level out uneven blocks.
+"""The caller may be one of the workers for grids of at most so many threads, because Ctrl-C need not wait long."""
 _CHUNKS = 16
-# Primes: their multiples, modulo the number of blocks or warps, are all of these in another order.
+"""The number of chunks of blocks for each worker, so that blocks of different length are distributed evenly."""
 _STEPS = (374761393, 668265263, 2246822519, 2654435761, 3266489917)
-# How long a launch that was interrupted waits for its workers.
+"""Prime numbers, whose multiples modulo the number of blocks or warps are a permutation of them."""
 _PATIENCE = 0.2
-# How often a caller that waits looks for an interrupt that is no signal of the system, as `_thread.interrupt_main` makes.
+"""The seconds for which an interrupted launch waits for its workers."""
 _LOOK = 0.1
+"""The seconds between checks for an interrupt that is not a signal, such as `_thread.interrupt_main`."""
 
 _HELP = {
     Status.DEADLOCK: "every thread of a block must reach the same syncthreads(): move it out of the branch",
@@ -79,12 +79,11 @@ _Control: Any = _structure(CONTROL)
 
 
 class Execution:
-    """A kernel, and all that its launches of one size have in common. A call is one launch.
+    """A kernel and the size of its launches. A call is one launch.
 
-    `places` are those of the kernel's reports and barriers, `prints` those where it prints. `checked` also reports barriers that
-    some threads do not reach. `may_run_long=False` promises that each thread ends soon (it has no loop whose length depends on
-    data). `workers` overrides `worker_count()`. With a `schedule`, a number, one worker runs blocks and warps in an order of
-    that number's own.
+    `places` are the places of the kernel's reports and barriers, and `prints` those of its `print` calls. `checked` also reports
+    barriers that some threads do not reach. `may_run_long=False` promises that each thread ends soon. `workers` overrides
+    `worker_count()`. With a `schedule`, a number, one worker runs blocks and warps in the order of that number.
     """
 
     def __init__(
@@ -101,11 +100,11 @@ class Execution:
     ) -> None:
         self.code, self.shape, self.places, self.prints = code, shape, places or {}, prints
         self.run: Callable[[int], None] = _FUNCTION(code.address(RUN))
-        """A worker's share of a launch, whose control record is at the address; ctypes releases the interpreter's lock."""
+        """Runs a worker's share of the launch whose control record is at an address. ctypes releases the GIL."""
         blocks, size, in_cluster = map(math.prod, (shape.grid, shape.block, shape.cluster))
         self.limit = 1 if schedule is not None else workers or worker_count()
         self.count = min(self.limit, blocks)
-        # Blocks of a cluster come one after the other, wherever they stand in the grid.
+        # The blocks of a cluster are taken one by one, wherever they are in the grid.
         one_by_one = schedule is not None or in_cluster > 1
         control = _Control(
             blocks=blocks,
@@ -129,12 +128,11 @@ class Execution:
     def __call__(
         self, parameters: Any, keep: object = None, log: int | None = None, stopped: Callable[[], bool] | None = None
     ) -> None:
-        """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
+        """Runs all blocks of the grid, and raises the `KernelError` that one of them reported.
 
-        `parameters` is an object of ctypes that holds the packed leaves. `keep`, whatever owns the memory that the
-        kernel uses, is held until the last worker has returned, also after Ctrl-C. `log` is the address of the log where
-        threads tell the race detector what they do; one worker writes it. Once `stopped()` is true, the launch ends with an
-        `InterruptedError`.
+        `parameters` is a ctypes object with the packed leaves. `keep`, the owner of the memory that the kernel uses, is kept
+        alive until the last worker has returned, also after Ctrl-C. `log` is the address of the race detector's log, to which
+        one worker writes. When `stopped()` returns true, the launch ends with an `InterruptedError`.
         """
         control = _Control.from_buffer_copy(self.control)
         control.parameters, control.log = ctypes.addressof(parameters), log
@@ -162,13 +160,13 @@ _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def _is_interruptible(stopped: Callable[[], bool] | None) -> bool:
-    """Whether a launch may have to end early. Only the main thread hears Ctrl-C, and only while it runs Python."""
+    """Whether a launch may have to end early. Only the main thread receives Ctrl-C, and only while it runs Python."""
     return stopped is not None or threading.current_thread() is threading.main_thread()
 
 
 @functools.cache
 def _stack_bytes() -> int:
-    """How much of a host thread's stack a kernel's functions may use in checked mode: half of what is known to be there."""
+    """The bytes of a host thread's stack that a kernel's functions may use in checked mode: half of its size."""
     size = threading.stack_size()
     if not size:
         size = resource.getrlimit(resource.RLIMIT_STACK)[0]
@@ -176,20 +174,20 @@ def _stack_bytes() -> int:
 
 
 class _Launch:
-    """One launch: what its workers share. Each of them holds it, so that nothing is freed under a worker's feet."""
+    """The state of a launch, which each of its workers keeps alive, with everything that the kernel uses."""
 
     def __init__(self, run: Callable[[int], None], control: Any, keep: object) -> None:
         self.run, self.control, self.keep = run, control, keep
         self.left = self.coming = 0
-        """The workers that have not ended their shares, and those of them that have not begun."""
+        """The number of workers that have not finished, and the number of those that have not started."""
         self.over = self.abandoned = False
         self.ended = threading.Lock()
-        """Held until the last worker has ended its share."""
+        """Held until the last worker has finished."""
 
     def run_on_workers(
         self, count: int, limit: int, stopped: Callable[[], bool] | None = None, *, works: bool = False
     ) -> None:
-        """Returns when all workers have ended their shares. Interrupted or `stopped`, it stops them and does not wait long.
+        """Returns when all workers have finished. If it is interrupted or `stopped`, it stops them and waits only briefly.
 
         The calling thread is one of the workers if it `works`.
         """
@@ -211,9 +209,9 @@ class _Launch:
 
 
 class _Pool:
-    """Host threads that wait for launches. As many work as `worker_count()`, but each launch gets at least one.
+    """Host threads that wait for launches. At most `worker_count()` of them run at once, but each launch gets at least one.
 
-    A thread that does not come back (an endless loop that was interrupted) no longer counts: another takes its place.
+    A thread that does not return, because of an interrupted endless loop, is replaced.
     """
 
     def __init__(self) -> None:
@@ -222,8 +220,8 @@ class _Pool:
         self.busy = 0
 
     def start(self, launch: _Launch, count: int, limit: int) -> None:
-        """Gives `launch` up to `count` workers, fewer where more than `limit` would work at once."""
-        # A worker that ends at once waits for the lock, so that it sees the whole count.
+        """Gives `launch` up to `count` workers, but at least one, so that at most `limit` run at once."""
+        # A worker that finishes immediately waits for the lock, and sees the final count.
         with self.lock:
             for _ in range(max(1, min(count, limit - self.busy))):
                 inbox = self.idle.pop() if self.idle else self._worker()
@@ -233,14 +231,14 @@ class _Pool:
                 inbox.put(launch)
 
     def is_over(self, launch: _Launch) -> bool:
-        """Whether nobody works on `launch`, of which no block is left: workers that have not begun need not be waited for."""
+        """Whether no worker runs a block of `launch`, of which no block is left; those that have not started do not count."""
         with self.lock:
             launch.over = True
             launch.left -= launch.coming
             return launch.left == 0
 
     def abandon(self, launch: _Launch) -> None:
-        """Counts the workers that are still in `launch` as lost."""
+        """Replaces the workers that still run `launch`."""
         with self.lock:
             launch.abandoned = True
             self.busy -= launch.left
@@ -259,7 +257,7 @@ class _Pool:
             if not late:
                 launch.run(ctypes.addressof(launch.control))
             self._finish(launch, inbox, late)
-            del launch  # An idle worker must not keep a launch's arrays alive.
+            del launch  # so that an idle worker keeps no arrays alive
 
     def _finish(self, launch: _Launch, inbox: SimpleQueue[_Launch], late: bool) -> None:
         with self.lock:
@@ -272,56 +270,49 @@ class _Pool:
 
 
 _POOL = _Pool()
-# Threads do not survive a fork; the child starts with a pool of its own.
+# Threads do not survive a fork.
 os.register_at_fork(after_in_child=_POOL.__init__)  # type: ignore[misc]
 
 
 def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> KernelError:
-    """What the control record says, as an exception."""
+    """The report in a control record, as an exception."""
     status = control.status
-    block = (control.report_block_x, control.report_block_y, control.report_block_z)
+    x, y, z, *thread = (getattr(control, f"report_{what}_{axis}") for what in ("block", "thread") for axis in "xyz")
     if status == Status.OUT_OF_MEMORY:
-        return KernelError(f"no memory for the local variables of the {size} threads of a block", block)
+        return KernelError(f"no memory for the local variables of the {size} threads of a block", (x, y, z))
     if status in _WHAT:
-        help = _LANES_HELP if _waits_for_lanes(control) else _HELP[status]
-        return waiting_report(_WHAT[status], help, block, size, _waiting(control, size), places)
-    thread = (control.report_thread_x, control.report_thread_y, control.report_thread_z)
+        waiting = control.waiting[: math.prod(size)]
+        # A thread that has returned has the word 0.
+        help = _LANES_HELP if any(word >> KIND_SHIFT >= FIRST_MASKED for word in waiting) else _HELP[status]
+        return waiting_report(_WHAT[status], help, (x, y, z), size, _waiting(waiting), places)
     place = places.get(control.place, ReportPlace(NOWHERE))
     if status == Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not include the lane {1}, which passes it"
         place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
-    return failure(place, (control.value_0, control.value_1), block, thread)
+    return failure(place, (control.value_0, control.value_1), (x, y, z), (thread[0], thread[1], thread[2]))
 
 
-def _waits_for_lanes(control: Any) -> bool:
-    """Whether a thread that has not returned waits for lanes of its warp."""
-    return any(word >> KIND_SHIFT >= FIRST_MASKED for word in control.waiting)
-
-
-def _waiting(control: Any, size: Index) -> list[Waiting]:
+def _waiting(words: Sequence[int]) -> list[Waiting]:
     """The threads by the place where they wait, in the order of their first threads; those that have returned last."""
     groups: dict[int | None, list[int]] = {}
-    for thread, word in enumerate(control.waiting[: size[0] * size[1] * size[2]]):
+    for thread, word in enumerate(words):
         groups.setdefault(word & PLACE_MASK if word else None, []).append(thread)
     return [
         Waiting(place, tuple(threads)) for place, threads in sorted(groups.items(), key=lambda item: item[0] is None)
     ]
 
 
-# What kernels print on the CPU: the host gets the values, formats them as printf would, and writes to `sys.stdout`.
-#
-# What was printed is written at the latest when the launch has ended.
-#
-# A call of `print` is one piece of text, which nothing comes between; the calls of a thread stay in their order.
+# Printing: the host formats the values as printf does, and writes to `sys.stdout`, at the latest when the launch ends. The text
+# of a call is not interrupted, and the calls of a thread stay in order.
 
 
 _TAKE = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_void_p)
-# So many calls are kept before they are written, so that a kernel that runs for long is heard.
 _KEPT = 1000
+"""The number of calls that are buffered, so that the output of a long launch appears early."""
 
 
 class Output:
-    """Takes what the kernel of one launch prints. `prints` tells how, by the numbers of places."""
+    """The output of one launch. `prints` has the formats of the kernel's `print` calls, by the numbers of their places."""
 
     def __init__(self, prints: Mapping[int, Print]) -> None:
         self._texts: list[str] = []
@@ -340,7 +331,7 @@ class Output:
             self.write()
 
     def write(self) -> None:
-        """Writes what has been printed by now."""
+        """Writes the buffered text."""
         with self._lock:
             texts, self._texts = self._texts, []
             if texts and sys.stdout is not None:
@@ -348,7 +339,7 @@ class Output:
 
 
 def _formatter(printed: Print) -> Callable[[int], str]:
-    """Makes the text of a `print` of the values at an address."""
+    """The function that formats the values at an address."""
     kinds = [value if isinstance(value, str) else "?7x" for value in printed.values]
     record = struct.Struct("<" + "".join(kinds))
 
@@ -360,7 +351,5 @@ def _formatter(printed: Print) -> Callable[[int], str]:
 
 
 def _chosen(value: Any, kind: str | tuple[str, ...]) -> Any:
-    """A number, or which of two texts it stands for: true is the first."""
-    if isinstance(kind, str):
-        return value
-    return kind[not value]
+    """A number, or the text that it selects: true selects the first."""
+    return value if isinstance(kind, str) else kind[not value]
