@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept
 from cuda_device.codegen import llvm
-from cuda_device.codegen.cpu.processor import LOCK, identity, vector_library
+from cuda_device.codegen.cpu.processor import identity, vector_library
 from cuda_device.codegen.cpu.records import EXPORTS, RUN, STRAIGHT, SUPPORT
 from cuda_device.codegen.llvm import Linked as Linked
 from cuda_device.errors import CompilerBug
@@ -53,14 +53,13 @@ def compile_native(
     """
     from cuda_device.codegen.cpu import native
 
-    with LOCK:
-        module, object_code, bitcode = native.compile_module(ir, level)
-        try:
-            return Native(object_code, link(object_code, symbols or {}, exports, alone), bitcode, level)
-        except RuntimeError as error:
-            known = {*SUPPORT, *(symbols or {})}
-            missing = native.unknown(module, known)
-            raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
+    module, object_code, bitcode = native.compile_module(ir, level)
+    try:
+        return Native(object_code, link(object_code, symbols or {}, exports, alone), bitcode, level)
+    except RuntimeError as error:
+        known = {*SUPPORT, *(symbols or {})}
+        missing = native.unknown(module, known)
+        raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
 
 
 def load_native(object_code: bytes) -> Native:
@@ -112,8 +111,7 @@ def piece(
         return native.compile_piece(text(), quick)
 
     whole = " ".join((name, "quick" * quick, identity()))
-    with LOCK:
-        return disk.loaded(whole, make, lambda object_code: link(object_code, symbols or {}, exports, alone=True))
+    return disk.loaded(whole, make, lambda object_code: link(object_code, symbols or {}, exports, alone=True))
 
 
 _KEPT: list[Linked] = []

@@ -14,18 +14,17 @@ import re
 from collections.abc import Container, Mapping, Sequence
 
 from cuda_device.codegen import llvm
-from cuda_device.codegen.cpu.processor import LOCK, host
+from cuda_device.codegen.cpu.processor import host
 from cuda_device.codegen.llvm import Linked, LlvmModule, Machine, parse
 
 
 def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
     """Compiles `ir`: the module, its object file, and its optimised bitcode. Raises `CompilerBug` if LLVM rejects the text."""
-    with LOCK:
-        machine = _machine(level)
-        module = parse(ir)
-        _optimise(module, machine, level, ir)
-        bitcode = module.bitcode()
-        return module, machine.object_code(module), bitcode
+    machine = _machine(level)
+    module = parse(ir)
+    _optimise(module, machine, level, ir)
+    bitcode = module.bitcode()
+    return module, machine.object_code(module), bitcode
 
 
 def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
@@ -72,26 +71,24 @@ def compile_piece(ir: str, quick: bool = False) -> bytes:
     `quick` is for straight code of integers and calls. Compilation takes a third of the time; the code is a fifth longer and not
     slower.
     """
-    with LOCK:
-        module, machine = parse(ir), _machine(1, quick)
-        if quick:
-            _tidy(module, machine)
-        else:
-            _optimise(module, machine, 2, ir)
-        return machine.object_code(module)
+    module, machine = parse(ir), _machine(1, quick)
+    if quick:
+        _tidy(module, machine)
+    else:
+        _optimise(module, machine, 2, ir)
+    return machine.object_code(module)
 
 
 def assembly_of(bitcode: bytes, level: int) -> str:
     """The machine code of optimised bitcode, as text."""
-    with LOCK:
-        return _machine(level).assembly(llvm.read_bitcode(bitcode))
+    return _machine(level).assembly(llvm.read_bitcode(bitcode))
 
 
 def link_for_debuggers(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> Linked:
     """Links an object file with LLVM's older linker, which registers code with gdb."""
     from llvmlite import binding  # slow to import, and seldom needed
 
-    with LOCK:
+    with llvm.LOCK:
         _machine(0)
         names = binding.parse_assembly("".join(f"declare void @{name}()\n" for name in known))
         engine = binding.create_mcjit_compiler(

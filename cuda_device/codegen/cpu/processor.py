@@ -10,11 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import threading
 from pathlib import Path
-
-LOCK = threading.RLock()
-"""Protects LLVM's context, the target machines and the linker, which all threads of the process share."""
 
 _TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU ", "Features")
 
