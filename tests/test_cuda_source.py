@@ -4,13 +4,13 @@ import pathlib
 import pickle
 import re
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from ptx_machine import gpu
 
 import cuda_device as device
 from cuda_device.cache import disk
-from cuda_device.codegen import llvm
 from cuda_device.codegen.gpu import cubin, linking
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.architectures import parse
@@ -290,7 +290,7 @@ attributes #0 = { "target-cpu"="sm_70" "target-features"="+ptx60" }
 
 
 def bitcode(text=BITCODE) -> bytes:
-    return llvm.read(text).bitcode()
+    return llvm.parse_assembly(text).as_bitcode()
 
 
 def test_bitcode_is_inlined(tmp_path):

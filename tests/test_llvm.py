@@ -97,7 +97,8 @@ def test_what_is_in_a_module():
     module.verify()
     assert module.declared() == ["f"]
     assert module.defined() == ["g"]
-    assert str(llvm.read_bitcode(module.bitcode())).endswith(str(module).partition("\n\n")[2])
+    bitcode = theirs.parse_assembly(TEXT).as_bitcode()
+    assert str(llvm.read_bitcode(bitcode)).endswith(str(module).partition("\n\n")[2])
 
 
 def test_modules_are_linked_and_hidden():

@@ -55,7 +55,7 @@ work:
 
 def optimised(code):
     """LLVM IR as the code generator saw it."""
-    return str(llvm_api.read_bitcode(code._bitcode))
+    return str(native.optimised(code.ir, code._level))
 
 
 def saxpy(flags=""):

@@ -47,10 +47,9 @@ TYPES: dict[str, Any] = {
     "u": ctypes.c_uint,
     "z": ctypes.c_size_t,
     ">t": ctypes.POINTER(ctypes.c_void_p),
-    ">z": ctypes.POINTER(ctypes.c_size_t),
 }
 
-# By name without `LLVMPY_`: the result and the parameters. `>` marks outputs: text, or text and its size.
+# By name without `LLVMPY_`: the result and the parameters. `>` marks text that is an output.
 FUNCTIONS = {
     "GetVersionInfo": "u",
     "SetCommandLine": "- s s",
@@ -86,7 +85,6 @@ FUNCTIONS = {
     "SetTarget": "- p s",
     "SetDataLayout": "- p s",
     "PrintModuleToString": "- p >t",
-    "WriteBitcodeToString": "- p >t >z",
     "DisposeModule": "- p",
     # Contents of modules
     "GetNamedFunction": "p p s",
@@ -130,26 +128,25 @@ class LlvmLibrary:
         result, *parameters = FUNCTIONS[name].split()
         foreign = self._library[f"LLVMPY_{name}"]
         foreign.restype, foreign.argtypes = TYPES[result], [TYPES[kind] for kind in parameters]
-        outputs = [TYPES[kind[1:]] for kind in parameters if kind[0] == ">"]
 
         def call(*inputs: Any) -> Any:
             with LOCK:
-                if not outputs:
+                if ">t" not in parameters:
                     return foreign(*inputs)
-                made = [type() for type in outputs]
-                found = foreign(*inputs, *map(ctypes.byref, made))
-                text = self._taken(*[output.value for output in made])
+                output = ctypes.c_void_p()
+                found = foreign(*inputs, ctypes.byref(output))
+                text = self._taken(output.value)
             return text if result == "-" else (found, text)
 
         setattr(self, name, call)
         return call
 
-    def _taken(self, address: int | None, *size: int) -> bytes:
+    def _taken(self, address: int | None) -> bytes:
         """Copies LLVM's text, and frees it."""
         if not address:
             return b""
         try:
-            return ctypes.string_at(address, *size)
+            return ctypes.string_at(address)
         finally:
             self.DisposeString(address)
 
@@ -220,10 +217,6 @@ class LlvmModule:
         broken, complaint = load().VerifyModule(self.pointer)
         if broken:
             raise RuntimeError(complaint.decode())
-
-    def bitcode(self) -> bytes:
-        """The module as LLVM's bitcode."""
-        return bytes(load().WriteBitcodeToString(self.pointer))
 
     def link(self, text: str) -> None:
         """Links the module of this IR text to the module. Raises `RuntimeError`."""

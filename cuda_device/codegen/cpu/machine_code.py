@@ -23,9 +23,9 @@ from cuda_device.types.architectures import Architecture
 class Native:
     """Machine code in this process. Its addresses are valid as long as this object lives."""
 
-    def __init__(self, object_code: bytes, linked: Linked, bitcode: bytes = b"", level: int = 2) -> None:
+    def __init__(self, object_code: bytes, linked: Linked, ir: str = "", level: int = 2) -> None:
         self.object_code = object_code
-        self._linked, self._bitcode, self._level = linked, bitcode, level
+        self._linked, self.ir, self._level = linked, ir, level
 
     def address(self, name: str) -> int:
         """The address of the exported function `name`."""
@@ -36,7 +36,7 @@ class Native:
         """The machine code as text; empty for code that was cached."""
         from cuda_device.codegen.cpu import native
 
-        return native.assembly_of(self._bitcode, self._level) if self._bitcode else ""
+        return native.assembly_of(self.ir, self._level) if self.ir else ""
 
 
 def compile_native(
@@ -53,9 +53,9 @@ def compile_native(
     """
     from cuda_device.codegen.cpu import native
 
-    module, object_code, bitcode = native.compile_module(ir, level)
+    module, object_code = native.compile_module(ir, level)
     try:
-        return Native(object_code, link(object_code, symbols or {}, exports, alone), bitcode, level)
+        return Native(object_code, link(object_code, symbols or {}, exports, alone), ir, level)
     except RuntimeError as error:
         known = {*SUPPORT, *(symbols or {})}
         missing = native.unknown(module, known)

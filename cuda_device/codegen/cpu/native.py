@@ -1,7 +1,7 @@
 """Compiles LLVM IR to machine code for the CPU stream.
 
-    module, object_code, bitcode = compile_module(ir, level=2)      verified and optimised
-    assembly_of(bitcode, 2)                                         for people and tests
+    module, object_code = compile_module(ir, level=2)               verified and optimised
+    assembly_of(ir, level=2)                                        for people and tests
 
 The optimiser's default pipeline vectorises for the processor on which it runs. Floating-point arithmetic follows the IR: a
 multiply and an add fuse only if both have the flag `contract`, and nothing else is relaxed.
@@ -18,13 +18,22 @@ from cuda_device.codegen.cpu.processor import host
 from cuda_device.codegen.llvm import Linked, LlvmModule, Machine, parse
 
 
-def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
-    """Compiles `ir`: the module, its object file, and its optimised bitcode. Raises `CompilerBug` if LLVM rejects the text."""
-    machine = _machine(level)
+def optimised(ir: str, level: int) -> LlvmModule:
+    """The optimised module. Raises `CompilerBug` if LLVM rejects the text."""
     module = parse(ir)
-    _optimise(module, machine, level, ir)
-    bitcode = module.bitcode()
-    return module, machine.object_code(module), bitcode
+    _optimise(module, _machine(level), level, ir)
+    return module
+
+
+def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes]:
+    """The optimised module and its object file. Raises `CompilerBug` if LLVM rejects the text."""
+    module = optimised(ir, level)
+    return module, _machine(level).object_code(module)
+
+
+def assembly_of(ir: str, level: int) -> str:
+    """The machine code as text."""
+    return _machine(level).assembly(optimised(ir, level))
 
 
 def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
@@ -77,11 +86,6 @@ def compile_piece(ir: str, quick: bool = False) -> bytes:
     else:
         _optimise(module, machine, 2, ir)
     return machine.object_code(module)
-
-
-def assembly_of(bitcode: bytes, level: int) -> str:
-    """The machine code of optimised bitcode, as text."""
-    return _machine(level).assembly(llvm.read_bitcode(bitcode))
 
 
 def link_for_debuggers(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> Linked:
