@@ -43,10 +43,9 @@ TYPES: dict[str, Any] = {
     "i": ctypes.c_int,
     "p": ctypes.c_void_p,
     "s": ctypes.c_char_p,
-    "t": ctypes.c_void_p,  # text that the caller frees
     "u": ctypes.c_uint,
     "z": ctypes.c_size_t,
-    ">t": ctypes.POINTER(ctypes.c_void_p),
+    ">t": ctypes.POINTER(ctypes.c_void_p),  # text that the caller frees
 }
 
 # By name without `LLVMPY_`: the result and the parameters. `>` marks text that is an output.
