@@ -230,6 +230,22 @@ def test_arrays_are_what_their_hints_say(stream):
 
 
 @device.kernel
+def of_a_read_only_hint(x: device.ArrayType(device.float32, 1, readonly=True), out, stores: device.ConstExpr[bool]):
+    out[0] = x[1]
+    if stores:
+        x[0] = 1
+
+
+def test_a_hint_makes_an_array_read_only(stream):
+    x, out = (stream.array(np.arange(3, dtype=np.float32)) for _ in range(2))
+    launch_once(stream, of_a_read_only_hint, x, out, False)
+    assert stream.numpy(out)[0] == 1
+    for start in (partial(launch_once, stream), device.compile):
+        with pytest.raises(device.CompileError, match="the array is read-only"):
+            start(of_a_read_only_hint, x, out, True)
+
+
+@device.kernel
 def of_numbers(
     out,
     a: int = 1,

@@ -502,7 +502,6 @@ def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
 
 
 _HINT = "pass a number of that type, or correct the hint"
-_ARRAY_HINT = "pass an array with as many axes, or correct the hint"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -551,24 +550,28 @@ def _is_one(given: model.Number, wanted: model.Number) -> bool:
     return wanted.builtin and not given.builtin and given != machine(wanted) and becomes(given, wanted)
 
 
-def check_arrays(function: FunctionType, known: Sequence[Known]) -> None:
-    """Raises `CallError` for arguments whose dtype or number of axes differs from the hint `ArrayType(…)`.
+def with_hints(function: FunctionType, known: Sequence[Known]) -> tuple[Known, ...]:
+    """The types of the arguments, with arrays read-only where the hint `ArrayType(…, readonly=True)` says so.
 
-    The layout of a hint is not compared, and neither are hints of structs, vectors and tuples.
+    Raises `CallError` if the dtype or number of axes differs from a hint. The layout of a hint is not compared, and neither are
+    hints of structs, vectors and tuples.
     """
     parameters = parameters_of(function)
-    for name, argument in zip(parameters.names, known, strict=True):
-        hint, given = parameters.hints.get(name), argument.type
-        if not isinstance(hint, model.Array) or isinstance(given, model.NoneType):
-            continue
-        is_array = isinstance(given, model.Array) and given.ndim == hint.ndim
-        others = {each.dtype for each in (given, hint) if isinstance(each, model.Array)}
-        if not is_array or (isinstance(hint.dtype, model.Number) and len(others) > 1):
-            text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}"
-            same = isinstance(given, model.Array) and given.ndim == hint.ndim
-            raise CallError(
-                text, "convert the array, as with x.astype(…), or correct the hint" if same else _ARRAY_HINT
-            )
+    return tuple(
+        _with_hint(each, parameters.hints.get(name), name) for name, each in zip(parameters.names, known, strict=True)
+    )
+
+
+def _with_hint(known: Known, hint: Any, name: str) -> Known:
+    given = known.type
+    if not isinstance(hint, model.Array) or isinstance(given, model.NoneType):
+        return known
+    text = f"the argument {name!r} is of type {given}, but the parameter's type hint is {hint}"
+    if not isinstance(given, model.Array) or given.ndim != hint.ndim:
+        raise CallError(text, "pass an array with as many axes, or correct the hint")
+    if isinstance(hint.dtype, model.Number) and given.dtype != hint.dtype:
+        raise CallError(text, "convert the array, as with x.astype(…), or correct the hint")
+    return replace(known, type=replace(given, readonly=given.readonly or hint.readonly))
 
 
 def bind(

@@ -31,13 +31,13 @@ from cuda_device.runtime.gpu.streams import CpuStream
 from cuda_device.runtime.launch.arguments import (
     Parameters,
     argument_of,
-    check_arrays,
     describe,
     parameters_of,
     read,
     runtime_types,
     type_as,
     type_named,
+    with_hints,
 )
 from cuda_device.runtime.launch.compiled import Compiled, Parameter, arguments_for
 from cuda_device.runtime.launch.launcher import users_traceback
@@ -316,7 +316,7 @@ def job_of(
     values = [*args, *(defaults[name] for name in names[len(args) :])]
     known = tuple([_example(f, parameters, i, value) for i, value in enumerate(values)])
     if isinstance(f, Kernel):
-        check_arrays(f.underlying, known)
+        known = with_hints(f.underlying, known)
     if f.options.interop:
         known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
     is_kernel, interop = isinstance(f, Kernel), f.options.interop

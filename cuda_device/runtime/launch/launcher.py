@@ -34,10 +34,10 @@ from cuda_device.runtime.launch.arguments import (
     Argument,
     arguments_of,
     bind,
-    check_arrays,
     describe,
     parameters_of,
     runtime_types,
+    with_hints,
 )
 from cuda_device.types.abi import Packing, boundary_packing, packing
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
@@ -423,13 +423,20 @@ def _compiled(
         if variant is None or not variant.current():
             if variant is not None:
                 _warn_of_changes(kernel, variant)
-            check_arrays(function, known)
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = Target(architecture, isinstance(stream, CpuStream))
             options = replace(
                 kernel.options.build, checked=checked, races=races, permuted=permuted, launch_facts=launch_facts
             )
-            job = Job(function, known, True, target, options, kernel.options.interop, kernel.options.link)
+            job = Job(
+                function,
+                with_hints(function, known),
+                True,
+                target,
+                options,
+                kernel.options.interop,
+                kernel.options.link,
+            )
             from cuda_device import compiler
 
             variant = CompiledKernel.of(compiler.run(job))
