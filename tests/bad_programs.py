@@ -382,6 +382,9 @@ for name, use in [
         f"import itertools\nimport operator\n\n\n@device.kernel\ndef k(x, n):\n    x[0] = {use}\n",
     )
 statement("item_of_uint8", "x[0] = x[1][0]", "uint8[1]; int")
+statement("item_of_an_atomic", "x[0] = device.atomic_ref(x, 0)[1]")
+statement("item_of_a_method", "x[0] = x.reshape[1]")
+statement("attribute_of_none", "x[0] = None.shape")
 statement("index_of_a_vector_in_memory", "x[0][x[1].x] = n", "array<vector<float32, 4>, 1, C>; int")
 statement("assignment_to_tuple_item", "pair = (1, 2)\npair[0] = n\nx[0] = pair[0]")
 statement("read_only_array", "x[0] = 1", "readonly float32[1]; int")

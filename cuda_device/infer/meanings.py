@@ -16,7 +16,7 @@ from typing import Any
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Gaps, Identity, Known, identities
-from cuda_device.types.model import Bundle, RangeIterator, Static
+from cuda_device.types.model import NONE, Bundle, RangeIterator, Static
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,11 @@ class Thing(enum.Enum):
 
 
 def use_of(known: Known) -> str:
-    """The help for a function or an iterator that is used wrongly; "" for other values."""
+    """The help for None, a function or an iterator that is used wrongly; "" for other values."""
     value = known.value
-    if isinstance(value, (NestedFunction, Partial, FunctionType, BuiltinFunctionType)):
+    if known.type == NONE:
+        return "test for None with `is`"
+    if isinstance(value, (NestedFunction, Method, Partial, FunctionType, BuiltinFunctionType)):
         return "call it"
     gives = isinstance(value, (Thing, Generator, DictView, ListIterator)) and value is not Thing.LIST
     if gives or isinstance(known.type, RangeIterator):
