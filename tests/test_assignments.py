@@ -49,6 +49,24 @@ def test_a_variable_changes_and_no_other_does(stream):
     assert stream.numpy(out).tolist() == [10, 7, 4, 40.5, 5, 5, 6, 1, 40, 11]
 
 
+@device.kernel
+def several_targets(out, k):
+    v, s, numbers = float32x2(1, 2), Outer(3, Inner(4, float32x2(5, 6))), [0, 0]
+    v.x, w = 10, v
+    v[k], x, numbers[0] = 20, v, v.y
+    s.inner.v.x, t, s.n = (30 if k else 40), s, 7
+    numbers[1], same = 8, numbers
+    out[0], out[1], out[2], out[3], out[4] = v.x, v.y, w.x, x.x, x.y
+    out[5], out[6], out[7], out[8] = s.inner.v.x, s.n, t.inner.v.x, t.n
+    out[9], out[10] = numbers[0], same[1]
+
+
+def test_the_values_of_several_targets_are_those_before_the_first_assignment(stream):
+    out = stream.empty(11, np.float32)
+    stream.launch(several_targets, out, 1, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [10, 20, 1, 10, 2, 30, 7, 5, 3, 2, 8]
+
+
 @device.struct
 class Whole:
     outer: Outer

@@ -142,6 +142,15 @@ class Reader:
             value = made.operands[0]
         return path
 
+    def target_path(self, value: Value) -> list[Op] | None:
+        """The `path` of what an assignment changes. The stack keeps the old value of the variable, as in `v.x, w = 1, v`."""
+        path = self.path(value)
+        root = path[-1].operands[0] if path else value
+        if path is not None and root in self.stack:
+            copy = self.build.op(ops.PY_COPY, None, root)
+            self.stack = [copy if each is root else each for each in self.stack]
+        return path
+
     def want(self, value: Value) -> None:
         """Requests the access path of a value in the stack, on the edges to this block and to its predecessors."""
         values = [value]
