@@ -282,9 +282,15 @@ def test_constructing_from_a_constant_that_does_not_fit_is_refused(name):
         return device.func(lambda: type(constant))
 
     low, high = ref.limits(name)
-    assert f" -> {name} typed" not in ir(makes(low))  # nothing is left for run time
+    assert f"%0: {name}" in ir(makes(low)) and f"const {{value={low}}}" in ir(makes(low))  # nothing is left for run time
     for constant in (low - 1, high + 1):
         assert str(constant) in refusal(makes(constant)).reason
+
+
+def test_a_compiled_function_returns_its_constant():
+    ptx = device.compile(device.func(lambda x: (x.ndim, 2.5)), device.ArrayType(device.int8, 3), output="ptx").code
+    assert "[func_retval0], 3;" in ptx and "[func_retval0+4], 1075838976;" in ptx  # the bits of 2.5
+    assert "5000000000 does not fit int" in refusal(device.func(lambda: 5_000_000_000)).reason
 
 
 def test_a_large_constant_as_builtin_int_is_refused():

@@ -174,10 +174,10 @@ class Body:
         name: str,
         kernel: bool,
         variant: CallContext,
-        interop: bool = False,
+        outermost: bool = False,
     ) -> None:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
-        self.interop = interop
+        self.outermost = outermost
         checked = program.checked and source.__module__ not in NAMES
         self.python = read(source.__code__, variant.reading, companions=checked, debug=program.debug)
         module = source.__module__ or ""
@@ -216,8 +216,8 @@ class Body:
             first = [error for error in errors if not isinstance(error, Follows)] or errors
             raise min(first, key=lambda error: (error.chain[-1] if error.chain else error).location.line)
         result = self.result(ordered)
-        if self.interop and isinstance(result, Known):
-            result = result.forget()  # C++ gets constants as run-time results
+        if self.outermost and isinstance(result, Known):
+            result = result.forget()  # no caller in device code knows the constant
         for version in ordered:
             self.seal(version, result)
         self.check_result(ordered, result)

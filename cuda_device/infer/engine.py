@@ -125,7 +125,7 @@ class Specialisation:
     error: CompileError | None = None
     changed: frozenset[Identity] = frozenset()
     kernel: bool = False
-    interop: bool = False
+    outermost: bool = False
     used_early: bool = False
 
 
@@ -146,7 +146,7 @@ def run(
     """
     program = Inference(target, checked, on_cpu, debug, wide)
     main = program.specialise(source, tuple(arguments))
-    main.kernel, main.interop = kernel, interop
+    main.kernel, main.outermost = kernel, True
     program.infer(main)
     if main.error is not None:
         raise main.error
@@ -347,7 +347,7 @@ class Inference(Program):
         again = True
         while again:
             spec.used_early, mark = False, len(self.order)
-            body = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.interop)
+            body = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.outermost)
             function, result, changed = body.run()
             if spec.used_early and isinstance(result, Undefined):
                 raise CompileError(
