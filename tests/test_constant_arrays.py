@@ -66,6 +66,21 @@ def test_is_numpys(stream, function):
     check(stream, function)
 
 
+@device.kernel
+def copies(out):
+    table = device.shared_array((2, 3), device.int32)
+    table[:] = GRID
+    out[:3], out[3:6], out[6:] = WEIGHTS, table[1], COLUMNS[1, ::-1]
+    table[0] = GRID[1]
+    out[0] += table[0, 2]
+
+
+def test_slices_take_them(stream):
+    out = stream.empty(10, np.float32)
+    stream.launch(copies, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [6.5, 2.5, -3.5, 3, 4, 5, 7, 6, 5, 4]
+
+
 def test_rows_are_unpacked(stream):
     table = np.arange(6, dtype=np.int16).reshape(2, 3)
 

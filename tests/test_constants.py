@@ -282,7 +282,8 @@ def test_constructing_from_a_constant_that_does_not_fit_is_refused(name):
         return device.func(lambda: type(constant))
 
     low, high = ref.limits(name)
-    assert f"%0: {name}" in ir(makes(low)) and f"const {{value={low}}}" in ir(makes(low))  # nothing is left for run time
+    text = ir(makes(low))
+    assert f"%0: {name}" in text and f"const {{value={low}}}" in text  # nothing is left for run time
     for constant in (low - 1, high + 1):
         assert str(constant) in refusal(makes(constant)).reason
 

@@ -108,6 +108,8 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index, value = cells
     if isinstance(index.known.value, Named):
         index = frame.as_tuple(index)
+    if isinstance(owner.known.type, model.Array):
+        value = hosted.as_array(frame, value)
     rule = frame.kind(owner.known).setitem
     found = rule(frame, op, owner, index, value) if rule else None
     if found is not None:
