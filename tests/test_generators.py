@@ -174,15 +174,6 @@ def pipelines(i, x):
     return total
 
 
-def filtered_tuples(i, x):
-    total = 0.0
-    for v in filter(lambda v: v > 2, (x[i], 7, i)):
-        total = total * 2 + v
-    for v in (u * 2 for u in (x[0], i, 7.5) if u > 1):
-        total = total * 2 + v
-    return total
-
-
 def mixed_tuples(i, x):
     total = 0.0
     for f in (g for g in (abs, lambda v: v * 3)):
@@ -336,7 +327,7 @@ def zips_leave_what_they_changed(i, x):
     for v, w in zip(each_of(a, i), range(2)):  # noqa: B905
         total += v * w
     first = added(a, i % 3)
-    for v, w, u in zip((1, i, 3), first, added(a, 2)):  # noqa: B905
+    for v, w, u in zip(range(1, 4), first, added(a, 2)):  # noqa: B905
         total = total * 2 + v + w - u
     return total + a[0] * 10 + a[1] + next(first, -5)
 
@@ -573,6 +564,8 @@ def loops_over_two_kinds(n):
         (lambda n: next((n, 1)), "next takes an iterator, not tuple"),
         (lambda n: next([n, 1]), "next takes an iterator, not a list"),
         (keeps_two, "on one path here"),
+        (lambda n: sum(v for v in (n, 2, 3) if v > 1), "(?s)on one path here.*test items in the loop"),
+        (lambda n: sum(v + w for v, w in zip(numbers_from(n), (1, 2))), "zip cannot take a tuple or list after"),  # noqa: B905
         (
             parts_at_run_time,
             "(?s)an iterator of a tuple or list on one path here.*the position of a tuple's iterator must be known",

@@ -51,7 +51,7 @@ index, as in `x[a:b]`.
 **Iterators** (`iter`, `zip`, `map`, and generators with `yield` and `yield from`) can be stored, passed to functions and
 advanced with `next`. As in Python, you can consume an iterator only once. The number of values it yields may depend on
 run-time values. Where control flow joins, an iterator over a tuple or list must have reached the same position on every path.
-There is one exception: a generator that filters the numbers of a tuple or list with `if` is compiled to a run-time loop.
+So a generator cannot filter the items of a tuple or list.
 """
 
 

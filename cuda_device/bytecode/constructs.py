@@ -156,10 +156,7 @@ def _into(reader: Reader, instruction: Instruction, count: int, code: ops.OpDef,
 
 
 def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
-    attributes = {"unroll": True} if reader.index in reader.unrolled else {}
-    if reader.index in reader.indexed:
-        attributes = {"indexed": True}
-    _push(reader, ops.PY_ITER, *reader.pop(1), **attributes)
+    _push(reader, ops.PY_ITER, *reader.pop(1), **({"unroll": True} if reader.index in reader.unrolled else {}))
 
 
 def _format(reader: Reader, instruction: Instruction, _: Span) -> None:

@@ -60,8 +60,6 @@ class Reader:
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
         self.boxed = found.boxed
         self.spans = spans(self.instructions, self.cells, self.boxed)
-        self.indexed: frozenset[int] = frozenset()
-        """The ITERs whose loops are loops at run time even over tuples."""
         self.stops: list[Stop] = []
         """The `yield`s of a generator that is read as steps, and the blocks in which it ends."""
         self.ends: list[Block] = []
@@ -96,10 +94,9 @@ class Reader:
         content = self.variable(f"{CELL}{name}")
         self.variables[f"{CELL}{name}"] = self.build.op(ops.PY_BOX, None, content, name=name)
 
-    def take_iterator(self, **how: bool) -> None:
-        """Determines how the loop over the outermost iterator of a comprehension or generator expression runs."""
-        iterator = self.variables[ITERATOR]
-        self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, iterator, **how)
+    def unroll_outermost(self) -> None:
+        """Unrolls the loop over the outermost iterator of a comprehension or generator expression."""
+        self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, self.variables[ITERATOR], unroll=True)
 
     def edge(self, start: int) -> Edge:
         """An edge to the span at `start` with the current stack and variables. The first edge creates the block."""

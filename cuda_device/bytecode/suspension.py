@@ -110,20 +110,14 @@ def dispatch(reader: Reader, start: Block) -> list[Block]:
 # Loops
 
 
-def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) -> Iterator[tuple[int, bool]]:
-    """The indices of the ITERs whose loops yield (or `OUTERMOST`).
-
-    The second of each pair says whether the loop may reach its next item without a `yield`.
-    """
+def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) -> Iterator[int]:
+    """The indices of the ITERs whose loops yield (or `OUTERMOST`)."""
     yields = {start for start, span in parts.items() if instructions[span.stop - 1].opcode is Opcode.YIELD}
     for head, span in parts.items():
         if instructions[span.stop - 1].opcode is Opcode.FOR_ITER:
-            inside = _reached(parts, span.successors[0], {head})
+            inside = set(
+                topological(span.successors[0], lambda at, head=head: () if at == head else parts[at].successors)
+            )
             if head in inside and inside & yields:
                 before = (i for i in range(span.stop - 1, -1, -1) if instructions[i].opcode is Opcode.ITER)
-                yield next(before, OUTERMOST), head in _reached(parts, span.successors[0], {head} | yields)
-
-
-def _reached(parts: dict[int, Span], start: int, ends: set[int]) -> set[int]:
-    """The spans that are reachable from `start` without passing through one of `ends`."""
-    return set(topological(start, lambda at: () if at in ends else parts[at].successors))
+                yield next(before, OUTERMOST)

@@ -54,11 +54,8 @@ def _read(code: CodeType, reading: str, companions: bool, debug: bool, _file: st
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
         reader = Reader(code, found, reading, kept, debug)
-        loops = list(yielding_loops(reader.instructions, reader.spans)) if reading else []
         if reading == STEP_UNROLLED:
-            reader.unrolled |= {index for index, _ in loops}
-        elif reading == STEP:  # loops at run time although they run over tuples
-            reader.indexed = frozenset(index for index, skips in loops if skips)
+            reader.unrolled |= set(yielding_loops(reader.instructions, reader.spans))
         with suppress(TooLittleKept):
             function = _function(reader)
             if reader.wanted <= kept:
@@ -105,9 +102,7 @@ def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:
         if not is_of_comprehension(name):
             reader.begin_cell(name)
     if OUTERMOST in reader.unrolled or reader.code.co_name in OF_KNOWN_LENGTH:
-        reader.take_iterator(unroll=True)
-    elif OUTERMOST in reader.indexed:
-        reader.take_iterator(indexed=True)
+        reader.unroll_outermost()
     reader.build.block.ops.append(Op(ops.JUMP, successors=[reader.edge(0)], location=reader.build.location))
 
 

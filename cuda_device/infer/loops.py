@@ -15,7 +15,6 @@ from cuda_device.infer import closures, hosted, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.intervals import has_room
-from cuda_device.infer.joins import join_all
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
@@ -127,30 +126,6 @@ def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> 
     )
 
 
-def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
-    """A step through a tuple or list by a run-time index, which reads the current items of a list."""
-    owner, index = frame.fields(cell)
-    items = frame.fields(frame.as_iterable(owner))
-    joined = common_number([item.known for item in items])
-    if joined is None:
-        raise CompileError(
-            "the position in a list is known only at run time, and the items are not numbers of one type",
-            help="loop over it in a function that is not a generator, or make it a list of numbers",
-        )
-    values = frame.tuple([Cell(joined, frame.materialise(item, joined.type)) for item in items])
-    now = frame.bundle(Thing.ARRAY_ITERATOR, [values, index, Cell(constant(len(items)))])
-    step = _next_of_array(frame, op, now, exits)
-    return replace(step, after=frame.bundle(Thing.INDEXED_ITERATOR, [owner, frame.field(step.after, 1)]), left=cell)
-
-
-def common_number(items: Sequence[Known]) -> Known | None:
-    """The joined facts about the items of a tuple or list if they are numbers of one type, or None."""
-    joined = join_all([item.forget() for item in items]) if items else None
-    return (
-        joined if isinstance(joined, Known) and isinstance(joined.type, model.Number) and not joined.constant else None
-    )
-
-
 def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     more, item, after = closures.step(frame, cell, exits)
     done = closures.done(frame, cell)
@@ -192,10 +167,14 @@ def zipped(frame: Frame, parts: Sequence[Cell]) -> Cell:
     A part is asked for its next item only if all before it had one. This shows in parts that other names share, so the library
     steps through them one by one, unless it is known at compile time whether the parts before them have an item.
     """
-    if all(isinstance(part.known.value, ListIterator) for part in parts[:-1]) or not any(
-        any(identities(part.known)) for part in parts
-    ):
+    are_of_tuples = [isinstance(part.known.value, ListIterator) for part in parts]
+    if all(are_of_tuples[:-1]) or all(part.known.identity is None for part in parts):
         return frame.as_object(frame.bundle(Thing.ZIP, parts))
+    if any(are_of_tuples):
+        raise CompileError(
+            "zip cannot take a tuple or list after an iterator whose length is known only at run time",
+            help="put the tuple first, before the only iterator: zip(t, it)",
+        )
     parts = [part if part.known.identity is not None else frame.as_object(part) for part in parts]
     return frame.run(standard.zipped, *parts)
 
@@ -223,7 +202,6 @@ STEPS: dict[object, IterationRule] = {
     Thing.ENUMERATE: _next_of_enumerate,
     Thing.ZIP: _next_of_zip,
     Thing.ARRAY_ITERATOR: _next_of_array,
-    Thing.INDEXED_ITERATOR: _next_of_indexed,
 }
 
 
@@ -233,9 +211,7 @@ STEPS: dict[object, IterationRule] = {
 def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`iter(x)`."""
     iterator = iterator_over(frame, cells[0])
-    if op.attributes.get("unroll"):
-        return [_unrolled(frame, iterator)]
-    return [_another_form(frame, iterator, _as_indexed) if op.attributes.get("indexed") else iterator]
+    return [_unrolled(frame, iterator) if op.attributes.get("unroll") else iterator]
 
 
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
@@ -257,7 +233,10 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return frame.bundle(ListIterator(0), [frame.tuple(frame.items_of(cell, "iter"))])
         case model.Array(_, ndim, small=small) if ndim > 0:
             length = frame.field(frame.member(cell, "shape"), 0)
-            first = _index(frame, model.INT if small else model.INDEX)
+            number = model.INT if small else model.INDEX
+            first = Cell(
+                of_type(number, nonneg=True), frame.build.const(number, 0)
+            )  # at run time, so that a loop can change it
             return frame.bundle(Thing.ARRAY_ITERATOR, [cell, first, length])
         case _ if _is_stepped(known):
             return cell
@@ -280,11 +259,6 @@ def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> mode
     return model.UINT32 if short else model.UINT64
 
 
-def _index(frame: Frame, number: model.Number, value: int = 0) -> Cell:
-    """A run-time index, which a loop can change."""
-    return Cell(of_type(number, nonneg=True), frame.build.const(number, value))
-
-
 def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
     """`reversed(x)`."""
     cell = hosted.as_array(frame, frame.as_iterable(cell))
@@ -303,20 +277,15 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
 
 
 def _unrolled(frame: Frame, iterator: Cell) -> Cell:
-    """The iterator in the form that unrolls its loop."""
-    return _another_form(frame, iterator, _as_unrolled)
-
-
-def _another_form(frame: Frame, iterator: Cell, change: Callable[[Frame, Cell], Cell]) -> Cell:
-    """The same iterator object, with the iterators that it contains in another form."""
+    """The same iterator object, in the form that unrolls its loop."""
     known = iterator.known
     if known.value is Thing.ENUMERATE:
         first, rest = frame.fields(iterator)
-        other = frame.bundle(Thing.ENUMERATE, [first, _another_form(frame, rest, change)])
+        other = frame.bundle(Thing.ENUMERATE, [first, _unrolled(frame, rest)])
     elif known.value is Thing.ZIP:
-        other = frame.bundle(Thing.ZIP, [_another_form(frame, part, change) for part in frame.fields(iterator)])
+        other = frame.bundle(Thing.ZIP, [_unrolled(frame, part) for part in frame.fields(iterator)])
     else:
-        other = change(frame, iterator)
+        other = _as_unrolled(frame, iterator)
     return other if known.identity is None or other.known == known else frame.change(known.identity, other)
 
 
@@ -340,16 +309,6 @@ def _kept_unrolled(frame: Frame, cell: Cell) -> Cell:
     if isinstance(cell.known.type, model.Tuple) and any(map(_is_stepped, cell.known.items)):
         return frame.tuple([_kept_unrolled(frame, part) for part in frame.fields(cell)])
     return cell
-
-
-def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
-    position = iterator.known.value
-    if not isinstance(position, ListIterator):
-        return iterator
-    owner = frame.field(iterator, 0)
-    if common_number(frame.as_iterable(owner).known.items) is None:
-        return iterator
-    return frame.bundle(Thing.INDEXED_ITERATOR, [owner, _index(frame, model.INT, position.position)])
 
 
 def _is_stepped(known: Known) -> bool:

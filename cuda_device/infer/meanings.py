@@ -198,7 +198,6 @@ class Thing(enum.Enum):
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
     ARRAY_ITERATOR = "an iterator of an array"
-    INDEXED_ITERATOR = "an iterator with a run-time position"
 
     def __str__(self) -> str:
         return self.value

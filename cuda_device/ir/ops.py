@@ -122,8 +122,8 @@ PY_CALL_STAR = OpDef("py.call_star", P, MANY, 1, "`f(*x)` or `f(*x, **y)`.")
 _FUNCTION = ("function", "cells", "defaults", "keywords")
 PY_FUNCTION = OpDef("py.function", P, MANY, 1, "A nested function.", _FUNCTION)
 PY_CELLS = OpDef("py.cells", P, MANY, 0, "The values of captured variables, for the call that follows.", ("names",))
-_ITER_DOC = "`iter(x)`, for a loop that is unrolled (`unroll`) or that runs at run time even over a tuple (`indexed`)."
-PY_ITER = OpDef("py.iter", _PT, 1, 1, _ITER_DOC, optional=("unroll", "indexed"))
+_ITER_DOC = "`iter(x)`, perhaps for a loop that is unrolled (`unroll`)."
+PY_ITER = OpDef("py.iter", _PT, 1, 1, _ITER_DOC, optional=("unroll",))
 _AT_DOC = "Whether a generator is at `position`: its position, and a flag that says whether it may be there."
 PY_AT = OpDef("py.at", P, 2, 1, _AT_DOC, ("position",))
 _STEP_DOC = "The result of a generator's step: whether there is a value, the value, the position, the kept values."
