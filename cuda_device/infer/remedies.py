@@ -186,7 +186,7 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         return "call a function on each path: y = f(x) if c else g(x)"
     if isinstance(first.value, ListIterator) or first.identity is not None or second.identity is not None:
         return (
-            "make tuples of them, or separate loops, and test items in the loop: the position of a tuple's iterator must be known "
+            "make tuples of them, or separate loops; test items in the loop: the position of a tuple's iterator must be known "
             "at compile time"
         )
     if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):
