@@ -329,7 +329,12 @@ def zips_leave_what_they_changed(i, x):
     first = added(a, i % 3)
     for v, w, u in zip(range(1, 4), first, added(a, 2)):  # noqa: B905
         total = total * 2 + v + w - u
-    return total + a[0] * 10 + a[1] + next(first, -5)
+    there, few = iter(x), iter(x[: i % 4])
+    for v, w in zip(there, (1, i)):  # noqa: B905
+        total = total * 2 + v * w
+    for v, w in zip(few, (1, i)):  # noqa: B905
+        total = total * 2 + v * w
+    return total + a[0] * 10 + a[1] + next(first, -5) + next(there) + next(few, -7)
 
 
 def take(iterator, n):
@@ -565,7 +570,7 @@ def loops_over_two_kinds(n):
         (lambda n: next([n, 1]), "next takes an iterator, not a list"),
         (keeps_two, "on one path here"),
         (lambda n: sum(v for v in (n, 2, 3) if v > 1), "(?s)on one path here.*test items in the loop"),
-        (lambda n: sum(v + w for v, w in zip(numbers_from(n), (1, 2))), "zip cannot take a tuple or list after"),  # noqa: B905
+        (lambda n: sum(v + w for v, w in zip(numbers_from(n), (1, 2))), "zip cannot take a tuple or list beside"),  # noqa: B905
         (
             parts_at_run_time,
             "(?s)an iterator of a tuple or list on one path here.*the position of a tuple's iterator must be known",

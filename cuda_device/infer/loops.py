@@ -165,18 +165,23 @@ def zipped(frame: Frame, parts: Sequence[Cell]) -> Cell:
     """The iterator that steps through all of these together.
 
     A part is asked for its next item only if all before it had one. This shows in parts that other names share, so the library
-    steps through them one by one, unless it is known at compile time whether the parts before them have an item.
+    steps through them one by one, unless it is known at compile time which of the others have an item.
     """
-    are_of_tuples = [isinstance(part.known.value, ListIterator) for part in parts]
-    if all(are_of_tuples[:-1]) or all(part.known.identity is None for part in parts):
+    others = [part for part in parts if not isinstance(part.known.value, ListIterator)]
+    is_decided = len(others) < 2 and (others == parts[-1:] or not any(_has_generator(part.known) for part in others))
+    if is_decided or all(part.known.identity is None for part in parts):
         return frame.as_object(frame.bundle(Thing.ZIP, parts))
-    if any(are_of_tuples):
+    if len(others) < len(parts):
         raise CompileError(
-            "zip cannot take a tuple or list after an iterator whose length is known only at run time",
+            "zip cannot take a tuple or list beside these iterators, whose lengths are known only at run time",
             help="put the tuple first, before the only iterator: zip(t, it)",
         )
     parts = [part if part.known.identity is not None else frame.as_object(part) for part in parts]
     return frame.run(standard.zipped, *parts)
+
+
+def _has_generator(known: Known) -> bool:
+    return isinstance(known.value, Generator) or any(map(_has_generator, known.items))
 
 
 def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
