@@ -14,6 +14,7 @@ from types import FunctionType
 import numpy as np
 
 from cuda_device.errors import CompileError
+from cuda_device.infer.joins import FOLDS, UNARY
 from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector
@@ -197,12 +198,8 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
 
 # Operators
 
-METHODS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "<<": "lshift",
-    ">>": "rshift", "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
-    "@": "matmul",
-}  # fmt: skip
-UNARY_METHODS = {"-": "neg", "+": "pos", "~": "invert"}
+METHODS = {sign: function.__name__.strip("_") for sign, function in {**FOLDS, "@": operator.matmul}.items()}
+UNARY_METHODS = {sign: function.__name__ for sign, function in UNARY.items()}
 
 
 def _remedy_of_text(sign: str, *operands: Known) -> str:

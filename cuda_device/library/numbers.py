@@ -149,16 +149,9 @@ def _scaled(x: Any, exponent: Any, most: Any, digits: Any) -> Any:
         elif exponent < 1 - most:
             x *= 2.0 ** (1 - most + digits)
             exponent += most - 1 - digits
-    exponent = max(1 - most, min(most, exponent))
-    kind = type(x)
-    factor, power = kind(2.0 if exponent >= 0 else 0.5), kind(1.0)
-    count = abs(exponent)
-    while count > 0:
-        if count & 1:
-            power *= factor
-        factor *= factor if count > 1 else 1
-        count >>= 1
-    return x * power
+    word = np.uint64 if digits == 53 else np.uint32
+    power = word(np.int32(max(1 - most, min(most, exponent))) + most) << (digits - 1)
+    return x * power.view(type(x))
 
 
 def ulp(x: Any, /) -> Any:
