@@ -115,9 +115,12 @@ def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) 
     yields = {start for start, span in parts.items() if instructions[span.stop - 1].opcode is Opcode.YIELD}
     for head, span in parts.items():
         if instructions[span.stop - 1].opcode is Opcode.FOR_ITER:
-            inside = set(
-                topological(span.successors[0], lambda at, head=head: () if at == head else parts[at].successors)
-            )
+            inside = _loop(parts, head)
             if head in inside and inside & yields:
                 before = (i for i in range(span.stop - 1, -1, -1) if instructions[i].opcode is Opcode.ITER)
                 yield next(before, OUTERMOST)
+
+
+def _loop(parts: dict[int, Span], head: int) -> set[int]:
+    """The spans that are reachable from the body of a loop without passing through its head, and the head if it is reached."""
+    return set(topological(parts[head].successors[0], lambda at: () if at == head else parts[at].successors))
