@@ -25,7 +25,6 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.errors import CompileError
 from cuda_device.ir.dominance import propagate
 from cuda_device.ir.nodes import Module
 from cuda_device.ir.ops import Effect
@@ -69,8 +68,8 @@ def ptx_of(kernel: Any, *arguments: Any) -> str:
     return str(device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code)
 
 
-def refusal(function: Any, *arguments: Any) -> CompileError:
+def refusal(function: Any, *arguments: Any) -> device.CompileError:
     """The error of a function that cannot be compiled."""
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(device.CompileError) as caught:
         device.compile(function, *arguments, output="ir")
     return caught.value

@@ -5,7 +5,6 @@ import pytest
 from fake_driver import installed, no_gpu
 
 import cuda_device as device
-from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import array_interface
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
@@ -91,7 +90,7 @@ def test_descr_of_what_is_no_structure_says_nothing_new(descr):
     ],
 )
 def test_a_descr_that_fits_not(descr, message):
-    with pytest.raises((LaunchError, TypeError), match=message):
+    with pytest.raises((device.LaunchError, TypeError), match=message):
         view_of(Fake(typestr="|V12", descr=descr))
 
 
@@ -169,7 +168,7 @@ RULE = "is {.*}, which does not follow its specification"
     ],
 )
 def test_broken_rules_are_named(changes, message):
-    with pytest.raises(LaunchError, match=f"__cuda_array_interface__ of the .*Fake {message}"):
+    with pytest.raises(device.LaunchError, match=f"__cuda_array_interface__ of the .*Fake {message}"):
         view_of(Fake(**changes))
     assert view_of(Fake()).data == ADDRESS
 
@@ -178,7 +177,7 @@ def test_what_is_no_dict():
     class Odd:
         __cuda_array_interface__ = 5
 
-    with pytest.raises(LaunchError, match="is 5, which does not follow its specification"):
+    with pytest.raises(device.LaunchError, match="is 5, which does not follow its specification"):
         view_of(Odd())
     assert view_of(Odd) is None
 
@@ -189,7 +188,7 @@ def test_the_producers_words_are_kept():
         def __cuda_array_interface__(self):
             raise RuntimeError("requires grad: detach first")
 
-    with pytest.raises(LaunchError, match="detach first"):
+    with pytest.raises(device.LaunchError, match="detach first"):
         view_of(Refusing())
 
 
@@ -217,7 +216,7 @@ def test_dlpack_goes_first():
 
 def test_addresses_are_checked_where_there_is_a_gpu():
     with installed() as gpu:
-        with pytest.raises(LaunchError, match=f"{ADDRESS:#x}, which is not memory that the GPU can access"):
+        with pytest.raises(device.LaunchError, match=f"{ADDRESS:#x}, which is not memory that the GPU can access"):
             view_of(Fake())
         gpu.foreign_addresses.add(ADDRESS)
         assert view_of(Fake()).ordinal == 0

@@ -11,8 +11,6 @@ from producers import Torch
 from test_dlpack import ByProtocol
 
 import cuda_device as device
-from cuda_device.errors import LaunchError
-from cuda_device.runtime.gpu.streams import GpuStream
 
 
 @device.kernel
@@ -72,14 +70,18 @@ def test_orders():
     device.as_array(np.zeros((1, 5)), 3, order="F")  # which is both
     for wrong, order in ((x.T, "C"), (x, "F"), (x[:, ::2], "C")):
         text = re.escape(f"{wrong.shape} and dtype float64 in host memory has strides {wrong.strides}")
-        with pytest.raises(LaunchError, match=rf"the array 'w' of shape {text}.*'{order}'\n  help: copy it"):
+        with pytest.raises(device.LaunchError, match=rf"the array 'w' of shape {text}.*'{order}'\n  help: copy it"):
             device.as_array(wrong, 4, order=order, name="w")
 
 
 @pytest.mark.parametrize(
     ("error", "message", "arguments"),
     [
-        (LaunchError, r"'x' of shape \(3, 4\) and dtype float64 in host memory has 2 axes, more than 1", {"ndim": 1}),
+        (
+            device.LaunchError,
+            r"'x' of shape \(3, 4\) and dtype float64 in host memory has 2 axes, more than 1",
+            {"ndim": 1},
+        ),
         (
             TypeError,
             "dtype float64 in host memory is not one of float32\n  help: convert it",
@@ -107,19 +109,19 @@ def test_what_is_no_array():
 
 def test_gpus():
     with fake_driver.installed(devices=2) as gpu:
-        x = device.zeros((2, 3), stream=GpuStream(7, 0))
+        x = device.zeros((2, 3), stream=device.GpuStream(7, 0))
         view = device.as_array(x, 4)
         assert (view.stream, view.__dlpack_device__()) == (x.stream, (2, 0))
         assert view.__cuda_array_interface__["shape"] == (1, 1, 2, 3)
-        other = device.as_array(x, stream=GpuStream(8, 0))
+        other = device.as_array(x, stream=device.GpuStream(8, 0))
         assert gpu.names()[-2:] == ["cuEventRecord", "cuStreamWaitEvent"]  # stream 8 waits for the work of 7
         assert other._view.stream == 7 and other.stream.handle == 8
         for array, stream, message in (
-            (x, GpuStream(7, 1), "the array 'x' is on GPU 0, but the stream is on GPU 1"),
+            (x, device.GpuStream(7, 1), "the array 'x' is on GPU 0, but the stream is on GPU 1"),
             (x, device.cpu_stream(), "the array 'x' is in GPU memory, but the stream is a CPU stream"),
-            (np.zeros(3), GpuStream(7, 0), "the array 'x' is in host memory, but the stream is on GPU 0"),
+            (np.zeros(3), device.GpuStream(7, 0), "the array 'x' is in host memory, but the stream is on GPU 0"),
         ):
-            with pytest.raises(LaunchError, match=message):
+            with pytest.raises(device.LaunchError, match=message):
                 device.as_array(array, stream=stream)
 
 

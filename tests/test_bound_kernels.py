@@ -10,8 +10,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device import ArrayType, float32
-from cuda_device.errors import LaunchError
-from cuda_device.runtime.gpu.streams import GpuStream
 
 
 @device.kernel
@@ -83,8 +81,8 @@ def test_methods_of_a_struct_tell_the_size(stream):
 
 def test_the_stream_is_the_one_that_is_given():
     with fake_driver.installed() as gpu:
-        x = device.zeros(64, stream=GpuStream(7, 0))
-        fill_32(x, 1.5, stream=GpuStream(8, 0))
+        x = device.zeros(64, stream=device.GpuStream(7, 0))
+        fill_32(x, 1.5, stream=device.GpuStream(8, 0))
         assert gpu.log[[entry[0] for entry in gpu.log].index("cuLaunchKernel")][2:] == ((2, 1, 1), (32, 1, 1), 0, 8)
 
 
@@ -105,9 +103,9 @@ def test_a_function_of_other_parameters_is_refused(what, size):
 
 def test_other_mistakes():
     x, stream = np.zeros(4, np.int32), device.cpu_stream()
-    with pytest.raises(LaunchError, match="is missing an argument for 'x'"):
+    with pytest.raises(device.LaunchError, match="is missing an argument for 'x'"):
         fill_32(stream=stream)
-    with pytest.raises(LaunchError, match="grid='no' is not a size of a grid"):
+    with pytest.raises(device.LaunchError, match="grid='no' is not a size of a grid"):
         fill.bind(grid=lambda *_: "no", block=1)(x, stream=stream)
     with pytest.raises(ZeroDivisionError):
         fill.bind(grid=lambda *_: 1 // 0, block=1)(x, stream=stream)
@@ -158,5 +156,5 @@ def test_members_that_do_not_fit():
         ((np.zeros((1, 1)), 1.0), r"'Rows.out' .* is not one of float32"),
         ({"out": np.zeros((1, 1), np.float32)}, "Rows is missing a value for 'scale'"),
     ):
-        with pytest.raises(LaunchError, match=message):
+        with pytest.raises(device.LaunchError, match=message):
             device.launch(set_rows, given, grid=1, block=1, stream=device.cpu_stream())

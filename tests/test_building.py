@@ -16,7 +16,6 @@ from cuda_device.__main__ import main
 from cuda_device.errors import CallError
 from cuda_device.interop.building import build
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream
 
 KERNELS = """
 import cuda_device as device
@@ -172,7 +171,7 @@ def test_the_variant_for_the_arguments_and_the_gpu(folder):
     sizes = {each.target + each.parameters[0].type: len(each.code) for each in saxpy.variants if each.output == "cubin"}
     with installed() as gpu:
         gpu.stack[-1] = CONTEXT
-        stream = GpuStream(7, 0, context=CONTEXT)
+        stream = device.GpuStream(7, 0, context=CONTEXT)
         for dtype in (np.float32, np.float64):
             x, y = (device.array(np.arange(8, dtype=dtype), stream=stream) for _ in range(2))
             saxpy.launch(2, x, y, threads=8, stream=stream)

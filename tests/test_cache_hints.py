@@ -7,7 +7,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers
-from cuda_device.errors import CompileError, KernelError
 from cuda_device.types.architectures import parse
 
 TYPES = (
@@ -85,7 +84,7 @@ def test_bounds_are_checked():
     def k(x):
         device.cache_store(x, device.cache_load(x, 0, "cs"), 1, "cs")
 
-    with pytest.raises(KernelError, match="index 7"):
+    with pytest.raises(device.KernelError, match="index 7"):
         device.launch(k, np.full(3, 7), grid=1, block=1, stream=device.cpu_stream())
 
 
@@ -107,7 +106,7 @@ def test_wrong_uses(statement, reason):
     namespace = {"device": device}
     exec(f"def k(x, w):\n    i = device.tid(1)\n    {statement}", namespace)
     arrays = np.zeros(4, np.float32), device.ArrayType(device.float32x3, 1)
-    with pytest.raises(CompileError, match=reason):
+    with pytest.raises(device.CompileError, match=reason):
         device.compile(device.kernel(namespace["k"]), *arrays, output="ptx")
 
 
@@ -119,6 +118,6 @@ def test_read_only_arrays_and_the_host():
         y[0] = device.cache_load(x, 0, "cs")
 
     x = device.ArrayType(device.float32, 1, readonly=True)
-    with pytest.raises(CompileError, match="read-only"):
+    with pytest.raises(device.CompileError, match="read-only"):
         device.compile(device.kernel(store), x, output="ptx")
     assert "ld.global.cs" in str(device.compile(device.kernel(load), x, np.zeros(1, np.float32), output="ptx"))

@@ -21,7 +21,6 @@ from cuda_device.cache import disk, programs
 from cuda_device.errors import CompilerBug, Location, Loss
 from cuda_device.infer.dependencies import PASSING, Dependency
 from cuda_device.instrument.outline import Outline, Print, ProgramSummary, ReportPlace
-from cuda_device.runtime.gpu.streams import GpuStream
 
 ROOT = Path(__file__).parent.parent
 POISON = -7.0
@@ -286,7 +285,7 @@ def test_code_that_the_driver_refuses_is_made_again(
 ) -> None:
     """Or code without the kernel, as of an entry of the cache that was forged."""
     genuine, refused = getattr(fake, call), []
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
 
     def once() -> None:
         x = device.zeros(4, stream=stream)
@@ -312,7 +311,7 @@ def test_code_that_the_driver_refuses_is_made_again(
 
 
 def test_code_that_the_driver_refuses_twice_is_an_error(folder: Path, fake: FakeDriver) -> None:
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     x = device.zeros(4, stream=stream)
     device.launch(names(KERNEL)["k"], x, grid=1, block=4, stream=stream)
     fake.failing["cuLibraryLoadData"] = Result.CUDA_ERROR_INVALID_VALUE

@@ -11,9 +11,7 @@ from fake_driver import CONTEXT, installed
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers
-from cuda_device.errors import CompileError, KernelError, LaunchError
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.types.architectures import parse
 
 BLOCK = 32
@@ -133,7 +131,7 @@ def test_races():
 
     stream = device.cpu_stream(races=True)
     device.launch(k, np.zeros(64, np.int32), True, grid=2, block=BLOCK, cluster=2, stream=stream)
-    with pytest.raises(KernelError, match="race"):
+    with pytest.raises(device.KernelError, match="race"):
         device.launch(k, np.zeros(64, np.int32), False, grid=2, block=BLOCK, cluster=2, stream=stream)
 
 
@@ -152,7 +150,9 @@ def test_a_size_that_is_compiled(clusters):
     for cluster in (None, 2, (2, 1, 1)):
         clusters.launch(compiled, x, y, grid=4, block=BLOCK, cluster=cluster)
         assert (clusters.numpy(y) == expected(numbers, 2)).all()
-    with pytest.raises(LaunchError, match=r"cluster=4: the kernel is compiled for clusters of \(2, 1, 1\) blocks"):
+    with pytest.raises(
+        device.LaunchError, match=r"cluster=4: the kernel is compiled for clusters of \(2, 1, 1\) blocks"
+    ):
         clusters.launch(compiled, x, y, grid=4, block=BLOCK, cluster=4)
     assert ".reqnctapercluster 2, 1, 1" in str(
         device.compile(compiled, *[device.ArrayType(np.float32, 1)] * 2, output="ptx")
@@ -186,7 +186,7 @@ def test_prepared_and_bound_launches(clusters):
 )
 def test_sizes_that_cannot_be(cluster, reason):
     x = np.zeros(8 * BLOCK, np.float32)
-    with pytest.raises(LaunchError, match=reason):
+    with pytest.raises(device.LaunchError, match=reason):
         device.launch(ring, x, x.copy(), grid=8, block=BLOCK, cluster=cluster, stream=device.cpu_stream())
 
 
@@ -204,7 +204,9 @@ def test_gpus_without_clusters():
         x[0] = 1
 
     device.launch(k, x, grid=2, block=4, cluster=1, stream=stream)
-    with pytest.raises(LaunchError, match=r"cluster=\(2, 1, 1\): sm_80 has no clusters\n  help: leave cluster out"):
+    with pytest.raises(
+        device.LaunchError, match=r"cluster=\(2, 1, 1\): sm_80 has no clusters\n  help: leave cluster out"
+    ):
         device.launch(k, x, grid=2, block=4, cluster=2, stream=stream)
 
     def rank(x):
@@ -218,7 +220,7 @@ def test_gpus_without_clusters():
 
     for function, name in ((rank, "block_rank"), (shared, "cluster_shared"), (sync, "cluster_dim")):
         with pytest.raises(
-            CompileError, match=f"{name} needs sm_90 or later, and this is compiled for sm_80"
+            device.CompileError, match=f"{name} needs sm_90 or later, and this is compiled for sm_80"
         ) as caught:
             device.compile(device.kernel(function), x, target="sm_80", output="ptx")
         assert caught.value.location.function == function.__name__ or "test_clusters.py" in str(caught.value)
@@ -235,7 +237,7 @@ def test_wrong_arguments():
         device.cluster_shared(device.shared_array(1, x.dtype), 0.5)
 
     for function, reason in ((whole, "takes a shared array, not"), (real, "rank must be the number of a block")):
-        with pytest.raises(CompileError, match=reason):
+        with pytest.raises(device.CompileError, match=reason):
             device.compile(device.kernel(function), x, output="ptx")
 
     @device.kernel
@@ -244,7 +246,7 @@ def test_wrong_arguments():
         device.cluster_sync()
         x[0] = device.cluster_shared(tile, 2)[0]
 
-    with pytest.raises(KernelError, match="the cluster has no block 2: it has 2"):
+    with pytest.raises(device.KernelError, match="the cluster has no block 2: it has 2"):
         device.launch(beyond, x, grid=2, block=1, cluster=2, stream=device.cpu_stream())
     for use in (device.cluster_sync, lambda: device.cluster_shared(x, 0), lambda: device.block_rank + 1):
         with pytest.raises(device.DeviceOnlyError):
@@ -295,7 +297,7 @@ def test_the_driver_is_told():
             return (0,)
 
         gpu.cuLaunchKernelEx = launch
-        stream = GpuStream(0x77, 0, context=CONTEXT)
+        stream = device.GpuStream(0x77, 0, context=CONTEXT)
         x = device.zeros(256, stream=stream)
         for _ in range(12):
             device.launch(ring, x, x, grid=(8, 2), block=BLOCK, cluster=(2, 2), shared=16, stream=stream)
@@ -311,10 +313,10 @@ def test_the_driver_is_told():
         for _ in range(12):  # the driver knows of these
             device.launch(compiled, x, x, grid=8, block=BLOCK, stream=stream)
         assert gpu.names().count("cuLaunchKernel") == 12 and len(configs) == 24
-        with pytest.raises(LaunchError, match="not a multiple"):  # never machine code, which would not see it
+        with pytest.raises(device.LaunchError, match="not a multiple"):  # never machine code, which would not see it
             device.launch(compiled, x, x, grid=7, block=BLOCK, stream=stream)
         gpu.cuLaunchKernelEx = lambda *_: (1,)
-        with pytest.raises(LaunchError, match=r"of \(32, 1, 1\) threads in clusters of \(8, 1, 1\)"):
+        with pytest.raises(device.LaunchError, match=r"of \(32, 1, 1\) threads in clusters of \(8, 1, 1\)"):
             device.launch(ring, x, x, grid=8, block=BLOCK, cluster=8, stream=stream)
 
 
@@ -323,7 +325,7 @@ def test_a_kernel_with_clusters_is_not_compiled_for_gpus_without():
     def k(x):
         x[0] = 1
 
-    with pytest.raises(CompileError, match=r"k has cluster=\(2, 1, 1\), and sm_80 has no clusters") as refused:
+    with pytest.raises(device.CompileError, match=r"k has cluster=\(2, 1, 1\), and sm_80 has no clusters") as refused:
         device.compile(k, device.ArrayType(device.int32, 1), target="sm_80", output="ptx")
     assert "sm_90 or later" in refused.value.help
     device.compile(k, device.ArrayType(device.int32, 1), target="sm_90", output="ptx")

@@ -18,7 +18,6 @@ import cuda_device as device
 from cuda_device.codegen.cpu import regions
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.processor import worker_count
-from cuda_device.errors import KernelError
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import Execution
 from cuda_device.runtime.gpu.grid import Shape
@@ -109,13 +108,13 @@ def test_a_launch_takes_few_calls_of_python(library, size):
 
 
 def test_a_report_stops_threads_that_wait_for_ever():
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(device.KernelError) as caught:
         device.launch(fails_in_one_block, 1, grid=2, block=32, stream=CPU)
     assert (caught.value.block, caught.value.thread) == ((1, 0, 0), (31, 0, 0))
 
 
 def test_a_report_stops_the_largest_grid():
-    with pytest.raises(KernelError, match="of block \\(0, 0, 0\\)"):
+    with pytest.raises(device.KernelError, match="of block \\(0, 0, 0\\)"):
         device.launch(fails, 0, grid=(2**31 - 1, 65535, 65535), block=32, stream=CPU)
 
 
@@ -195,7 +194,7 @@ def test_no_memory_for_frames_is_reported(monkeypatch):
         x[0] = before
 
     monkeypatch.setattr(regions.Regions, "block_bytes", 1 << 52)
-    with pytest.raises(KernelError, match="no memory"):
+    with pytest.raises(device.KernelError, match="no memory"):
         device.launch(kernel, np.zeros(64, np.float32), grid=4, block=64, stream=CPU)
 
 

@@ -17,7 +17,7 @@ import cuda_device as device
 from cuda_device.codegen.gpu import assemblers, cubin, libcuda
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Rejection, Request
 from cuda_device.codegen.gpu.cubin import assemble, identity
-from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.architectures import ARCHITECTURES, Architecture, parse
 
@@ -138,7 +138,7 @@ def test_too_old_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch, log: str
     assert assemble(ptx(), SM_90).assembler == "b" and ran == ["a", "b", "b"], "asked but once"
     stand_in(monkeypatch, a=Rejection(log))
     for _ in range(2):
-        with pytest.raises(CompileError, match="a cannot be used") as error:
+        with pytest.raises(device.CompileError, match="a cannot be used") as error:
             assemble(ptx(), SM_90)
         assert log in str(error.value)
 
@@ -345,15 +345,15 @@ def test_driver_rejects(gpu: Architecture) -> None:
     with pytest.raises(CompilerBug) as error:
         assemble(ptx(gpu, body="st.global.b33 [%rd1], 3;"), gpu)
     assert re.search(r"^ +11 \|     st\.global\.b33 \[%rd1\], 3;$", str(error.value), re.M), str(error.value)
-    with pytest.raises(CompileError, match="static shared memory"):
+    with pytest.raises(device.CompileError, match="static shared memory"):
         assemble(ptx(gpu, body="st.shared.b32 [numbers], 1;").replace("[100]", "[100000]"), gpu)
-    with pytest.raises(CompileError, match="driver cannot be used"):
+    with pytest.raises(device.CompileError, match="driver cannot be used"):
         assemble(ptx(gpu, version="99.0"), gpu)
 
 
 def test_driver_assembles_for_no_other(gpu: Architecture) -> None:
     other = parse("sm_75" if gpu.number != 75 else "sm_80")
-    with pytest.raises(CompileError, match="no assembler for"):
+    with pytest.raises(device.CompileError, match="no assembler for"):
         assemble(ptx(other), other)
 
 
@@ -371,7 +371,7 @@ def test_wrong_ptx_is_a_bug_with_its_line(forced: str) -> None:
 
 
 def test_ptx_of_the_future(forced: str) -> None:
-    with pytest.raises(CompileError, match=rf"{forced} cannot be used \(.*Unsupported \.version 99\.0"):
+    with pytest.raises(device.CompileError, match=rf"{forced} cannot be used \(.*Unsupported \.version 99\.0"):
         assemble(ptx(version="99.0"), SM_90)
     # After this nvJitLink 13.5 does not say which kernels have too much shared memory, until it has rejected another.
     with pytest.raises(CompilerBug):
@@ -380,20 +380,22 @@ def test_ptx_of_the_future(forced: str) -> None:
 
 def test_too_much_shared_memory_is_the_users_business(forced: str) -> None:
     source = ptx(body="st.shared.b32 [numbers], 1;").replace("numbers[100]", "numbers[100000]")
-    with pytest.raises(CompileError, match="k needs 400000 bytes of static shared memory; the limit is 49152") as error:
+    with pytest.raises(
+        device.CompileError, match="k needs 400000 bytes of static shared memory; the limit is 49152"
+    ) as error:
         assemble(source, SM_90)
     assert "dynamic shared memory" in str(error.value)
 
 
 def test_too_many_arguments_are_the_users_business(forced: str) -> None:
     source = ptx().replace(".param .u64 p)", ".param .u64 p, .param .align 8 .b8 q[70000])")
-    with pytest.raises(CompileError, match=r"k needs 700\d\d bytes of arguments; the limit is 32764"):
+    with pytest.raises(device.CompileError, match=r"k needs 700\d\d bytes of arguments; the limit is 32764"):
         assemble(source, SM_90)
 
 
 def test_unresolved_functions_are_the_users_business(forced: str) -> None:
     source = ptx(body="call foo;").replace(".visible .entry", ".extern .func foo;\n.visible .entry")
-    with pytest.raises(CompileError, match="nothing defines foo"):
+    with pytest.raises(device.CompileError, match="nothing defines foo"):
         assemble(source, SM_90)
 
 
@@ -411,7 +413,7 @@ def test_no_temporary_files_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_ptxas_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(assemblers, "_ptxas", lambda: tmp_path)
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
-    with pytest.raises(CompileError, match="ptxas cannot be used"):
+    with pytest.raises(device.CompileError, match="ptxas cannot be used"):
         assemble(ptx(version="1.2345"), SM_90)
 
 

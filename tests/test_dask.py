@@ -14,7 +14,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device import SymmetricArray, dask, float32, int32
-from cuda_device.errors import KernelError, LaunchError
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -102,7 +101,7 @@ def test_a_kernel_that_no_module_has(client):
 def test_what_a_kernel_reports_is_raised(client):
     x = da.from_array(np.array([1, 2, 3, 4], np.float32), chunks=2)
     y = dask.launch(client, fail, x, dask.output(float32))
-    with pytest.raises(KernelError, match="x\\[0\\] < 3"):
+    with pytest.raises(device.KernelError, match="x\\[0\\] < 3"):
         y.compute()
     assert dask.spmd(client, lambda ranks: ranks.rank) == [0, 1]
 
@@ -114,11 +113,11 @@ def test_arguments_are_checked(client):
         ((1.0, x, x), "the arguments of scale do not include an output"),
         ((z, x, dask.output(float32)), "argument 1 has the chunks .* and argument 0 has"),
     ):
-        with pytest.raises(LaunchError, match=reason):
+        with pytest.raises(device.LaunchError, match=reason):
             dask.launch(client, scale, *args)
-    with pytest.raises(LaunchError, match="launch needs a kernel, not"):
+    with pytest.raises(device.LaunchError, match="launch needs a kernel, not"):
         dask.launch(client, print, x, dask.output(float32))
-    with pytest.raises(LaunchError, match="scale is missing an argument for 'y'"):
+    with pytest.raises(device.LaunchError, match="scale is missing an argument for 'y'"):
         dask.launch(client, scale, 1.0, x)
     for call in (lambda: dask.launch("c", scale, 1.0, x, dask.output(float32)), lambda: dask.spmd(None, _sum, 0)):
         with pytest.raises(TypeError, match="is not the client of a cluster\n  help: pass a distributed.Client"):
@@ -235,7 +234,7 @@ def _die(ranks, marker):
 
 
 def test_a_worker_that_dies_in_a_task(client):
-    with pytest.raises(LaunchError, match=r"rank 1 \(tcp://.*\) was lost while its task ran"):
+    with pytest.raises(device.LaunchError, match=r"rank 1 \(tcp://.*\) was lost while its task ran"):
         dask.spmd(client, _die, 0)
     client.wait_for_workers(2, timeout=30)  # the cluster starts another one
     assert dask.spmd(client, _sum, 5) == [11, 11]
@@ -266,10 +265,10 @@ def test_a_worker_that_dies_in_a_launch(client, tmp_path):
 
 
 def test_workers_that_are_not_there(client):
-    with pytest.raises(LaunchError, match="help: start workers"):
+    with pytest.raises(device.LaunchError, match="help: start workers"):
         dask.spmd(client, _sum, 0, workers=["tcp://nowhere:1"])
     worker = next(iter(client.nthreads()))
-    with pytest.raises(LaunchError, match="names a worker twice"):
+    with pytest.raises(device.LaunchError, match="names a worker twice"):
         dask.spmd(client, _sum, 0, workers=[worker] * 2)
     with pytest.raises(TypeError, match=r"help: pass a list of addresses: \['tcp://"):
         dask.spmd(client, _sum, 0, workers=worker)
@@ -289,7 +288,7 @@ def test_a_rank_that_does_not_end(client, monkeypatch):
         dask.spmd(client, _endless)
     (note,) = (note for note in caught.value.__notes__ if "restart_workers" in note)
     (busy,) = re.findall(r"tcp://[^']*", note)
-    with pytest.raises(LaunchError, match=rf"rank 1 \({busy}\) has had no free thread for 1 seconds\n.*{busy}"):
+    with pytest.raises(device.LaunchError, match=rf"rank 1 \({busy}\) has had no free thread for 1 seconds\n.*{busy}"):
         dask.spmd(client, _sum, 0, timeout=1)
     client.restart_workers([busy])
     assert dask.spmd(client, _sum, 5) == [11, 11]

@@ -13,12 +13,13 @@ from unittest import mock
 
 from decoding import depths, programs, samples
 
+import cuda_device as device
 from cuda_device.bytecode import decode as decoder
 from cuda_device.bytecode import versions
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.translate import Cursor, Raw, Slot
-from cuda_device.errors import NOWHERE, CompileError, CompilerBug
+from cuda_device.errors import NOWHERE, CompilerBug
 
 PACKAGE = pathlib.Path(decoder.__file__).parents[1]
 
@@ -94,7 +95,7 @@ def test_an_unknown_version_is_refused():
     with mock.patch.object(decoder, "VERSION", (3, 99)):
         try:
             decode(samples.loop.__code__)
-        except CompileError as error:
+        except device.CompileError as error:
             assert "Python 3.99" in error.reason and error.help == "use Python 3.11 to 3.14"
             assert error.location.line == samples.loop.__code__.co_firstlineno
         else:

@@ -14,7 +14,6 @@ from test_to_ir import RUNNABLE, outcome, programs
 import cuda_device as device
 from cuda_device import ArrayType, float32, kernel
 from cuda_device.bytecode.to_ir import read
-from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module
 from cuda_device.ir.verify import verify
@@ -35,7 +34,7 @@ def test_programs_mean_the_same(function: Any, calls: Any) -> None:
     for arguments in calls:
         try:
             found = outcome(run, function, copy.deepcopy(arguments))
-        except (Unsupported, CompileError):
+        except (Unsupported, device.CompileError):
             continue
         expected = outcome(programs.native, function, copy.deepcopy(arguments))
         assert (UnboundLocalError if found is NoValue else found) == expected

@@ -11,13 +11,10 @@ from fake_driver import MOST_BYTES, Result, installed
 from producers import Described
 
 import cuda_device as device
-from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of
-from cuda_device.runtime.arrays.device_array import array, empty, zeros
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream, cpu_stream
 from cuda_device.types.host import ROWS
 from cuda_device.types.model import FLOAT32, Layout
 
@@ -43,10 +40,10 @@ def two_gpus():
 def stream(request):
     """A stream of each kind: what does not depend on the kind holds for both."""
     if request.param == "cpu":
-        yield cpu_stream()
+        yield device.cpu_stream()
     else:
         with installed():
-            yield GpuStream(HANDLE, 0)
+            yield device.GpuStream(HANDLE, 0)
             gc.collect()
 
 
@@ -84,7 +81,7 @@ def test_extent():
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_elements_come_back(stream, dtype):
     source = np.arange(24).reshape(2, 3, 4).astype(dtype)
-    made = array(source, stream=stream)
+    made = device.array(source, stream=stream)
     source_then = source.copy()
     source[...] = 0
     back = made.numpy()
@@ -97,21 +94,21 @@ def test_elements_come_back(stream, dtype):
 
 
 @pytest.mark.parametrize("shape", [(), 5, (0,), (0, 4), [2, 3], np.int64(3), (1, 1, 1)])
-@pytest.mark.parametrize("make", [empty, zeros])
+@pytest.mark.parametrize("make", [device.empty, device.zeros])
 def test_shapes(stream, make, shape):
     made = make(shape, stream=stream)
     like = np.zeros(shape, np.float32)
     assert (made.shape, made.dtype, made.size, made.nbytes) == (like.shape, like.dtype, like.size, like.nbytes)
-    if make is zeros:
+    if make is device.zeros:
         np.testing.assert_array_equal(made.numpy(), like)
     assert np.asarray(made).shape == like.shape
-    assert array(made, stream=stream).shape == like.shape
+    assert device.array(made, stream=stream).shape == like.shape
 
 
 def test_zeros_are_zeros_where_memory_was_used_before(stream):
     for _ in range(20):
-        array(np.full(1000, 255, np.uint8), stream=stream)
-        assert not zeros(1000, np.uint8, stream=stream).numpy().any()
+        device.array(np.full(1000, 255, np.uint8), stream=stream)
+        assert not device.zeros(1000, np.uint8, stream=stream).numpy().any()
 
 
 @pytest.mark.parametrize(
@@ -127,18 +124,18 @@ def test_zeros_are_zeros_where_memory_was_used_before(stream):
 def test_python_objects(stream, obj, dtype, elements):
     if dtype is None:
         with pytest.raises(TypeError):
-            array(obj, stream=stream)
+            device.array(obj, stream=stream)
         return
-    made = array(obj, stream=stream)
+    made = device.array(obj, stream=stream)
     assert made.dtype.name == dtype
     np.testing.assert_array_equal(made.numpy(), elements)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, "int8", np.dtype("u4"), float, int, bool, FLOAT32])
 def test_dtypes_are_converted(stream, dtype):
-    made = array([0, 1, 2], dtype, stream=stream)
-    source = array(np.array([0.0, 1.0, 2.0]), dtype, stream=stream)
-    assert made.dtype == source.dtype == empty(1, dtype, stream=stream).dtype
+    made = device.array([0, 1, 2], dtype, stream=stream)
+    source = device.array(np.array([0.0, 1.0, 2.0]), dtype, stream=stream)
+    assert made.dtype == source.dtype == device.empty(1, dtype, stream=stream).dtype
     expected = np.array([0, 1, 1]) if made.dtype == bool else np.array([0, 1, 2])
     np.testing.assert_array_equal(made.numpy(), expected)
     np.testing.assert_array_equal(source.numpy(), expected)
@@ -153,7 +150,7 @@ def test_dtypes_are_converted(stream, dtype):
     ids=range(7),
 )  # fmt: skip
 def test_strided_sources_become_c_contiguous(stream, source):
-    made = array(source, stream=stream)
+    made = device.array(source, stream=stream)
     np.testing.assert_array_equal(made.numpy(), source)
     assert view_of(made).layout is Layout.C
 
@@ -161,48 +158,52 @@ def test_strided_sources_become_c_contiguous(stream, source):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda s: array([2**31], stream=s), OverflowError, "int32 in device code, .* pass dtype=int64"),
-        (lambda s: array([2**63, -1], stream=s), OverflowError, "pass dtype=int64"),
-        (lambda s: array([300], np.uint8, stream=s), OverflowError, "300"),
-        (lambda s: array(object(), stream=s), TypeError, "object is neither an array nor nested lists"),
-        (lambda s: array(None, stream=s), TypeError, "NoneType"),
-        (lambda s: array("text", stream=s), TypeError, "<U4"),
-        (lambda s: array([1j], np.float32, stream=s), TypeError, "complex128, and .* float32: take its .real"),
+        (lambda s: device.array([2**31], stream=s), OverflowError, "int32 in device code, .* pass dtype=int64"),
+        (lambda s: device.array([2**63, -1], stream=s), OverflowError, "pass dtype=int64"),
+        (lambda s: device.array([300], np.uint8, stream=s), OverflowError, "300"),
+        (lambda s: device.array(object(), stream=s), TypeError, "object is neither an array nor nested lists"),
+        (lambda s: device.array(None, stream=s), TypeError, "NoneType"),
+        (lambda s: device.array("text", stream=s), TypeError, "<U4"),
+        (lambda s: device.array([1j], np.float32, stream=s), TypeError, "complex128, and .* float32: take its .real"),
         (
-            lambda s: array(np.zeros(1, "c8"), np.float32, stream=s),
+            lambda s: device.array(np.zeros(1, "c8"), np.float32, stream=s),
             TypeError,
             "complex64, and .* float32: take its .real",
         ),
-        (lambda s: array(np.zeros(1, "c8"), int, stream=s), TypeError, "complex64, and .* int32: take its .real"),
-        (lambda s: array(np.zeros(1, np.clongdouble), stream=s), TypeError, "complex256"),
-        (lambda s: array([[1], [1, 2]], stream=s), ValueError, "inhomogeneous"),
-        (lambda s: empty(3, "nonsense", stream=s), TypeError, "nonsense"),
-        (lambda s: empty(3, None, stream=s), TypeError, "None"),
-        (lambda s: empty(-1, stream=s), ValueError, r"\(-1,\) has a negative length"),
-        (lambda s: zeros((2, -3), stream=s), ValueError, "negative"),
-        (lambda s: empty(2.5, stream=s), TypeError, "2.5"),
-        (lambda s: empty((2, "3"), stream=s), TypeError, "'3'"),
-        (lambda s: empty((1 << 40, 1 << 40), stream=s), ValueError, "more than any memory"),
-        (lambda s: empty(1 << 56, stream=s), LaunchError, "memory"),
-        (lambda s: empty(3, stream="blue"), LaunchError, "'blue' is not a stream"),
+        (
+            lambda s: device.array(np.zeros(1, "c8"), int, stream=s),
+            TypeError,
+            "complex64, and .* int32: take its .real",
+        ),
+        (lambda s: device.array(np.zeros(1, np.clongdouble), stream=s), TypeError, "complex256"),
+        (lambda s: device.array([[1], [1, 2]], stream=s), ValueError, "inhomogeneous"),
+        (lambda s: device.empty(3, "nonsense", stream=s), TypeError, "nonsense"),
+        (lambda s: device.empty(3, None, stream=s), TypeError, "None"),
+        (lambda s: device.empty(-1, stream=s), ValueError, r"\(-1,\) has a negative length"),
+        (lambda s: device.zeros((2, -3), stream=s), ValueError, "negative"),
+        (lambda s: device.empty(2.5, stream=s), TypeError, "2.5"),
+        (lambda s: device.empty((2, "3"), stream=s), TypeError, "'3'"),
+        (lambda s: device.empty((1 << 40, 1 << 40), stream=s), ValueError, "more than any memory"),
+        (lambda s: device.empty(1 << 56, stream=s), device.LaunchError, "memory"),
+        (lambda s: device.empty(3, stream="blue"), device.LaunchError, "'blue' is not a stream"),
     ],
 )
 def test_mistakes_are_named_and_cost_nothing(stream, call, error, message):
     with pytest.raises(error, match=message):
         call(stream)
-    assert array([1], stream=stream).numpy() == [1]
+    assert device.array([1], stream=stream).numpy() == [1]
 
 
 # On the CPU
 
 
 def test_host_memory_is_aligned():
-    keep = [empty(n, np.uint8, stream=cpu_stream()) for n in range(1, 50)]
+    keep = [device.empty(n, np.uint8, stream=device.cpu_stream()) for n in range(1, 50)]
     assert all(view_of(a).data % 64 == 0 for a in keep)
 
 
 def test_numpy_shares_the_memory():
-    made = zeros((2, 3), np.int32, stream=cpu_stream())
+    made = device.zeros((2, 3), np.int32, stream=device.cpu_stream())
     for shared in (np.asarray(made), np.from_dlpack(made), np.array(made, copy=False), np.asarray(made, copy=False)):
         shared[1, 2] += 1
         assert shared.base is not None
@@ -215,11 +216,11 @@ def test_numpy_shares_the_memory():
 
 
 def test_shared_memory_outlives_the_array():
-    made = array(np.arange(1000), stream=cpu_stream())
+    made = device.array(np.arange(1000), stream=device.cpu_stream())
     shared, direct, view = np.from_dlpack(made), np.asarray(made), view_of(made)
     del made
     gc.collect()
-    junk = [zeros(1000, np.int64, stream=cpu_stream()) for _ in range(10)]
+    junk = [device.zeros(1000, np.int64, stream=device.cpu_stream()) for _ in range(10)]
     for alive in (shared, direct):
         np.testing.assert_array_equal(alive, np.arange(1000))
     assert view.data == shared.ctypes.data
@@ -227,7 +228,7 @@ def test_shared_memory_outlives_the_array():
 
 
 def test_the_cpu_has_no_cuda_array_interface():
-    made = zeros(3, stream=cpu_stream())
+    made = device.zeros(3, stream=device.cpu_stream())
     assert not hasattr(made, "__cuda_array_interface__")
     assert made.__dlpack_device__() == (1, 0)
     view = view_of(made, 5)
@@ -235,7 +236,7 @@ def test_the_cpu_has_no_cuda_array_interface():
 
 
 def test_dlpack_requests_on_the_cpu():
-    made = array([1, 2], stream=cpu_stream())
+    made = device.array([1, 2], stream=device.cpu_stream())
     assert made.__dlpack__(dl_device=(1, 0), copy=False) is not None
     with pytest.raises(BufferError, match=r"not to \(2, 0\)"):
         made.__dlpack__(dl_device=(2, 0))
@@ -244,7 +245,7 @@ def test_dlpack_requests_on_the_cpu():
 
 
 def test_a_copy_for_the_consumer_says_so(stream):
-    made = array([1, 2], stream=stream)
+    made = device.array([1, 2], stream=stream)
     for copy_, flags in ((True, 2), (None, 0), (False, 0)):
         capsule = made.__dlpack__(copy=copy_, max_version=(1, 0))
         frame = dlpack.DLManagedTensorVersioned.from_address(dlpack._get_pointer(capsule, b"dltensor_versioned"))
@@ -253,16 +254,16 @@ def test_a_copy_for_the_consumer_says_so(stream):
 
 
 def test_pickles_and_copies():
-    made = array([[1, 2], [3, 4]], stream=cpu_stream())
+    made = device.array([[1, 2], [3, 4]], stream=device.cpu_stream())
     for other in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy(made)):
         np.testing.assert_array_equal(other.numpy(), made.numpy())
         assert view_of(other).data != view_of(made).data
 
 
 def test_len_and_repr(stream):
-    assert len(zeros((3, 2), stream=stream)) == 3
+    assert len(device.zeros((3, 2), stream=stream)) == 3
     with pytest.raises(TypeError, match="0-d"):
-        len(zeros((), stream=stream))
+        len(device.zeros((), stream=stream))
 
 
 @pytest.mark.parametrize("shape", [(), 3, (3, 2), 0, (0, 2), 1001, (40, 50), (3, 2000), (8, 9, 20)], ids=str)
@@ -273,8 +274,8 @@ def test_repr_is_numpys(shape, dtype, stream):
         np.arange(count) % 100 if dtype != device.numpy_dtype(device.float32x2) else [(i, -i) for i in range(count)]
     )
     elements = np.array(elements, dtype).reshape(shape)
-    where = "cpu" if stream == cpu_stream() else "cuda:0"
-    text = repr(array(elements, stream=stream))
+    where = "cpu" if stream == device.cpu_stream() else "cuda:0"
+    text = repr(device.array(elements, stream=stream))
     summarised = count > 1000
     expected = np.array2string(elements, separator=", ", prefix="DeviceArray(")
     if dtype is not np.complex64:  # whose columns are as wide as the widest number, shown or not
@@ -282,13 +283,13 @@ def test_repr_is_numpys(shape, dtype, stream):
     assert text.endswith(f"dtype={np.dtype(dtype)}, device='{where}')")
     assert (f"shape={elements.shape}" in text) == (summarised or elements.shape == (0, 2))
     if elements.ndim == 2 and dtype != np.complex64:
-        part = array(elements, stream=stream)[:, ::2]
+        part = device.array(elements, stream=stream)[:, ::2]
         expected = np.array2string(elements[:, ::2], separator=", ", prefix="DeviceArray(")
         assert repr(part).startswith(f"DeviceArray({expected}")
 
 
 def test_repr_of_a_large_array_copies_its_ends_only(gpu):
-    made = zeros((1000, 1000), stream=GpuStream(HANDLE, 0))
+    made = device.zeros((1000, 1000), stream=device.GpuStream(HANDLE, 0))
     gpu.log.clear()
     assert repr(made).endswith("shape=(1000, 1000), dtype=float32, device='cuda:0')")
     copied = [nbytes for name, nbytes, *_ in gpu.log if name == "cuMemcpyAsync"]
@@ -296,13 +297,13 @@ def test_repr_of_a_large_array_copies_its_ends_only(gpu):
 
 
 def test_repr_where_the_memory_cannot_be_read(gpu, monkeypatch):
-    made = zeros(3, stream=GpuStream(HANDLE, 0))
+    made = device.zeros(3, stream=device.GpuStream(HANDLE, 0))
     with monkeypatch.context() as patch:
         patch.setattr(driver, "is_capturing", lambda handle: True)
         assert repr(made) == "<DeviceArray shape=(3,) dtype=float32 device='cuda:0', whose stream is being captured>"
 
     def broken(*_):
-        raise LaunchError("the context is gone")
+        raise device.LaunchError("the context is gone")
 
     with monkeypatch.context() as patch:
         patch.setattr(driver, "copy", broken)
@@ -315,7 +316,7 @@ def test_repr_where_the_memory_cannot_be_read(gpu, monkeypatch):
 
 
 def test_memory_is_allocated_and_freed_in_stream_order(gpu):
-    made = empty(100, stream=GpuStream(HANDLE, 0))
+    made = device.empty(100, stream=device.GpuStream(HANDLE, 0))
     address = view_of(made).data
     assert ("cuMemAllocAsync", 400, HANDLE) in gpu.log
     del made
@@ -327,7 +328,7 @@ def test_memory_is_allocated_and_freed_in_stream_order(gpu):
 @pytest.mark.parametrize("nbytes", [1, 2, 3, 4, 5, 7, 8, 403])
 def test_what_fills_the_last_word_is_zero(gpu, nbytes):
     """Atomic operations on a byte read the word that it is in."""
-    made = empty(nbytes, np.uint8, stream=GpuStream(HANDLE, 0))
+    made = device.empty(nbytes, np.uint8, stream=device.GpuStream(HANDLE, 0))
     whole = bytes(gpu.memory[view_of(made).data])
     rest = -nbytes % 4
     assert len(whole) == nbytes + rest and whole[nbytes:] == bytes(rest)
@@ -342,39 +343,39 @@ def test_freed_memory_stays_if_nobody_wants_it_otherwise(gpu, wanted):
     bound = 0xB0, "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD"
     gpu.pools[bound] = wanted
     for _ in range(3):
-        zeros(4, stream=GpuStream(HANDLE, 0))
+        device.zeros(4, stream=device.GpuStream(HANDLE, 0))
     assert gpu.pools == {bound: wanted or driver.MOST_KEPT}
 
 
 def test_a_device_whose_pool_is_not_told(gpu):
     gpu.failing["cuDeviceGetDefaultMemPool"] = Result.CUDA_ERROR_INVALID_VALUE
-    assert zeros(4, stream=GpuStream(HANDLE, 0)).numpy().tolist() == [0] * 4
+    assert device.zeros(4, stream=device.GpuStream(HANDLE, 0)).numpy().tolist() == [0] * 4
     assert not gpu.pools
 
 
 def test_no_elements_take_no_memory(gpu):
-    made = zeros((0, 3), stream=GpuStream(HANDLE, 0))
+    made = device.zeros((0, 3), stream=device.GpuStream(HANDLE, 0))
     made.numpy()
     del made
     assert not {"cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyAsync", "cuMemsetD8Async"} & set(gpu.names())
 
 
 def test_numpy_waits_for_the_stream(gpu):
-    made = zeros(3, stream=GpuStream(HANDLE, 0))
+    made = device.zeros(3, stream=device.GpuStream(HANDLE, 0))
     gpu.log.clear()
     made.numpy()
     assert gpu.log == [("cuMemcpyAsync", 12, HANDLE), ("cuStreamSynchronize", HANDLE)]
 
 
 def test_an_upload_is_done_when_array_returns(gpu):
-    array(np.zeros(3), stream=GpuStream(HANDLE, 0))
+    device.array(np.zeros(3), stream=device.GpuStream(HANDLE, 0))
     assert [e for e in gpu.log if e[0] in ("cuMemcpyAsync", "cuStreamSynchronize")] == [
         ("cuMemcpyAsync", 24, HANDLE), ("cuStreamSynchronize", HANDLE),
     ]  # fmt: skip
 
 
 def test_the_gpu_has_a_cuda_array_interface(gpu):
-    made = zeros((2, 3), np.int16, stream=GpuStream(HANDLE, 0))
+    made = device.zeros((2, 3), np.int16, stream=device.GpuStream(HANDLE, 0))
     address = view_of(made).data
     assert made.__cuda_array_interface__ == {
         "shape": (2, 3), "typestr": "<i2", "data": (address, False), "version": 3, "strides": None, "stream": HANDLE,
@@ -384,7 +385,7 @@ def test_the_gpu_has_a_cuda_array_interface(gpu):
 
 
 def test_np_asarray_copies_from_the_gpu(gpu):
-    made = array([1, 2, 3], stream=GpuStream(HANDLE, 0))
+    made = device.array([1, 2, 3], stream=device.GpuStream(HANDLE, 0))
     np.testing.assert_array_equal(np.asarray(made), [1, 2, 3])
     assert np.asarray(made, np.float64).dtype == np.float64
     np.testing.assert_array_equal(np.from_dlpack(made, device="cpu"), [1, 2, 3])
@@ -396,7 +397,7 @@ def test_np_asarray_copies_from_the_gpu(gpu):
 
 @pytest.mark.parametrize(("consumer", "waits"), [(None, 1), (1, 1), (2, 2), (0x90, 0x90), (-1, None), (HANDLE, None)])
 def test_the_consumers_stream_waits_for_ours(gpu, consumer, waits):
-    made = zeros(3, stream=GpuStream(HANDLE, 0))
+    made = device.zeros(3, stream=device.GpuStream(HANDLE, 0))
     gpu.log.clear()
     made.__dlpack__(stream=consumer)
     waited = [entry[1] for entry in gpu.log if entry[0] == "cuStreamWaitEvent"]
@@ -407,11 +408,11 @@ def test_the_consumers_stream_waits_for_ours(gpu, consumer, waits):
 @pytest.mark.parametrize("consumer", [0, -2, "x", 1.5])
 def test_impossible_consumer_streams(gpu, consumer):
     with pytest.raises(ValueError, match="stream="):
-        zeros(3, stream=GpuStream(HANDLE, 0)).__dlpack__(stream=consumer)
+        device.zeros(3, stream=device.GpuStream(HANDLE, 0)).__dlpack__(stream=consumer)
 
 
 def test_dlpack_requests_on_a_gpu(gpu):
-    made = array([1, 2], stream=GpuStream(HANDLE, 0))
+    made = device.array([1, 2], stream=device.GpuStream(HANDLE, 0))
     assert made.__dlpack_device__() == (2, 0)
     with pytest.raises(BufferError, match="copy=False"):
         made.__dlpack__(dl_device=(1, 0), copy=False)
@@ -428,7 +429,7 @@ def test_dlpack_requests_on_a_gpu(gpu):
 
 
 def test_memory_lives_as_long_as_the_consumer(gpu):
-    made = array([1, 2], stream=GpuStream(HANDLE, 0))
+    made = device.array([1, 2], stream=device.GpuStream(HANDLE, 0))
     capsule = made.__dlpack__(stream=HANDLE)
     del made
     gc.collect()
@@ -441,11 +442,11 @@ def test_memory_lives_as_long_as_the_consumer(gpu):
 def test_the_first_arrays_do_without_the_pool(gpu, monkeypatch):
     """Its first use takes 7 ms, in which a program that loads a kernel has its result."""
     monkeypatch.setattr(driver, "_allocations", itertools.count())
-    stream = GpuStream(HANDLE, 0)
-    made = [array([i], stream=stream) for i in range(driver.FIRST)]
+    stream = device.GpuStream(HANDLE, 0)
+    made = [device.array([i], stream=stream) for i in range(driver.FIRST)]
     assert not [name for name in gpu.names() if "Pool" in name or name == "cuMemAllocAsync"]
     assert [each.item() for each in made] == [*range(driver.FIRST)]
-    other = empty(1, stream=stream)
+    other = device.empty(1, stream=stream)
     assert gpu.names().count("cuMemAlloc") == driver.FIRST and gpu.names()[-1] == "cuMemAllocAsync"
     gpu.log.clear()
     del made[:], other
@@ -454,7 +455,7 @@ def test_the_first_arrays_do_without_the_pool(gpu, monkeypatch):
 
 @pytest.mark.parametrize(("consumer", "waits"), [(HANDLE, False), (1, True), (-1, True)])
 def test_memory_that_others_use_is_freed_after_all_work(gpu, consumer, waits):
-    made = array([1, 2], stream=GpuStream(HANDLE, 0))
+    made = device.array([1, 2], stream=device.GpuStream(HANDLE, 0))
     made.__dlpack__(stream=consumer)
     gpu.log.clear()
     del made
@@ -462,39 +463,39 @@ def test_memory_that_others_use_is_freed_after_all_work(gpu, consumer, waits):
 
 
 def test_memory_is_not_freed_into_a_capture(gpu):
-    stream = GpuStream(HANDLE, 0)
-    made = empty(4, stream=stream)
+    stream = device.GpuStream(HANDLE, 0)
+    made = device.empty(4, stream=stream)
     gpu.capturing.add(HANDLE)
     del made
     assert "cuMemFreeAsync" not in gpu.names()
     gpu.capturing.clear()
-    other = empty(4, stream=stream)
+    other = device.empty(4, stream=stream)
     assert gpu.names().count("cuMemFreeAsync") == 1
     assert len(gpu.memory) == 1
     del other
 
 
 def test_a_destructor_never_raises(gpu, capfd):
-    made = empty(4, stream=GpuStream(HANDLE, 0))
+    made = device.empty(4, stream=device.GpuStream(HANDLE, 0))
     gpu.failing["cuMemFreeAsync"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
     del made
     gc.collect()
     assert capfd.readouterr().err == ""
     gpu.failing.clear()
-    empty(4, stream=GpuStream(HANDLE, 0))
+    device.empty(4, stream=device.GpuStream(HANDLE, 0))
     assert gpu.memory == {}
 
 
 def test_out_of_memory_is_tried_again_after_the_launches(gpu):
-    with pytest.raises(LaunchError, match=f"allocating {MOST_BYTES * 2} bytes of GPU memory"):
-        empty(MOST_BYTES * 2, np.uint8, stream=GpuStream(HANDLE, 0))
-    assert zeros(3, stream=GpuStream(HANDLE, 0)).numpy().tolist() == [0, 0, 0]
+    with pytest.raises(device.LaunchError, match=f"allocating {MOST_BYTES * 2} bytes of GPU memory"):
+        device.empty(MOST_BYTES * 2, np.uint8, stream=device.GpuStream(HANDLE, 0))
+    assert device.zeros(3, stream=device.GpuStream(HANDLE, 0)).numpy().tolist() == [0, 0, 0]
 
 
 def test_what_launches_still_hold_makes_room(gpu, monkeypatch):
-    other = GpuStream(0x99, 0)
+    other = device.GpuStream(0x99, 0)
     gpu.done = False
-    other.retain(empty(4, stream=other))
+    other.retain(device.empty(4, stream=other))
     gpu.done = True
     allocate, held = gpu.cuMemAllocAsync, list(gpu.memory)
 
@@ -503,7 +504,7 @@ def test_what_launches_still_hold_makes_room(gpu, monkeypatch):
 
     monkeypatch.setattr(gpu, "cuMemAllocAsync", full_while_held)
     monkeypatch.setattr(gpu, "cuCtxSynchronize", lambda: (gpu.finish(), (0,))[1])
-    assert empty(5, stream=GpuStream(HANDLE, 0)).size == 5
+    assert device.empty(5, stream=device.GpuStream(HANDLE, 0)).size == 5
 
 
 @pytest.mark.parametrize("producer", [None, 0x33])
@@ -511,7 +512,7 @@ def test_gpu_arrays_are_copied_by_the_gpu(gpu, producer):
     source = np.arange(6.0)
     gpu.foreign_addresses.add(source.ctypes.data)
     gpu.log.clear()
-    made = array(on_gpu(source, producer), stream=GpuStream(HANDLE, 0))
+    made = device.array(on_gpu(source, producer), stream=device.GpuStream(HANDLE, 0))
     steps = [e for e in gpu.log if e[0] in ("cuStreamSynchronize", "cuMemcpyAsync")]
     assert steps == [
         ("cuStreamSynchronize", producer or 1), ("cuMemcpyAsync", 48, HANDLE), ("cuStreamSynchronize", HANDLE),
@@ -524,16 +525,18 @@ def test_strided_gpu_arrays_come_by_the_host(gpu, target):
     whole = np.arange(60).reshape(3, 4, 5)
     for part in (whole[::-1, 1:3, ::2], whole.T, whole[:, ::-1], whole[1:1], whole[2, 3, 4:]):
         gpu.foreign_addresses.add(part.ctypes.data)
-        made = array(on_gpu(part), stream=cpu_stream() if target == "cpu" else GpuStream(HANDLE, 0))
+        made = device.array(
+            on_gpu(part), stream=device.cpu_stream() if target == "cpu" else device.GpuStream(HANDLE, 0)
+        )
         np.testing.assert_array_equal(made.numpy(), part)
-    assert array(on_gpu(part), np.float32, stream=GpuStream(HANDLE, 0)).numpy().tolist() == [59.0]
+    assert device.array(on_gpu(part), np.float32, stream=device.GpuStream(HANDLE, 0)).numpy().tolist() == [59.0]
 
 
 def test_arrays_move_between_devices(two_gpus):
-    here, there = GpuStream(HANDLE, 0), GpuStream(0x71, 1)
-    first = array([1, 2, 3], stream=here)
-    second = array(first, stream=there)
-    third = array(second, stream=cpu_stream())
+    here, there = device.GpuStream(HANDLE, 0), device.GpuStream(0x71, 1)
+    first = device.array([1, 2, 3], stream=here)
+    second = device.array(first, stream=there)
+    third = device.array(second, stream=device.cpu_stream())
     assert second.__dlpack_device__() == (2, 1)
     assert "device='cuda:1'" in repr(second)
     np.testing.assert_array_equal(third.numpy(), [1, 2, 3])
@@ -541,8 +544,8 @@ def test_arrays_move_between_devices(two_gpus):
 
 
 def test_assignment_between_gpus_is_one_copy_in_the_order_of_both_streams(two_gpus):
-    here, there = GpuStream(HANDLE, 0), GpuStream(0x71, 1)
-    source, target = array([1, 2, 3], stream=here), zeros(3, np.int32, stream=there)
+    here, there = device.GpuStream(HANDLE, 0), device.GpuStream(0x71, 1)
+    source, target = device.array([1, 2, 3], stream=here), device.zeros(3, np.int32, stream=there)
     two_gpus.log.clear()
     target[...] = source
     steps = [entry for entry in two_gpus.log if entry[0] not in ("push", "pop", "cuEventCreate", "cuMemPoolSetAccess")]
@@ -554,8 +557,8 @@ def test_assignment_between_gpus_is_one_copy_in_the_order_of_both_streams(two_gp
 
 
 def test_assignment_on_a_gpu_goes_by_the_host_where_bytes_are_not_enough(gpu):
-    stream = GpuStream(HANDLE, 0)
-    x, y = array([1, 2, 3, 4], stream=stream), array([5.5, 6.5], stream=stream)
+    stream = device.GpuStream(HANDLE, 0)
+    x, y = device.array([1, 2, 3, 4], stream=stream), device.array([5.5, 6.5], stream=stream)
 
     def waits(assign):
         gpu.log.clear()
@@ -570,12 +573,12 @@ def test_assignment_on_a_gpu_goes_by_the_host_where_bytes_are_not_enough(gpu):
     assert x.numpy().tolist() == [6, 6, 5, 6]
     assert "cuMemAllocAsync" not in gpu.names()
     gpu.capturing.add(HANDLE)
-    with pytest.raises(LaunchError, match="cannot be copied while a stream is being captured"):
+    with pytest.raises(device.LaunchError, match="cannot be copied while a stream is being captured"):
         x[:2] = x[2:]
 
 
 def test_pickles_of_gpu_arrays_go_to_the_default_stream(gpu):
-    made = array([1, 2, 3], stream=GpuStream(HANDLE, 0))
+    made = device.array([1, 2, 3], stream=device.GpuStream(HANDLE, 0))
     other = pickle.loads(pickle.dumps(made))
     assert other.stream.handle == 1
     np.testing.assert_array_equal(other.numpy(), [1, 2, 3])
@@ -593,12 +596,12 @@ class Body:
 
 def test_structs_and_vectors_as_elements(stream):
     bodies = [Body(device.float32x2(1, 2), 3, (4, True), None), Body(device.float32x2(5, 6), 7, (8, False), None)]
-    a = array(bodies, stream=stream)
+    a = device.array(bodies, stream=stream)
     assert a.dtype == device.numpy_dtype(Body) and a.shape == (2,)
     assert a.numpy().tolist() == [((1, 2), 3, (4, True), 0), ((5, 6), 7, (8, False), 0)]
-    v = array([[device.int8x3(1, 2, 3)], [device.int8x3(4, 5, 6)]], device.int8x3, stream=stream)
+    v = device.array([[device.int8x3(1, 2, 3)], [device.int8x3(4, 5, 6)]], device.int8x3, stream=stream)
     assert v.shape == (2, 1) and v.numpy().tolist() == [[(1, 2, 3)], [(4, 5, 6)]]
-    one = array(device.int8x3(1, 2, 3), stream=stream)
+    one = device.array(device.int8x3(1, 2, 3), stream=stream)
     assert one.shape == () and one.numpy().tolist() == (1, 2, 3)
 
 
@@ -612,21 +615,21 @@ def test_structs_and_vectors_as_elements(stream):
 )
 def test_elements_of_other_types_are_refused(stream, elements, dtype, message):
     with pytest.raises(TypeError, match=message):
-        array(elements, dtype, stream=stream)
+        device.array(elements, dtype, stream=stream)
 
 
 # Filling, and parts
 
 
 def test_an_array_is_filled(stream):
-    made = empty((3, 50_000), stream=stream)
+    made = device.empty((3, 50_000), stream=stream)
     made.fill(2.5)
     assert (made.numpy() == 2.5).all()
     made[1] = 7
     assert (made.numpy() == np.array([[2.5], [7], [2.5]])).all()
     made.fill(np.float64(-1))
     assert (made.numpy() == -1).all()
-    empty(0, stream=stream).fill(3)
+    device.empty(0, stream=stream).fill(3)
     pairs = device.full(3, device.float32x2(1, 2), stream=stream)
     pairs[1] = device.float32x2(3, 4)
     assert pairs.numpy().tolist() == [(1, 2), (3, 4), (1, 2)]
@@ -639,7 +642,7 @@ KEYS = [0, -1, slice(None), slice(1, 3), slice(None, None, -1), ..., None, (0, 1
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_parts_are_copied_both_ways_as_numpy_does(stream, key):
     like = np.arange(12, dtype=np.int32).reshape(3, 4)
-    made = array(like, stream=stream)
+    made = device.array(like, stream=stream)
     part = made[key]
     np.testing.assert_array_equal(part.numpy(), like[key])
     assert (part.shape, part.size, part.dtype) == (like[key].shape, like[key].size, like.dtype)
@@ -647,7 +650,7 @@ def test_parts_are_copied_both_ways_as_numpy_does(stream, key):
     for source, elements in (
         (5, 5),
         (values.tolist() if values.size else values, values),
-        (array(values, stream=stream), values),
+        (device.array(values, stream=stream), values),
         (-values, -values),
     ):
         made[key] = source
@@ -663,9 +666,9 @@ def test_parts_share_memory_and_go_to_kernels():
         if i < len(x):
             x[i] = i
 
-    made = zeros(7, np.int32, stream=cpu_stream())
-    device.launch(count, made[::2], grid=1, block=32, stream=cpu_stream())
-    device.launch(count, made[5:], grid=1, block=32, stream=cpu_stream())
+    made = device.zeros(7, np.int32, stream=device.cpu_stream())
+    device.launch(count, made[::2], grid=1, block=32, stream=device.cpu_stream())
+    device.launch(count, made[5:], grid=1, block=32, stream=device.cpu_stream())
     assert made.numpy().tolist() == [0, 0, 1, 0, 2, 0, 1]
     assert made[6].item() == 1
     part = made[1:3]
@@ -675,14 +678,14 @@ def test_parts_share_memory_and_go_to_kernels():
 
 
 def test_an_array_overlaps_with_itself(stream):
-    made = array(np.arange(5), stream=stream)
+    made = device.array(np.arange(5), stream=stream)
     made[1:] = made[:-1]
     assert made.numpy().tolist() == [0, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("key", [True, [0, 1], np.array([0]), np.array([True]), "x", 1.0, 3, (0, 0, 0)], ids=repr)
 def test_other_keys_are_refused(stream, key):
-    made = zeros((3, 4), stream=stream)
+    made = device.zeros((3, 4), stream=stream)
     with pytest.raises(IndexError):
         made[key]
     with pytest.raises(IndexError):
@@ -690,7 +693,7 @@ def test_other_keys_are_refused(stream, key):
 
 
 def test_what_does_not_fit_is_refused(stream):
-    made = zeros((3, 4), np.int32, stream=stream)
+    made = device.zeros((3, 4), np.int32, stream=stream)
     for value, error in (
         (np.zeros(3), ValueError),
         (np.zeros((1, 3, 4)), ValueError),

@@ -7,8 +7,6 @@ from fake_driver import CONTEXT, installed
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.errors import CompileError, LaunchError
-from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types.cpp_names import headers_for
 
@@ -410,7 +408,7 @@ def test_accesses_are_those_of_the_address():
 def test_launches_on_a_gpu_hand_over_the_address():
     with installed() as driver:
         driver.stack[-1] = CONTEXT
-        stream = GpuStream(0x77, 0, context=CONTEXT)
+        stream = device.GpuStream(0x77, 0, context=CONTEXT)
         for i in range(2 * launcher.FIRST_LAUNCHER):  # machine code does not take them: Python makes all of them
             run(axpy, 2.0, 0x7F00_0000_0100 + 16 * i, 0x7F00_0000_0000, 8, stream=stream)
         assert len(driver.launched) == 2 * launcher.FIRST_LAUNCHER
@@ -420,11 +418,11 @@ def test_a_kernel_that_was_compiled_before_takes_pointers():
     made = device.compile(axpy)
     with installed() as driver:
         driver.stack[-1] = CONTEXT
-        stream = GpuStream(0x77, 0, context=CONTEXT)
+        stream = device.GpuStream(0x77, 0, context=CONTEXT)
         driver.sizes = [4, 8, 8, 4]
         made.launch(2.0, 0x7F00_0000_0100, 0x7F00_0000_0000, 8, grid=1, block=8, stream=stream)
         assert len(driver.launched) == 1
-        with pytest.raises(LaunchError, match="'y' is None"):
+        with pytest.raises(device.LaunchError, match="'y' is None"):
             made.launch(2.0, 0x7F00_0000_0100, None, 8, grid=1, block=8, stream=stream)
 
 
@@ -464,7 +462,7 @@ def located(error, *words):
 )  # fmt: skip
 def test_what_has_no_meaning_is_a_located_error(types, statement, word):
     kernel = define(f"@device.kernel\ndef k({', '.join(types)}):\n    {statement}\n")
-    with pytest.raises(CompileError) as error:
+    with pytest.raises(device.CompileError) as error:
         ptx(kernel, *types.values())
     located(error, word)
 
@@ -486,7 +484,7 @@ def test_cpp_functions_refuse_other_pointers():
         total(p.array(3))
 
     for kernel, word in ((other, "cast"), (const, "read-only"), (array, "x.pointer()")):
-        with pytest.raises(CompileError) as error:
+        with pytest.raises(device.CompileError) as error:
             ptx(kernel)
         located(error, word)
 
@@ -512,7 +510,7 @@ CONSTANT_ONES.flags.writeable = False
     ],
 )
 def test_launches_refuse_what_is_no_such_pointer(value, words):
-    with pytest.raises(LaunchError, match=words) as error:
+    with pytest.raises(device.LaunchError, match=words) as error:
         run(axpy, 1, ONES, value, 0)
     assert "'y'" in str(error.value)
     assert error.value.help
@@ -537,9 +535,9 @@ def test_types_and_members_refuse_what_is_no_pointer():
     def k(one):
         one.data[0] = 1
 
-    with pytest.raises(LaunchError, match="one.data"):
+    with pytest.raises(device.LaunchError, match="one.data"):
         run(k, buffer(1, np.zeros(1, np.int32), 0))
-    with pytest.raises(LaunchError, match="pointers"):
+    with pytest.raises(device.LaunchError, match="pointers"):
         run(k, np.zeros(1, device.numpy_dtype(buffer))[0])
     with pytest.raises(device.LaunchError, match="hint"):
         ptx(axpy, device.float32, INTS)

@@ -13,7 +13,6 @@ import pytest
 from producers import new_capsule
 
 import cuda_device as device
-from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, numpy_over
@@ -326,7 +325,7 @@ def test_an_array_without_elements_has_no_address(data):
 )
 def test_what_cannot_be_memory_is_refused_and_given_back(versioned, fields, what):
     producer = Producer(versioned, **fields)
-    with pytest.raises(LaunchError, match=what):
+    with pytest.raises(device.LaunchError, match=what):
         dlpack.read(producer)
     assert producer.deleted == 1
 
@@ -348,7 +347,7 @@ def test_devices(code, device, on_host, on_gpu):
 
 @pytest.mark.parametrize("code", [10, 8, 77])
 def test_other_devices_are_refused(code):
-    with pytest.raises(LaunchError, match="neither a CUDA GPU nor the host"):
+    with pytest.raises(device.LaunchError, match="neither a CUDA GPU nor the host"):
         dlpack.read(Producer(device=code))
 
 
@@ -365,7 +364,7 @@ def test_streams_are_told_to_producers_on_a_gpu_only(code, stream, asked):
 
 def test_stream_0_is_never_passed_on():
     producer = Producer(device=2)
-    with pytest.raises(LaunchError, match="ambiguous"):
+    with pytest.raises(device.LaunchError, match="ambiguous"):
         dlpack.read(producer, 0)
     assert producer.asked == []
 
@@ -379,7 +378,7 @@ def test_managed_memory_for_the_cpu_has_to_be_waited_for():
 
 def test_another_major_version_is_refused_and_given_back():
     producer = Producer(version=(2, 0))
-    with pytest.raises(LaunchError, match=r"DLPack 2\.0"):
+    with pytest.raises(device.LaunchError, match=r"DLPack 2\.0"):
         dlpack.read(producer)
     gc.collect()
     assert producer.deleted == 1
@@ -388,9 +387,9 @@ def test_another_major_version_is_refused_and_given_back():
 def test_a_capsule_is_used_once():
     capsule = np.zeros(3).__dlpack__()
     dlpack.take(capsule)
-    with pytest.raises(LaunchError, match="used before"):
+    with pytest.raises(device.LaunchError, match="used before"):
         dlpack.take(capsule)
-    with pytest.raises(LaunchError, match="not a capsule"):
+    with pytest.raises(device.LaunchError, match="not a capsule"):
         dlpack.take(5)
 
 
@@ -400,7 +399,7 @@ def test_the_producers_words_are_kept(error):
         def __dlpack__(self, **_):
             raise error("not today")
 
-    with pytest.raises((LaunchError, TypeError), match="not today"):
+    with pytest.raises((device.LaunchError, TypeError), match="not today"):
         view_of(Refusing(np.zeros(1)))
     assert view_of(ByProtocol(np.zeros(1))) is not None
 
@@ -412,14 +411,14 @@ def test_what_is_no_array():
 
 
 def test_masked_arrays_are_refused():
-    with pytest.raises(LaunchError, match="mask"):
+    with pytest.raises(device.LaunchError, match="mask"):
         view_of(np.ma.masked_array([1, 2], [True, False]))
 
     @device.kernel
     def nothing(x):
         pass
 
-    with pytest.raises(LaunchError, match="the argument 'x': .*mask"):
+    with pytest.raises(device.LaunchError, match="the argument 'x': .*mask"):
         device.launch(nothing, np.ma.masked_array([1, 2]), grid=1, block=1, stream=device.cpu_stream())
 
 
@@ -584,7 +583,7 @@ def test_a_torch_tensor_lives_as_long_as_the_view(torch):
 
 
 def test_torch_tensors_that_require_a_gradient_say_what_torch_says(torch):
-    with pytest.raises(LaunchError, match=r"torch.Tensor refuses to share its memory: .*requires? grad.*detach"):
+    with pytest.raises(device.LaunchError, match=r"torch.Tensor refuses to share its memory: .*requires? grad.*detach"):
         view_of(torch.zeros(3, requires_grad=True))
     assert view_of(torch.zeros(3, dtype=torch.bfloat16)).element == BFLOAT16
 

@@ -15,7 +15,6 @@ from ir_programs import PROGRAMS, block_sum, fibonacci, job, saxpy
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
-from cuda_device.errors import CompileError
 from cuda_device.ir.text import parse, show
 from cuda_device.types.architectures import parse as architecture
 from cuda_device.types.model import FLOAT32
@@ -90,7 +89,7 @@ def test_stages_before_a_mistake_are_there(folder: Path) -> None:
     def broken(x):
         x[0] = not_there  # noqa: F821
 
-    with pytest.raises(CompileError):
+    with pytest.raises(device.CompileError):
         compiler.run(job(broken, F32))
     assert list(stages(folder)) == ["python.ir"]
 

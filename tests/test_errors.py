@@ -33,7 +33,7 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
-from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, Location
+from cuda_device.errors import NOWHERE, Call, CompilerBug, Location
 from cuda_device.ir.text import parse_type
 from cuda_device.library import table
 from cuda_device.types import model
@@ -69,10 +69,10 @@ def compile_it(kernel: Any, types: str, on_cpu: bool = False, until: str = "llvm
 
 
 @functools.cache
-def error_of(name: str, on_cpu: bool = False) -> CompileError:
+def error_of(name: str, on_cpu: bool = False) -> device.CompileError:
     """The error of one of the bad programs."""
     types, source = PROGRAMS[name]
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(device.CompileError) as caught:
         compile_it(define(source, file=f"{name}.py"), types, on_cpu)
     return caught.value
 
@@ -87,7 +87,7 @@ def check_message(name: str) -> None:
     """What every message has."""
     source, error = PROGRAMS[name][1], error_of(name)
     lines = source.splitlines()
-    assert isinstance(error, Error)
+    assert isinstance(error, device.Error)
     # A reason in one line that is no novel.
     assert error.reason == error.args[0] == error.reason.strip()
     assert "\n" not in error.reason
@@ -228,13 +228,13 @@ def test_a_mistake_that_is_never_reached_is_none() -> None:
 
 
 def test_the_first_mistake_of_the_text_is_told() -> None:
-    with pytest.raises(CompileError, match="'a'"):
+    with pytest.raises(device.CompileError, match="'a'"):
         compile_it(define("@device.kernel\ndef k(x):\n    x[0] = a\n    x[1] = b"), "float32[1]")
 
 
 def test_after_a_mistake_the_next_program_compiles() -> None:
     scope = define("k = globals()\n@device.kernel\ndef kernel(x): x[0] = weight")
-    with pytest.raises(CompileError, match="weight"):
+    with pytest.raises(device.CompileError, match="weight"):
         compile_it(scope["kernel"], "float32[1]")
     scope["weight"] = 3
     compile_it(scope["kernel"], "float32[1]")
@@ -249,7 +249,7 @@ NO_SOURCE = "@device.kernel\ndef k(x):\n    y = 1\n    x[0] = y + weight\n"
 def test_without_source_the_line_and_the_function_are_told() -> None:
     scope: dict[str, Any] = {"device": device}
     exec(compile(NO_SOURCE, "<string>", "exec"), scope)
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(device.CompileError) as caught:
         compile_it(scope["k"], "float32[1]")
     lines = str(caught.value).splitlines()
     assert lines[:2] == ["the name 'weight' is not defined", "  at <string>:4:16, in k"]
@@ -260,7 +260,7 @@ def test_without_lines_the_offset_in_the_bytecode_is_told() -> None:
     kernel = define(NO_SOURCE)
     function = kernel.underlying
     function.__code__ = function.__code__.replace(co_linetable=b"", co_filename="frozen.py")
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(device.CompileError) as caught:
         compile_it(kernel, "float32[1]")
     assert re.fullmatch(r"  at frozen\.py, bytecode offset \d+ of k", str(caught.value).splitlines()[1])
 
@@ -338,21 +338,21 @@ def test_excerpts(line: str, start: int, stop: int, expected: str | None, tmp_pa
 def test_an_excerpt_of_what_is_not_there_is_empty(tmp_path: Path) -> None:
     assert Location(str(tmp_path / "missing.py"), 1).excerpt() == ""
     assert NOWHERE.excerpt() == ""
-    assert str(CompileError("no place")) == "no place"
-    assert str(CompileError("no place", help="none")).splitlines() == ["no place", "  help: none"]
+    assert str(device.CompileError("no place")) == "no place"
+    assert str(device.CompileError("no place", help="none")).splitlines() == ["no place", "  help: none"]
 
 
 def test_long_chains_are_shortened() -> None:
     place = Location("a.py", 1, column=0, function="f")
     chain = [Call(f"f{i}", "x: " + "int" * 100, place) for i in range(200)]
-    lines = str(CompileError("reason", place, "remedy", chain)).splitlines()
+    lines = str(device.CompileError("reason", place, "remedy", chain)).splitlines()
     assert len(lines) < 20
     assert any("f0(" in line for line in lines)
     assert any("f199(" in line for line in lines)
 
 
 def test_a_bug_of_ours_is_not_the_user_s_error() -> None:
-    assert not issubclass(CompilerBug, Error)
+    assert not issubclass(CompilerBug, device.Error)
     assert "report" in str(CompilerBug("broken"))
 
 
@@ -503,7 +503,7 @@ def try_to_compile(source: str, types: str, **names: Any) -> str:
         try:
             for on_cpu in (False, True):
                 compile_it(kernel, types, on_cpu)
-        except CompileError as error:
+        except device.CompileError as error:
             assert "\n" not in error.reason
             assert error.help, error.reason
             assert len(str(error).splitlines()) < 30

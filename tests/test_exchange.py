@@ -12,11 +12,9 @@ from producers import Described, Torch, new_capsule
 
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
-from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import Device
-from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.types.model import FLOAT32
 
 
@@ -86,7 +84,7 @@ def test_read_only_memory_is_known_as_such(framework):
 
 @pytest.mark.parametrize("fields", [{"requires_grad": True}, {"conjugated": True}])
 def test_what_the_memory_does_not_tell_is_asked_for(framework, fields):
-    with pytest.raises(LaunchError, match="refuses to share its memory: the slow way"):
+    with pytest.raises(device.LaunchError, match="refuses to share its memory: the slow way"):
         view_of(tensor_of(framework, **fields), 1)
     assert view_of(tensor_of(framework), 1).data == 0x1008
 
@@ -95,7 +93,7 @@ OTHERS = Torch(major=2), Torch(managed=False)
 
 
 def test_a_negated_view_is_refused(framework):
-    with pytest.raises(LaunchError, match=r"resolve_neg\(\)"):
+    with pytest.raises(device.LaunchError, match=r"resolve_neg\(\)"):
         view_of(tensor_of(framework, negative=True), 1)
 
 
@@ -106,7 +104,7 @@ def test_a_negated_view_is_refused(framework):
 def test_other_tables_are_left_alone(framework, capsule):
     framework.Tensor.__dlpack_c_exchange_api__ = capsule
     assert dlpack.exchange_of(framework.Tensor) is None
-    with pytest.raises(LaunchError, match="the slow way"):
+    with pytest.raises(device.LaunchError, match="the slow way"):
         view_of(tensor_of(framework), 1)
 
 
@@ -133,7 +131,7 @@ def test_the_words_of_a_framework_that_refuses():
     )
     framework = Torch()
     framework.table[3] = code.address("refuse")
-    with pytest.raises(LaunchError, match="Tensor refuses to share its memory: not this one"):
+    with pytest.raises(device.LaunchError, match="Tensor refuses to share its memory: not this one"):
         view_of(tensor_of(framework), 1)
 
 
@@ -150,13 +148,13 @@ def test_torch(framework):
         (number.conj().imag, "resolve_neg"),
         (torch.zeros(3).to_sparse(), "storage"),
     ):
-        with pytest.raises(LaunchError, match=words) as caught:
+        with pytest.raises(device.LaunchError, match=words) as caught:
             view_of(refused)
         assert "\n" not in caught.value.reason
 
 
 def test_a_launch_is_put_in_order_with_the_frameworks_stream(framework, gpu):
-    stream = GpuStream(0x77, 0, context=CONTEXT)
+    stream = device.GpuStream(0x77, 0, context=CONTEXT)
     tensor = tensor_of(framework)
     device.launch(touch, tensor, grid=1, block=3, stream=stream)
     assert order(gpu)[:5] == [("record", 0x90), ("wait", 0x77), ("launch", 0x77), ("record", 0x77), ("wait", 0x90)]
@@ -195,7 +193,7 @@ CASES = [(ours, theirs) for ours in (1, 2, 0x77) for theirs in (None, 1, 2, 0x77
 @pytest.mark.parametrize(("ours", "theirs"), CASES)
 def test_the_stream_of_an_interface(gpu, ours, theirs):
     gpu.foreign_addresses.add(0x1000)
-    stream = GpuStream(ours, 0, context=CONTEXT)
+    stream = device.GpuStream(ours, 0, context=CONTEXT)
     device.launch(touch, interface(theirs), grid=1, block=3, stream=stream)
     expected = [("launch", ours)]
     if theirs not in (None, ours):
@@ -207,14 +205,14 @@ def test_the_stream_of_an_interface(gpu, ours, theirs):
 
 def test_version_2_of_the_interface_is_waited_for_by_nobody(gpu):
     gpu.foreign_addresses.add(0x1000)
-    device.launch(touch, interface(0x90, version=2), grid=1, block=3, stream=GpuStream(0x77, 0, context=CONTEXT))
+    device.launch(touch, interface(0x90, version=2), grid=1, block=3, stream=device.GpuStream(0x77, 0, context=CONTEXT))
     assert "cuStreamWaitEvent" not in gpu.names()
 
 
 @pytest.mark.parametrize(("ours", "told"), [(1, 1), (0x77, 0x77), (2, 1)])
 def test_a_dlpack_producer_is_told_our_stream(framework, gpu, ours, told):
     producer = Pack(framework)
-    device.launch(touch, producer, grid=1, block=3, stream=GpuStream(ours, 0, context=CONTEXT))
+    device.launch(touch, producer, grid=1, block=3, stream=device.GpuStream(ours, 0, context=CONTEXT))
     assert producer.asked == [told]
     # Few producers know the per-thread stream: what they put before the legacy one, ours waits for.
     waits = [entry for entry in order(gpu) if entry[0] == "wait"]
@@ -223,19 +221,24 @@ def test_a_dlpack_producer_is_told_our_stream(framework, gpu, ours, told):
 
 def test_an_unordered_stream_waits_for_nobody(framework, gpu):
     gpu.foreign_addresses.add(0x1000)
-    stream = device.unordered(GpuStream(0x77, 0, context=CONTEXT))
+    stream = device.unordered(device.GpuStream(0x77, 0, context=CONTEXT))
     producer, table = Pack(framework), tensor_of(framework)
-    for array in (producer, table, interface(0x90), device.zeros((2, 3), stream=GpuStream(0x99, 0, context=CONTEXT))):
+    for array in (
+        producer,
+        table,
+        interface(0x90),
+        device.zeros((2, 3), stream=device.GpuStream(0x99, 0, context=CONTEXT)),
+    ):
         device.launch(touch, array, grid=1, block=3, stream=stream)
     assert producer.asked == [-1]
     assert "cuStreamWaitEvent" not in gpu.names()
-    assert stream == GpuStream(0x77, 0, context=CONTEXT)
+    assert stream == device.GpuStream(0x77, 0, context=CONTEXT)
     assert device.unordered(device.cpu_stream()) == device.cpu_stream()
 
 
 def test_a_capture_is_put_in_order_with_its_own_streams_only(framework, gpu):
     gpu.foreign_addresses.add(0x1000)
-    stream = GpuStream(0x77, 0, context=CONTEXT)
+    stream = device.GpuStream(0x77, 0, context=CONTEXT)
     for theirs in (0x88, 0x90, 1):
         device.launch(touch, interface(theirs), grid=1, block=3, stream=stream)
     gpu.log.clear()

@@ -10,9 +10,7 @@ import pytest
 from fake_driver import CONTEXT, Result, installed
 
 import cuda_device as device
-from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime.gpu import driver, launch_log
-from cuda_device.runtime.gpu.streams import GpuStream
 
 TESTS = Path(__file__).parent
 BROKEN = Result.CUDA_ERROR_ILLEGAL_ADDRESS
@@ -43,7 +41,7 @@ def second(x):
 
 
 def queue(handle=0x77):
-    return GpuStream(handle, 0, context=CONTEXT)
+    return device.GpuStream(handle, 0, context=CONTEXT)
 
 
 def launch(kernel, x, stream, **size):
@@ -69,7 +67,7 @@ def test_every_call_after_the_error_names_the_launches(gpu):
     )
     for _ in range(2):
         for call in later:
-            with pytest.raises(KernelError) as caught:
+            with pytest.raises(device.KernelError) as caught:
                 call()
             message = str(caught.value)
             assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in message
@@ -115,7 +113,7 @@ def test_a_block_with_too_many_threads_for_the_kernel(gpu):
         x[device.tid(1)] = 1
 
     launch(large, x, stream, block=(16, 8))
-    with pytest.raises(LaunchError, match=r"block=\(16, 9, 1\): large allows at most 128 threads per block"):
+    with pytest.raises(device.LaunchError, match=r"block=\(16, 9, 1\): large allows at most 128 threads per block"):
         launch(large, x, stream, block=(16, 9))
     assert gpu.names().count("cuLaunchKernel") == 1
 
@@ -124,7 +122,7 @@ def test_what_the_driver_refuses_is_a_launch_error_and_the_next_launch_works(gpu
     stream = queue()
     x = device.zeros(8, stream=stream)
     gpu.failing["cuLaunchKernel"] = Result.CUDA_ERROR_INVALID_VALUE
-    with pytest.raises(LaunchError, match="CUDA_ERROR_INVALID_VALUE.*while launching a grid of"):
+    with pytest.raises(device.LaunchError, match="CUDA_ERROR_INVALID_VALUE.*while launching a grid of"):
         launch(first, x, stream)
     del gpu.failing["cuLaunchKernel"]
     launch(first, x, stream)

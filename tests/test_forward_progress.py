@@ -6,7 +6,6 @@ from test_cpu_executor import interrupted
 
 import cuda_device as device
 from cuda_device.codegen.cpu.records import INTERLEAVED
-from cuda_device.errors import KernelError
 from cuda_device.runtime import cpu_executor
 
 CPU = device.cpu_stream()
@@ -111,7 +110,7 @@ def test_a_thread_that_spins_is_no_deadlock_but_a_block_without_one_is():
     flag = np.zeros(1, np.int32)
     assert interrupted(lambda: device.launch(kernel, flag, grid=1, block=32, stream=CPU)) < 1
     flag[:] = 1
-    with pytest.raises(KernelError, match=r"^deadlock in block .*\(0\.\.4, 0, 0\) wait at .* and .*"):
+    with pytest.raises(device.KernelError, match=r"^deadlock in block .*\(0\.\.4, 0, 0\) wait at .* and .*"):
         device.launch(kernel, flag, grid=1, block=32, stream=CPU)
 
 

@@ -11,9 +11,7 @@ import pytest
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime.gpu import streams
-from cuda_device.runtime.gpu.streams import GpuStream
 
 
 @device.kernel
@@ -84,11 +82,12 @@ def test_updates(stream, built):
 def test_an_update_with_other_launches_is_refused(stream, built):
     graph, x = built
     with pytest.raises(
-        LaunchError, match=r"2 launches but its update has 3: the launch of shift at .*test_graphs.py:\d+ is extra"
+        device.LaunchError,
+        match=r"2 launches but its update has 3: the launch of shift at .*test_graphs.py:\d+ is extra",
     ):
         update(graph, *[(shift, x, 5, 128)] * 3)
     with pytest.raises(
-        LaunchError, match=r"update has 1: the launch of shift at .* is missing\n  help: make the same"
+        device.LaunchError, match=r"update has 1: the launch of shift at .* is missing\n  help: make the same"
     ) as caught:
         update(graph, (scale, x, 5, 128))
     line = int(str(caught.value).partition("test_graphs.py:")[2].split()[0])
@@ -99,7 +98,7 @@ def test_an_update_with_other_launches_is_refused(stream, built):
 
 def test_an_exception_leaves_the_graph_as_it_was(stream, built):
     graph, x = built
-    with pytest.raises(LaunchError, match="block=2048"):
+    with pytest.raises(device.LaunchError, match="block=2048"):
         update(graph, (scale, x, 3, 2048))
     with pytest.raises(ValueError, match="not enough values"):
         update(graph, (scale, x, 3, 128), ())
@@ -122,21 +121,21 @@ def test_wrong_uses(stream):
     graph = device.graph(stream.stream)
     assert repr(graph) == "<graph without launches>"
     for use in (graph.launch, graph.update):
-        with pytest.raises(LaunchError, match="has not been built\n  help: make its launches within"):
+        with pytest.raises(device.LaunchError, match="has not been built\n  help: make its launches within"):
             use()
-    with pytest.raises(LaunchError, match=r"is not being built\n  help: launch on graph\.stream within"):
+    with pytest.raises(device.LaunchError, match=r"is not being built\n  help: launch on graph\.stream within"):
         _ = graph.stream
-    with graph, pytest.raises(LaunchError, match="is being built already"):
+    with graph, pytest.raises(device.LaunchError, match="is being built already"):
         graph.__enter__()
     graph.launch()  # of nothing
-    with pytest.raises(LaunchError, match="is not a stream"):
+    with pytest.raises(device.LaunchError, match="is not a stream"):
         device.graph("stream")
 
     @device.host_function
     def call():
         raise AssertionError
 
-    with graph, pytest.raises(LaunchError, match="the stream is being captured into a graph"):
+    with graph, pytest.raises(device.LaunchError, match="the stream is being captured into a graph"):
         call(stream=graph.stream)
 
 
@@ -156,7 +155,7 @@ def test_what_kernels_report(stream):
         graph.launch()
         device.synchronize(stream.stream)
 
-    with pytest.raises(KernelError, match="too large"):
+    with pytest.raises(device.KernelError, match="too large"):
         fail()
     assert stream.numpy(x).tolist() == [3]
 
@@ -185,7 +184,7 @@ def gpu():
 
 def test_the_driver_is_told(gpu):
     kept = len(streams.captured)
-    stream = GpuStream(0x77, 0, context=CONTEXT)
+    stream = device.GpuStream(0x77, 0, context=CONTEXT)
     x = device.zeros(8, np.int32, stream=device.default_stream())
     with device.graph(stream) as graph:
         for _ in range(12):  # machine code would not say which launches there are
@@ -221,7 +220,7 @@ def test_the_legacy_stream_has_another_captured(gpu):
     graph.launch()
     assert gpu.names()[0] == "cuGraphLaunch" and gpu.log[0][2] == device.default_stream().handle
     with pytest.raises(
-        LaunchError, match=r"built for GpuStream\(legacy default, device 0\), and cannot be launched on"
+        device.LaunchError, match=r"built for GpuStream\(legacy default, device 0\), and cannot be launched on"
     ):
         graph.launch(device.cpu_stream())
 
@@ -233,10 +232,10 @@ def test_an_update_that_the_driver_refuses(gpu):
         device.launch(scale, x, 1, grid=1, block=8, stream=graph.stream)
     gpu.refused = 8, 1
     says = r"launch of shift at .*test_graphs.py:\d+: the driver says .*ATTRIBUTES_CHANGED"
-    with pytest.raises(LaunchError, match=says):
+    with pytest.raises(device.LaunchError, match=says):
         update(graph, (scale, x, 1, 8), (shift, x, 1, 8))
     gpu.refused = 99, 0
-    with pytest.raises(LaunchError, match=r"launch of shift .* says CUgraphExecUpdateResult 99"):
+    with pytest.raises(device.LaunchError, match=r"launch of shift .* says CUgraphExecUpdateResult 99"):
         update(graph, (shift, x, 1, 8), (shift, x, 1, 8))
     assert [launch.name for launch in graph._launches] == ["shift", "scale"]
     graph.launch()
@@ -245,7 +244,7 @@ def test_an_update_that_the_driver_refuses(gpu):
 def test_a_graph_hears_of_launches_whose_launcher_is_machine_code():
     """A captured stream of others stays with machine code; that of a graph does not."""
     with installed() as gpu:
-        stream = GpuStream(7, 0)
+        stream = device.GpuStream(7, 0)
         x = device.zeros(8, device.int32, stream=stream)
         kernel = device.kernel(shift.underlying)
         for _ in range(40):

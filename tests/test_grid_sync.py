@@ -7,8 +7,6 @@ import pytest
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.errors import KernelError, LaunchError
-from cuda_device.runtime.gpu.streams import GpuStream
 
 BLOCK = 64
 
@@ -66,7 +64,7 @@ def test_launches_at_once_have_barriers_of_their_own(stream):
 def test_a_grid_that_cannot_run_at_once(stream):
     x = stream.array(np.zeros(8, np.int32))
     with pytest.raises(
-        LaunchError,
+        device.LaunchError,
         match=r"reverse calls grid_sync, which needs all blocks to run at the same time, but .* can run only \d+ blocks of",
     ) as caught:
         device.launch(reverse, x, 1, grid=1 << 20, block=BLOCK, stream=stream.stream)
@@ -103,14 +101,14 @@ def test_races():
     """It orders what threads of different blocks do."""
     stream = device.cpu_stream(races=True)
     device.launch(unordered, np.zeros(64, np.int32), True, grid=2, block=32, stream=stream)
-    with pytest.raises(KernelError, match="race"):
+    with pytest.raises(device.KernelError, match="race"):
         device.launch(unordered, np.zeros(64, np.int32), False, grid=2, block=32, stream=stream)
 
 
 def test_the_driver_is_told():
     with installed() as driver:
         driver.stack[-1] = CONTEXT
-        stream = GpuStream(0x77, 0, context=CONTEXT)
+        stream = device.GpuStream(0x77, 0, context=CONTEXT)
         x = device.zeros(8, np.int32, stream=stream)
         fresh = device.kernel(reverse.underlying)
         for _ in range(12):  # also when others are machine code's
@@ -120,7 +118,7 @@ def test_the_driver_is_told():
         assert "cuLaunchKernel" not in names
         driver.blocks_at_once = 0
         with pytest.raises(
-            LaunchError, match="this GPU can run only 0 blocks of block=.*\n  help: launch smaller blocks"
+            device.LaunchError, match="this GPU can run only 0 blocks of block=.*\n  help: launch smaller blocks"
         ):
             device.launch(fresh, x, 1, grid=3, block=BLOCK, stream=stream)
 

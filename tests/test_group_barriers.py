@@ -11,7 +11,6 @@ from test_groups import cpu_group
 
 import cuda_device as device
 from cuda_device import group_barrier, int32, launch_group, signal, wait_until
-from cuda_device.errors import GroupError
 
 
 @device.kernel
@@ -94,7 +93,7 @@ def one_is_missing(flags, absent, how, timeout):
 def test_the_missing_rank_is_reported(how, message):
     group = cpu_group(3)
     flags = group.arrays((2, 3), int32)
-    with pytest.raises(GroupError) as caught:
+    with pytest.raises(device.GroupError) as caught:
         launch_group(group, one_is_missing, flags, 1, how, 0.2, grid=1, block=40)
     assert caught.value.ranks == [0, 2]
     for rank, error in zip(caught.value.ranks, caught.value.exceptions, strict=True):
@@ -109,10 +108,10 @@ def test_a_barrier_that_timed_out_is_broken_until_its_flags_are_cleared(count):
     group = cpu_group(count)
     flags = group.arrays((1, count), int32)
     launch = partial(launch_group, group, one_is_missing, flags, grid=1, block=40)
-    with pytest.raises(GroupError):
+    with pytest.raises(device.GroupError):
         launch(1, 0, 0.2)
     for _ in range(2):
-        with pytest.raises(GroupError) as caught:
+        with pytest.raises(device.GroupError) as caught:
             launch(-1, 0, 60.0)
         assert caught.value.ranks == list(range(count))
         for error in caught.value.exceptions:
@@ -126,7 +125,7 @@ def test_flags_are_int32():
     group = cpu_group(2)
     for dtype in (np.float32, np.int64):
         for how in (0, 1):
-            with pytest.raises(GroupError) as caught:
+            with pytest.raises(device.GroupError) as caught:
                 launch_group(group, one_is_missing, group.arrays((2, 2), dtype), 1, how, 60.0, grid=1, block=1)
             assert "TypeError: the flags are not of int32" in str(caught.value.exceptions[0])
 

@@ -18,9 +18,8 @@ from test_groups import cpu_group
 
 import cuda_device as device
 from cuda_device import DeviceGroup, float32, int32, launch_group
-from cuda_device.errors import GroupError, LaunchError
 from cuda_device.groups import device_group
-from cuda_device.runtime.gpu.streams import MOST_RETAINED, GpuStream
+from cuda_device.runtime.gpu.streams import MOST_RETAINED
 from cuda_device.runtime.launch import launcher
 
 
@@ -84,7 +83,7 @@ def test_several_threads_launch_on_one_group():
 
 def test_a_device_that_does_not_come_back_is_named():
     group = cpu_group(3, timeout=0.3)
-    with pytest.raises(GroupError) as caught:
+    with pytest.raises(device.GroupError) as caught:
         launch_group(group, meet, group.arrays(3, int32), 1, grid=1, block=1)
     assert "launching meet failed on rank 0 (CPU), rank 2 (CPU)" in str(caught.value)
     assert caught.value.ranks == [0, 2]
@@ -105,7 +104,7 @@ def test_what_waits_for_one_that_failed_is_stopped(monkeypatch):
 
     monkeypatch.setattr(device_group, "_GRACE", 0.2)
     group = cpu_group(3)
-    with pytest.raises(GroupError) as caught:
+    with pytest.raises(device.GroupError) as caught:
         launch_group(group, fails_on, group.arrays(3, int32), 1, grid=1, block=1)
     errors = dict(zip(caught.value.ranks, caught.value.exceptions, strict=True))
     assert {rank: type(error) for rank, error in errors.items()} == {
@@ -122,7 +121,7 @@ def test_all_that_fail_are_collected():
         assert g.rank == 1, "not rank 1"
 
     group = cpu_group(3)
-    with pytest.raises(GroupError) as caught:
+    with pytest.raises(device.GroupError) as caught:
         launch_group(group, fails, group.arrays(1), grid=1, block=1)
     assert caught.value.ranks == [0, 2]
     with pytest.raises(ExceptionGroup):
@@ -157,9 +156,9 @@ def test_what_cannot_be_launched_is_named_with_its_rank(message, arguments):
     group = cpu_group(2)
     given = {"g": group.arrays(4), "x": np.zeros(4, np.float32), "scale": Scale(1), "offset": 0, "block": 4} | arguments
     block = given.pop("block")
-    with pytest.raises(LaunchError, match=message):
+    with pytest.raises(device.LaunchError, match=message):
         launch_group(group, scale, *filter(lambda value: value is not None, given.values()), grid=1, block=block)
-    with pytest.raises(LaunchError, match="launch needs a kernel, not the function"):
+    with pytest.raises(device.LaunchError, match="launch needs a kernel, not the function"):
         launch_group(group, scale.underlying, grid=1, block=1)
     with pytest.raises(TypeError, match=r"launch_group takes a DeviceGroup, not \[0, 1\]"):
         launch_group([0, 1], scale, grid=1, block=1)
@@ -178,7 +177,9 @@ def test_sizes_by_rank_and_clusters():
     g = group.arrays(3, int32)
     launch_group(group, tell_size, g, grid=[4, 8], block=[1, (2,)], cluster=2)
     assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[4, 1, 2], [8, 2, 2]]
-    with pytest.raises(LaunchError, match=r"rank 1 \(CPU\): grid=\(3, 1, 1\) is not a multiple of cluster=\(2, 1, 1\)"):
+    with pytest.raises(
+        device.LaunchError, match=r"rank 1 \(CPU\): grid=\(3, 1, 1\) is not a multiple of cluster=\(2, 1, 1\)"
+    ):
         launch_group(group, tell_size, g, grid=[4, 3], block=1, cluster=2)
 
 
@@ -222,11 +223,11 @@ def test_machine_code_launches_on_all_gpus_or_on_none(monkeypatch):
             assert by_machine_code() == 2
         assert by_machine_code(group=DeviceGroup([0, 1], timeout=5)) == 0  # a thread can be given up
         before = len(gpu.launched)
-        with pytest.raises(LaunchError, match="rank 1"):
+        with pytest.raises(device.LaunchError, match="rank 1"):
             run([x[0], x[0]])
         assert len(gpu.launched) == before
         gpu.failing["cuLaunchKernel"] = fake_driver.Result.CUDA_ERROR_INVALID_VALUE
-        with pytest.raises(GroupError) as caught:
+        with pytest.raises(device.GroupError) as caught:
             run()
         assert [error.__notes__ for error in caught.value.exceptions] == [["on rank 0 (GPU 0)"], ["on rank 1 (GPU 1)"]]
         gpu.failing.clear()
@@ -249,7 +250,7 @@ def test_machine_code_launches_on_all_gpus_or_on_none(monkeypatch):
 
 def test_gpus_launch_after_the_earlier_work_of_all_and_before_their_later_work():
     with fake_driver.installed(devices=2) as gpu:
-        group = DeviceGroup([GpuStream(7, 0), GpuStream(8, 1)])
+        group = DeviceGroup([device.GpuStream(7, 0), device.GpuStream(8, 1)])
         g = group.arrays(40)
         x = [device.zeros(40, stream=stream) for stream in group.streams]
         gpu.log.clear()
@@ -265,11 +266,11 @@ def test_gpus_launch_after_the_earlier_work_of_all_and_before_their_later_work()
         assert "cuLibraryLoadData" not in names[begin:end]
         assert sorted(stream for name, stream in calls if name == "cuLaunchKernel") == [7, 8]
         with pytest.raises(
-            LaunchError, match=r"rank 1 \(GPU 1\): the argument 'x' is on GPU 0, but the stream is on GPU 1"
+            device.LaunchError, match=r"rank 1 \(GPU 1\): the argument 'x' is on GPU 0, but the stream is on GPU 1"
         ):
             launch_group(group, scale, g, x[0], Scale(2), 0, grid=2, block=32)
         gpu.failing["cuLaunchKernel"] = fake_driver.Result.CUDA_ERROR_INVALID_VALUE
-        with pytest.raises(GroupError) as caught:
+        with pytest.raises(device.GroupError) as caught:
             launch_group(group, scale, g, x, Scale(2), 0, grid=2, block=32)
         assert [error.__notes__ for error in caught.value.exceptions] == [["on rank 0 (GPU 0)"], ["on rank 1 (GPU 1)"]]
         gpu.failing.clear()

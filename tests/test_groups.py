@@ -10,9 +10,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device import ArrayType, DeviceArrayGroup, DeviceGroup, float32, int32
-from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream
 
 
 def cpu_group(count, timeout=60):
@@ -93,7 +91,7 @@ def test_a_group_is_a_member_of_globals():
     assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[4] * 3, [2] * 3]
     device.launch_group(group, exchange.bind(grid=Globals.grid, block=1), (g, x, 3.0))  # a tuple for the hint
     assert [g.local(rank).numpy().tolist() for rank in range(2)] == [[6] * 3, [3] * 3]
-    with pytest.raises(LaunchError, match="x is a list of 1 items for 2 devices"):
+    with pytest.raises(device.LaunchError, match="x is a list of 1 items for 2 devices"):
         Globals.of(g, x[:1], scale=2.0)
 
 
@@ -145,13 +143,13 @@ def test_ranks_are_checked():
     ],
 )
 def test_arrays_that_differ_are_refused(message, arrays):
-    with pytest.raises(LaunchError, match=message):
+    with pytest.raises(device.LaunchError, match=message):
         DeviceArrayGroup.of(arrays, cpu_group(2))
 
 
 def test_a_launch_takes_the_side_of_one_device():
     with pytest.raises(
-        LaunchError, match=r"help: start the kernel with launch_group\(group, …\), or pass .* g\.on\(rank\)"
+        device.LaunchError, match=r"help: start the kernel with launch_group\(group, …\), or pass .* g\.on\(rank\)"
     ):
         device.launch(rotate, cpu_group(2).arrays(3), None, grid=1, block=1, stream=device.cpu_stream())
 
@@ -164,16 +162,16 @@ def test_what_is_no_group():
         (None, "not of None"),
         ("01", "not of '01'"),
     ):
-        with pytest.raises(LaunchError, match=message):
+        with pytest.raises(device.LaunchError, match=message):
             DeviceGroup(wrong)
     with fake_driver.installed(devices=2):
-        with pytest.raises(LaunchError, match="there is no GPU 2\n  help: GPUs 0 to 1 exist"):
+        with pytest.raises(device.LaunchError, match="there is no GPU 2\n  help: GPUs 0 to 1 exist"):
             DeviceGroup([0, 2])
-        with pytest.raises(LaunchError, match=r"not of both: rank 0 \(GPU 0\), rank 1 \(CPU\)"):
+        with pytest.raises(device.LaunchError, match=r"not of both: rank 0 \(GPU 0\), rank 1 \(CPU\)"):
             DeviceGroup([0, device.cpu_stream()])
-        with pytest.raises(LaunchError, match=r"streams= are on \[1, 0\], not on the devices \[0, 1\]"):
-            DeviceGroup([0, 1], [GpuStream(7, 1), GpuStream(8, 0)])
-    with fake_driver.no_gpu(), pytest.raises(LaunchError, match="no GPU is usable here"):
+        with pytest.raises(device.LaunchError, match=r"streams= are on \[1, 0\], not on the devices \[0, 1\]"):
+            DeviceGroup([0, 1], [device.GpuStream(7, 1), device.GpuStream(8, 0)])
+    with fake_driver.no_gpu(), pytest.raises(device.LaunchError, match="no GPU is usable here"):
         DeviceGroup([0])
 
 
@@ -218,7 +216,7 @@ def test_it_prints():
 def test_gpus_get_access_to_each_other_once():
     with fake_driver.installed(devices=3) as gpu:
         for _ in range(2):
-            group = DeviceGroup([0, 2], streams=[GpuStream(7, 0), GpuStream(8, 2)])
+            group = DeviceGroup([0, 2], streams=[device.GpuStream(7, 0), device.GpuStream(8, 2)])
         contexts = [fake_driver.CONTEXT, fake_driver.CONTEXT + 2]
         assert gpu.peers == {tuple(contexts), tuple(contexts[::-1])}
         assert gpu.names().count("cuCtxEnablePeerAccess") == 2
@@ -240,7 +238,7 @@ def test_an_unreachable_pair_is_named():
     with fake_driver.installed(devices=3) as gpu:
         gpu.unreachable = {(2, 1)}
         with pytest.raises(
-            LaunchError, match=r"GPU 2 cannot reach the memory of GPU 1: rank 2 \(GPU 2\), rank 1 \(GPU 1\)"
+            device.LaunchError, match=r"GPU 2 cannot reach the memory of GPU 1: rank 2 \(GPU 2\), rank 1 \(GPU 1\)"
         ):
             DeviceGroup([0, 1, 2])
         assert DeviceGroup([0, 1]).reachable == ((True, True), (True, True))
@@ -249,7 +247,7 @@ def test_an_unreachable_pair_is_named():
 
 def test_later_work_of_each_stream_comes_after_the_present_work_of_all():
     with fake_driver.installed(devices=2) as gpu:
-        group = DeviceGroup([GpuStream(7, 0), GpuStream(8, 1)])
+        group = DeviceGroup([device.GpuStream(7, 0), device.GpuStream(8, 1)])
         gpu.log.clear()
         group.join()
         done = [entry for entry in gpu.log if "Event" in entry[0]]

@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 
+import cuda_device as device
 from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu import host_code, scheduler
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.records import EXPORTS, SUPPORT
 from cuda_device.device.memory import array_at
-from cuda_device.errors import CompileError
 from cuda_device.types.model import INT64, UINT32
 
 Account = np.dtype([("owner", np.uint32), ("balance", np.int64), ("visits", np.uint32, (3,))], align=True)
@@ -60,7 +60,7 @@ def test_what_is_no_device_code_is_refused_as_anywhere():
     def opens(address):
         return open(address)
 
-    with pytest.raises(CompileError, match="open"):
+    with pytest.raises(device.CompileError, match="open"):
         host_code.text(opens, (INT64,), "main")
 
 

@@ -10,8 +10,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device import ArrayType, float32, int32
-from cuda_device.errors import LaunchError
-from cuda_device.runtime.gpu.streams import GpuStream
 
 
 @device.struct
@@ -49,7 +47,7 @@ def test_arguments_are_converted():
 )
 def test_arguments_that_do_not_fit_are_named(message, args, kwargs):
     for stream in ({}, {"stream": device.cpu_stream()}):
-        with pytest.raises((TypeError, LaunchError), match=message):
+        with pytest.raises((TypeError, device.LaunchError), match=message):
             total(*args, **kwargs, **stream)
 
 
@@ -66,7 +64,7 @@ def gpu():
 
 def test_on_a_gpu_it_runs_when_the_stream_comes_to_it(gpu):
     gpu.done = False
-    futures = [total((X,), n, stream=GpuStream(7, 0)) for n in range(3)]
+    futures = [total((X,), n, stream=device.GpuStream(7, 0)) for n in range(3)]
     assert gpu.log[-3:] == [("cuLaunchHostFunc", 7)] * 3
     assert not any(future.done() for future in futures)
     futures[1].cancel()
@@ -81,7 +79,7 @@ def test_an_exception_is_raised_by_the_result(gpu, on_gpu, caplog):
     def fails():
         raise RuntimeError("no")
 
-    stream = GpuStream(7, 0) if on_gpu else device.cpu_stream()
+    stream = device.GpuStream(7, 0) if on_gpu else device.cpu_stream()
     with caplog.at_level(logging.WARNING, "cuda_device"):
         future = fails(stream=stream)
     assert "a host function raised in the order of its stream" in caplog.text
@@ -92,14 +90,14 @@ def test_an_exception_is_raised_by_the_result(gpu, on_gpu, caplog):
 
 def test_what_the_driver_refuses_is_an_error(gpu):
     gpu.failing["cuLaunchHostFunc"] = fake_driver.Result.CUDA_ERROR_INVALID_VALUE
-    with pytest.raises(LaunchError, match="while putting a host function into a stream"):
-        total((X,), stream=GpuStream(7, 0))
+    with pytest.raises(device.LaunchError, match="while putting a host function into a stream"):
+        total((X,), stream=device.GpuStream(7, 0))
     gpu.failing.clear()
     gpu.capturing.add(7)
-    with pytest.raises(LaunchError, match="the stream is being captured into a graph"):
-        total((X,), stream=GpuStream(7, 0))
+    with pytest.raises(device.LaunchError, match="the stream is being captured into a graph"):
+        total((X,), stream=device.GpuStream(7, 0))
     gpu.capturing.clear()
-    assert total((X,), stream=GpuStream(7, 0)).result(0) == 6
+    assert total((X,), stream=device.GpuStream(7, 0)).result(0) == 6
 
 
 def test_what_it_decorates():

@@ -10,8 +10,6 @@ import pytest
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.errors import LaunchError
-from cuda_device.runtime.gpu.streams import GpuStream
 
 MAKE = pytest.mark.parametrize("make", [device.pinned, device.managed], ids=["pinned", "managed"])
 
@@ -51,7 +49,7 @@ def test_views_and_results(stream, make):
         if stream.kind == "cpu":
             stream.launch(scale, other, y, 1, grid=1, block=32)
         else:
-            with pytest.raises(LaunchError, match="the argument 'x' is in host memory"):
+            with pytest.raises(device.LaunchError, match="the argument 'x' is in host memory"):
                 stream.launch(scale, other, y, 1, grid=1, block=32)
     assert x.sum() == 4950 and type(np.asarray(x)) is np.ndarray
 
@@ -100,7 +98,7 @@ def test_structs_and_errors(stream):
 def test_the_driver_is_told(make, made, freed):
     with installed() as gpu:
         gpu.stack[-1] = CONTEXT
-        stream, other = GpuStream(0x77, 0, context=CONTEXT), GpuStream(0x88, 0, context=CONTEXT)
+        stream, other = device.GpuStream(0x77, 0, context=CONTEXT), device.GpuStream(0x88, 0, context=CONTEXT)
         x = make((10, 10), stream=stream)
         assert (made, 400) in gpu.log
         y = x[1:].T[2:]
@@ -117,5 +115,5 @@ def test_the_driver_is_told(make, made, freed):
         gc.collect()
         assert freed in gpu.names()
         gpu.failing[made] = 2
-        with pytest.raises(LaunchError, match=f"allocating 40 bytes of {make.__name__} memory"):
+        with pytest.raises(device.LaunchError, match=f"allocating 40 bytes of {make.__name__} memory"):
             make(10, stream=stream)

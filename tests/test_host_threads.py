@@ -23,7 +23,6 @@ from cuda_device.codegen.cpu import machine_code
 from cuda_device.infer import closures
 from cuda_device.launchers import memory_layout, plans
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types import struct_classes
 
@@ -112,7 +111,7 @@ def test_threads_that_change_places_anywhere_on_a_gpu(without_a_lock, gpu, seed)
     def add_one(x):
         x[device.tid(1)] += 1
 
-    streams = [GpuStream(handle, 0, context=CONTEXT) for handle in (0x77, 0x78)]
+    streams = [device.GpuStream(handle, 0, context=CONTEXT) for handle in (0x77, 0x78)]
     device.compile(add_one, device.ArrayType(device.float32, 1))
 
     def work(number):
@@ -135,7 +134,7 @@ def test_a_free_threaded_python_makes_no_launchers(without_a_lock, gpu):
     def add_one(x):
         x[device.tid(1)] += 1
 
-    stream = GpuStream(0x77, 0, context=CONTEXT)
+    stream = device.GpuStream(0x77, 0, context=CONTEXT)
     x = device.zeros(8, stream=stream)
     for _ in range(3 * launcher.FIRST_LAUNCHER):
         device.launch(add_one, x, grid=1, block=8, stream=stream)
@@ -153,7 +152,7 @@ def test_two_threads_that_want_more_shared_memory(gpu, monkeypatch):
     def kernel(x):
         x[0] = device.dynamic_shared_array()[0]
 
-    stream = GpuStream(0x77, 0, context=CONTEXT)
+    stream = device.GpuStream(0x77, 0, context=CONTEXT)
     x, allow = device.zeros(1, np.uint8, stream=stream), driver.set_max_dynamic_shared
     other = threading.Thread(target=lambda: device.launch(kernel, x, grid=1, block=1, shared=100 << 10, stream=stream))
 

@@ -10,7 +10,6 @@ from ir_helpers import define, underlying
 
 import cuda_device as device
 from cuda_device import ArrayType
-from cuda_device.errors import CompileError
 from cuda_device.infer import engine
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.ir import ops
@@ -392,7 +391,7 @@ def test_what_a_dead_branch_would_read_is_not() -> None:
     ids=["growing recursion", "huge unrolling"],
 )  # fmt: skip
 def test_endless_programs_are_refused(source: str) -> None:
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(device.CompileError) as caught:
         typed(define(source), X)
     assert len(str(caught.value).splitlines()) < 20
     assert max(map(len, str(caught.value).splitlines())) < 300
@@ -406,7 +405,7 @@ def test_constants_do_not_grow_without_bound(expression: str) -> None:
     """Folded, refused, or left to run time, but soon."""
     try:
         typed(define(f"def k(x):\n    a = {expression}\n    x[0] = 1"), X)
-    except CompileError:
+    except device.CompileError:
         pass
 
 

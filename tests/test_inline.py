@@ -9,7 +9,6 @@ import pytest
 from ir_helpers import define, read, written
 
 import cuda_device as device
-from cuda_device.errors import CompileError
 from cuda_device.instrument import cpu_passes
 from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
@@ -182,7 +181,7 @@ def _waiting_callee(module: Any, op: Any) -> bool:
 def test_recursion_that_waits_is_refused(callees: str) -> None:
     kernel = "func @k -> none kernel device {\n^0():\n  %1: none = call {callee='a'}\n  return\n}\n"
     module = read((kernel + callees + "\n").replace("'", '"'))
-    with pytest.raises(CompileError, match="calls itself") as caught:
+    with pytest.raises(device.CompileError, match="calls itself") as caught:
         cpu_passes.inline_suspending(module)
     assert caught.value.help
 
@@ -199,7 +198,7 @@ def test_recursion_that_waits_is_refused_with_its_place() -> None:
             x[0] = down(x[0])
         """
     )
-    with pytest.raises(CompileError, match="down calls itself") as caught:
+    with pytest.raises(device.CompileError, match="down calls itself") as caught:
         device.launch(kernel, np.zeros(1, np.int32), grid=1, block=1, stream=device.cpu_stream())
     assert caught.value.location.line == 3
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.gpu.streams import GpuStream
 
 
 @device.kernel
@@ -74,7 +73,7 @@ def test_a_gpu_is_asked_once():
         assert names.index("cuKernelSetAttribute") < len(names) - 1 - names[::-1].index(
             "cuOccupancyMaxPotentialBlockSize"
         )
-        assert isinstance(device.default_stream(), GpuStream)
+        assert isinstance(device.default_stream(), device.GpuStream)
 
 
 @device.kernel

@@ -16,7 +16,7 @@ from fake_driver import CONTEXT, installed
 
 import cuda_device as device
 from cuda_device.runtime.gpu import streams
-from cuda_device.runtime.gpu.streams import MOST_RETAINED, GpuStream
+from cuda_device.runtime.gpu.streams import MOST_RETAINED
 
 
 @device.kernel
@@ -60,7 +60,7 @@ def test_arguments_die_with_their_last_name():
         del arrays, owners, array
         assert [reference() is None for reference in dead] == [True] * 3
         with installed():
-            stream = GpuStream(0x77, 0, context=CONTEXT)
+            stream = device.GpuStream(0x77, 0, context=CONTEXT)
             x = device.zeros(8, stream=stream)
             device.launch(add_one, x, x, grid=1, block=8, stream=stream)
             memory = weakref.ref(x._memory)
@@ -99,7 +99,7 @@ def test_kernels_die_with_their_last_name():
         assert list(x) == [3 * number] * 8
         gone += [weakref.ref(shift), weakref.ref(shift.underlying), weakref.ref(table)]
         with installed():
-            stream = GpuStream(0x77, 0, context=CONTEXT)
+            stream = device.GpuStream(0x77, 0, context=CONTEXT)
             y = device.zeros(8, stream=stream)
             for _ in range(20):
                 device.launch(shift, y, grid=1, block=8, stream=stream)
@@ -111,8 +111,8 @@ def test_kernels_die_with_their_last_name():
 @pytest.mark.parametrize("same", [True, False], ids=["own stream", "another stream"])
 def test_memory_of_a_gpu_is_bounded(same):
     with installed() as gpu:
-        stream = GpuStream(0x77, 0, context=CONTEXT)
-        arrays = stream if same else GpuStream(0x88, 0, context=CONTEXT)
+        stream = device.GpuStream(0x77, 0, context=CONTEXT)
+        arrays = stream if same else device.GpuStream(0x88, 0, context=CONTEXT)
         gpu.done = False
         most = 0
         for _ in range(3 * MOST_RETAINED):

@@ -22,12 +22,10 @@ from producers import Cupy, Torch
 
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
-from cuda_device.errors import KernelError, LaunchError
 from cuda_device.launchers import framework_fields, memory_layout, plans
 from cuda_device.launchers.guard_writer import GuardWriter, symbol_of
 from cuda_device.launchers.object_reading import torch_tensor
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
-from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 
 STREAM = 0x77
@@ -43,7 +41,7 @@ class Gpu:
     def __init__(self, driver):
         self.driver = driver
         driver.stack[-1] = CONTEXT
-        self.stream = GpuStream(STREAM, 0, context=CONTEXT)
+        self.stream = device.GpuStream(STREAM, 0, context=CONTEXT)
 
     def launch(self, kernel, *args, grid=1, block=32, **kwargs):
         device.launch(kernel, *args, grid=grid, block=block, **{"stream": self.stream} | kwargs)
@@ -241,7 +239,7 @@ def test_our_own_arrays(gpu):
     eight, three = struct.pack("i", 8), struct.pack("i", 3)
     assert gpu.driver.bytes[-1] == [addresses[0], eight, addresses[1], eight, three]
     assert gpu.by_machine_code(kernel, device.empty(5, stream=gpu.stream), y)
-    elsewhere = device.zeros(8, stream=GpuStream(0x88, 0, context=CONTEXT))
+    elsewhere = device.zeros(8, stream=device.GpuStream(0x88, 0, context=CONTEXT))
     assert gpu.by_machine_code(kernel, elsewhere, y)
     assert not gpu.by_machine_code(kernel, device.zeros(8, np.float64, stream=gpu.stream), y)
     assert not gpu.by_machine_code(kernel, device.zeros(0, stream=gpu.stream), y)
@@ -301,7 +299,7 @@ def test_tuples_and_none(gpu):
     ]  # fmt: skip
     for other in ((x, (7, 2), ()), (x, (7, 2.5)), (x, (7, 2.5, 1), ()), (x, (7, 2.5), None)):
         assert not gpu.by_machine_code(kernel, other, None)
-    with pytest.raises(LaunchError):
+    with pytest.raises(device.LaunchError):
         gpu.launch(kernel, [x, (7, 2.5), ()], None)
 
 
@@ -314,7 +312,7 @@ def test_constants(gpu):
     assert not gpu.by_machine_code(kernel, y, 1001, True, 0.5)
     assert not gpu.by_machine_code(kernel, y, 1000, False, 0.5)
     assert not gpu.by_machine_code(kernel, y, 1000, True, 0.25)
-    with pytest.raises(LaunchError, match="constant int"):
+    with pytest.raises(device.LaunchError, match="constant int"):
         gpu.launch(kernel, y, 1.5, True, 0.5)
     zero = float("0.0")
     gpu.warm(kernel, y, 1000, True, zero)
@@ -355,7 +353,7 @@ def test_pointers(gpu, interop, what):
     assert gpu.by_machine_code(kernel, *near[what], 3)
     assert not gpu.by_machine_code(kernel, (1 << 63) + 4, 0, 3)
     for wrong in (MEMORY + 2, -4, True, None, longs, Torch().tensor(MEMORY, (16,), strides=(2,))):
-        with pytest.raises(LaunchError, match="'p'"):
+        with pytest.raises(device.LaunchError, match="'p'"):
             gpu.launch(kernel, wrong, v, 3)
     assert gpu.by_machine_code(kernel, p, v, 3)
 
@@ -408,12 +406,12 @@ def test_names_that_are_equal_and_other_objects(gpu):
     assert name is not kernel.underlying.__code__.co_varnames[1]
     assert gpu.by_machine_code(kernel, x, **{name: y})
     assert gpu.by_machine_code(kernel, **{name: y, "here": x})
-    with pytest.raises(LaunchError, match="no parameter 'their'"):
+    with pytest.raises(device.LaunchError, match="no parameter 'their'"):
         gpu.launch(kernel, x, **{str(b"their", "ascii"): y})
     other = new("y[0] = x[0]", "x, /, y")
     gpu.warm(other, x, y)
     assert gpu.by_machine_code(other, x, y=y)
-    with pytest.raises(LaunchError, match="cannot be named"):
+    with pytest.raises(device.LaunchError, match="cannot be named"):
         gpu.launch(other, x=x, y=y)
 
 
@@ -454,7 +452,7 @@ def test_errors_are_those_of_python(gpu, args, kwargs, message):
     gpu.warm(kernel, x, y, 1)
     for _ in range(3):
         count = len(gpu.driver.launched)
-        with pytest.raises(LaunchError, match=message):
+        with pytest.raises(device.LaunchError, match=message):
             gpu.launch(kernel, x, y, *args, **kwargs)
         assert len(gpu.driver.launched) == count
         assert gpu.by_machine_code(kernel, x, y, 1)
@@ -483,7 +481,7 @@ def test_other_arrays(gpu, case, copy):
     kernel, torch, x, y = copy
     arguments = GIVING_UP[case](torch, x, y)
     if case == "another device":
-        with pytest.raises(LaunchError, match="is on GPU 1"):
+        with pytest.raises(device.LaunchError, match="is on GPU 1"):
             gpu.launch(kernel, *arguments)
     else:
         assert not gpu.by_machine_code(kernel, *arguments)
@@ -514,10 +512,10 @@ def test_tensors_with_reservations(gpu, field, dtype):
     other = torch.tensor(MEMORY, (8,), dtype, **{field: True})
     if dtype != "c8" and field == "conjugated" or (dtype == "i4" and field == "negative"):
         return  # there are none
-    with pytest.raises(LaunchError):
+    with pytest.raises(device.LaunchError):
         gpu.launch(kernel, other, y)
     x.requires_grad = True
-    with pytest.raises(LaunchError):
+    with pytest.raises(device.LaunchError):
         gpu.launch(kernel, x, y)
 
 
@@ -748,7 +746,7 @@ class New:
 
 def test_each_producer_is_waited_for_once(gpu):
     kernel = new("y[0] = a[0] + b[0] + c[0]", "a, b, c, y")
-    streams = [GpuStream(handle, 0, context=CONTEXT) for handle in (0x88, 0x99, 0x88, STREAM)]
+    streams = [device.GpuStream(handle, 0, context=CONTEXT) for handle in (0x88, 0x99, 0x88, STREAM)]
     arrays = [device.zeros(8, stream=stream) for stream in streams]
     gpu.warm(kernel, *arrays)
     for stream in (gpu.stream, STREAM, New()):
@@ -756,7 +754,7 @@ def test_each_producer_is_waited_for_once(gpu):
         assert gpu.by_machine_code(kernel, *arrays, stream=stream)
         assert in_order(gpu, [0x88, 0x99], STREAM)
     gpu.driver.log.clear()
-    gpu.launch(kernel, *arrays, stream=GpuStream(STREAM, 0, context=CONTEXT))
+    gpu.launch(kernel, *arrays, stream=device.GpuStream(STREAM, 0, context=CONTEXT))
     assert gpu.driver.by_address == 2
     own = [device.zeros(8, stream=gpu.stream) for _ in range(4)]
     gpu.driver.log.clear()
@@ -781,7 +779,7 @@ def test_one_event_marks_the_end_of_a_retained_launch_with_producers(gpu):
 def test_many_producers_are_for_python(gpu):
     names = [f"a{i}" for i in range(memory_layout.MOST_PRODUCERS + 2)]
     kernel = new(f"a0[0] = {' + '.join(f'{name}[0]' for name in names)}", ", ".join(names))
-    arrays = [device.zeros(8, stream=GpuStream(0x100 + i, 0, context=CONTEXT)) for i in range(len(names))]
+    arrays = [device.zeros(8, stream=device.GpuStream(0x100 + i, 0, context=CONTEXT)) for i in range(len(names))]
     gpu.warm(kernel, *arrays)
     assert not gpu.by_machine_code(kernel, *arrays)
     assert gpu.by_machine_code(kernel, *arrays[:-2], *[arrays[0]] * 2) == (not kernel.variants)
@@ -789,7 +787,7 @@ def test_many_producers_are_for_python(gpu):
 
 def test_an_unordered_launch_keeps_its_arguments(gpu):
     kernel, queue = new(), device.unordered(gpu.stream)
-    elsewhere = GpuStream(0x88, 0, context=CONTEXT)
+    elsewhere = device.GpuStream(0x88, 0, context=CONTEXT)
     make = lambda: device.zeros(8, stream=elsewhere)  # noqa: E731
     gpu.warm(kernel, make(), make(), stream=queue)
     gpu.stream.synchronize()
@@ -846,7 +844,7 @@ def test_streams_that_cannot_be_put_in_order(gpu, call, copy):
     assert gpu.by_machine_code(kernel, x, y)
     before, spare = len(gpu.driver.launched), len(driver.spare_events(CONTEXT))
     gpu.driver.failing[call] = Result.CUDA_ERROR_INVALID_VALUE
-    with pytest.raises(LaunchError):
+    with pytest.raises(device.LaunchError):
         gpu.launch(kernel, x, y)
     assert len(gpu.driver.launched) == before
     gpu.driver.failing.clear()
@@ -883,7 +881,7 @@ def test_streams_of_frameworks(gpu, monkeypatch, stream_types, module, kind, nam
     monkeypatch.setattr(Stream, name, STREAM)
     assert gpu.by_machine_code(kernel, x, y, stream=Stream())
     delattr(Stream, name)
-    with pytest.raises(LaunchError):
+    with pytest.raises(device.LaunchError):
         gpu.launch(kernel, x, y, stream=Stream())
 
 
@@ -963,7 +961,7 @@ def test_streams_that_python_looks_at(gpu, stream, copy):
     kernel, _, x, y = copy
     try:
         assert not gpu.by_machine_code(kernel, x, y, stream=stream)
-    except LaunchError:
+    except device.LaunchError:
         assert stream.answer[0] == 1 or stream.answer[1] == "x"
 
 
@@ -973,14 +971,14 @@ def test_a_stream_of_another_device(gpu):
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y, stream=None)
     assert gpu.by_machine_code(kernel, x, y, stream=Foreign((0, 0), device_index=0))
-    with pytest.raises(LaunchError, match="is on GPU 0"):
+    with pytest.raises(device.LaunchError, match="is on GPU 0"):
         gpu.launch(kernel, x, y, stream=Foreign((0, 0), device_index=1))
 
 
 def test_another_context(gpu, copy):
     kernel, torch, x, y = copy
     torch.stream = 0
-    legacy = GpuStream(1, 0, context=CONTEXT)
+    legacy = device.GpuStream(1, 0, context=CONTEXT)
     for current in (0, CONTEXT + 1):
         gpu.driver.stack[-1] = current
         torch.stream = STREAM
@@ -1022,10 +1020,10 @@ def test_a_report_is_raised_first(gpu, monkeypatch, copy):
     def check(context):
         if word.value:
             word.value = 0
-            raise KernelError("it reported")
+            raise device.KernelError("it reported")
 
     monkeypatch.setitem(driver.REPORTERS, CONTEXT, check)
-    with pytest.raises(KernelError, match="it reported"):
+    with pytest.raises(device.KernelError, match="it reported"):
         gpu.launch(kernel, x, y)
     assert gpu.by_machine_code(kernel, x, y)
 
@@ -1043,14 +1041,14 @@ def test_a_kernel_with_few_threads(gpu):
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
     assert gpu.by_machine_code(kernel, x, y, block=256)
-    with pytest.raises(LaunchError, match="at most 256 threads"):
+    with pytest.raises(device.LaunchError, match="at most 256 threads"):
         gpu.launch(kernel, x, y, block=257)
 
 
 def test_a_failing_driver(gpu, copy):
     kernel, _, x, y = copy
     gpu.driver.failing["cuLaunchKernel"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
-    with pytest.raises(KernelError, match="ILLEGAL_ADDRESS"):
+    with pytest.raises(device.KernelError, match="ILLEGAL_ADDRESS"):
         gpu.launch(kernel, x, y)
     gpu.driver.failing.clear()
     assert gpu.by_machine_code(kernel, x, y)
@@ -1116,7 +1114,7 @@ def test_a_prepared_launch_needs_no_python_function(gpu, monkeypatch):
     assert of_ours == []
     assert gpu.driver.by_address >= 2
     for wrong in (lambda: step(1, 2, 3, 4), lambda: step(b=1), lambda: step(x, x=y)):
-        with pytest.raises(LaunchError):
+        with pytest.raises(device.LaunchError):
             wrong()
 
 
@@ -1186,9 +1184,9 @@ def test_references_stay_as_they_are_where_it_gives_up(gpu):
     wrong = "text"
     objects = [x, y, wrong, gpu.stream, kernel, kernel.native]
     for number in range(3000):
-        with pytest.raises(LaunchError):
+        with pytest.raises(device.LaunchError):
             device.launch(kernel, x, y, wrong, grid=1, block=32, stream=gpu.stream)
-        with pytest.raises(LaunchError):
+        with pytest.raises(device.LaunchError):
             device.launch(kernel, x, x, 1.5, a=wrong, grid=1, block=32, stream=gpu.stream)
         if number == 100:
             counts = [sys.getrefcount(obj) for obj in objects]
@@ -1379,7 +1377,7 @@ def test_a_python_without_a_lock_launches_by_itself(monkeypatch):
 def test_machine_code_asks_only_what_it_does_not_know(gpu, monkeypatch, home, capturing):
     """The context of a stream is known from an array that is produced on it, and the legacy stream is never captured."""
     kernel, stream = new(), SimpleNamespace(__cuda_stream__=lambda: (0, STREAM))
-    arrays = [device.zeros(8, stream=GpuStream(home, 0, context=CONTEXT)) for _ in range(2)]
+    arrays = [device.zeros(8, stream=device.GpuStream(home, 0, context=CONTEXT)) for _ in range(2)]
     gpu.driver.capturing |= {STREAM} if capturing else set()
     gpu.warm(kernel, *arrays, stream=stream)
     asked = []
@@ -1396,11 +1394,11 @@ def test_machine_code_asks_only_what_it_does_not_know(gpu, monkeypatch, home, ca
 def test_the_legacy_streams_of_two_contexts_are_not_confused(gpu):
     """A launch on the default stream is in the current context, and not in that of its arrays."""
     kernel = new()
-    arrays = [device.zeros(8, stream=GpuStream(driver.LEGACY_STREAM, 0, context=CONTEXT)) for _ in range(2)]
+    arrays = [device.zeros(8, stream=device.GpuStream(driver.LEGACY_STREAM, 0, context=CONTEXT)) for _ in range(2)]
     gpu.warm(kernel, *arrays, stream=None)
     assert gpu.by_machine_code(kernel, *arrays, stream=None)
     gpu.driver.stack[-1] = CONTEXT + 1
-    with pytest.raises(LaunchError, match="on GPU 0, but the stream is on GPU 1"):
+    with pytest.raises(device.LaunchError, match="on GPU 0, but the stream is on GPU 1"):
         gpu.launch(kernel, *arrays, stream=None)
 
 
@@ -1410,7 +1408,7 @@ def test_a_warm_launch_makes_nothing_and_waits_for_nothing(gpu, monkeypatch, by_
         monkeypatch.setattr(plans, "is_wanted", lambda: False)
     kernel, torch = new(), Torch()
     own = [device.zeros(8, stream=gpu.stream) for _ in range(2)]
-    elsewhere = device.zeros(8, stream=GpuStream(0x99, 0, context=CONTEXT))
+    elsewhere = device.zeros(8, stream=device.GpuStream(0x99, 0, context=CONTEXT))
     order = {"cuEventRecord", "cuStreamWaitEvent", "push", "pop"}
     for arguments, more in ((own, set()), (tensors(torch=torch), {"cuEventRecord"}), ((own[0], elsewhere), order)):
         for _ in range(launcher.FIRST_LAUNCHER):

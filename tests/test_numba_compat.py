@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy import complex128, float32, float64, int32
 
+import cuda_device as device
 from cuda_device import ArrayType, compile, cpu_stream, numba_random
 from cuda_device import numba_compat as cuda
-from cuda_device.errors import CompileError
 
 TPB = 16
 
@@ -849,7 +849,7 @@ def shares_too_much(x):
     ],
 )
 def test_errors_show_the_line_of_the_kernel_in_the_words_of_numba(kernel, line, text):
-    with pytest.raises(CompileError) as error:
+    with pytest.raises(device.CompileError) as error:
         kernel[1, 1](np.zeros(3))
     assert error.value.location.file == __file__ and line in str(error.value) and text in error.value.help
     assert "numba_compat.py" not in str(error.value).replace(__file__, "")
@@ -862,7 +862,7 @@ def test_other_functions_of_libdevice_are_declared_by_their_names():
 
     text = str(compile(kernel.kernel, ArrayType(float64, 1), output="ptx", target="sm_80"))
     assert "fma.rm.f64" in text and "mul.hi.u32" in text and "call" not in text
-    with pytest.raises(CompileError, match="normcdff is a function of CUDA C") as error:
+    with pytest.raises(device.CompileError, match="normcdff is a function of CUDA C") as error:
         kernel[1, 1, cpu_stream()](np.zeros(2))
     assert error.value.location.file == __file__
     with pytest.raises(AttributeError, match="no function 'sinn' of numbers"):

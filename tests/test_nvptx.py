@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import cuda_device as device
 from cuda_device.codegen.gpu import libdevice, nvptx
-from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.errors import CompilerBug
 from cuda_device.types import architectures
 from cuda_device.types.architectures import ARCHITECTURES, Architecture, of_capability, parse
 
@@ -358,7 +359,7 @@ def test_missing_libdevice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(CompileError, match=r"libdevice") as error:
+    with pytest.raises(device.CompileError, match=r"libdevice") as error:
         libdevice.file()
     assert "pip install 'cuda-device[cu13]'" in str(error.value)
 

@@ -9,7 +9,6 @@ import pytest
 from fake_driver import installed
 
 import cuda_device as device
-from cuda_device.runtime.gpu.streams import GpuStream
 
 
 def clear(x):
@@ -73,7 +72,7 @@ def test_a_range_ends_with_an_error(ranges):
 def test_every_launch_on_a_gpu_is_a_range(ranges):
     """Also after those at which machine code would take over."""
     with installed():
-        stream = GpuStream(0x70, 0)
+        stream = device.GpuStream(0x70, 0)
         kernel, other = device.kernel(nvtx=True)(clear), device.kernel(clear)
         x = device.zeros(4, stream=stream)
         for _ in range(20):

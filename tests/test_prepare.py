@@ -14,7 +14,6 @@ from fake_driver import CONTEXT, installed
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.runtime.gpu.streams import GpuStream
 
 FACTOR = 2
 
@@ -173,7 +172,7 @@ def gpu():
 
 @pytest.fixture
 def queue(gpu):
-    return GpuStream(0x77, 0, context=CONTEXT)
+    return device.GpuStream(0x77, 0, context=CONTEXT)
 
 
 def test_a_prepared_launch_is_one_call_of_the_driver(gpu, queue):
@@ -199,7 +198,7 @@ def test_a_prepared_launch_is_one_call_of_the_driver(gpu, queue):
 
 
 def test_arrays_live_as_long_as_what_was_started(gpu, queue):
-    elsewhere = GpuStream(0x88, 0, context=CONTEXT)
+    elsewhere = device.GpuStream(0x88, 0, context=CONTEXT)
     x, y = (device.array(np.ones(8, np.float32), stream=elsewhere) for _ in range(2))
     watch = weakref.ref(x._memory)
     step = device.prepare(add, x, y, grid=1, block=8, stream=queue)
@@ -237,7 +236,7 @@ def test_what_is_freed_in_the_order_of_the_stream_needs_no_event(gpu, queue, pre
 
 
 def test_the_per_thread_stream_is_no_order(gpu):
-    stream = GpuStream(2, 0, context=CONTEXT)
+    stream = device.GpuStream(2, 0, context=CONTEXT)
     x, y = (device.array(np.ones(8, np.float32), stream=stream) for _ in range(2))
     device.launch(add, x, y, grid=1, block=8, stream=stream)
     assert "cuEventRecord" in gpu.names()

@@ -10,7 +10,6 @@ from fake_driver import CONTEXT, installed
 import cuda_device as device
 from cuda_device.errors import CallError
 from cuda_device.runtime.gpu import report_message
-from cuda_device.runtime.gpu.streams import GpuStream
 
 FLOATS = device.ArrayType(device.float32, 1)
 
@@ -56,7 +55,7 @@ def gpu():
     """A fake GPU of compute capability 9.0, whose context is current; `stream` is one of its streams."""
     with installed() as fake:
         fake.stack[-1] = CONTEXT
-        fake.stream = GpuStream(7, 0, context=CONTEXT)
+        fake.stream = device.GpuStream(7, 0, context=CONTEXT)
         yield fake
 
 

@@ -12,8 +12,6 @@ from fake_driver import CONTEXT, FakeDriver, installed
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers, cubin, elf
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
-from cuda_device.errors import LaunchError
-from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types.architectures import parse
 
@@ -94,8 +92,8 @@ def gpu() -> Iterator[FakeDriver]:
         yield fake
 
 
-def queue(ordinal: int = 0) -> GpuStream:
-    return GpuStream(0x77 + ordinal, ordinal, context=CONTEXT + ordinal)
+def queue(ordinal: int = 0) -> device.GpuStream:
+    return device.GpuStream(0x77 + ordinal, ordinal, context=CONTEXT + ordinal)
 
 
 def launched(kernel: device.Kernel, ordinal: int = 0) -> None:
@@ -171,7 +169,7 @@ def test_stacks_take_an_eighth_of_a_small_memory(gpu):
 def test_a_stack_for_which_there_is_no_memory_is_refused(gpu, expression, stack_size):
     gpu.most_stack = 10_000
     wanted = stack_size or launcher.RECURSION
-    with pytest.raises(LaunchError, match=f"kernel needs {wanted} bytes of stack for each thread") as caught:
+    with pytest.raises(device.LaunchError, match=f"kernel needs {wanted} bytes of stack for each thread") as caught:
         launched(kernel_of(expression, **({"stack_size": stack_size} if stack_size else {})))
     assert "CUDA_ERROR_OUT_OF_MEMORY" in str(caught.value)
     assert "cuLaunchKernel" not in gpu.names()

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from fake_driver import CONTEXT, FakeDriver, Result, installed, no_gpu
 
+import cuda_device as device
 from cuda_device.codegen.gpu import libcuda
-from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime.gpu import driver, streams
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, as_stream, cpu_stream, default_stream
+from cuda_device.runtime.gpu.streams import as_stream
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ class WithAttribute:
 
 
 def test_our_own_streams_are_taken_as_they_are(gpu):
-    for stream in (cpu_stream(), GpuStream(7, 0)):
+    for stream in (device.cpu_stream(), device.GpuStream(7, 0)):
         assert as_stream(stream) is stream
 
 
 def test_other_libraries_take_our_streams(gpu):
-    answer = GpuStream(7, 0).__cuda_stream__()
+    answer = device.GpuStream(7, 0).__cuda_stream__()
     assert answer == (0, 7)
     assert as_stream(WithProtocol(answer)).handle == 7
 
@@ -83,7 +83,7 @@ def test_other_libraries_take_our_streams(gpu):
 )
 def test_foreign_streams(gpu, obj, handle):
     stream = as_stream(obj)
-    assert isinstance(stream, GpuStream)
+    assert isinstance(stream, device.GpuStream)
     assert stream.handle == handle
     assert stream.owner is obj
     assert stream.context == CONTEXT
@@ -100,7 +100,7 @@ def test_cuda_core_protocol_goes_before_attributes(gpu):
 )
 def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
     with pytest.raises(
-        LaunchError, match=r"is not a stream\n  help: pass None, cpu_stream\(\), an object with __cuda_stream__"
+        device.LaunchError, match=r"is not a stream\n  help: pass None, cpu_stream\(\), an object with __cuda_stream__"
     ):
         as_stream(obj)
 
@@ -117,14 +117,14 @@ def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
     ],
 )
 def test_bad_streams_say_what_is_bad(gpu, obj, message):
-    with pytest.raises(LaunchError, match=message):
+    with pytest.raises(device.LaunchError, match=message):
         as_stream(obj)
     assert as_stream(5).handle == 5
 
 
 def test_a_gpu_stream_without_a_gpu(nothing):
     with pytest.raises(
-        LaunchError, match=r"no GPU is usable here: the driver sees no GPU\n  help: pass stream=cpu_stream\(\)"
+        device.LaunchError, match=r"no GPU is usable here: the driver sees no GPU\n  help: pass stream=cpu_stream\(\)"
     ):
         as_stream(5)
 
@@ -152,28 +152,28 @@ def test_a_negative_device_means_the_current_one(gpu):
 
 
 def test_equality_is_by_handle_and_context(gpu):
-    assert GpuStream(7, 0) == GpuStream(7, 0, owner=object())
-    assert len({GpuStream(7, 0), GpuStream(7, 0), GpuStream(8, 0)}) == 2
-    assert cpu_stream() == cpu_stream()
-    assert cpu_stream() != GpuStream(7, 0)
-    assert "legacy default" in repr(GpuStream(0, 0))
-    assert "0x7" in repr(GpuStream(7, 0))
+    assert device.GpuStream(7, 0) == device.GpuStream(7, 0, owner=object())
+    assert len({device.GpuStream(7, 0), device.GpuStream(7, 0), device.GpuStream(8, 0)}) == 2
+    assert device.cpu_stream() == device.cpu_stream()
+    assert device.cpu_stream() != device.GpuStream(7, 0)
+    assert "legacy default" in repr(device.GpuStream(0, 0))
+    assert "0x7" in repr(device.GpuStream(7, 0))
 
 
 def test_cpu_stream():
-    assert cpu_stream(target="sm_100a") == CpuStream("sm_100a")
-    assert cpu_stream().target == "sm_90"
-    assert cpu_stream().handle is None
-    cpu_stream().synchronize()
+    assert device.cpu_stream(target="sm_100a") == device.CpuStream("sm_100a")
+    assert device.cpu_stream().target == "sm_90"
+    assert device.cpu_stream().handle is None
+    device.cpu_stream().synchronize()
     for wrong in ("90", "sm90", "sm_90x", 90, None):
         with pytest.raises(ValueError, match="sm_90"):
-            cpu_stream(target=wrong)
+            device.cpu_stream(target=wrong)
 
 
 def test_default_stream_without_a_gpu_is_logged_once(nothing, caplog):
     with caplog.at_level(logging.INFO, logger="cuda_device"):
-        assert default_stream() == cpu_stream()
-        assert as_stream(None) == cpu_stream()
+        assert device.default_stream() == device.cpu_stream()
+        assert as_stream(None) == device.cpu_stream()
     assert [record.message for record in caplog.records] == [
         "no GPU is usable (the driver sees no GPU): the default stream is the CPU's"
     ]
@@ -181,7 +181,7 @@ def test_default_stream_without_a_gpu_is_logged_once(nothing, caplog):
 
 def test_default_stream_with_a_gpu(gpu, caplog):
     with caplog.at_level(logging.INFO, logger="cuda_device"):
-        stream = default_stream()
+        stream = device.default_stream()
         assert as_stream(None) is stream
     assert (stream.handle, stream.ordinal) == (1, 0)
     assert len(caplog.records) == 1
@@ -192,7 +192,7 @@ def test_default_stream_with_a_gpu(gpu, caplog):
 
 def test_arguments_live_until_the_gpu_is_done(gpu):
     gpu.done = False
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     thing, dead = watched()
     stream.retain(thing)
     del thing
@@ -207,14 +207,14 @@ def test_arguments_live_until_the_gpu_is_done(gpu):
 def test_arguments_outlive_the_stream_object(gpu):
     gpu.done = False
     thing, dead = watched()
-    GpuStream(7, 0).retain(thing)
+    device.GpuStream(7, 0).retain(thing)
     del thing
     gc.collect()
     assert dead() is not None
     gpu.finish()
-    GpuStream(8, 0).synchronize()
+    device.GpuStream(8, 0).synchronize()
     assert dead() is not None, "another stream's"
-    GpuStream(7, 0).synchronize()
+    device.GpuStream(7, 0).synchronize()
     assert dead() is None
 
 
@@ -232,7 +232,7 @@ def test_the_owner_of_a_stream_lives_as_long_as_its_launches(gpu):
 
 
 def test_events_are_used_again(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     for _ in range(50):
         stream.retain(Thing())
     assert gpu.names().count("cuEventCreate") <= 2
@@ -242,7 +242,7 @@ def test_events_are_used_again(gpu):
 def test_the_queue_is_bounded(gpu, monkeypatch):
     monkeypatch.setattr(streams, "MOST_RETAINED", 4)
     gpu.done = False
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     dead = []
     for _ in range(10):
         thing, reference = watched()
@@ -254,7 +254,7 @@ def test_the_queue_is_bounded(gpu, monkeypatch):
 
 
 def test_what_a_graph_captured_is_kept(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     thing, dead = watched()
     gpu.capturing.add(7)
     stream.retain(thing)
@@ -268,17 +268,17 @@ def test_what_a_graph_captured_is_kept(gpu):
 
 
 def test_retaining_nothing_costs_nothing(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     gpu.log.clear()
     stream.retain()
     assert gpu.log == []
 
 
 def test_a_broken_gpu_does_not_free_arguments_early(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     thing, dead = watched()
     gpu.failing["cuEventRecord"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
-    with pytest.raises(KernelError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+    with pytest.raises(device.KernelError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         stream.retain(thing)
     del thing
     gc.collect()
@@ -286,7 +286,7 @@ def test_a_broken_gpu_does_not_free_arguments_early(gpu):
 
 
 def test_destructors_may_launch(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     ran = []
 
     class Launching:
@@ -304,7 +304,7 @@ def test_destructors_may_launch(gpu):
 
 
 def test_destructors_may_run_between_any_two_steps(gpu, monkeypatch):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     gpu.done = False
     first, first_dead = watched()
     second, second_dead = watched()
@@ -331,7 +331,7 @@ def test_destructors_may_run_between_any_two_steps(gpu, monkeypatch):
 
 
 def test_many_threads_retain_on_one_stream(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     dead = []
 
     def work():
@@ -355,7 +355,7 @@ def test_many_threads_retain_on_one_stream(gpu):
 
 
 def test_streams_are_ordered_by_an_event(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     gpu.log.clear()
     stream.wait_for(9)
     stream.hold_back(9)
@@ -367,7 +367,7 @@ def test_streams_are_ordered_by_an_event(gpu):
 
 
 def test_an_event_that_orders_streams_is_used_again_unless_a_graph_has_it(gpu):
-    stream, other = GpuStream(7, 0), GpuStream(7, 1)
+    stream, other = device.GpuStream(7, 0), device.GpuStream(7, 1)
     gpu.log.clear()
     for _ in range(5):
         stream.wait_for(9)
@@ -385,11 +385,11 @@ def test_an_event_that_orders_streams_is_used_again_unless_a_graph_has_it(gpu):
 
 
 def test_an_event_that_failed_is_not_used_again(gpu):
-    stream = GpuStream(7, 0)
+    stream = device.GpuStream(7, 0)
     stream.wait_for(9)
     gpu.log.clear()
     gpu.failing["cuStreamWaitEvent"] = Result.CUDA_ERROR_INVALID_VALUE
-    with pytest.raises(LaunchError):
+    with pytest.raises(device.LaunchError):
         stream.wait_for(9)
     gpu.failing.clear()
     stream.wait_for(9)
@@ -414,7 +414,7 @@ def test_available_keeps_the_reason(gpu, monkeypatch, error):
     monkeypatch.setattr(driver, "bindings", broken)
     assert driver.available() is False
     assert driver.unavailable_reason() == str(error).splitlines()[0]
-    with pytest.raises(LaunchError, match="no GPU is usable here"):
+    with pytest.raises(device.LaunchError, match="no GPU is usable here"):
         driver.require()
     driver.available.cache_clear()
 
@@ -430,7 +430,7 @@ def test_check_returns_values_and_raises_errors(gpu):
     assert driver.check((0,)) is None
     assert driver.check((0, 5)) == 5
     assert driver.check((0, 5, 6)) == (5, 6)
-    with pytest.raises(LaunchError) as caught:
+    with pytest.raises(device.LaunchError) as caught:
         driver.check((Result.CUDA_ERROR_INVALID_VALUE, None), "doing a thing")
     assert str(caught.value) == (
         "CUDA_ERROR_INVALID_VALUE (1): the words for CUDA_ERROR_INVALID_VALUE, while doing a thing"
@@ -439,10 +439,10 @@ def test_check_returns_values_and_raises_errors(gpu):
 
 def test_errors_that_stay_are_a_kernel_error_and_say_so(gpu):
     error = driver.error_of(700)
-    assert isinstance(error, KernelError)
+    assert isinstance(error, device.KernelError)
     assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in str(error)
     assert "lost to this process" in str(error)
-    assert not isinstance(driver.error_of(701), KernelError)
+    assert not isinstance(driver.error_of(701), device.KernelError)
 
 
 def test_a_number_that_the_driver_does_not_know(gpu):

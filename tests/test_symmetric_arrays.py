@@ -15,7 +15,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device import SymmetricArray, float32, int32
-from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime.gpu import driver
 
 SECONDS = 60
@@ -142,13 +141,13 @@ def unequal(ranks):
     for shape, dtype in (((4, 1 + ranks.rank), float32), (4, (float32, int32)[ranks.rank])):
         try:
             SymmetricArray(shape, dtype, ranks, stream=stream)
-        except LaunchError as error:
+        except device.LaunchError as error:
             found.append(str(error))
     if ranks.rank:  # one that cannot be made in one process
-        with pytest.raises(LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
+        with pytest.raises(device.LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
             SymmetricArray(-1, float32, ranks, stream=stream)
     else:
-        with pytest.raises(LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
+        with pytest.raises(device.LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
             SymmetricArray(1, float32, ranks, stream=stream)
     return found, ring(ranks)[0][:3]
 
@@ -171,13 +170,13 @@ def failing(ranks):
     """In one process, what no list of errors would have."""
     stream, make = where(ranks.rank), SymmetricArray._make
     found = []
-    for error in (ImportError("no such module"), KernelError("the context is broken")):
+    for error in (ImportError("no such module"), device.KernelError("the context is broken")):
 
         def fail(*_, error=error):
             raise error
 
         SymmetricArray._make = fail if ranks.rank else make
-        with pytest.raises(LaunchError) as caught:
+        with pytest.raises(device.LaunchError) as caught:
             SymmetricArray(3, float32, ranks, stream=stream)
         found.append(str(caught.value))
     SymmetricArray._make = make
@@ -290,10 +289,10 @@ class Elsewhere(Alone):
     ],
 )
 def test_parts_that_cannot_be_reached(changes, reason):
-    with pytest.raises(LaunchError, match=reason):
+    with pytest.raises(device.LaunchError, match=reason):
         SymmetricArray(3, float32, Elsewhere(**changes), stream=device.cpu_stream())
 
 
 def test_what_is_no_job():
-    with pytest.raises(LaunchError, match="ranks= is of type int, which has no rank, size and allgather"):
+    with pytest.raises(device.LaunchError, match="ranks= is of type int, which has no rank, size and allgather"):
         SymmetricArray(3, float32, 5, stream=device.cpu_stream())

@@ -12,13 +12,14 @@ from ir_helpers import define, underlying
 from ir_interpreter import ROWS, Unsupported, run, run_steps
 from ir_programs import IDS, PROGRAMS
 
+import cuda_device as device
 from cuda_device.bytecode.cfg import spans
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.scopes import merge
 from cuda_device.bytecode.suspension import STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device.parameters import parameter_names
-from cuda_device.errors import NOWHERE, CompileError
+from cuda_device.errors import NOWHERE
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module
 from cuda_device.ir.ops import Level
@@ -48,7 +49,7 @@ def test_programs_mean_what_cpython_says_or_are_unsupported(function: Any, calls
     for arguments in calls:
         try:
             found = outcome(run, function, arguments)
-        except (Unsupported, CompileError):
+        except (Unsupported, device.CompileError):
             continue
         assert found == outcome(programs.native, function, arguments)
 
@@ -96,7 +97,7 @@ def test_most_plain_constructs_are_supported() -> None:
         try:
             outcome(run, function, calls[0])
             supported.add(function.__name__)
-        except (Unsupported, CompileError):
+        except (Unsupported, device.CompileError):
             pass
     assert supported >= {
         "arithmetic", "bits", "chained", "short_circuit", "truth", "none_tests", "ternaries",
@@ -208,7 +209,7 @@ def test_an_unsupported_construct_ends_its_block(body: str) -> None:
     ],
 )
 def test_functions_that_cannot_be_read(source: str, reason: str) -> None:
-    with pytest.raises(CompileError, match=reason) as caught:
+    with pytest.raises(device.CompileError, match=reason) as caught:
         read(define(source).__code__)
     assert caught.value.location.line == 1
     assert caught.value.location.function == "k"

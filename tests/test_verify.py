@@ -10,8 +10,9 @@ from golden_pages import Golden
 from ir_helpers import read
 from ir_programs import IDS, PROGRAMS, job
 
+import cuda_device as device
 from cuda_device import compiler
-from cuda_device.errors import CompilerBug, Error
+from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
@@ -89,7 +90,7 @@ def refused(module: Module) -> list[str]:
     """The lines of the verifier's report."""
     with pytest.raises(CompilerBug) as caught:
         verify(module)
-    assert not isinstance(caught.value, Error)
+    assert not isinstance(caught.value, device.Error)
     return str(caught.value).splitlines()
 
 

@@ -26,7 +26,7 @@ import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.compiler import Options, Work
-from cuda_device.device.functions import FunctionOptions, Kernel
+from cuda_device.device.functions import FunctionOptions
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.launch.launcher import CompiledKernel
 from fuzz.care import BATCH, care, is_careful
@@ -91,7 +91,7 @@ class Leg:
     """A way to run some programs, in words, too. `shares`: the IR is that of the first leg."""
 
     where: str
-    kernel: Kernel
+    kernel: device.Kernel
     stream: device.Stream
     shares: bool = False
     made: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
@@ -103,14 +103,14 @@ class Leg:
         return isinstance(self.stream, type(device.cpu_stream()))
 
 
-def kernels(programs: Sequence[Program], *options: Options) -> list[Kernel]:
+def kernels(programs: Sequence[Program], *options: Options) -> list[device.Kernel]:
     """The kernel of some programs, with each of these options."""
     text = source(programs)
     file = f"<programs {programs[0].number} to {programs[-1].number}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope = {**MODULES, **STRUCTS, **TABLES, **LISTS}
     exec(compile(text, file, "exec", dont_inherit=True), scope)
-    return [Kernel(scope["k"], FunctionOptions(build=each)) for each in options]
+    return [device.Kernel(scope["k"], FunctionOptions(build=each)) for each in options]
 
 
 PLAIN = tuple(Options(level=level, contract=False, checked=False) for level in LEVELS)
@@ -138,7 +138,7 @@ def legs(programs: Sequence[Program], streams: Sequence[device.Stream]) -> Itera
             yield Leg("CPU stream, looking for races", watched, device.cpu_stream(races=True))
 
 
-def share(first: Kernel, other: Kernel, on_cpu: bool) -> None:
+def share(first: device.Kernel, other: device.Kernel, on_cpu: bool) -> None:
     """Gives a kernel the IR of the same one for another level: only LLVM's part, and what follows, is done again."""
     for key, variant in first.variants.items():
         if variant.work.job.target.on_cpu != on_cpu:
@@ -219,7 +219,7 @@ def _loses(error: Exception) -> bool:
 _LOSSES = r"^the int -?\d+ does not fit|^an integer cannot be raised|^the count of a shift"
 
 
-def launch(kernel: Kernel, arrays: Any, outputs: Any, stream: device.Stream, on_cpu: bool) -> Any:
+def launch(kernel: device.Kernel, arrays: Any, outputs: Any, stream: device.Stream, on_cpu: bool) -> Any:
     """Runs a kernel and returns what its output arrays hold."""
     if on_cpu:
         device.launch(kernel, arrays, outputs, grid=BLOCKS, block=THREADS, stream=stream, shared=16 * THREADS)
@@ -233,7 +233,7 @@ def launch(kernel: Kernel, arrays: Any, outputs: Any, stream: device.Stream, on_
     return tuple(each.numpy() for each in o)
 
 
-def assemble(kernel: Kernel) -> None:
+def assemble(kernel: device.Kernel) -> None:
     """Makes a cubin of a kernel's newest variant, as a launch on a GPU would."""
     job = next(reversed(kernel.variants.values())).work.job
     compiler.run(replace(job, target=compiler.Target(job.target.architecture)), "cubin")

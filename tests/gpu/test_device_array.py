@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from late import COUNT, Gate, Late, launch
 
-from cuda_device.errors import LaunchError
+import cuda_device as device
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import Device
-from cuda_device.runtime.arrays.device_array import array, empty, zeros
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu import driver as code
-from cuda_device.runtime.gpu.streams import GpuStream, as_stream, cpu_stream, default_stream
+from cuda_device.runtime.gpu.streams import as_stream
 from cuda_device.types.host import ROWS
 
 pytestmark = pytest.mark.skipif(not driver.available(), reason=f"no GPU: {driver.unavailable_reason()}")
@@ -94,9 +93,9 @@ def test_properties():
 
 def test_kernel_attributes_and_large_shared_memory(uses_shared):
     assert code.most_threads(uses_shared, 0) == 1024
-    target = zeros(1, np.uint32, stream=1)
+    target = device.zeros(1, np.uint32, stream=1)
     values = (ctypes.c_uint64(view_of(target).data),)
-    with pytest.raises(LaunchError, match="CUDA_ERROR_INVALID_VALUE"):
+    with pytest.raises(device.LaunchError, match="CUDA_ERROR_INVALID_VALUE"):
         launch(uses_shared, values, 1, shared=102400)
     code.set_max_dynamic_shared(uses_shared, 102400, 0)
     launch(uses_shared, values, 1, shared=102400)
@@ -105,13 +104,13 @@ def test_kernel_attributes_and_large_shared_memory(uses_shared):
 
 def test_bad_code_and_names_are_errors(uses_shared):
     # Drivers that load lazily look at the code when they are asked for a kernel.
-    with pytest.raises(LaunchError, match="while loading device code|'kernel'"):
+    with pytest.raises(device.LaunchError, match="while loading device code|'kernel'"):
         code.get_kernel(code.load_library(b"this is no PTX"), "kernel")
-    with pytest.raises(LaunchError, match="'missing'"):
+    with pytest.raises(device.LaunchError, match="'missing'"):
         code.get_kernel(code.load_library(PTX), "missing")
-    with pytest.raises(LaunchError, match="launching a grid"):
+    with pytest.raises(device.LaunchError, match="launching a grid"):
         launch(uses_shared, (ctypes.c_uint64(0),), 1, block=2048)
-    assert zeros(3).numpy().tolist() == [0, 0, 0]
+    assert device.zeros(3).numpy().tolist() == [0, 0, 0]
 
 
 def test_every_error_number_has_words():
@@ -126,7 +125,7 @@ def test_every_error_number_has_words():
 @pytest.mark.parametrize("dtype", [np.dtype(row.scalar) for row in ROWS], ids=str)
 def test_elements_come_back(stream, dtype):
     source = np.arange(3 * 1000).reshape(3, 10, 100).astype(dtype)
-    made = array(source, stream=stream)
+    made = device.array(source, stream=stream)
     assert made.numpy().tobytes() == source.tobytes()  # NaN, too
     assert view_of(made).data % 256 == 0
     assert driver.ordinal_of(view_of(made).data) == 0
@@ -134,26 +133,26 @@ def test_elements_come_back(stream, dtype):
 
 def test_large_arrays(stream):
     source = np.arange(30_000_000, dtype=np.uint32)
-    np.testing.assert_array_equal(array(source, stream=stream).numpy(), source)
+    np.testing.assert_array_equal(device.array(source, stream=stream).numpy(), source)
 
 
 def test_zeros_and_empties(stream):
     for shape in ((), (0, 3), 100, (7, 1, 3)):
-        assert not zeros(shape, np.int16, stream=stream).numpy().any()
-        assert empty(shape, np.int16, stream=stream).numpy().shape == np.zeros(shape).shape
+        assert not device.zeros(shape, np.int16, stream=stream).numpy().any()
+        assert device.empty(shape, np.int16, stream=stream).numpy().shape == np.zeros(shape).shape
 
 
 def test_too_much_memory_is_an_error_and_the_next_call_works():
-    with pytest.raises(LaunchError, match=r"CUDA_ERROR_OUT_OF_MEMORY .* GPU memory"):
-        empty(1 << 46, np.uint8)
-    assert zeros(3).numpy().tolist() == [0, 0, 0]
+    with pytest.raises(device.LaunchError, match=r"CUDA_ERROR_OUT_OF_MEMORY .* GPU memory"):
+        device.empty(1 << 46, np.uint8)
+    assert device.zeros(3).numpy().tolist() == [0, 0, 0]
 
 
 def test_other_threads_have_a_context():
     results = []
 
     def work():
-        made = array([1, 2, 3])
+        made = device.array([1, 2, 3])
         results.append(made.numpy().tolist())
         results.append(made)
 
@@ -164,7 +163,7 @@ def test_other_threads_have_a_context():
 
 
 def test_some_freed_memory_stays():
-    zeros(3)
+    device.zeros(3)
     api, ordinal = driver.bindings(), driver.current_ordinal()
     if driver.has_pool(ordinal):
         pool = driver.check(api.cuDeviceGetDefaultMemPool(ordinal))
@@ -173,13 +172,13 @@ def test_some_freed_memory_stays():
 
 
 def test_the_memory_comes_back():
-    stream = default_stream()
+    stream = device.default_stream()
     for _ in range(200):
-        empty(1 << 30, np.uint8, stream=stream)
+        device.empty(1 << 30, np.uint8, stream=stream)
 
 
 def test_numpy_waits_for_the_kernel(stream, late):
-    made = zeros(COUNT, np.uint32, stream=stream)
+    made = device.zeros(COUNT, np.uint32, stream=stream)
     with stream.using():
         late.fill(view_of(made).data, 5, stream.handle)
     assert (made.numpy() == 5).all()
@@ -187,7 +186,7 @@ def test_numpy_waits_for_the_kernel(stream, late):
 
 def test_streams_are_ordered(core_stream, core_stream_2, late):
     first, second = as_stream(core_stream), as_stream(core_stream_2)
-    made = zeros(COUNT, np.uint32, stream=first)
+    made = device.zeros(COUNT, np.uint32, stream=first)
     second.wait_for(first.handle)
     late.fill(view_of(made).data, 5, second.handle)
     second.hold_back(first.handle)
@@ -196,7 +195,7 @@ def test_streams_are_ordered(core_stream, core_stream_2, late):
 
 def test_arguments_live_until_the_kernel_has_ended(core_stream, late):
     stream, gate = as_stream(core_stream), Gate()
-    victim = zeros(COUNT, np.uint32, stream=default_stream())
+    victim = device.zeros(COUNT, np.uint32, stream=device.default_stream())
     address = view_of(victim).data
     late.fill(address, 5, stream.handle, wait=0)
     stream.synchronize()  # all code is loaded now: to load some might wait for the kernel that waits for us
@@ -205,7 +204,7 @@ def test_arguments_live_until_the_kernel_has_ended(core_stream, late):
     del victim
     gc.collect()
     # Were the memory free, the default stream would hand it out again.
-    others = [zeros(COUNT, np.uint32, stream=default_stream()) for _ in range(20)]
+    others = [device.zeros(COUNT, np.uint32, stream=device.default_stream()) for _ in range(20)]
     taken = [view_of(other).data for other in others]
     gate.open()
     stream.synchronize()
@@ -245,17 +244,17 @@ def test_torch_tensors_arrive(torch):
     view = view_of(tensor, 1)
     assert (view.data, view.shape, view.strides) == (tensor.data_ptr(), (4, 3), (24, 8))
     assert (view.device, view.ordinal) == (Device.CUDA, 0) and view.stream in (None, 1)
-    for target in (cpu_stream(), default_stream()):
-        np.testing.assert_array_equal(array(tensor, stream=target).numpy(), tensor.cpu().numpy())
+    for target in (device.cpu_stream(), device.default_stream()):
+        np.testing.assert_array_equal(device.array(tensor, stream=target).numpy(), tensor.cpu().numpy())
     pinned = torch.arange(6).pin_memory()
     assert view_of(pinned).device.on_host
-    np.testing.assert_array_equal(array(pinned, stream=default_stream()).numpy(), np.arange(6))
-    with pytest.raises(LaunchError, match="detach"):
+    np.testing.assert_array_equal(device.array(pinned, stream=device.default_stream()).numpy(), np.arange(6))
+    with pytest.raises(device.LaunchError, match="detach"):
         view_of(torch.zeros(3, device="cuda", requires_grad=True), 1)
 
 
 def test_torch_shares_our_memory(torch, stream):
-    made = array(np.arange(12, dtype=np.float32).reshape(3, 4), stream=stream)
+    made = device.array(np.arange(12, dtype=np.float32).reshape(3, 4), stream=stream)
     tensor = torch.from_dlpack(made)
     assert (tensor.data_ptr(), tensor.device.type) == (view_of(made).data, "cuda")
     tensor += 1
@@ -269,7 +268,7 @@ def test_torch_shares_our_memory(torch, stream):
 
 
 def test_cupy_shares_our_memory(cupy, stream):
-    made = array(np.arange(12, dtype=np.float32).reshape(3, 4), stream=stream)
+    made = device.array(np.arange(12, dtype=np.float32).reshape(3, 4), stream=stream)
     for take in (cupy.from_dlpack, cupy.asarray):
         taken = take(made)
         assert taken.data.ptr == view_of(made).data
@@ -281,8 +280,8 @@ def test_cupy_shares_our_memory(cupy, stream):
     assert float(taken.sum()) == 90
     assert view_of(taken, 1).data == taken.data.ptr
     strided = cupy.arange(60).reshape(3, 4, 5)[::-1, 1:3, ::2]
-    for target in (cpu_stream(), default_stream()):
-        np.testing.assert_array_equal(array(strided, stream=target).numpy(), cupy.asnumpy(strided))
+    for target in (device.cpu_stream(), device.default_stream()):
+        np.testing.assert_array_equal(device.array(strided, stream=target).numpy(), cupy.asnumpy(strided))
 
 
 def test_managed_and_pinned_memory(cupy):
@@ -290,11 +289,11 @@ def test_managed_and_pinned_memory(cupy):
     managed[:] = 3
     view = view_of(managed, 1)
     assert view.device.on_gpu
-    for target in (cpu_stream(), default_stream()):
-        assert array(managed, stream=target).numpy().tolist() == [3, 3, 3, 3]
+    for target in (device.cpu_stream(), device.default_stream()):
+        assert device.array(managed, stream=target).numpy().tolist() == [3, 3, 3, 3]
     pinned = cupyx_pinned(cupy)
     pinned[:] = 4
-    made = array(pinned, stream=default_stream())
+    made = device.array(pinned, stream=device.default_stream())
     pinned[:] = 5
     assert (made.numpy() == 4).all()
 
@@ -312,30 +311,30 @@ class OnlyInterface:
 
 def test_interface_alone(cupy):
     source = cupy.arange(6)
-    assert array(OnlyInterface(source)).numpy().tolist() == [0, 1, 2, 3, 4, 5]
+    assert device.array(OnlyInterface(source)).numpy().tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_late_producer_is_waited_for(torch, cupy, late, core_stream):
     """Torch and CuPy fill an array late, on a stream of their own: we read what they wrote, not what was there before."""
     ours = as_stream(core_stream)
-    for target in (cpu_stream(), ours, default_stream()):
+    for target in (device.cpu_stream(), ours, device.default_stream()):
         tensor = torch.zeros(COUNT, dtype=torch.int32, device="cuda")
         torch.cuda.synchronize()
         with torch.cuda.stream(torch.cuda.Stream()):
             late.fill(tensor.data_ptr(), 5, torch.cuda.current_stream().cuda_stream)
-            assert (array(tensor, stream=target).numpy() == 5).all()
+            assert (device.array(tensor, stream=target).numpy() == 5).all()
         taken = cupy.zeros(COUNT, "i4")
         cupy.cuda.Device().synchronize()
         with cupy.cuda.Stream(non_blocking=True) as side:
             late.fill(taken.data.ptr, 6, side.ptr)
-            assert (array(taken, stream=target).numpy() == 6).all()
+            assert (device.array(taken, stream=target).numpy() == 6).all()
             late.fill(taken.data.ptr, 7, side.ptr)
-            assert (array(OnlyInterface(taken), stream=target).numpy() == 7).all()
+            assert (device.array(OnlyInterface(taken), stream=target).numpy() == 7).all()
 
 
 def test_late_work_of_ours_is_waited_for(torch, cupy, late, stream):
     for take, value in ((torch.from_dlpack, 5), (cupy.from_dlpack, 6), (cupy.asarray, 7)):
-        made = zeros(COUNT, np.int32, stream=stream)
+        made = device.zeros(COUNT, np.int32, stream=stream)
         with stream.using():
             late.fill(view_of(made).data, value, stream.handle)
         assert int(take(made).sum()) == value * COUNT
@@ -343,7 +342,7 @@ def test_late_work_of_ours_is_waited_for(torch, cupy, late, stream):
 
 def test_memory_that_torch_still_uses_is_not_handed_out(torch, late, core_stream):
     stream = as_stream(core_stream)
-    made = zeros(COUNT, np.int32, stream=stream)
+    made = device.zeros(COUNT, np.int32, stream=stream)
     tensor = torch.from_dlpack(made)
     address = tensor.data_ptr()
     stream.synchronize()
@@ -352,16 +351,16 @@ def test_memory_that_torch_still_uses_is_not_handed_out(torch, late, core_stream
         del made, tensor
         gc.collect()
     # If the memory comes again, then only after the fill.
-    others = [zeros(COUNT, np.int32, stream=stream) for _ in range(4)]
+    others = [device.zeros(COUNT, np.int32, stream=stream) for _ in range(4)]
     torch.cuda.synchronize()
     assert not any(other.numpy().any() for other in others)
 
 
 def test_captures_are_left_alone(torch, late):
     side = torch.cuda.Stream()
-    dropped = zeros(COUNT, np.int32, stream=side)
-    target = zeros(COUNT, np.int32, stream=side)
-    elsewhere = zeros(COUNT, np.int32, stream=default_stream())
+    dropped = device.zeros(COUNT, np.int32, stream=side)
+    target = device.zeros(COUNT, np.int32, stream=side)
+    elsewhere = device.zeros(COUNT, np.int32, stream=device.default_stream())
     address = view_of(target).data
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
@@ -373,7 +372,7 @@ def test_captures_are_left_alone(torch, late):
         gc.collect()
     graph.replay()
     torch.cuda.synchronize()
-    again = zeros(COUNT, np.int32, stream=side)
+    again = device.zeros(COUNT, np.int32, stream=side)
     assert view_of(again).data != address
     check = np.empty(COUNT, np.int32)
     driver.copy(check.ctypes.data, address, check.nbytes, 1)
@@ -454,12 +453,13 @@ def test_after_a_wild_kernel_every_call_names_it_and_the_process_ends():
 def test_two_devices():
     if driver.check(driver.bindings().cuDeviceGetCount()) < 2:
         pytest.skip("one GPU")
-    there = GpuStream(driver.LEGACY_STREAM, 1)
-    first = array([1, 2, 3])
-    second = array(first, stream=there)
+    there = device.GpuStream(driver.LEGACY_STREAM, 1)
+    first = device.array([1, 2, 3])
+    second = device.array(first, stream=there)
     assert second.__dlpack_device__() == (2, 1)
     assert driver.ordinal_of(view_of(second).data) == 1
     assert (
-        array(second, stream=default_stream()).numpy().tolist() == array(second, stream=cpu_stream()).numpy().tolist()
+        device.array(second, stream=device.default_stream()).numpy().tolist()
+        == device.array(second, stream=device.cpu_stream()).numpy().tolist()
     )
     assert driver.current_ordinal() == 0

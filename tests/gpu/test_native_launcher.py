@@ -12,7 +12,6 @@ from at_once import at_once
 import cuda_device as device
 from cuda_device.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 
 pytestmark = [
@@ -189,7 +188,7 @@ def test_a_thread_without_a_context():
     """A stream of its own says where a launch goes; the legacy stream is that of the current context."""
     kernel, home = new_kernel(), driver.ensure_context()
     handle = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
-    side = GpuStream(handle, driver.current_ordinal(), context=home)
+    side = device.GpuStream(handle, driver.current_ordinal(), context=home)
     x, y = device.array(np.ones(N, np.float32), stream=side), device.zeros(N, stream=side)
     for _ in range(launcher.FIRST_LAUNCHER):
         launch(kernel, 1.0, x, y, N, stream=side)

@@ -9,10 +9,9 @@ import pytest
 from at_once import at_once
 
 import cuda_device as device
-from cuda_device.errors import LaunchError
 from cuda_device.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream, as_stream
+from cuda_device.runtime.gpu.streams import as_stream
 from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
 GPUS = driver.device_count() if driver.available() else 0
@@ -37,7 +36,7 @@ def launch(kernel, *args, stream):
 @pytest.fixture
 def streams():
     """The default stream of each, and two more that are ordered with no other."""
-    made = [GpuStream(driver.LEGACY_STREAM, ordinal) for ordinal in range(2)]
+    made = [device.GpuStream(driver.LEGACY_STREAM, ordinal) for ordinal in range(2)]
     for ordinal in range(2):
         with driver.using(driver.primary_context(ordinal)):
             flags = driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING
@@ -70,9 +69,9 @@ def test_arrays_of_the_other_are_refused(streams, launches):
     for _ in range(launches):
         launch(kernel, 1.0, *here, stream=streams[0])
     for arguments in ((here[0], there[1]), (there[0], here[1]), there):
-        with pytest.raises(LaunchError, match=r"'[xy]'.* GPU 1"):
+        with pytest.raises(device.LaunchError, match=r"'[xy]'.* GPU 1"):
             launch(kernel, 1.0, *arguments, stream=streams[0])
-    with pytest.raises(LaunchError, match=r"'x'.* GPU 0"):
+    with pytest.raises(device.LaunchError, match=r"'x'.* GPU 0"):
         launch(kernel, 1.0, *here, stream=streams[1])
     launch(kernel, 1.0, *there, stream=streams[1])
     assert (here[1].numpy() == launches).all() and (there[1].numpy() == 1).all()
@@ -90,7 +89,7 @@ def test_prepared_launches(streams):
             step()
     for _, y in arrays:
         assert (y.numpy() == 100).all()
-    with pytest.raises(LaunchError, match="GPU 1"):
+    with pytest.raises(device.LaunchError, match="GPU 1"):
         steps[0](x=arrays[1][0])
 
 
@@ -145,7 +144,9 @@ def test_tensors(streams):
             if memory_layout.is_usable():
                 launches = sum(variant.launches for variant in kernel.variants.values())
                 assert launches < 20 * 4
-            with pytest.raises(LaunchError, match=f"is on GPU {ordinal}, but the stream is on GPU {1 - ordinal}"):
+            with pytest.raises(
+                device.LaunchError, match=f"is on GPU {ordinal}, but the stream is on GPU {1 - ordinal}"
+            ):
                 launch(kernel, 2.0, x, y, stream=streams[1 - ordinal])
     assert torch.cuda.current_device() == 0
 
@@ -163,5 +164,5 @@ def test_cupy_arrays(streams):
                     launch(kernel, 2.0, x, y, stream=side)
                 side.synchronize()
             assert (y == 40).all()
-            with pytest.raises(LaunchError, match="GPU"):
+            with pytest.raises(device.LaunchError, match="GPU"):
                 launch(kernel, 2.0, x, y, stream=streams[1 - ordinal])
