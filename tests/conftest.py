@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
+import fake_driver
 import golden_pages
 import hypothesis
 import numpy as np
@@ -32,8 +33,10 @@ from ptx_machine.gpu import installed
 
 import cuda_device as device
 from cuda_device import compiler, nvshmem
+from cuda_device.codegen.gpu import assemblers
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu import driver
+from cuda_device.types.architectures import of_capability, parse
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
@@ -51,6 +54,7 @@ hypothesis.settings.load_profile("unhurried")
 ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 """Whether every kernel that a test runs on the CPU is also compiled for a GPU, down to machine code."""
 HAS_GPU = driver.available()
+GPUS = driver.device_count() if HAS_GPU else 0
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
 """Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
 _STDERR = pytest.StashKey[int]()
@@ -172,6 +176,21 @@ def assemble(kernel: device.Kernel) -> None:
 _assembled: set[compiler.Job] = set()
 
 
+def can_assemble(target: str = "sm_90") -> bool:
+    """Whether there is an assembler for a target here."""
+    return any(each.available(parse(target)) for each in assemblers.ASSEMBLERS)
+
+
+def properties_of(stream: device.GpuStream) -> driver.Properties:
+    """The driver's facts about the GPU of a stream."""
+    return driver.properties(stream.ordinal)
+
+
+def target_of(stream: device.GpuStream) -> str:
+    """The architecture of the GPU of a stream."""
+    return str(of_capability(*properties_of(stream).capability))
+
+
 def has_nvshmem() -> bool:
     """Whether NVSHMEM is installed, with headers that kernels can use."""
     try:
@@ -224,6 +243,13 @@ def a_gpu() -> Iterator[device.Stream]:
             yield device.default_stream()
     else:
         pytest.skip("no GPU; CUDA_DEVICE_TEST_PTX=1 emulates one")
+
+
+@pytest.fixture
+def no_gpu() -> Iterator[None]:
+    """Makes this machine one without a GPU: the default stream is the CPU's."""
+    with fake_driver.installed(devices=0):
+        yield
 
 
 @pytest.fixture

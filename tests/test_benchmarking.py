@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.gpu.driver import LEGACY_STREAM
 
 
 def test_calls_on_a_cpu_stream_are_timed():
@@ -48,9 +47,7 @@ def test_events_on_the_stream_are_around_each_call(cold):
         one = ["cuEventRecord", "work", "cuEventRecord"] + cold * ["cuMemsetD8Async"]
         assert names[first : first + 10 * len(one) - cold] == (10 * one)[: 10 * len(one) - cold]
         assert all(entry[2] == where.handle for entry in driver.log if entry[0] == "cuEventRecord")
-        assert [entry[1:] for entry in driver.log if entry[0] == "cuMemsetD8Async"] == 10 * cold * [
-            (2 << 20, LEGACY_STREAM)
-        ]
+        assert [entry[1:] for entry in driver.log if entry[0] == "cuMemsetD8Async"] == 10 * cold * [(2 << 20, 1)]
         assert names.count("cuEventCreate") == names.count("cuEventDestroy") == 20
 
 

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from cuda_device.runtime.gpu import driver
+from conftest import HAS_GPU
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,7 +29,7 @@ def test_starts(where, tmp_path):
         assert ("compiler" in told["stages"]) == (state == "apart") and "launch" in told["stages"]
 
 
-@pytest.mark.skipif(driver.available(), reason="takes long on a GPU")
+@pytest.mark.skipif(HAS_GPU, reason="takes long on a GPU")
 def test_lifetimes():
     assert "2000 launches: all right" in run("lifetimes.py", "--launches", "2000")
 

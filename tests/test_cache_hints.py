@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import can_assemble
 
 import cuda_device as device
-from cuda_device.codegen.gpu import assemblers
-from cuda_device.types.architectures import parse
 
 TYPES = (
     *(np.int8, np.uint8, np.bool_, np.int16, np.float16, device.bfloat16, device.float8e4m3),
@@ -72,7 +71,7 @@ def test_axes_strides_and_conversions(stream):
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64, device.float32x4, device.uint8x4])
 def test_they_are_assembled(dtype, target):
-    if not any(each.available(parse(target)) for each in assemblers.ASSEMBLERS):
+    if not can_assemble(target):
         pytest.skip("no assembler")
     array = device.ArrayType(dtype, 1)
     for load, store in zip(LOADS, (*STORES, "cs"), strict=True):

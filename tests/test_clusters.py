@@ -7,12 +7,10 @@ import struct
 
 import numpy as np
 import pytest
+from conftest import can_assemble, properties_of
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.codegen.gpu import assemblers
-from cuda_device.runtime.gpu import driver
-from cuda_device.types.architectures import parse
 
 BLOCK = 32
 
@@ -20,7 +18,7 @@ BLOCK = 32
 @pytest.fixture
 def clusters(stream):
     """The stream, where it has clusters."""
-    if stream.emulated or (stream.kind == "gpu" and driver.properties(stream.stream.ordinal).capability < (9, 0)):
+    if stream.emulated or (stream.kind == "gpu" and properties_of(stream.stream).capability < (9, 0)):
         pytest.skip("no clusters")
     return stream
 
@@ -279,7 +277,7 @@ def test_scopes_of_atomics_stay():
 @pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100", "sm_120"])
 @pytest.mark.parametrize("kernel", [ring, compiled, histogram], ids=lambda kernel: kernel.underlying.__name__)
 def test_they_are_assembled(kernel, target):
-    if not any(each.available(parse(target)) for each in assemblers.ASSEMBLERS):
+    if not can_assemble(target):
         pytest.skip("no assembler")
     x, i = np.zeros(8, np.float32), np.zeros(8, np.int32)
     arguments = (i, i, 64) if kernel is histogram else (x, x)

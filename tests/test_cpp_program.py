@@ -9,12 +9,10 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import a_gpu
+from conftest import a_gpu, target_of
 
 import cuda_device as device
 from cuda_device.__main__ import main
-from cuda_device.runtime.gpu import driver
-from cuda_device.types.architectures import of_capability
 
 EXAMPLE = pathlib.Path(__file__).parent.parent / "examples" / "cpp"
 # What the header of CUDA declares, with the memory of the host for that of a GPU. The kernel is done by hand.
@@ -125,7 +123,7 @@ def test_a_program_launches_the_kernel(program):
 @pytest.mark.parametrize("where", ["gpu"])  # so that tests/gpu/evidence.py counts it
 def test_a_gpu_runs_the_program(program, where):
     with a_gpu() as stream:
-        target = str(of_capability(*driver.properties(stream.ordinal).capability))
+        target = target_of(stream)
     cubin = build(target)
     compiled("main.cpp", "main", "-I.", "-l:" + (ctypes.util.find_library("cuda") or "libcuda.so.1"))
     done = subprocess.run(["./main", cubin], capture_output=True, text=True)

@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import can_assemble
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
 from cuda_device.library import table
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
@@ -243,9 +243,7 @@ def test_the_benchmark_of_importing(tmp_path):
     assert "cuda_device after it" in done.stdout
 
 
-@pytest.mark.skipif(
-    not any(row.available(parse("sm_90")) for row in ASSEMBLERS), reason="no assembler for sm_90 on this machine"
-)
+@pytest.mark.skipif(not can_assemble(), reason="no assembler for sm_90 on this machine")
 def test_the_benchmark_of_compiling(tmp_path):
     done = python(str(ROOT / "benchmarks" / "compile_time.py"), "--count", "1", "--largest", "100", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -260,9 +258,7 @@ def test_the_benchmark_of_kernels_on_the_cpu(tmp_path):
     assert re.search(r"^stream triad +[\d.]+ +[\d.]+ +[\d.]+", done.stdout, re.M), done.stdout
 
 
-@pytest.mark.skipif(
-    not any(row.available(parse("sm_90")) for row in ASSEMBLERS), reason="no assembler for sm_90 on this machine"
-)
+@pytest.mark.skipif(not can_assemble(), reason="no assembler for sm_90 on this machine")
 @pytest.mark.parametrize("script", ["kernels.py --compile-only", "code_quality.py", "compile_suite.py --count 1"])
 def test_the_benchmarks_of_code(tmp_path, script):
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")

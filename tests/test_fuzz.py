@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import HAS_GPU
 from fuzz.cases import Case
 from fuzz.generate import BUILTIN_STORED, inputs, program
 from fuzz.programs import THREADS, Assign, Expression, Open, Program, Statement, variable
@@ -18,7 +19,6 @@ from fuzz.run import Mismatch, agrees, check, smallest, source
 from fuzz.sweep import ALONE, STORED, TOGETHER
 
 import cuda_device as device
-from cuda_device.runtime.gpu import driver
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31
 PROGRAMS = BATCH * BATCHES * CHUNKS
@@ -33,7 +33,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def streams() -> list[device.Stream]:
     """The CPU stream, and a GPU's if there is one."""
-    return [device.cpu_stream(), *([device.default_stream()] if driver.available() else [])]
+    return [device.cpu_stream(), *([device.default_stream()] if HAS_GPU else [])]
 
 
 def batch(begin: int) -> tuple[dict[str, list[Any]], list[Program | Case]]:

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import GPUS
 
 import cuda_device
-from cuda_device.runtime.gpu import driver
 
 TESTS = Path(__file__).parent
 SURROUNDINGS = {
@@ -59,6 +59,5 @@ def run(launcher, folder, count=2):
 
 @pytest.mark.parametrize("launcher", [torchrun, mpiexec])
 def test_processes_of_a_launcher_share_memory(launcher, tmp_path):
-    gpus = driver.device_count() if driver.available() else 0
     for rank, found in enumerate(run(launcher, tmp_path)):
-        assert found and found == [[[1000, 1002, 1004], rank % gpus if gpus else None]] * len(found)
+        assert found and found == [[[1000, 1002, 1004], rank % GPUS if GPUS else None]] * len(found)

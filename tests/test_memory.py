@@ -5,13 +5,10 @@ import re
 import fake_driver
 import numpy as np
 import pytest
-from conftest import thinned
+from conftest import can_assemble, properties_of, thinned
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
-from cuda_device.runtime.gpu import driver
-from cuda_device.types.architectures import parse
 
 NUMBERS = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 bool".split()
 
@@ -343,7 +340,7 @@ def all_of_it(elements, **options):
 @pytest.mark.parametrize("dynamic", [0, 1, 1000])
 def test_shared_arrays_may_take_what_a_block_has(stream, kib, dynamic):
     if stream.kind == "gpu" and not stream.emulated:
-        if kib * 1024 > driver.properties(stream.stream.ordinal).max_shared_optin:
+        if kib * 1024 > properties_of(stream.stream).max_shared_optin:
             pytest.skip("it has less")
     out = stream.empty(1, np.int32)
     kernel = all_of_it(kib * 1024 - 8000 - -(-dynamic // 128) * 128)
@@ -360,7 +357,7 @@ def test_shared_arrays_may_take_what_a_block_has(stream, kib, dynamic):
     ("target", "kib"), [("sm_75", 64), ("sm_80", 163), ("sm_89", 99), ("sm_90", 227), ("sm_120", 99)]
 )
 def test_the_limit_of_shared_arrays_is_the_architectures(target, kib):
-    for output in ("llvm", "cubin") if any(each.available(parse(target)) for each in ASSEMBLERS) else ("llvm",):
+    for output in ("llvm", "cubin") if can_assemble(target) else ("llvm",):
         compiled(all_of_it(kib * 1024 - 8000), array(np.int32), output=output, target=target)
     text = f"the kernel's shared arrays take {kib * 1024 + 1} bytes: the limit is {kib * 1024}"
     with pytest.raises(device.CompileError, match=text):

@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.gpu import driver
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples" / "notebooks").glob("*.ipynb"))
 FORMS = {"text/html": "_repr_html_", "image/png": "_repr_png_"}
@@ -85,9 +84,8 @@ def stable(outputs: list[dict], varies: bool) -> object:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(notebook, monkeypatch, update_golden):
+def test_notebook(notebook, no_gpu, update_golden):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(driver, "available", lambda: False)  # the default stream is the CPU's
     text = notebook.read_text()
     data = json.loads(text)
     names: dict = {"__name__": "__main__"}

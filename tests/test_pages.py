@@ -32,7 +32,6 @@ from conftest import HAS_GPU, has_nvshmem
 
 import cuda_device as device
 from cuda_device import __main__ as command_line
-from cuda_device.runtime.gpu import driver
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = [DOCS / "guide.md", *sorted(DOCS.glob("*/*.md"))]
@@ -132,8 +131,7 @@ def update(page: Path, blocks: list[Block]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
-def test_page(page, tmp_path, monkeypatch, update_golden):
-    monkeypatch.setattr(driver, "available", lambda: False)  # the default stream is the CPU's
+def test_page(page, tmp_path, monkeypatch, no_gpu, update_golden):
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(page.read_text())
     for block in blocks:
@@ -158,8 +156,6 @@ def test_what_needs_more(page, tmp_path, monkeypatch):
     wanted = [block for block in blocks if block.needs <= here]
     if not any(block.needs for block in wanted):
         pytest.skip(f"no block of this page has all that it needs: {', '.join(needs)}")
-    if "gpu" not in here:
-        monkeypatch.setattr(driver, "available", lambda: False)
     run(wanted, tmp_path)
     compare(wanted)
 

@@ -68,19 +68,15 @@ def test_without_options_there_is_a_cpu_stream(run):
     assert run(DOUBLES, "--races").ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_both_kinds(run, monkeypatch):
-    from cuda_device.runtime.gpu import driver
-
-    monkeypatch.setattr(driver, "available", lambda: False)
-    monkeypatch.setattr(driver, "unavailable_reason", lambda: "it is at lunch")
+def test_both_kinds(run, no_gpu):
     result = run(DOUBLES, "--cuda-device=both", "-rs")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(
-        ["cuda_device: both", "*test_doubles?cpu? PASSED*", "*no GPU is usable: it is at lunch*"]
+        ["cuda_device: both", "*test_doubles?cpu? PASSED*", "*no GPU is usable: the driver sees no GPU*"]
     )
     result = run(DOUBLES, "--cuda-device=gpu")
     result.assert_outcomes(failed=0, errors=1)
-    result.stdout.fnmatch_lines(["*no GPU is usable: it is at lunch*"])
+    result.stdout.fnmatch_lines(["*no GPU is usable: the driver sees no GPU*"])
 
 
 def test_a_fixture_of_the_users_own_comes_first(run):
@@ -169,10 +165,7 @@ def test_workers_have_the_seed_of_the_controller(pytester):
     assert seeds == [f"seed {seed} {seed}"] * 4
 
 
-def test_options_hold_for_default_cpu_streams(run, monkeypatch):
-    from cuda_device.runtime.gpu import driver
-
-    monkeypatch.setattr(driver, "available", lambda: False)
+def test_options_hold_for_default_cpu_streams(run, no_gpu):
     launches = """
     from cuda_device import numba_compat as cuda
 

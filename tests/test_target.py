@@ -5,11 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import properties_of
 from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.device.target import SELECTORS, selector
-from cuda_device.runtime.gpu import driver
 from cuda_device.types.architectures import ARCHITECTURES
 
 # What NVIDIA's table of architectures says: each, and those whose code may use what it has.
@@ -164,7 +164,7 @@ def capability(stream):
     """The compute capability that kernels on a stream see, times 10. It is the driver's word, not the compiler's."""
     if stream.kind == "cpu":
         return int(stream.stream.target.removeprefix("sm_"))
-    major, minor = driver.properties(stream.stream.ordinal).capability
+    major, minor = properties_of(stream.stream).capability
     return 10 * major + minor
 
 

@@ -30,7 +30,6 @@ import llvmlite.binding  # noqa: E402
 from ptx_machine.gpu import installed  # noqa: E402
 
 import cuda_device as device  # noqa: E402
-from cuda_device.runtime.gpu import driver  # noqa: E402
 from fuzz.care import BATCH  # noqa: E402
 from fuzz.generate import RUN, inputs, program  # noqa: E402
 from fuzz.run import check, reduce  # noqa: E402
@@ -74,10 +73,15 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def has_gpu() -> bool:
+    """Whether there is a GPU."""
+    return isinstance(device.default_stream(), device.GpuStream)
+
+
 def streams(which: str) -> list[device.Stream]:
     """The streams to run on."""
     found = [] if which in ("gpu", "machine") else [device.cpu_stream()]
-    if which in ("gpu", "machine") or (which == "all" and driver.available()):
+    if which in ("gpu", "machine") or (which == "all" and has_gpu()):
         found.append(device.default_stream())
     return found
 
@@ -178,7 +182,7 @@ def main() -> int:
     """Runs, and returns the exit status."""
     given = options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    if given.stream == "gpu" and not driver.available():
+    if given.stream == "gpu" and not has_gpu():
         print("there is no GPU")
         return 2
     with installed() if given.stream == "machine" and given.jobs == 1 else contextlib.nullcontext():

@@ -7,12 +7,12 @@ import time
 
 import numpy as np
 import pytest
+from conftest import GPUS
 
 import cuda_device as device
 from cuda_device import DeviceArrayGroup, DeviceGroup, group_barrier, int32, launch_group
 from cuda_device.runtime.gpu import driver
 
-GPUS = driver.device_count() if driver.available() else 0
 two = pytest.mark.skipif(GPUS < 2, reason="not two GPUs")
 one = pytest.mark.skipif(GPUS < 1, reason="no GPU")
 N = 1 << 20

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import test_launchers
 import test_symmetric_arrays
-from conftest import has_nvshmem
+from conftest import GPUS, has_nvshmem
 from test_group_barriers import rounds
 from test_symmetric_arrays import run, where
 
@@ -14,7 +14,6 @@ import cuda_device as device
 from cuda_device import SymmetricArray, float32, int32, nvshmem
 from cuda_device.runtime.gpu import driver
 
-GPUS = driver.device_count() if driver.available() else 0
 pytestmark = pytest.mark.skipif(GPUS < 2, reason="not two GPUs")
 
 

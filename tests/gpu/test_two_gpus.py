@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from at_once import at_once
+from conftest import GPUS
 
 import cuda_device as device
 from cuda_device.launchers import memory_layout
@@ -14,7 +15,6 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import as_stream
 from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
-GPUS = driver.device_count() if driver.available() else 0
 pytestmark = pytest.mark.skipif(GPUS < 2, reason="not two GPUs")
 N = 10_000
 
