@@ -25,25 +25,39 @@ import numpy as np
 import pytest
 
 import cuda_device as device
+from cuda_device import compiler
 from cuda_device.ir.dominance import propagate
-from cuda_device.ir.nodes import Module
+from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import read_module, show
 from cuda_device.ir.verify import verify
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.runtime.launch.compiling import job_of
 
 
 def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Module:
     """The module of one or more functions; each one's effects are those of its operations and callees."""
     module = read_module(textwrap.dedent(text), list(objects))
     if verified:
-        verify(module)
-        propagate(module, ~Effect.TERMINATES)
+        propagate(checked(module), ~Effect.TERMINATES)
     return module
+
+
+def checked(module: Module | Function) -> Module:
+    """The module, or the module of a function, which the verifier must accept."""
+    whole = module if isinstance(module, Module) else Module([module])
+    verify(whole)
+    return whole
+
+
+def text_of(module: Module | Function) -> str:
+    """The text of IR."""
+    return show(module) if isinstance(module, Function) else "\n".join(map(show, module.functions))
 
 
 def written(text: str) -> str:
     """The text of IR as the printer would write it: for comparisons that do not count on names."""
-    return "\n".join(map(show, read(text, verified=False).functions))
+    return text_of(read(text, verified=False))
 
 
 def define(source: str, name: str = "k", file: str = "<test>", **names: Any) -> Any:
@@ -61,6 +75,32 @@ def underlying(function: Any) -> FunctionType:
     found = getattr(function, "underlying", function)
     assert isinstance(found, FunctionType)
     return found
+
+
+def job(
+    function: Any,
+    *arguments: Any,
+    target: str = "sm_90",
+    on_cpu: bool = False,
+    launch_facts: bool = False,
+    **options: Any,
+) -> compiler.Job:
+    """The job of `device.compile` for a kernel or function, or of a launch on a CPU stream."""
+    if isinstance(function, FunctionType):
+        function = device.func(function)
+    made = job_of(function, arguments, target, options)
+    settings = replace(made.options, launch_facts=launch_facts)
+    return replace(made, target=replace(made.target, on_cpu=on_cpu), options=settings)
+
+
+def stage(name: str, function: Any, *arguments: Any, **options: Any) -> Any:
+    """What a stage of the compiler makes of a function. The arguments and options are those of `job`."""
+    return compiler.run(job(function, *arguments, **options), name)[name]
+
+
+def operations(module: Module, *names: str) -> list[Op]:
+    """The operations of these names, in their order."""
+    return [op for op in module.ops() if op.code.name in names]
 
 
 def ptx_of(kernel: Any, *arguments: Any) -> str:

@@ -9,36 +9,11 @@ import math
 from typing import Any
 
 import cuda_device as device
-from cuda_device import ArrayType, compiler
-from cuda_device.types.architectures import parse
-from cuda_device.types.known import of_type
-from cuda_device.types.model import (
-    BOOL,
-    FLOAT,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT,
-    INT32,
-    INT64,
-    NONE,
-    UINT32,
-    UINT64,
-    Tuple,
-    Type,
-)
+from cuda_device import ArrayType
 
 F16, F32, F64 = (ArrayType(t, 1) for t in (device.float16, device.float32, device.float64))
 I32, U8, U64 = (ArrayType(t, 1) for t in (device.int32, device.uint8, device.uint64))
 TILE = 16
-
-
-def job(program: Any, *types: Type, on_cpu: bool = False, **options: Any) -> compiler.Job:
-    """The job that compiles a kernel, or a function, for arguments of which only the types are known."""
-    target = compiler.Target(parse("sm_90"), on_cpu)
-    is_kernel = isinstance(program, device.Kernel)
-    known = tuple(map(of_type, types))
-    return compiler.Job(program.underlying, known, is_kernel, target, compiler.Options(**options))
 
 
 @device.kernel
@@ -228,21 +203,21 @@ def make_scaled(factor):
     return scaled
 
 
-PROGRAMS: list[tuple[Any, tuple[Type, ...]]] = [
-    (saxpy, (FLOAT32, F32, F32, F32)),
+PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
+    (saxpy, (device.float32, F32, F32, F32)),
     (block_sum, (F32, F32)),
     (matrix_product, (ArrayType(device.float32, 2),) * 3),
     (blur, (ArrayType(device.uint8, 2, readonly=True), ArrayType(device.float32, 2), F32)),
-    (mandelbrot, (ArrayType(device.int32, 2), FLOAT, INT)),
+    (mandelbrot, (ArrayType(device.int32, 2), float, int)),
     (transpose, (ArrayType(device.float64, 2, "F"), ArrayType(device.float64, 2, "strided"))),
-    (integers, (I32, INT32, INT64, UINT64)),
-    (floats, (F32, F64, FLOAT64)),
-    (tuples, (Tuple((INT, FLOAT32)), F32, BOOL)),
+    (integers, (I32, device.int32, device.int64, device.uint64)),
+    (floats, (F32, F64, device.float64)),
+    (tuples, (tuple[int, device.float32], F32, bool)),
     (waits_in_callee, (I32,)),
-    (conversions, (F16, F64, U8, ArrayType(device.int8, 1), INT)),
-    (polynomial, (FLOAT16, Tuple((FLOAT, INT, FLOAT)))),
-    (make_scaled(3), (F32, NONE)),
-    (steps, (I32, INT32, INT64, INT)),
-    (steps, (U64, UINT32, UINT32, UINT32)),
+    (conversions, (F16, F64, U8, ArrayType(device.int8, 1), int)),
+    (polynomial, (device.float16, tuple[float, int, float])),
+    (make_scaled(3), (F32, None)),
+    (steps, (I32, device.int32, device.int64, int)),
+    (steps, (U64, device.uint32, device.uint32, device.uint32)),
 ]
 IDS = [f"{program.underlying.__name__}-{i}" for i, (program, _) in enumerate(PROGRAMS)]

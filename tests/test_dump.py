@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_programs import PROGRAMS, block_sum, fibonacci, job, saxpy
+from ir_helpers import job, stage, written
+from ir_programs import PROGRAMS, block_sum, fibonacci, saxpy
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
-from cuda_device.ir.text import parse, show
-from cuda_device.types.architectures import parse as architecture
-from cuda_device.types.model import FLOAT32
 
 F32 = ArrayType(device.float32, 1)
-ARGUMENTS = (FLOAT32, F32, F32, F32)
+ARGUMENTS = (device.float32, F32, F32, F32)
 TESTS = Path(__file__).parent
 
 
@@ -81,7 +79,7 @@ def test_dumped_ir_can_be_read_back(folder: Path) -> None:
     for name, path in stages(folder).items():
         if name.endswith(".ir"):
             text = path.read_text()
-            assert show(parse(text)) == text
+            assert written(text) == text
 
 
 def test_stages_before_a_mistake_are_there(folder: Path) -> None:
@@ -95,13 +93,10 @@ def test_stages_before_a_mistake_are_there(folder: Path) -> None:
 
 
 def test_each_variant_has_files_of_its_own(folder: Path) -> None:
-    for types in ((FLOAT32, F32, F32, F32), (FLOAT32, F32, F32, ArrayType(device.float64, 1))):
+    for types in (ARGUMENTS, (*ARGUMENTS[:3], ArrayType(device.float64, 1))):
         for target in ("sm_80", "sm_90"):
-            one = job(saxpy, *types)
-            compiler.run(
-                compiler.Job(one.function, one.arguments, True, compiler.Target(architecture(target))), "python"
-            )
-    compiler.run(job(saxpy, *ARGUMENTS, contract=False), "python")
+            stage("python", saxpy, *types, target=target)
+    stage("python", saxpy, *ARGUMENTS, contract=False)
     assert len(list(folder.iterdir())) == 5
 
 
@@ -153,9 +148,9 @@ sys.path.insert(0, sys.argv[1])
 if sys.argv[2] == "after others":  # what was compiled before must not matter
     import cuda_device as device
     device.compile(device.func(lambda x: x + 1), device.float32, output="cubin")
-from ir_programs import IDS, PROGRAMS, job
-from cuda_device import compiler
-from cuda_device.device.functions import Kernel
+from ir_helpers import job
+from ir_programs import IDS, PROGRAMS
+from cuda_device import Kernel, compiler
 
 found = {}
 order = list(zip(IDS, PROGRAMS))

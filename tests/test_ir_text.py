@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ir_helpers import read
-from ir_programs import IDS, PROGRAMS, job
+from ir_helpers import job, read
+from ir_programs import IDS, PROGRAMS
 
 from cuda_device import compiler
 from cuda_device.ir import ops
@@ -246,7 +246,7 @@ def test_any_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(("program", "types"), PROGRAMS, ids=IDS)
-def test_programs_at_every_stage(program: Any, types: tuple[Type, ...]) -> None:
+def test_programs_at_every_stage(program: Any, types: tuple[Any, ...]) -> None:
     seen = set()
     for on_cpu in (False, True):
         if on_cpu and not hasattr(program, "variants"):

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ir_helpers import define
-from test_infer import operations, typed
+from ir_helpers import define, operations, stage
 
 import cuda_device as device
 from cuda_device.infer.intervals import combine, has_room, passed, widened
-from cuda_device.ir import ops
 from cuda_device.types.known import Known, between, constant, of_type
-from cuda_device.types.model import FLOAT32, INT, SMALL, Array, Number, NumberKind
+from cuda_device.types.model import INT, SMALL, Number, NumberKind
 
 INT4, UINT4 = Number(NumberKind.INT, 4), Number(NumberKind.UINT, 4)
 OPERATORS = {
@@ -82,7 +80,7 @@ def test_bounds_that_grow_stop_growing() -> None:
 
 # Programs
 
-X = Array(FLOAT32, 1)
+X = device.ArrayType(device.float32, 1)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +105,7 @@ X = Array(FLOAT32, 1)
 )
 def test_what_conditions_prove_of_indices(condition: str, index: str, nonneg: bool) -> None:
     program = f"def k(x, i, m):\n    if {condition}:\n        x[{index}] = 1"
-    (store,) = operations(typed(define(program), X, INT, INT), ops.PY_SETITEM)
+    (store,) = operations(stage("typed", define(program), X, int, int), "py.setitem")
     assert store.operands[1].nonneg == nonneg
 
 
@@ -120,7 +118,7 @@ def test_what_conditions_prove_ends_where_ways_meet() -> None:
             x[i - 1] = 1
         """
     )
-    first, second = operations(typed(program, X, INT), ops.PY_SETITEM)
+    first, second = operations(stage("typed", program, X, int), "py.setitem")
     assert first.operands[1].nonneg
     assert not second.operands[1].nonneg
 
@@ -136,19 +134,18 @@ def test_a_loop_that_counts_down_in_its_body() -> None:
                 x[i] = 1
         """
     )
-    first, second = operations(typed(program, X, INT), ops.PY_SETITEM)
+    first, second = operations(stage("typed", program, X, int), "py.setitem")
     assert first.operands[1].nonneg
     assert not second.operands[1].nonneg
 
 
 def test_sums_of_lengths_of_small_arrays_have_32_bits() -> None:
-    small = Array(FLOAT32, 1, small=True)
     program = define("def k(x, y):\n    for i in range(len(x) + 1 + len(y) + 1 - 1): x[i] = 1")
-    sums = operations(typed(program, small, small), ops.PY_BINARY)
+    sums = operations(stage("typed", program, X, X, launch_facts=True), "py.binary")
     assert sums
-    assert all(op.result.type == INT for op in sums)
-    sums = operations(typed(program, X, X), ops.PY_BINARY)
-    assert all(op.result.type != INT for op in sums)
+    assert all(str(op.result.type) == "int" for op in sums)
+    sums = operations(stage("typed", program, X, X), "py.binary")
+    assert all(str(op.result.type) != "int" for op in sums)
     assert 2 * SMALL + 1024 < 2**31
 
 

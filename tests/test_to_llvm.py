@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from filecheck import check
-from ir_helpers import read
-from ir_programs import IDS, PROGRAMS, job
+from ir_helpers import job, read
+from ir_programs import IDS, PROGRAMS
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
@@ -23,7 +23,6 @@ from cuda_device.codegen.gpu import nvptx
 from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
 from cuda_device.ir.nodes import Module
 from cuda_device.types.architectures import parse
-from cuda_device.types.model import FLOAT32, INT, Tuple, Type
 
 F16, F32, F64 = (ArrayType(t, 1) for t in (device.float16, device.float32, device.float64))
 I32, U32 = ArrayType(device.int32, 1), ArrayType(device.uint32, 1)
@@ -406,24 +405,24 @@ def column_major(f, s):
     s[i, j] = 2
 
 
-KERNELS: list[tuple[Any, tuple[Type, ...]]] = [
-    (saxpy, (FLOAT32, F32, F32, F32)),
+KERNELS: list[tuple[Any, tuple[Any, ...]]] = [
+    (saxpy, (device.float32, F32, F32, F32)),
     (literals_and_functions_stay_float32, (F32,)),
     (square_root_and_quotient_are_exact, (F32, F64)),
     (fused, (F32, F64)),
-    (int_division, (I32, INT)),
+    (int_division, (I32, int)),
     (division_by_a_constant, (I32,)),
     (known_indices, (F32, F32)),
     (unknown_index, (F32, I32)),
     (grid_stride, (F32, F32)),
-    (simple_loop, (I32, INT)),
-    (difference_of_lengths, (F32, INT)),
+    (simple_loop, (I32, int)),
+    (difference_of_lengths, (F32, int)),
     (syncs_once, (F32,)),
     (barrier_in_callees, (F32,)),
-    (barriers_on_both_ways, (F32, INT)),
+    (barriers_on_both_ways, (F32, int)),
     (shared_tile, (F32,)),
     (ranges_of_registers, (U32,)),
-    (aggregates_are_registers, (F32, Tuple((FLOAT32, INT)))),
+    (aggregates_are_registers, (F32, tuple[device.float32, int])),
     (float16_computes_in_float32, (F16,)),
     (double_only_where_it_is_meant, (F32, F64)),
     (shifts_by_constants, (I32, U32)),
@@ -432,7 +431,7 @@ KERNELS: list[tuple[Any, tuple[Type, ...]]] = [
 
 
 @pytest.mark.parametrize(("kernel", "types"), KERNELS, ids=[kernel.underlying.__name__ for kernel, _ in KERNELS])
-def test_kernel(kernel: Any, types: tuple[Type, ...]) -> None:
+def test_kernel(kernel: Any, types: tuple[Any, ...]) -> None:
     """Every prefix that the docstring has."""
     stages = {"LLVM": ("llvm", True), "OPT": ("optimised", True), "PTX": ("ptx", True), "STRICT": ("ptx", False)}
     checked = 0
@@ -443,7 +442,7 @@ def test_kernel(kernel: Any, types: tuple[Type, ...]) -> None:
     assert checked
 
 
-def text_of(kernel: Any, types: tuple[Type, ...], stage: str, contract: bool = True) -> str:
+def text_of(kernel: Any, types: tuple[Any, ...], stage: str, contract: bool = True) -> str:
     """A stage's artifact for sm_90."""
     work = compiler.run(job(kernel, *types, contract=contract), stage)
     shown = next(each.show for each in compiler.GPU if each.name == stage)
@@ -453,7 +452,7 @@ def text_of(kernel: Any, types: tuple[Type, ...], stage: str, contract: bool = T
 
 
 @pytest.mark.parametrize(("program", "types"), PROGRAMS, ids=IDS)
-def test_no_double_precision_unless_asked_for(program: Any, types: tuple[Type, ...]) -> None:
+def test_no_double_precision_unless_asked_for(program: Any, types: tuple[Any, ...]) -> None:
     asked = any("float64" in str(part) for part in types)
     text = text_of(program, types, "llvm")
     assert ("double" in text) == asked
