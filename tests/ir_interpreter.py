@@ -17,8 +17,6 @@ from ir_helpers import underlying
 
 from cuda_device.bytecode.suspension import START, STEP, mark
 from cuda_device.bytecode.to_ir import read
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Block, Function, Op, Value
 
 BINARY = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
@@ -64,7 +62,7 @@ def run(function: Any, *arguments: Any) -> Any:
     return run_ir(read(underlying(function).__code__), function, *arguments)
 
 
-def run_ir(python: Function, function: Any, *arguments: Any) -> Any:
+def run_ir(python: Any, function: Any, *arguments: Any) -> Any:
     """As `run`, with IR of the function that somebody has changed."""
     plain = underlying(function)
     if plain.__code__.co_flags & inspect.CO_VARKEYWORDS:
@@ -72,23 +70,22 @@ def run_ir(python: Function, function: Any, *arguments: Any) -> Any:
     scope = {**vars(builtins), **plain.__globals__}
     cells = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
     defaults = plain.__defaults__ or ()
-    block: Block | None = python.blocks[0]
-    assert block is not None
+    block = python.blocks[0]
     missing = len(block.params) - len(arguments)
     given = [*arguments, *(defaults[len(defaults) - missing :] if missing else ())]
     while True:
-        values: dict[Value, Any] = dict(zip(block.params, given, strict=True))
+        values: dict[Any, Any] = dict(zip(block.params, given, strict=True))
         for op in block.ops[:-1]:
             operands = [values[value] for value in op.operands]
-            if op.code not in (ops.PY_CELLS, ops.PY_AT, ops.PY_STEP, ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL):
+            if op.code.name not in ("py.cells", "py.at", "py.step", "py.box", "py.set_box", "py.set_cell"):
                 operands = [_defined(value) for value in operands]
-            results = ROWS[op.code](op, operands, scope, cells)
+            results = ROWS[op.code.name](op, operands, scope, cells)
             values.update(zip(op.results, results, strict=True))
         end = block.terminator
-        if end.code is ops.RETURN:
+        if end.code.name == "return":
             return _defined(values[end.operands[0]])
-        assert end.code in (ops.JUMP, ops.BRANCH), end.code
-        edge = end.successors[0 if end.code is ops.JUMP or values[end.operands[0]] else 1]
+        assert end.code.name in ("jump", "branch"), end.code
+        edge = end.successors[0 if end.code.name == "jump" or values[end.operands[0]] else 1]
         block, given = edge.block, [values[value] for value in edge.arguments]
 
 
@@ -110,7 +107,7 @@ class NoValue(UnboundLocalError):
     """`py.defined` found a variable without a value."""
 
 
-def _check_defined(_: Op, operands: list[Any], *__: Any) -> list[Any]:
+def _check_defined(_: Any, operands: list[Any], *__: Any) -> list[Any]:
     if not operands[0]:
         raise NoValue
     return []
@@ -122,50 +119,50 @@ def _defined(value: Any) -> Any:
     return value
 
 
-def _global(op: Op, _: list[Any], scope: dict[str, Any], __: Any) -> list[Any]:
+def _global(op: Any, _: list[Any], scope: dict[str, Any], __: Any) -> list[Any]:
     if op.attributes["name"] not in scope:
         raise NameError
     return [scope[str(op.attributes["name"])]]
 
 
-def _cell(op: Op, _: list[Any], __: Any, cells: dict[str, Any]) -> list[Any]:
+def _cell(op: Any, _: list[Any], __: Any, cells: dict[str, Any]) -> list[Any]:
     if op.attributes["name"] not in cells:
         raise Unsupported
     return [cells[str(op.attributes["name"])].cell_contents]
 
 
-def _unpack(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+def _unpack(op: Any, operands: list[Any], _: Any, __: Any) -> list[Any]:
     parts = [*operands[0]]
     if len(parts) != len(op.results):
         raise ValueError
     return parts
 
 
-def _setitem(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
+def _setitem(_: Any, operands: list[Any], __: Any, ___: Any) -> list[Any]:
     owner, index, value = operands
     owner[index] = value
     return []
 
 
-def _setattr(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+def _setattr(op: Any, operands: list[Any], _: Any, __: Any) -> list[Any]:
     owner, value = operands
     setattr(owner, str(op.attributes["name"]), value)
     return []
 
 
-def _call(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+def _call(op: Any, operands: list[Any], _: Any, __: Any) -> list[Any]:
     names: Any = op.attributes.get("names", ())
     function, *arguments = operands
     split = len(arguments) - len(names)
     return [function(*arguments[:split], **dict(zip(names, arguments[split:], strict=True)))]
 
 
-def _call_star(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
+def _call_star(_: Any, operands: list[Any], __: Any, ___: Any) -> list[Any]:
     function, arguments, *keywords = operands
     return [function(*arguments, **(keywords[0] if keywords else {}))]
 
 
-def _unpack_star(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+def _unpack_star(op: Any, operands: list[Any], _: Any, __: Any) -> list[Any]:
     before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
     items = [*operands[0]]
     if len(items) < before + after:
@@ -174,76 +171,76 @@ def _unpack_star(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
     return [*items[:before], items[before:stop], *items[stop:]]
 
 
-def _format(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+def _format(op: Any, operands: list[Any], _: Any, __: Any) -> list[Any]:
     value, *spec = operands
     return [format(CONVERSIONS[str(op.attributes["conversion"])](value), *spec)]
 
 
-def _raise(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+def _raise(op: Any, operands: list[Any], _: Any, __: Any) -> list[Any]:
     if op.attributes["kind"] == "assert":
         raise AssertionError(*operands)
     raise operands[0]
 
 
-def _is_sequence(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
+def _is_sequence(_: Any, operands: list[Any], __: Any, ___: Any) -> list[Any]:
     return [isinstance(operands[0], Sequence) and not isinstance(operands[0], (str, bytes, bytearray))]
 
 
-def _merge(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+def _merge(op: Any, operands: list[Any], _: Any, __: Any) -> list[Any]:
     first, second = operands
     if op.attributes["unique"] and first.keys() & second.keys():
         raise TypeError
     return [{**first, **second}]
 
 
-def _unsupported(_: Op, __: list[Any], ___: Any, ____: Any) -> list[Any]:
+def _unsupported(_: Any, __: list[Any], ___: Any, ____: Any) -> list[Any]:
     raise Unsupported
 
 
-ROWS: dict[ops.OpDef, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]], Any]] = {
-    ops.PY_CONST: lambda op, _, __, ___: [op.attributes["value"]],
-    ops.PY_GLOBAL: _global,
-    ops.PY_MAP_ADD: lambda _, x, __, ___: [{**x[0], x[1]: x[2]}],
-    ops.PY_CELL: _cell,
-    ops.PY_SET_CELL: _unsupported,
-    ops.PY_BOX: lambda _, x, __, ___: [[x[0]]],
-    ops.PY_UNBOX: lambda _, x, __, ___: [x[0][0]],
-    ops.PY_SET_BOX: lambda _, x, __, ___: [x[0].__setitem__(0, x[1])][:0],
-    ops.PY_UNDEFINED: lambda _, __, ___, ____: [UNDEFINED],
-    ops.PY_UNARY: lambda op, x, _, __: [UNARY[str(op.attributes["op"])](*x)],
-    ops.PY_BINARY: lambda op, x, _, __: [BINARY[str(op.attributes["op"])](*x)],
-    ops.PY_COMPARE: lambda op, x, _, __: [COMPARE[str(op.attributes["op"])](*x)],
-    ops.PY_IS: lambda op, x, _, __: [(x[0] is x[1]) != op.attributes["inverted"]],
-    ops.PY_TRUTH: lambda _, x, __, ___: [bool(x[0])],
-    ops.PY_GETATTR: lambda op, x, _, __: [getattr(x[0], str(op.attributes["name"]))],
-    ops.PY_GETITEM: lambda _, x, __, ___: [x[0][x[1]]],
-    ops.PY_SETITEM: _setitem,
-    ops.PY_SETATTR: _setattr,
-    ops.PY_COPY: lambda _, x, __, ___: [x[0]],
-    ops.PY_TUPLE: lambda _, x, __, ___: [tuple(x)],
-    ops.PY_UNPACK: _unpack,
-    ops.PY_CALL: _call,
-    ops.PY_ITER: lambda _, x, __, ___: [Steps(iter(x[0]))],
-    ops.PY_NEXT: lambda _, x, __, ___: x[0].next(),
-    ops.PY_LIST: lambda _, x, __, ___: [x],
-    ops.PY_APPEND: lambda _, x, __, ___: [[*x[0], x[1]]],
-    ops.PY_EXTEND: lambda _, x, __, ___: [[*x[0], *x[1]]],
-    ops.PY_TUPLE_OF: lambda _, x, __, ___: [tuple(x[0])],
-    ops.PY_DICT: lambda op, x, __, ___: [dict(zip(op.attributes["keys"], x, strict=True))],  # type: ignore[call-overload]
-    ops.PY_MERGE: _merge,
-    ops.PY_SLICE: lambda _, x, __, ___: [slice(*x)],
-    ops.PY_STRING: lambda _, x, __, ___: ["".join(x)],
-    ops.PY_FORMAT: _format,
-    ops.PY_CONTAINS: lambda op, x, _, __: [(x[0] in x[1]) != op.attributes["inverted"]],
-    ops.PY_IS_SEQUENCE: _is_sequence,
-    ops.PY_UNPACK_STAR: _unpack_star,
-    ops.PY_CALL_STAR: _call_star,
-    ops.PY_RAISE: _raise,
-    ops.PY_DEFINED: _check_defined,
-    ops.PY_UNSUPPORTED: _unsupported,
-    ops.PY_FUNCTION: _unsupported,
-    ops.PY_CELLS: _unsupported,
-    ops.VARIABLE: lambda _, __, ___, ____: [],
-    ops.PY_AT: lambda op, x, _, __: [x[1] is True and x[0] == op.attributes["position"]],
-    ops.PY_STEP: lambda _, x, __, ___: [x],
+ROWS: dict[str, Callable[[Any, list[Any], dict[str, Any], dict[str, Any]], Any]] = {
+    "py.const": lambda op, _, __, ___: [op.attributes["value"]],
+    "py.global": _global,
+    "py.map_add": lambda _, x, __, ___: [{**x[0], x[1]: x[2]}],
+    "py.cell": _cell,
+    "py.set_cell": _unsupported,
+    "py.box": lambda _, x, __, ___: [[x[0]]],
+    "py.unbox": lambda _, x, __, ___: [x[0][0]],
+    "py.set_box": lambda _, x, __, ___: [x[0].__setitem__(0, x[1])][:0],
+    "py.undefined": lambda _, __, ___, ____: [UNDEFINED],
+    "py.unary": lambda op, x, _, __: [UNARY[str(op.attributes["op"])](*x)],
+    "py.binary": lambda op, x, _, __: [BINARY[str(op.attributes["op"])](*x)],
+    "py.compare": lambda op, x, _, __: [COMPARE[str(op.attributes["op"])](*x)],
+    "py.is": lambda op, x, _, __: [(x[0] is x[1]) != op.attributes["inverted"]],
+    "py.truth": lambda _, x, __, ___: [bool(x[0])],
+    "py.getattr": lambda op, x, _, __: [getattr(x[0], str(op.attributes["name"]))],
+    "py.getitem": lambda _, x, __, ___: [x[0][x[1]]],
+    "py.setitem": _setitem,
+    "py.setattr": _setattr,
+    "py.copy": lambda _, x, __, ___: [x[0]],
+    "py.tuple": lambda _, x, __, ___: [tuple(x)],
+    "py.unpack": _unpack,
+    "py.call": _call,
+    "py.iter": lambda _, x, __, ___: [Steps(iter(x[0]))],
+    "py.next": lambda _, x, __, ___: x[0].next(),
+    "py.list": lambda _, x, __, ___: [x],
+    "py.append": lambda _, x, __, ___: [[*x[0], x[1]]],
+    "py.extend": lambda _, x, __, ___: [[*x[0], *x[1]]],
+    "py.tuple_of": lambda _, x, __, ___: [tuple(x[0])],
+    "py.dict": lambda op, x, __, ___: [dict(zip(op.attributes["keys"], x, strict=True))],  # type: ignore[call-overload]
+    "py.merge": _merge,
+    "py.slice": lambda _, x, __, ___: [slice(*x)],
+    "py.string": lambda _, x, __, ___: ["".join(x)],
+    "py.format": _format,
+    "py.contains": lambda op, x, _, __: [(x[0] in x[1]) != op.attributes["inverted"]],
+    "py.is_sequence": _is_sequence,
+    "py.unpack_star": _unpack_star,
+    "py.call_star": _call_star,
+    "py.raise": _raise,
+    "py.defined": _check_defined,
+    "py.unsupported": _unsupported,
+    "py.function": _unsupported,
+    "py.cells": _unsupported,
+    "variable": lambda _, __, ___, ____: [],
+    "py.at": lambda op, x, _, __: [x[1] is True and x[0] == op.attributes["position"]],
+    "py.step": lambda _, x, __, ___: [x],
 }

@@ -7,16 +7,13 @@ import re
 from typing import Any
 
 import pytest
-from ir_helpers import underlying
+from ir_helpers import checked, operations, underlying
 from ir_interpreter import NoValue, Unsupported, run_ir
 from test_to_ir import RUNNABLE, outcome, programs
 
 import cuda_device as device
 from cuda_device import ArrayType, float32, kernel
 from cuda_device.bytecode.to_ir import read
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Module
-from cuda_device.ir.verify import verify
 from cuda_device.library import standard
 
 
@@ -96,7 +93,7 @@ OPEN = [
 
 @pytest.mark.parametrize(("function", "calls"), OPEN, ids=[f.__name__ for f, _ in OPEN])
 def test_what_has_no_value_is_found(function: Any, calls: Any) -> None:
-    verify(Module([changed(function)]))
+    checked(changed(function))
     for argument, expected in calls:
         if expected is None:
             with pytest.raises(NoValue):
@@ -106,12 +103,12 @@ def test_what_has_no_value_is_found(function: Any, calls: Any) -> None:
 
 
 def test_the_variable_is_named() -> None:
-    names = [op.attributes["name"] for op in changed(behind_a_loop).ops() if op.code is ops.PY_DEFINED]
+    names = [op.attributes["name"] for op in operations(checked(changed(behind_a_loop)), "py.defined")]
     assert set(names) == {"last", "i"}
 
 
 def test_one_check_in_a_block_is_enough() -> None:
-    assert len([op for op in changed(taken_twice).ops() if op.code is ops.PY_DEFINED]) == 1
+    assert len(operations(checked(changed(taken_twice)), "py.defined")) == 1
 
 
 def test_the_ir_that_others_share_is_left_alone() -> None:
@@ -126,7 +123,7 @@ def test_what_always_has_its_values_is_the_same() -> None:
             x += i
         return x
 
-    assert ops.PY_DEFINED not in {op.code for op in changed(plain).ops()}
+    assert not operations(checked(changed(plain)), "py.defined")
     assert [len(block.params) for block in changed(plain).blocks] == [
         len(b.params) for b in read(plain.__code__).blocks
     ]

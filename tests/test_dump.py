@@ -198,8 +198,8 @@ def test_the_same_program_gives_the_same_bytes_in_every_process(texts: list[dict
 def test_the_same_program_gives_the_same_bytes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
     a, b = (compiler.run(job(block_sum, F32, F32)) for _ in range(2))
-    for stage in compiler.GPU:
-        assert stage.show(a[stage.name]) == stage.show(b[stage.name])
+    for each in compiler.GPU:
+        assert each.show(a[each.name]) == each.show(b[each.name])
 
 
 def test_programs_with_the_same_text_are_one_dump(folder: Path) -> None:

@@ -1,12 +1,8 @@
 """Yields in loops that may wait for other threads: where the pass puts them."""
 
-from ir_helpers import read, written
+from ir_helpers import checked, read, text_of, written
 
 from cuda_device.instrument import cpu_passes
-from cuda_device.ir import ops
-from cuda_device.ir.ops import Effect
-from cuda_device.ir.text import show
-from cuda_device.ir.verify import verify
 
 LOAD = 'atomic.load {memory="acquire", scope="device"}'
 
@@ -26,20 +22,18 @@ func @main -> none kernel device {{
 
 
 def fed(text):
-    module = cpu_passes.add_yields(read(text))
-    verify(module)
-    return module
+    return checked(cpu_passes.add_yields(read(text)))
 
 
 def test_a_loop_around_an_atomic_yields_before_it_turns_back():
     module = fed(SPIN)
     expected = SPIN.replace("  branch", "  yield\n  branch")
-    assert show(module.main) == written(expected)
-    assert Effect.SUSPENDS in module.main.effects
+    assert text_of(module.main) == written(expected)
+    assert suspends(module.main)
 
 
 def test_it_yields_once_however_often_the_pass_runs():
-    assert show(cpu_passes.add_yields(fed(SPIN)).main) == show(fed(SPIN).main)
+    assert text_of(cpu_passes.add_yields(fed(SPIN)).main) == text_of(fed(SPIN).main)
 
 
 def test_an_atomic_outside_of_loops_does_not_yield():
@@ -61,8 +55,8 @@ def test_an_atomic_outside_of_loops_does_not_yield():
     }}
     """
     module = fed(text)
-    assert show(module.main) == written(text)
-    assert Effect.SUSPENDS not in module.main.effects
+    assert text_of(module.main) == written(text)
+    assert not suspends(module.main)
 
 
 NESTED = """\
@@ -97,11 +91,11 @@ def nested(outer="", inner="", at_inner="", at_outer=""):
 def test_only_the_loops_around_the_atomic_yield():
     atomic = f"%a: int32 = {LOAD} %p"
     outer = fed(nested(outer=atomic))
-    assert show(outer.main) == written(nested(outer=atomic, at_outer="\n  yield"))
+    assert text_of(outer.main) == written(nested(outer=atomic, at_outer="\n  yield"))
     inner = fed(nested(inner=atomic))
-    assert show(inner.main) == written(nested(inner=atomic, at_inner="\n  yield", at_outer="\n  yield"))
+    assert text_of(inner.main) == written(nested(inner=atomic, at_inner="\n  yield", at_outer="\n  yield"))
     neither = fed(nested())
-    assert show(neither.main) == written(nested())
+    assert text_of(neither.main) == written(nested())
 
 
 CALLER = """\
@@ -127,22 +121,25 @@ func @look -> int32 device {{
 WAIT = SPIN.replace("@main", "@look").replace("none kernel", "int32").replace("  return", "  return %seen")
 
 
+def suspends(function):
+    return "SUSPENDS" in [effect.name for effect in function.effects]
+
+
 def yields(function):
-    return sum(op.code is ops.YIELD for op in function.ops())
+    return sum(op.code.name == "yield" for op in function.ops())
 
 
 def test_a_loop_around_a_call_of_a_function_with_an_atomic_yields():
     module = fed(CALLER + LOOK)
     assert [yields(function) for function in module.functions] == [1, 0]
-    assert Effect.SUSPENDS not in module["look"].effects
+    assert not suspends(module["look"])
 
 
 def test_a_function_that_yields_is_inlined():
     module = fed(CALLER + WAIT)
     assert [yields(function) for function in module.functions] == [1, 1]
-    assert all(Effect.SUSPENDS in function.effects for function in module.functions)
-    inlined = cpu_passes.inline_suspending(module)
-    verify(inlined)
+    assert all(suspends(function) for function in module.functions)
+    inlined = checked(cpu_passes.inline_suspending(module))
     assert [yields(function) for function in inlined.functions] == [2]
 
 
@@ -172,5 +169,5 @@ def test_recursion_and_what_it_calls_is_left_alone():
     text = RECURSIVE + WAIT
     module = fed(text)
     assert [yields(function) for function in module.functions] == [0, 0, 0]
-    assert not any(Effect.SUSPENDS in function.effects for function in module.functions)
+    assert not any(suspends(function) for function in module.functions)
     cpu_passes.inline_suspending(module)

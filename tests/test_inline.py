@@ -6,14 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_helpers import define, read, written
+from ir_helpers import checked, define, operations, read, text_of, written
 
 import cuda_device as device
 from cuda_device.instrument import cpu_passes
-from cuda_device.ir import ops
-from cuda_device.ir.ops import Effect
-from cuda_device.ir.text import show_module
-from cuda_device.ir.verify import verify
 
 UNCHANGED = """
 func @k -> none kernel device {
@@ -120,10 +116,10 @@ CASES = {
 
 @pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
 def test_inline(before: str, after: str) -> None:
-    module = cpu_passes.inline_suspending(read(before))
-    verify(module)
-    assert show_module(module) == written(after)
-    assert not any(_waiting_callee(module, op) for function in module.functions for op in function.ops())
+    module = checked(cpu_passes.inline_suspending(read(before)))
+    assert text_of(module) == written(after)
+    callees = [module[op.attributes["callee"]] for op in operations(module, "call")]
+    assert not any(effect.name == "SUSPENDS" for callee in callees for effect in callee.effects)
 
 
 def test_functions_with_loops_that_the_kernel_calls_once_are_inlined() -> None:
@@ -159,12 +155,7 @@ def test_functions_with_loops_that_the_kernel_calls_once_are_inlined() -> None:
     module = cpu_passes.inline_loops(
         read(text + loop.replace("NAME", "once") + loop.replace("NAME", "twice") + straight)
     )
-    verify(module)
-    assert [function.name for function in module.functions] == ["k", "twice", "straight"]
-
-
-def _waiting_callee(module: Any, op: Any) -> bool:
-    return op.code is ops.CALL and Effect.SUSPENDS in module[str(op.attributes["callee"])].effects
+    assert [function.name for function in checked(module).functions] == ["k", "twice", "straight"]
 
 
 @pytest.mark.parametrize(

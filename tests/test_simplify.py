@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import random
+from typing import Any
 
 import pytest
-from ir_helpers import read, written
+from ir_helpers import checked, read, text_of, written
 
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
-from cuda_device.ir.ops import Level
 from cuda_device.ir.simplify import reverse_postorder, simplify
-from cuda_device.ir.text import show
-from cuda_device.ir.verify import verify
-from cuda_device.types.model import BOOL, INT32
 
 CASES = {
     "a parameter with one value everywhere is that value": (
@@ -126,8 +120,7 @@ CASES = {
 def test_simplify(before: str, after: str) -> None:
     module = read(before)
     simplify(module.main)
-    verify(module)
-    assert show(module.main) == written(after)
+    assert text_of(checked(module)) == written(after)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -137,55 +130,60 @@ def test_random_functions_do_the_same_when_simplified(seed: int) -> None:
     before = [_run(function, numbers) for numbers in inputs]
     size = sum(len(block.params) for block in function.blocks)
     simplify(function)
-    verify(Module([function]))
+    checked(function)
     assert [_run(function, numbers) for numbers in inputs] == before
     assert sum(len(block.params) for block in function.blocks) <= size
 
 
-def _random_function(source: random.Random) -> Function:
+def _random_function(source: random.Random) -> Any:
     """Blocks that add and branch at random, each of which uses only its own parameters."""
-    blocks = [Block([Value(INT32) for _ in range(source.randint(1, 4))]) for _ in range(source.randint(2, 9))]
-    blocks[0].params = [Value(INT32) for _ in range(3)]
-    for block in blocks:
-        numbers = list(block.params)
-        for _ in range(source.randint(1, 2)):
-            result = Value(INT32)
-            block.ops.append(Op(ops.ADD, source.choices(numbers, k=2), [result]))
-            numbers.append(result)
-        edges = [_random_edge(source, blocks, block.params if source.random() < 0.6 else numbers) for _ in range(2)]
-        kind = source.random()
-        if kind < 0.2:
-            block.ops.append(Op(ops.RETURN, [source.choice(numbers)]))
-        elif kind < 0.5:
-            block.ops.append(Op(ops.JUMP, successors=edges[:1]))
-        else:
-            condition = Value(BOOL)
-            block.ops.append(Op(ops.COMPARE, source.choices(numbers, k=2), [condition], {"op": "<"}))
-            block.ops.append(Op(ops.BRANCH, [condition], successors=edges))
-    return Function("f", blocks, Level.DEVICE, INT32)
+    counts = [3, *(source.randint(1, 4) for _ in range(source.randint(1, 8)))]
+    return read(
+        f"func @f -> int32 device {{\n{''.join(_random_block(source, i, counts) for i in range(len(counts)))}}}"
+    ).main
 
 
-def _random_edge(source: random.Random, blocks: list[Block], numbers: list[Value]) -> Edge:
-    target = source.choice(blocks[1:])
-    return Edge(target, source.choices(numbers, k=len(target.params)))
+def _random_block(source: random.Random, number: int, counts: list[int]) -> str:
+    parameters = [f"%p{number}x{i}" for i in range(counts[number])]
+    numbers, lines = list(parameters), [f"^{number}({', '.join(f'{name}: int32' for name in parameters)}):"]
+    for i in range(source.randint(1, 2)):
+        lines.append(f"  %s{number}x{i}: int32 = add {' '.join(source.choices(numbers, k=2))}")
+        numbers.append(f"%s{number}x{i}")
+    edges = [_random_edge(source, counts, parameters if source.random() < 0.6 else numbers) for _ in range(2)]
+    kind = source.random()
+    if kind < 0.2:
+        lines.append(f"  return {source.choice(numbers)}")
+    elif kind < 0.5:
+        lines.append(f"  jump {edges[0]}")
+    else:
+        lines.append(f'  %c{number}: bool = compare {{op="<"}} {" ".join(source.choices(numbers, k=2))}')
+        lines.append(f"  branch %c{number} {' '.join(edges)}")
+    return "\n".join([*lines, ""])
 
 
-def _run(function: Function, numbers: list[int]) -> tuple[int | None, list[int]]:
+def _random_edge(source: random.Random, counts: list[int], numbers: list[str]) -> str:
+    target = source.randrange(1, len(counts))
+    return f"^{target}({', '.join(source.choices(numbers, k=counts[target]))})"
+
+
+def _run(function: Any, numbers: list[int]) -> tuple[int | None, list[int]]:
     """The result of the function, and the sums that it computes, at most a hundred."""
     block, values, sums = function.blocks[0], dict(zip(function.params, numbers, strict=True)), []
     while True:
         for op in block.ops:
             taken = [values[value] for value in op.operands]
-            if op.code is ops.ADD:
+            if op.code.name == "add":
                 sums.append(sum(taken) % 1009)
                 values[op.result] = sums[-1]
                 if len(sums) == 100:
                     return None, sums
-            elif op.code is ops.COMPARE:
+            elif op.code.name == "compare":
                 values[op.result] = taken[0] < taken[1]
-            elif op.code is ops.RETURN:
+            elif op.code.name == "return":
                 return taken[0], sums
-        edge = block.successors[0 if block.terminator.code is ops.JUMP or values[block.terminator.operands[0]] else 1]
+        edge = block.successors[
+            0 if block.terminator.code.name == "jump" or values[block.terminator.operands[0]] else 1
+        ]
         given = [values[value] for value in edge.arguments]
         block = edge.block
         values.update(zip(block.params, given, strict=True))
@@ -195,18 +193,13 @@ def test_reverse_postorder() -> None:
     function = read(CASES["a loop that never changes a variable, nested in one that does"][0]).main
     order = reverse_postorder(function.blocks[0])
     assert order == function.blocks
-    a, b = Block(), Block()
-    a.ops = [Op(ops.JUMP, successors=[Edge(b, [])])]
-    b.ops = [Op(ops.JUMP, successors=[Edge(b, [])])]
-    assert reverse_postorder(a) == [a, b]
+    endless = read("func @f -> none device {\n^0():\n  jump ^1()\n^1():\n  jump ^1()\n}").main.blocks
+    assert reverse_postorder(endless[0]) == endless
 
 
 def test_a_long_chain_is_no_deep_recursion() -> None:
-    blocks = [Block([Value(INT32)]) for _ in range(5000)]
-    for block, following in itertools.pairwise(blocks):
-        block.ops.append(Op(ops.JUMP, successors=[Edge(following, list(block.params))]))
-    blocks[-1].ops.append(Op(ops.RETURN, list(blocks[-1].params)))
-    function = Function("f", blocks, Level.DEVICE, INT32)
+    chain = "".join(f"^{i}(%{i}: int32):\n  jump ^{i + 1}(%{i})\n" for i in range(4999))
+    function = read(f"func @f -> int32 device {{\n{chain}^4999(%4999: int32):\n  return %4999\n}}").main
     simplify(function)
     assert len(function.blocks) == 1
     assert function.blocks[0].terminator.operands == function.params

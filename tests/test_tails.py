@@ -6,13 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from ir_helpers import define
+from ir_helpers import define, operations, stage
 
 import cuda_device as device
-from cuda_device.bytecode import to_ir
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.scopes import merge
-from cuda_device.ir import ops
 
 MOST = 2**31 - 1
 
@@ -49,7 +47,7 @@ def test_the_types_of_a_choice_join(stream, name):
 
 
 def returns(function):
-    return [op for op in to_ir.read(function.__code__).ops() if op.code is ops.RETURN]
+    return operations(stage("python", function, bool, int, int), "return")
 
 
 def test_a_return_is_there_once():
