@@ -8,7 +8,8 @@ from cuda.bindings import nvrtc
 
 import cuda_device as device
 from cuda import pathfinder
-from cuda_device.codegen.gpu import elf
+from cuda_device.codegen.gpu import assemblers, cubin, elf, linking
+from cuda_device.types.architectures import parse
 
 TARGET = "sm_90"
 
@@ -34,6 +35,23 @@ def compile_cpp(source: str, output: str = "ptx", *options: str, target: str = T
     getattr(nvrtc, f"nvrtcGet{name}")(program, code)
     check(nvrtc.nvrtcDestroyProgram(program))
     return bytes(code).rstrip(b"\0") if output == "ptx" else bytes(code)
+
+
+def inputs(*links, target: str = TARGET):
+    """What a linker gets of everything that `link=` of a kernel takes."""
+    return linking.read(links, parse(target))
+
+
+def assembled(ptx: str | bytes, *links, target: str = TARGET) -> elf.Cubin:
+    """The cubin of PTX that is linked with others; nothing is inlined."""
+    text = ptx.decode() if isinstance(ptx, bytes) else ptx
+    return cubin.assemble(text, parse(target), inputs=inputs(*links, target=target))
+
+
+def optimised(source: str, *links, target: str = TARGET) -> str:
+    """The PTX of a C++ source that the linker optimises together with LTO-IR."""
+    theirs = assemblers.Input("cpp", compile_cpp(source, "ltoir", "-dlto", target=target))
+    return assemblers.optimised((theirs, *inputs(*links, target=target)), parse(target))
 
 
 def check(answer):
@@ -73,8 +91,18 @@ def _plain(parameter: str) -> str:
 _CALLS = (0x343, 0x344, 0x943, 0x944)
 
 
-def calls(cubin: bytes) -> int:
+def functions(code: bytes, only_global: bool = False) -> set[str]:
+    """The functions that a cubin defines."""
+    return set(elf.functions(code, only_global))
+
+
+def instructions(code: bytes) -> list[int]:
+    """The instructions of a cubin, of 16 bytes."""
+    texts = [elf.content(code, each) for each in elf.sections(code) if each.name.startswith(".text.")]
+    assert texts, "a cubin without machine code"
+    return [int.from_bytes(text[i : i + 16], "little") for text in texts for i in range(0, len(text), 16)]
+
+
+def calls(code: bytes) -> int:
     """How many CALL there are in the machine code of a cubin."""
-    code = [elf.content(cubin, each) for each in elf.sections(cubin) if each.name.startswith(".text.")]
-    assert code, "a cubin without machine code"
-    return sum(word & 0xFFF in _CALLS for text in code for (word,) in struct.iter_unpack("<Q8x", text))
+    return sum(word & 0xFFF in _CALLS for word in instructions(code))

@@ -5,14 +5,13 @@ hand on what they get.
 """
 
 import functools
+from typing import Any
 
 import cuda_cpp
 import numpy as np
 import test_interop_abi as abi
 
 import cuda_device as device
-from cuda_device.codegen.gpu import cubin, elf, linking
-from cuda_device.types.architectures import parse
 
 # None has no value to tell, and arrays have tests of their own.
 KINDS = [kind for kind in abi.kinds() if kind[2] is not None and "descriptor" not in kind[1]]
@@ -48,10 +47,9 @@ def python_functions(target: str = cuda_cpp.TARGET, output: str = "ptx"):
 
 
 @functools.cache
-def cpp_calls_python(target: str = cuda_cpp.TARGET) -> elf.Cubin:
+def cpp_calls_python(target: str = cuda_cpp.TARGET) -> Any:
     """A cubin with `k0`, `k1`, …"""
-    inputs = linking.read(python_functions(target), parse(target))
-    return cubin.assemble(cpp_ptx().decode(), parse(target), inputs=inputs)
+    return cuda_cpp.assembled(cpp_ptx(), *python_functions(target), target=target)
 
 
 def externs():

@@ -9,7 +9,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device.codegen.gpu import linking
-from cuda_device.types.architectures import parse
 
 FLOATS = device.ArrayType(device.float32, 1)
 NORMS = """
@@ -109,10 +108,10 @@ def test_a_source_is_compiled_once_for_all_functions(monkeypatch, tmp_path):
     runs = []
     genuine = linking.CudaSource._compile
     monkeypatch.setattr(linking.CudaSource, "_compile", lambda *given: (runs.append(given[1]), genuine(*given))[1])
-    (item,) = linking.read([*norm.links, SOURCE, *thrice.links, *norm.links], parse("sm_90"))
+    (item,) = cuda_cpp.inputs(*norm.links, SOURCE, *thrice.links, *norm.links)
     assert item.is_lto and len(runs) == 1
     assert runs[0].count('extern "C"') == 2
-    assert linking.read([*thrice.links, *norm.links], parse("sm_90")) == (item,) and len(runs) == 1
+    assert cuda_cpp.inputs(*thrice.links, *norm.links) == (item,) and len(runs) == 1
 
 
 def test_a_file_and_a_symbol_beside_it(tmp_path):

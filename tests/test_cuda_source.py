@@ -4,6 +4,7 @@ import pathlib
 import pickle
 import re
 
+import cuda_cpp
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
@@ -11,12 +12,9 @@ from ptx_machine import gpu
 
 import cuda_device as device
 from cuda_device.cache import disk
-from cuda_device.codegen.gpu import cubin, linking
-from cuda_device.lazy_dataclasses import replace
-from cuda_device.types.architectures import parse
+from cuda_device.codegen.gpu import linking
 
 FLOATS = device.ArrayType(device.float32, 1)
-SM_90 = parse("sm_90")
 SCALED = 'extern "C" __device__ float scaled(float x) { return SCALE * x; }\n'
 
 
@@ -156,26 +154,26 @@ def test_changed_headers_are_seen(compilations, tmp_path):
     for change in (lambda: None, lambda: inner.write_text("#define SCALE 77.25f\n")):
         change()
         for _ in range(2):
-            made.append(linking.read([file], SM_90)[0].data)
+            made.append(cuda_cpp.inputs(file)[0].data)
     assert made[0] == made[1] != made[2] == made[3]
     assert len(compilations) == 2
     (tmp_path / "late.h").write_text("#define SCALE 5\n")
-    assert linking.read([file], SM_90)[0].data not in made
+    assert cuda_cpp.inputs(file)[0].data not in made
 
 
 def test_what_a_macro_includes_is_not_kept(compilations):
     text = "#define HEADER <cuda_fp16.h>\n#include HEADER\n" + SCALED
     for _ in range(2):
-        linking.read([device.cuda_source(text, define={"SCALE": 2})], SM_90)
+        cuda_cpp.inputs(device.cuda_source(text, define={"SCALE": 2}))
     assert len(compilations) == 2
 
 
 def test_what_was_kept_and_is_damaged_is_made_again(compilations):
     source = device.cuda_source(SCALED, define={"SCALE": 2})
-    first = linking.read([source], SM_90)
+    first = cuda_cpp.inputs(source)
     for file in pathlib.Path(disk.current().folder).glob("*.bin"):
         file.write_bytes(file.read_bytes()[:-1])
-    assert linking.read([source], SM_90) == first and len(compilations) == 2
+    assert cuda_cpp.inputs(source) == first and len(compilations) == 2
 
 
 # What is refused, and that the next one works
@@ -230,7 +228,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_an_architecture_that_nvrtc_does_not_know():
     source = device.cuda_source(SCALED, define={"SCALE": 2})
     with pytest.raises(device.CompileError, match=r"for sm_70: .*gpu-architecture") as caught:
-        source.compiled(replace(SM_90, name="sm_70"))
+        source.compiled("sm_70")
     assert "another nvidia-cuda-nvrtc, or link PTX" in caught.value.help
 
 
@@ -248,11 +246,11 @@ def test_without_nvrtc(monkeypatch):
 def test_an_older_linker_gets_a_cubin(monkeypatch):
     source = device.cuda_source("// older\n" + SCALED, define={"SCALE": 2})
     monkeypatch.setattr(disk, "loaded", lambda name, make, load: load(make()))
-    assert linking.read([source], SM_90)[0].is_lto
+    assert cuda_cpp.inputs(source)[0].is_lto
     monkeypatch.setattr(linking, "_linker_takes_lto", lambda: False)
-    (item,) = linking.read([source], SM_90)
+    (item,) = cuda_cpp.inputs(source)
     assert item.functions == {"scaled"} and item.architecture == 90
-    assert cubin.assemble(device.compile(calling(), FLOATS, output="ptx").code, SM_90, (item,)).code
+    assert cuda_cpp.assembled(device.compile(calling(), FLOATS, output="ptx").code, source).code
 
 
 def test_the_cpu_stream_has_no_cpp():

@@ -9,7 +9,6 @@ import pytest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.ir import ops
 from cuda_device.optimise import early_checks
 
 # Bodies of kernels, and how many checks of an index each version of the code has: that of blocks where the conditions at the
@@ -77,7 +76,7 @@ def outcomes(body, monkeypatch, decide, cases):
 def checks(module):
     """The places that check an index, and whether something at the beginning of the kernel decides them."""
     makers = {op.results[0]: op for op in module.ops() if op.results}
-    ends = [block.terminator for block in module.main.blocks if block.terminator.code is ops.BRANCH]
+    ends = [block.terminator for block in module.main.blocks if block.terminator.code.name == "branch"]
     return [
         "early" in makers[end.operands[0]].attributes
         for end in ends

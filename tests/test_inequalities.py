@@ -4,12 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from ir_helpers import operations, stage
 
 import cuda_device as device
-from cuda_device import compiler
-from cuda_device.ir import ops
-from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.launch.compiling import job_of
 
 # Loops over `i`, what they read of `x`, and whether that cannot be negative. All are run with n from 0 to 5, m from 0 to 7.
 LOOPS = {
@@ -64,16 +61,14 @@ def kernel_of(loop):
 
 def counts_from_the_end(kernel, *arguments):
     """Whether a kernel reads an element whose index it may have to add the length to."""
-    job = job_of(kernel, arguments, "sm_90")
-    job = replace(job, options=replace(job.options, launch_facts=True))
-    main = compiler.run(job, "device")["device"].main
+    main = stage("device", kernel, *arguments, launch_facts=True).main
     makers = {op.results[0]: op for op in main.ops() if op.results}
     return any(
-        op.code is ops.SELECT
-        and makers[op.operands[1]].code is ops.ADD
+        op.code.name == "select"
+        and makers[op.operands[1]].code.name == "add"
         and op.operands[2] in makers[op.operands[1]].operands
         for op in main.ops()
-        if op.code is ops.SELECT and op.operands[1] in makers
+        if op.code.name == "select" and op.operands[1] in makers
     )
 
 
@@ -138,9 +133,8 @@ BOUNDED = {
 @pytest.mark.parametrize(("loop", "proved"), BOUNDED.items())
 def test_checks_that_hold_are_dropped(loop, proved):
     kernel = device.kernel(checked=True)(kernel_of(loop))
-    job = job_of(kernel, (np.zeros(6, int), np.zeros(1, int), 3, 3), "sm_90")
-    main = compiler.run(replace(job, options=replace(job.options, launch_facts=True)), "device")["device"].main
-    reports = [op for op in main.ops() if op.code is ops.REPORT and "out of bounds" in op.attributes["message"]]
+    module = stage("device", kernel, np.zeros(6, int), np.zeros(1, int), 3, 3, launch_facts=True)
+    reports = [op for op in operations(module, "report") if "out of bounds" in op.attributes["message"]]
     assert len(reports) == 1 + (not proved)  # one is that of `sums[0]`; of two the same, one is left
 
 
@@ -168,6 +162,5 @@ def test_a_loop_with_the_stride_of_the_grid_needs_no_check():
         for i in range(device.tid(1), len(x), device.grid_size(1)):
             x[i] += 1
 
-    job = job_of(kernel, (np.zeros(6, int),), "sm_90")
-    main = compiler.run(replace(job, options=replace(job.options, launch_facts=True)), "device")["device"].main
-    assert not [op for op in main.ops() if op.code is ops.REPORT]
+    module = stage("device", kernel, np.zeros(6, int), launch_facts=True)
+    assert not operations(module, "report")

@@ -8,16 +8,15 @@ import exchange
 import numpy as np
 import pytest
 from cuda.bindings import nvvm
+from ir_helpers import job
 from ptx_machine.machine import Machine, Module
 from ptx_machine.memory import Arena
 from ptx_machine.reader import read
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.gpu import assemblers, cubin, elf, linking
-from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.codegen.gpu import assemblers, elf
 from cuda_device.types import cpp_names
-from cuda_device.types.architectures import parse
 
 TARGETS = ["sm_90", pytest.param("sm_100", marks=pytest.mark.long)]
 FLOATS = device.ArrayType(device.float32, 1)
@@ -64,7 +63,7 @@ def check(results):
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_call_of_cpp_is_left(target, linked):
     made = device.compile(exchange.python_kernel(as_source=True), *EVERY_KIND, target=target)
-    assert cuda_cpp.calls(made.code) == 0 and elf.functions(made.code) == {"kernel"}
+    assert cuda_cpp.calls(made.code) == 0 and cuda_cpp.functions(made.code) == {"kernel"}
     values, poisoned = zip(*map(exchange.sample, exchange.TYPES), strict=True)
     parameters = [word for pair in zip(values, poisoned, strict=True) for array in pair for word in (array, 1)]
     arrays = run(Module(read(linked[0]), ARENA), "kernel", *parameters)
@@ -75,8 +74,7 @@ def test_a_linker_that_does_not_optimise_leaves_calls():
     """What the counts of calls above would find."""
     kernel = exchange.python_kernel(as_source=True)
     ptx = device.compile(kernel, *EVERY_KIND, output="ptx").code
-    inputs = linking.read(kernel.options.link, parse("sm_90"))
-    assert cuda_cpp.calls(cubin.assemble(ptx, parse("sm_90"), inputs).code) >= len(exchange.KINDS)
+    assert cuda_cpp.calls(cuda_cpp.assembled(ptx, *kernel.options.link).code) >= len(exchange.KINDS)
 
 
 @device.struct(align=32)
@@ -256,7 +254,7 @@ def test_lines_are_worth_calls(linked):
 
 
 def test_kernels_that_link_nothing_are_no_ltoir(monkeypatch):
-    work = compiler.run(job_of(scaling(()), (FLOATS,)), "ptx")
+    work = compiler.run(job(scaling(()), FLOATS), "ptx")
     monkeypatch.setattr(compiler, "_optimised_with_links", None)
     assert list(work.seconds) == ["python", "typed", "device", "llvm", "optimised", "ptx"]
 
@@ -264,23 +262,18 @@ def test_kernels_that_link_nothing_are_no_ltoir(monkeypatch):
     def plain(x):
         x[0] = 1
 
-    assert "ltoir" not in compiler.run(job_of(plain, (FLOATS,))).seconds
+    assert "ltoir" not in compiler.run(job(plain, FLOATS)).seconds
 
 
 # C++ calls Python
 
 
-def optimised(text, functions, target):
-    theirs = assemblers.Input("cpp", cuda_cpp.compile_cpp(text, "ltoir", "-dlto", target=target))
-    return assemblers.optimised((theirs, *linking.read(functions, parse(target))), parse(target))
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_call_of_python_is_left(target):
-    ptx = optimised(exchange.cpp_callers(), exchange.python_functions(target, "ltoir"), target)
-    code = cubin.assemble(ptx, parse(target)).code
+    ptx = cuda_cpp.optimised(exchange.cpp_callers(), *exchange.python_functions(target, "ltoir"), target=target)
+    code = cuda_cpp.assembled(ptx, target=target).code
     assert cuda_cpp.calls(code) == 0
-    assert elf.functions(code) == {f"k{i}" for i in range(len(exchange.KINDS))}
+    assert cuda_cpp.functions(code) == {f"k{i}" for i in range(len(exchange.KINDS))}
     module, results = Module(read(ptx), ARENA), []
     for i, type in enumerate(exchange.TYPES):
         value, poisoned = exchange.sample(type)
@@ -309,8 +302,8 @@ extern "C" __global__ void k(float* data, float* out, short* r) {
 def test_python_takes_arrays_and_pointers(target):
     types = (device.ArrayType(device.float32, 2), device.int8, device.pointer(device.float32), device.pointer())
     made = device.compile(turned, *types, target=target, output="ltoir")
-    ptx = optimised(CALLERS, [made], target)
-    assert cuda_cpp.calls(cubin.assemble(ptx, parse(target)).code) == 0
+    ptx = cuda_cpp.optimised(CALLERS, made, target=target)
+    assert cuda_cpp.calls(cuda_cpp.assembled(ptx, target=target).code) == 0
     data, out, r = np.arange(12, dtype=np.float32), np.float32([0.5]), np.int16([0, 1000])
     assert run(Module(read(ptx), ARENA), "k", data, out, r)[1].tolist() == [0.5 - 100 + 1000 + 7]
 
@@ -322,7 +315,7 @@ def test_python_takes_large_structures(target):
     text = f"#include <cuda/std/cstdint>\n{device.cpp_declaration(LARGE)}"
     text += 'extern "C" __device__ tuple_0 f(tuple_0 x);'
     text += 'extern "C" __global__ void k(tuple_0* x, tuple_0* y) { *y = f(*x); }'
-    ptx = optimised(text, [device.compile(f, LARGE, target=target, output="ltoir")], target)
+    ptx = cuda_cpp.optimised(text, device.compile(f, LARGE, target=target, output="ltoir"), target=target)
     value, poisoned = exchange.sample(LARGE)
     assert "call" not in ptx
     assert exchange.parts(run(Module(read(ptx), ARENA), "k", value, poisoned)[1]) == exchange.parts(value)
@@ -336,8 +329,8 @@ extern "C" __device__ pair f(pair x);
 extern "C" __global__ void k(pair* x) { *x = f(*x); }
 """
     f = exchange.abi.function_of("f", "def f(x): return x", device.func)
-    ptx = optimised(text, [device.compile(f, device.float32x2, output="ltoir")], "sm_90")
-    assert ".callprototype" in ptx and cubin.assemble(ptx, parse("sm_90")).code
+    ptx = cuda_cpp.optimised(text, device.compile(f, device.float32x2, output="ltoir"))
+    assert ".callprototype" in ptx and cuda_cpp.assembled(ptx).code
 
 
 # Functions that get addresses
@@ -364,15 +357,14 @@ class point:  # noqa: N801
 def test_the_generic_convention(target):
     types = point, device.int16
     made = device.compile(op, *types, target=target, output="ltoir", by_address=True)
-    ptx = optimised(GENERIC, [made], target)
+    ptx = cuda_cpp.optimised(GENERIC, made, target=target)
     assert "call" not in ptx
     dtype = device.numpy_dtype(point)
     found = run(Module(read(ptx), ARENA), "k", np.array([(1.5, 3)], dtype), np.int16([-2]), np.zeros(1, dtype))
     assert found[2]["x"] == -3 and found[2]["y"] == 4
     made = device.compile(op, *types, target=target, output="ptx", by_address=True)
     assert cuda_cpp.signatures(made.code) == {"op": "func void (.param .b64 x, .param .b64 x, .param .b64 x)"}
-    cpp = cuda_cpp.compile_cpp(GENERIC, target=target).decode()
-    assert cubin.assemble(cpp, parse(target), linking.read([made], parse(target))).code
+    assert cuda_cpp.assembled(cuda_cpp.compile_cpp(GENERIC, target=target), made, target=target).code
 
 
 def test_a_function_without_a_result_by_addresses():
@@ -409,17 +401,9 @@ def test_shared_memory_of_cpp_is_aligned_for_wide_loads(linked):
 
     code = device.compile(kernel, FLOATS, target="sm_90").code
     assert len(re.findall(r"\.shared \.align 4 \.b8 \S+\[(?:12|128)\];", linked[0])) == 2
-    words = [word & 0xFFF for word in machine_words(code)]
-    wide = [word for word in machine_words(code) if word & 0xFFF == 0x984 and word >> 72 & 0xF >= 0xC]
+    words = [word & 0xFFF for word in cuda_cpp.instructions(code)]
+    wide = [word for word in cuda_cpp.instructions(code) if word & 0xFFF == 0x984 and word >> 72 & 0xF >= 0xC]
     assert words.count(0x984) < 7 and wide
-
-
-def machine_words(code):
-    """The instructions, of 16 bytes."""
-    for each in elf.sections(code):
-        if each.name.startswith(".text."):
-            text = elf.content(code, each)
-            yield from (int.from_bytes(text[i : i + 16], "little") for i in range(0, len(text), 16))
 
 
 @device.struct

@@ -11,16 +11,13 @@ import cuda_cpp
 import exchange
 import numpy as np
 import pytest
+from ir_helpers import stage
 
 import cuda_device as device
-from cuda_device import compiler
-from cuda_device.codegen.gpu import assemblers, cubin, linking
+from cuda_device.codegen.gpu import assemblers
 from cuda_device.optimise import points_to
-from cuda_device.types.architectures import parse
-from cuda_device.types.known import of_type
 
 FLOATS = device.ArrayType(device.float32, 1)
-SM_90 = parse("sm_90")
 EMPTY = ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry nothing() { ret; }\n"
 
 
@@ -118,7 +115,7 @@ def test_two_kernels_that_report_are_linked_to_one():
     for name in ("first", "second"):
         kernel = exchange.plain_function(name, f"def {name}(x):\n    assert x > 0\n")
         texts.append(device.compile(device.kernel(interop=True)(kernel), int, output="ptx"))
-    made = cubin.assemble(texts[0].code, SM_90, inputs=linking.read(texts[1:], SM_90))
+    made = cuda_cpp.assembled(texts[0].code, *texts[1:])
     assert b"first" in made.code and b"second" in made.code
 
 
@@ -130,7 +127,7 @@ def test_a_cubin_of_a_function_is_relocatable():
     code = device.compile(twice, float).code
     assert (code[:4], int.from_bytes(code[16:18], "little")) == (b"\x7fELF", 1)
     user = 'extern "C" __device__ float twice(float); extern "C" __global__ void k(float* x) { *x = twice(*x); }'
-    assert cubin.assemble(cuda_cpp.compile_cpp(user).decode(), SM_90, inputs=linking.read([code], SM_90)).code
+    assert cuda_cpp.assembled(cuda_cpp.compile_cpp(user), code).code
 
 
 def test_arguments_that_cpp_takes_by_its_address_are_copies():
@@ -222,7 +219,7 @@ def test_what_a_file_defines():
         extern "C" __global__ void k(int* x) { *x = inside(*x) + hidden(*x); } extern "C" __device__ void nothing() {}
     """
     for output in ("ptx", "cubin"):
-        (item,) = linking.read([cuda_cpp.compile_cpp(text, output)], SM_90)
+        (item,) = cuda_cpp.inputs(cuda_cpp.compile_cpp(text, output))
         assert item.functions == {"k", "nothing", "_Z6insidei"}, output
 
 
@@ -447,7 +444,7 @@ def test_other_threads_link_after_one_that_cannot():
     assert caught.value.help == "link code for this architecture"
     made = []
     threads = [
-        threading.Thread(target=lambda: made.append(cubin.assemble(EMPTY, SM_90)), daemon=True),
+        threading.Thread(target=lambda: made.append(cuda_cpp.assembled(EMPTY)), daemon=True),
         threading.Thread(target=lambda: made.append(linked_to("sm_90", "sm_90")), daemon=True),
     ]
     for thread in threads:
@@ -460,14 +457,14 @@ def test_other_threads_link_after_one_that_cannot():
 FORKS = """
 import os, sys, threading
 from test_linking import *
-made = cubin.assemble(EMPTY, SM_90).assembler
+made = cuda_cpp.assembled(EMPTY).assembler
 if "links" in sys.argv:
     linked_to("sm_90", "sm_90")
 child = os.fork()
 if child == 0:
     threading.Timer(60, os._exit, [2]).start()
     try:
-        print(made, cubin.assemble(EMPTY, SM_90).assembler, linked_to("sm_80", "sm_80").code[1:4].decode(), flush=True)
+        print(made, cuda_cpp.assembled(EMPTY).assembler, linked_to("sm_80", "sm_80").code[1:4].decode(), flush=True)
     except device.CompileError as error:
         print(error, flush=True)
     finally:
@@ -607,9 +604,9 @@ def test_declarations_can_be_pickled():
 
 def test_lto_ir_is_told_from_the_rest():
     lto, ptx = cuda_cpp.compile_cpp(HYPOTENUSE, "ltoir", "-dlto"), cuda_cpp.compile_cpp(HYPOTENUSE)
-    assert [item.is_lto for item in linking.read([lto, ptx], SM_90)] == [True, False]
-    assert len(linking.read([lto, lto, ptx, lto], SM_90)) == 2
-    assert re.fullmatch("[0-9a-f]{64}", linking.read([ptx], SM_90)[0].digest)
+    assert [item.is_lto for item in cuda_cpp.inputs(lto, ptx)] == [True, False]
+    assert len(cuda_cpp.inputs(lto, lto, ptx, lto)) == 2
+    assert re.fullmatch("[0-9a-f]{64}", cuda_cpp.inputs(ptx)[0].digest)
 
 
 def test_small_arrays_are_described_in_full():
@@ -627,5 +624,4 @@ def test_what_cpp_is_handed_counts_as_written():
         store(y, (1, x[0]))
         out[0] = x[0]
 
-    job = compiler.Job(k.underlying, (of_type(FLOATS),) * 3, True, compiler.Target(SM_90))
-    assert points_to.written(compiler.run(job, "device")["device"]) == {1, 2}
+    assert points_to.written(stage("device", k, FLOATS, FLOATS, FLOATS)) == {1, 2}

@@ -13,9 +13,7 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.codegen import ltoir
-from cuda_device.codegen.gpu import assemblers, cubin, linking
 from cuda_device.device.options import FASTMATH
-from cuda_device.types.architectures import parse
 
 FLOATS = device.ArrayType(device.float32, 1)
 
@@ -65,8 +63,8 @@ def test_ltoir_is_made_for_every_generation(target):
     assert device.compile(scaled, device.float32, int, target=target, output="ltoir").code.startswith(MAGIC)
     nothing = f".version 8.7\n.target {target}\n.address_size 64\n"
     for code in (made, device.compile(newest, arguments[2], target=target, output="ltoir")):
-        linked = cubin.assemble(nothing, parse(target), inputs=linking.read([code], parse(target)))
-        assert list(assemblers.Input("linked", linked.code).functions) == [code.symbol]
+        linked = cuda_cpp.assembled(nothing, code, target=target).code
+        assert cuda_cpp.functions(linked, only_global=True) == {code.symbol}
 
 
 def ptx_of(function, *types, target):

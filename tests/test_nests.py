@@ -4,13 +4,11 @@ import concurrent.futures
 
 import numpy as np
 import pytest
-from ir_helpers import ptx_of
+from ir_helpers import ptx_of, stage
 
 import cuda_device as device
-from cuda_device import compiler
 from cuda_device.codegen.gpu import nvptx
 from cuda_device.optimise import loop_addresses
-from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
 
 SM_90 = parse("sm_90")
@@ -99,8 +97,7 @@ def runs(x, y, starts):
 )
 def test_which_loops_llvm_reduces(kernel, count, reduces):
     arguments = [np.zeros((9, 9)), np.zeros(9), 9] if kernel is along else [np.zeros(9, int)] * count
-    work = compiler.run(job_of(kernel, arguments, "sm_90"), "device", afresh=True)
-    assert loop_addresses.wants_strength_reduction(work["device"]) is reduces
+    assert loop_addresses.wants_strength_reduction(stage("device", kernel, *arguments)) is reduces
 
 
 def emitted(text, reduce):

@@ -6,20 +6,14 @@ import math
 import pickle
 import re
 
+import fake_driver
 import numpy as np
 import pytest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device import compiler
-from cuda_device.codegen.gpu import assemblers, cubin
-from cuda_device.codegen.gpu.elf import registers
+from cuda_device.codegen.gpu import assemblers, cubin, elf
 from cuda_device.device.options import FASTMATH, LLVM_FLAGS
-from cuda_device.runtime.launch.arguments import runtime_types
-from cuda_device.runtime.launch.launcher import CompiledKernel
-from cuda_device.types.abi import packing
-from cuda_device.types.architectures import parse
-from cuda_device.types.known import of_type
 
 VECTOR = device.ArrayType(device.float32, 1)
 WIDE = device.ArrayType(device.float64, 1)
@@ -159,7 +153,7 @@ def test_launch_bounds_are_in_the_ptx():
     assert ".maxntid 96" in text
     assert ".minnctapersm 4" in text
     assert ".maxnreg 40" in text
-    assert registers(device.compile(kernel, VECTOR, VECTOR).code)["mixed"] <= 40
+    assert device.compile(kernel, VECTOR, VECTOR).registers <= 40
     assert not re.search("maxntid|minnctapersm|maxnreg", ptx(mixed))
 
 
@@ -421,21 +415,21 @@ def count(nvjitlink, text, target):
 
 def test_a_variant_for_a_gpu_knows_its_registers(monkeypatch):
     monkeypatch.setenv(cubin.VARIABLE, "nvJitLink")
-    known = of_type(VECTOR), of_type(VECTOR)
-    job = compiler.Job(mixed.underlying, known, True, compiler.Target(parse("sm_90")))
-    variant = CompiledKernel(compiler.run(job), packing(runtime_types(known)))
-    used = counted(ptx(mixed), "sm_90")
-    assert str(variant) == (
-        f"(array<float32, 1, C>, array<float32, 1, C>) on sm_90, {used} registers, 256 bytes of shared memory"
+    kernel = device.kernel(mixed.underlying)
+    with fake_driver.installed():
+        device.launch(kernel, device.zeros(64), device.zeros(64), grid=1, block=64)
+    used = counted(ptx(mixed, launch_facts=True), "sm_90")
+    assert repr(kernel) == (
+        f"<kernel mixed: (array<float32, 1, C>, array<float32, 1, C>) on sm_90, {used} registers, 256 bytes of shared memory>"
     )
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_121"])
 def test_registers_are_those_that_the_assembler_counts(target, monkeypatch):
     monkeypatch.setenv(cubin.VARIABLE, "nvJitLink")
-    text = ptx(mixed, target=target)
-    assert registers(cubin.assemble(text, parse(target)).code)["mixed"] == counted(text, target)
+    made = device.compile(mixed, VECTOR, VECTOR, target=target)
+    assert made.registers == counted(ptx(mixed, target=target), target)
 
 
 def test_what_is_no_cubin_has_no_registers():
-    assert registers(b"") == registers(b"\x7fELF\x01") == registers(b"text") == {}
+    assert elf.registers(b"") == elf.registers(b"\x7fELF\x01") == elf.registers(b"text") == {}

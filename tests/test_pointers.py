@@ -6,7 +6,6 @@ from ir_helpers import read
 
 import cuda_device as device
 from cuda_device.optimise import loop_addresses
-from cuda_device.types.model import Ref
 
 
 @device.kernel
@@ -120,7 +119,7 @@ def pointers_of(text: str) -> int:
     function = read(text).main
     loop_addresses.follow(function)
     head, access = function.blocks[1], function.blocks[3]
-    found = [param for param in head.params if isinstance(param.type, Ref)]
+    found = [param for param in head.params if str(param.type).startswith("ref<")]
     bases = {op.operands[0] for op in access.ops if op.code.name == "element"}
     assert bases == set(found) if found else bases == {function.params[0]}
     return len(found)

@@ -14,16 +14,13 @@ import pytest
 
 import cuda_device as device
 from cuda_device.instrument import traces
-from cuda_device.instrument.traces import Event
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Op
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 programs = importlib.import_module("programs")
 
 STREAM = device.cpu_stream(races=True)
-WAITS = (ops.BARRIER, ops.WARP_SYNC)
-ATOMICS = (ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_UPDATE, ops.ATOMIC_CAS)
+WAITS = ("barrier", "warp.sync")
+ATOMICS = ("atomic.load", "atomic.store", "atomic.update", "atomic.cas")
 
 # Here run the cases of a program that have few inputs, or these: several tiles, a graph with many ways to a node.
 FEW = 700
@@ -70,22 +67,22 @@ class Change:
         return module
 
     def _keep(self, op):
-        if op.code in WAITS or op.code in ATOMICS:
+        if op.code.name in WAITS or op.code.name in ATOMICS:
             self.seen[place(op)] = op.code, op.attributes.get("memory", "")
         here = place(op) == self.where
-        if here and self.how == "relax" and op.code in ATOMICS:
+        if here and self.how == "relax" and op.code.name in ATOMICS:
             op.attributes["memory"] = "relaxed"
-        return not (here and self.how == "delete" and op.code in WAITS)
+        return not (here and self.how == "delete" and op.code.name in WAITS)
 
     def _told(self, op):
         """The race detector's event, that of an atomic operation as those of a load and a store."""
-        atomic = op.code is ops.TRACE and str(op.attributes["event"]).startswith("atomic")
+        atomic = op.code.name == "trace" and str(op.attributes["event"]).startswith("atomic")
         if not (atomic and place(op) == self.where and self.how == "plain"):
             return [op]
-        said = {"atomic.load": [Event.LOAD], "atomic.store": [Event.STORE]}
-        kinds = said.get(op.attributes["event"], [Event.LOAD, Event.STORE])
+        said = {"atomic.load": [traces.Event.LOAD], "atomic.store": [traces.Event.STORE]}
+        kinds = said.get(op.attributes["event"], [traces.Event.LOAD, traces.Event.STORE])
         told = [{"event": str(kind), "place": op.attributes["place"] + i * 10**6} for i, kind in enumerate(kinds)]
-        return [Op(ops.TRACE, op.operands[:1], [], attributes, [], op.location) for attributes in told]
+        return [type(op)(op.code, op.operands[:1], [], attributes, [], op.location) for attributes in told]
 
 
 traces_of = traces.run

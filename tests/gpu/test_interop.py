@@ -6,13 +6,11 @@ import cuda_cpp
 import exchange
 import numpy as np
 import pytest
-from conftest import a_gpu
+from conftest import a_gpu, properties_of, target_of
 
 import cuda_device as device
-from cuda_device.codegen.gpu import cubin, linking
 from cuda_device.interop.building import build
 from cuda_device.runtime.gpu import driver
-from cuda_device.types.architectures import of_capability
 
 
 @pytest.fixture
@@ -23,10 +21,9 @@ def stream():
 
 @pytest.fixture
 def target(stream):
-    architecture = of_capability(*driver.properties(stream.ordinal).capability)
-    if architecture.capability < (9, 0):
+    if properties_of(stream).capability < (9, 0):
         pytest.skip("the C++ is compiled for sm_90")
-    return str(architecture)
+    return target_of(stream)
 
 
 def start(code, symbol, stream, *parameters):
@@ -86,9 +83,7 @@ def turned(x):
 def test_python_takes_and_returns_the_arrays_of_cpp(stream, target):
     matrix = device.ArrayType(device.float32, 2)
     functions = [device.compile(f, matrix, target=target, output="ptx") for f in (corner, turned)]
-    architecture = of_capability(*driver.properties(stream.ordinal).capability)
-    ptx = cuda_cpp.compile_cpp(CALLERS).decode()
-    code = cubin.assemble(ptx, architecture, inputs=linking.read(functions, architecture)).code
+    code = cuda_cpp.assembled(cuda_cpp.compile_cpp(CALLERS), *functions, target=target).code
     x = np.arange(12, dtype=np.float32)
     data, out = device.array(x, stream=stream), device.array(np.full(4, np.nan, np.float32), stream=stream)
     start(code, "user", stream, address(data), address(out))
