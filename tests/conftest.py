@@ -176,9 +176,9 @@ def assemble(kernel: device.Kernel) -> None:
 _assembled: set[compiler.Job] = set()
 
 
-def can_assemble(target: str = "sm_90") -> bool:
-    """Whether there is an assembler for a target here."""
-    return any(each.available(parse(target)) for each in assemblers.ASSEMBLERS)
+def can_assemble(target: str = "sm_90", by: str = "") -> bool:
+    """Whether there is an assembler for a target here: any, or the one of this name."""
+    return any(each.available(parse(target)) for each in assemblers.ASSEMBLERS if by in ("", each.name))
 
 
 def properties_of(stream: device.GpuStream) -> driver.Properties:

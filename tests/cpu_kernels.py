@@ -5,16 +5,15 @@ import math
 import struct
 
 import numpy as np
+from ir_helpers import stage
 
 import cuda_device as device
-from cuda_device import compiler
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
+from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.ir.nodes import Block, Function, Module
 from cuda_device.ir.ops import Level
-from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.cpu_executor import Execution
 from cuda_device.runtime.gpu.grid import Shape
-from cuda_device.runtime.launch.compiling import job_of
 
 POISON = -77
 KERNEL = Function("kernel", [Block()], Level.DEVICE, kernel=True)
@@ -52,9 +51,17 @@ def reversal(out, n):
 
 def compiled(kernel, *arguments):
     """The machine code of a kernel for the CPU."""
-    job = job_of(kernel, arguments)
-    job = replace(job, target=compiler.Target(job.target.architecture, on_cpu=True))
-    return compiler.run(job, "native")["native"]
+    return stage("native", kernel, *arguments, on_cpu=True)
+
+
+def assembled(body, leaves=(), names=(), extra="", functions=None):
+    """The machine code of the module around `body`, which may call functions at addresses."""
+    return compile_native(module(body, leaves, names, extra), functions or {})
+
+
+def run(code, grid, block, parameters, *keep, **options):
+    """Runs machine code as a launch does."""
+    Execution(code, Shape(grid, block, 0), **options)(parameters, *keep)
 
 
 def packed(format, *values):
@@ -65,6 +72,6 @@ def packed(format, *values):
 def run_reversal(code, grid, block, **options):
     n, blocks = math.prod(block), math.prod(grid)
     out = np.full(blocks * n, POISON, np.int32)
-    Execution(code, Shape(grid, block, 0), **options)(packed("@Pqi", out.ctypes.data, len(out), n), out)
+    run(code, grid, block, packed("@Pqi", out.ctypes.data, len(out), n), out, **options)
     index = np.arange(blocks * n, dtype=np.int32).reshape(blocks, n)
     assert (out.reshape(blocks, n) == 3 * index[:, ::-1] + 3).all()

@@ -10,8 +10,6 @@ import pytest
 from conftest import a_gpu
 
 import cuda_device as device
-from cuda_device.types.host import type_of_hint
-from cuda_device.types.layout import Placement, placement
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 
@@ -92,7 +90,8 @@ def shown(function):
 
 def test_structs_and_enumerations(norms):
     assert norms.Point(3, 4) == norms.Point(x=3, y=4)
-    assert placement(type_of_hint(norms.Wide)) == Placement(64, 32, (0, 16, 40))
+    assert (device.sizeof(norms.Wide), device.alignof(norms.Wide)) == (64, 32)
+    assert [offset for _, offset, *_ in device.numpy_dtype(norms.Wide).fields.values()] == [0, 16, 40]
     wide = norms.Wide(device.float64x2(1, 2), (1, 2, 3), (norms.Point(1, 2), norms.Point(3, 4)))
     assert wide.points[1].y == 4
     assert norms.Pair(1, norms.Point(2, 3)).b.y == 3
@@ -103,7 +102,8 @@ def test_structs_and_enumerations(norms):
 
 
 def test_functions(norms):
-    assert shown(norms.ns.norm) == [str(type_of_hint(norms.Point)), "float32"]
+    point = device.compile(device.func(lambda x: None), norms.Point, output="ir").parameters[0].type
+    assert shown(norms.ns.norm) == [point, "float32"]
     assert norms.ns.norm.__doc__ == "The square of the distance from the origin."
     assert norms.ns.inner.moved.symbol == "moved"
     assert shown(norms.lambda_) == [

@@ -12,15 +12,11 @@ import time
 import numpy as np
 import pytest
 from at_once import at_once
-from cpu_kernels import POISON, compiled, module, packed, reversal, run_reversal
+from cpu_kernels import POISON, assembled, compiled, packed, reversal, run, run_reversal
 
 import cuda_device as device
-from cuda_device.codegen.cpu import regions
-from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.codegen.cpu.processor import worker_count
+from cuda_device.codegen.cpu import processor, regions
 from cuda_device.runtime import cpu_executor
-from cuda_device.runtime.cpu_executor import Execution
-from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.report_message import ranges
 
 
@@ -155,9 +151,8 @@ def test_an_interrupt_stops_a_launch(code, workers):
     out = np.full(64, POISON, np.int32)
     # Every block writes its slot at a wrapped index: n = 0 keeps all of them within `out`.
     parameters = packed("@Pqi", out.ctypes.data, len(out), 0)
-    execution = Execution(code, Shape((1 << 30, 1, 1), (1, 1, 1), 0), workers=workers)
     before = cpu_executor._POOL.busy
-    assert interrupted(lambda: execution(parameters)) < 1
+    assert interrupted(lambda: run(code, (1 << 30, 1, 1), (1, 1, 1), parameters, workers=workers)) < 1
     assert cpu_executor._POOL.busy == before
     run_reversal(code, (5, 1, 1), (32, 1, 1))
 
@@ -170,10 +165,10 @@ spin:
   %on = icmp eq i32 %go, 0
   br i1 %on, label %spin, label %finish
 """
-    code = compile_native(module(body, ["ptr"], ["flag"]))
+    code = assembled(body, ["ptr"], ["flag"])
     flag = np.zeros(1, np.int32)
     parameters = packed("@P", flag.ctypes.data)
-    execution = Execution(code, Shape((1, 1, 1), (1, 1, 1), 0))
+    execution = functools.partial(run, code, (1, 1, 1), (1, 1, 1))
     try:
         assert interrupted(lambda: execution(parameters, flag)) < 2
         other = np.ones(1, np.int32)
@@ -200,9 +195,9 @@ def test_no_memory_for_frames_is_reported(monkeypatch):
 
 def test_workers_follow_the_environment(monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_CPU_THREADS", "3")
-    assert worker_count.__wrapped__() == 3
+    assert processor.worker_count.__wrapped__() == 3
     monkeypatch.setenv("CUDA_DEVICE_CPU_THREADS", "none")
-    assert worker_count.__wrapped__() >= 1
+    assert processor.worker_count.__wrapped__() >= 1
 
 
 def test_launches_give_their_memory_back(code):

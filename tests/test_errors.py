@@ -29,43 +29,36 @@ import pytest
 from bad_programs import PAGES, PROGRAMS
 from generated_programs import TYPES, mutated, program
 from golden_pages import Golden
-from ir_helpers import define
+from ir_helpers import define, job
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import NOWHERE, Call, CompilerBug, Location
-from cuda_device.ir.text import parse_type
 from cuda_device.library import table
-from cuda_device.types import model
-from cuda_device.types.architectures import parse
-from cuda_device.types.known import Known, constant, of_type
 
 LOOK = "test_errors/the_look_of_the_source"
 HOST_PAGE = "test_errors/on_the_host"
 LAUNCH_PAGE = "test_errors/at_launch"
-SM_90 = parse("sm_90")
 CPU = device.cpu_stream()
 PACKAGE = Path(compiler.__file__).parent
 
 
-def known(text: str) -> Known:
-    """What is known of an argument: `float32`, `uint8[2]`, `readonly float32[1]`, `strided float32[2]`, `const 3`."""
-    text = text.strip()
+TYPES_BY_NAME = {name: getattr(device, name) for name in ("ArrayType", "float32", "float32x4")}
+
+
+def argument(text: str) -> Any:
+    """An argument of `device.compile`: `float32`, `uint8[2]`, `readonly float32[1]`, `strided float32[2]`."""
     array = re.fullmatch(r"(readonly |strided )?(\w+)\[(\d)\]", text)
-    if array:
-        word, dtype, ndim = array.groups()
-        layout = "strided" if word == "strided " else "C"
-        return of_type(ArrayType(dtype, int(ndim), layout, readonly=word == "readonly "))
-    if text.startswith("const "):
-        return constant(eval(text.removeprefix("const ")))
-    return of_type(parse_type(text))
+    if not array:
+        return eval(text, TYPES_BY_NAME)
+    word, dtype, ndim = array.groups()
+    return ArrayType(dtype, int(ndim), "strided" if word == "strided " else "C", readonly=word == "readonly ")
 
 
-def compile_it(kernel: Any, types: str, on_cpu: bool = False, until: str = "llvm") -> compiler.Work:
+def compile_it(kernel: Any, types: Any, on_cpu: bool = False, until: str = "llvm") -> compiler.Work:
     """Compiles a kernel up to LLVM IR, which is where the last mistakes are found."""
-    arguments = tuple(map(known, types.split(";")))
-    job = compiler.Job(kernel.underlying, arguments, True, compiler.Target(SM_90, on_cpu))
-    return compiler.run(job, until)
+    arguments = [argument(text.strip()) for text in types.split(";")] if isinstance(types, str) else types
+    return compiler.run(job(kernel, *arguments, on_cpu=on_cpu), until)
 
 
 @functools.cache
@@ -493,7 +486,7 @@ class _Watch:
         raise AssertionError(f"the compiler has not ended after {self.seconds} s")
 
 
-def try_to_compile(source: str, types: str, **names: Any) -> str:
+def try_to_compile(source: str, types: Any, **names: Any) -> str:
     """Compiles for both targets; the reason if that is refused. Anything but a good message is raised."""
     try:
         kernel = define(source, file="generated.py", **names)
@@ -546,17 +539,10 @@ def test_damaged_programs_compile_or_are_refused(number: int) -> None:
     for seed in range(15):
         damaged = mutated(source, seed)
         try:
-            refused.add(try_to_compile(damaged, "; ".join(_spelled(each) for each in types), **names))
+            refused.add(try_to_compile(damaged, types, **names))
         except Exception as error:
             raise AssertionError(f"seed {seed}:\n{damaged}") from error
     assert len(refused) > 2
-
-
-def _spelled(type: model.Type) -> str:
-    if not isinstance(type, model.Array):
-        return str(type)
-    word = "readonly " if type.readonly else "strided " if type.layout is model.Layout.STRIDED else ""
-    return f"{word}{type.dtype}[{type.ndim}]"
 
 
 ODD_FUNCTIONS = {

@@ -10,12 +10,11 @@ import sys
 import numpy as np
 import pytest
 from conftest import can_assemble
+from ir_helpers import job
 
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.library import table
-from cuda_device.types.architectures import parse
-from cuda_device.types.known import of_type
 
 ROOT = pathlib.Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -153,8 +152,7 @@ def test_ci_runs_the_line_of_readme():
 
 def stages(tmp_path) -> compiler.Work:
     kernel = execute(marked("program"), tmp_path)["reverse"]
-    arguments = (of_type(device.ArrayType(device.float32, 1)),)
-    return compiler.run(compiler.Job(kernel.underlying, arguments, True, compiler.Target(parse("sm_90"))), "llvm")
+    return compiler.run(job(kernel, device.ArrayType(device.float32, 1)), "llvm")
 
 
 def test_the_tour_shows_what_the_compiler_prints(tmp_path, update_golden):

@@ -10,9 +10,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.codegen import llvm
-from cuda_device.codegen.cpu import host_code, scheduler
-from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.codegen.cpu.records import EXPORTS, SUPPORT
+from cuda_device.codegen.cpu import host_code, machine_code, records, scheduler
 from cuda_device.device.memory import array_at
 from cuda_device.types.model import INT64, UINT32
 
@@ -36,7 +34,7 @@ def each(function, many):
 
 def function(source, *types):
     """A function compiled for this process, which ctypes can call once its types are set."""
-    code = compile_native(host_code.text(source, types, "main"), exports=("main",), alone=True)
+    code = machine_code.compile_native(host_code.text(source, types, "main"), exports=("main",), alone=True)
     made = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(code.address("main"))
     made.code = code
     return made
@@ -64,9 +62,9 @@ def test_what_is_no_device_code_is_refused_as_anywhere():
         host_code.text(opens, (INT64,), "main")
 
 
-@pytest.mark.parametrize("symbol", sorted(SUPPORT))
+@pytest.mark.parametrize("symbol", sorted(records.SUPPORT))
 def test_what_kernels_call_is_a_module_of_its_own(symbol):
-    text = scheduler.text(symbol) if symbol in EXPORTS else host_code.support_text(symbol)
+    text = scheduler.text(symbol) if symbol in records.EXPORTS else host_code.support_text(symbol)
     module = llvm.read(text)
     module.verify()
     assert f"@{symbol}(" in text and "host_" not in "".join(module.declared())

@@ -8,21 +8,15 @@ import struct
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from cpu_kernels import DIALECT, compiled, module, packed, registers, reversal, run_reversal
+from cpu_kernels import DIALECT, assembled, compiled, packed, registers, reversal, run, run_reversal
+from ir_helpers import stage
 
 import cuda_device as device
-from cuda_device import compiler
 from cuda_device.codegen import llvm as llvm_api
-from cuda_device.codegen.cpu import native
-from cuda_device.codegen.cpu.machine_code import compile_native, load_native
-from cuda_device.codegen.cpu.records import CONVERSIONS, RECORDS
+from cuda_device.codegen.cpu import machine_code, native, records
 from cuda_device.codegen.gpu import elf
 from cuda_device.errors import CompilerBug
-from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime import cpu_executor
-from cuda_device.runtime.cpu_executor import Execution
-from cuda_device.runtime.gpu.grid import Shape
-from cuda_device.runtime.launch.compiling import job_of
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +53,7 @@ def optimised(code):
 
 
 def saxpy(flags=""):
-    return compile_native(module(SAXPY.replace("FLAGS", flags), ["float", "ptr", "ptr", "i64"], ["a", "x", "y", "n"]))
+    return assembled(SAXPY.replace("FLAGS", flags), ["float", "ptr", "ptr", "i64"], ["a", "x", "y", "n"])
 
 
 def test_a_plain_kernel_is_vectorised_over_its_threads():
@@ -68,7 +62,7 @@ def test_a_plain_kernel_is_vectorised_over_its_threads():
     assert "%Thread" not in re.sub(r"(?m)^%.*", "", optimised(code)), "the thread's record is still in memory"
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     parameters = packed("@fPPq", 2.0, x.ctypes.data, y.ctypes.data, 990)
-    Execution(code, Shape((4, 1, 1), (256, 1, 1), 0), may_run_long=False)(parameters)
+    run(code, (4, 1, 1), (256, 1, 1), parameters, may_run_long=False)
     assert (y == np.where(np.arange(1000) < 990, 2 * x + 1, 1)).all()
 
 
@@ -81,18 +75,16 @@ def test_multiply_and_add_fuse_only_where_both_allow_it():
     for native_code, value in expected.items():
         result = y.copy()
         parameters = packed("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
-        Execution(native_code, Shape((1, 1, 1), (64, 1, 1), 0))(parameters)
+        run(native_code, (1, 1, 1), (64, 1, 1), parameters)
         assert (result == value).all()
 
 
 def test_the_records_are_the_same_in_both_languages():
 
-    text = DIALECT.preamble() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
+    text = DIALECT.preamble() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in records.RECORDS)
     parsed = llvm.parse_assembly(text)
-    from cuda_device.codegen.cpu.native import _machine
-
-    data = llvm.create_target_data(_machine(2).data_layout)
-    for record in RECORDS:
+    data = llvm.create_target_data(native._machine(2).data_layout)
+    for record in records.RECORDS:
         type = parsed.get_global_variable(record.name[1:]).global_value_type
         structure = cpu_executor._structure(record)
         assert ctypes.sizeof(structure) == data.get_abi_size(type)
@@ -105,21 +97,21 @@ def test_functions_of_the_host_can_be_given():
     callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(heard.append)
     address = ctypes.cast(callback, ctypes.c_void_p).value
     body = "  call void @hear(i32 %n)\n  br label %finish\n"
-    code = compile_native(module(body, ["i32"], ["n"], extra="declare void @hear(i32)\n"), {"hear": address})
-    Execution(code, Shape((3, 1, 1), (2, 1, 1), 0))(packed("@i", 5))
+    code = assembled(body, ["i32"], ["n"], "declare void @hear(i32)\n", {"hear": address})
+    run(code, (3, 1, 1), (2, 1, 1), packed("@i", 5))
     assert heard == [5] * 6
 
 
 def test_what_llvm_refuses_is_a_bug_with_an_excerpt(capfd):
     with pytest.raises(CompilerBug, match=r"(?s)\n-> +\d+ \|   %x = nonsense i32 1\n"):
-        compile_native(module("  %x = nonsense i32 1\n  br label %finish\n"))
+        assembled("  %x = nonsense i32 1\n  br label %finish\n")
     with pytest.raises(CompilerBug, match=r"unknown functions: \['nowhere'\]"):
-        compile_native(module("  call void @nowhere()\n  br label %finish\n", extra="declare void @nowhere()\n"))
+        assembled("  call void @nowhere()\n  br label %finish\n", extra="declare void @nowhere()\n")
     assert capfd.readouterr().err == ""
 
 
 def test_object_code_can_be_loaded_again(code):
-    again = load_native(code.object_code)
+    again = machine_code.load_native(code.object_code)
     run_reversal(again, (4, 1, 1), (64, 1, 1))
     assert again.assembly == ""
     assert "@cuda_device.block" in optimised(code) and ".globl" in code.assembly
@@ -159,7 +151,7 @@ declare double @elsewhere(double)
 def test_data_tables_of_addresses_and_functions_far_away():
     twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: 2 * x)
     address = ctypes.cast(twice, ctypes.c_void_p).value
-    code = compile_native(DATA, {"elsewhere": address}, level=0, exports=("call", "far"))
+    code = machine_code.compile_native(DATA, {"elsewhere": address}, level=0, exports=("call", "far"))
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("call"))
     assert [call(0), call(1), call(0), call(1)] == [6, 10, 7, 20]
     assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("far"))(1.5) == 3.0
@@ -187,8 +179,8 @@ def test_sixteen_bit_conversions_round_once():
   store {target} %{name}.result, ptr %{name}.at
 """
     names = [name for row in rows for name in (row[0], f"{row[0]}.out")]
-    code = compile_native(module(body + "  br label %finish\n", ["ptr"] * 10, names, extra=declared))
-    assert {row[3] for row in rows} == set(CONVERSIONS)
+    code = assembled(body + "  br label %finish\n", ["ptr"] * 10, names, extra=declared)
+    assert {row[3] for row in rows} == set(records.CONVERSIONS)
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         # Between two neighbours, a hair to either side: where rounding twice goes wrong.
@@ -198,7 +190,7 @@ def test_sixteen_bit_conversions_round_once():
         inputs = [doubles, floats, halves, doubles, floats]
         outputs = [np.zeros(1 << 16, t) for t in (np.float16, np.float16, np.float32, np.uint16, np.uint16)]
         pointers = [array.ctypes.data for pair in zip(inputs, outputs, strict=True) for array in pair]
-        Execution(code, Shape((256, 1, 1), (256, 1, 1), 0))(packed("@10P", *pointers))
+        run(code, (256, 1, 1), (256, 1, 1), packed("@10P", *pointers))
         np.testing.assert_array_equal(outputs[0], doubles.astype(np.float16))
         np.testing.assert_array_equal(outputs[1], floats.astype(np.float16))
         np.testing.assert_array_equal(outputs[2], halves.astype(np.float32))
@@ -275,9 +267,7 @@ def of_many_kinds(x, halves, n):
 
 def test_llvm_makes_code_for_aarch64():
     floats, halves = device.ArrayType(device.float32, 1), device.ArrayType(device.bfloat16, 1)
-    job = job_of(of_many_kinds, (floats, halves, 3.0))
-    job = replace(job, target=compiler.Target(job.target.architecture, on_cpu=True))
-    module = llvm_api.parse(compiler.run(job, "llvm")["llvm"].text)
+    module = llvm_api.parse(stage("llvm", of_many_kinds, floats, halves, 3.0, on_cpu=True).text)
     api = llvm_api.load()
     for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
         getattr(api, f"InitializeAll{part}")()

@@ -768,7 +768,7 @@ def test_one_event_marks_the_end_of_a_retained_launch_with_producers(gpu):
         number: int
 
     Far._reaches_others = True
-    kernel, home = new("y[0] = far.number", "far, y"), GpuStream(0x88, 0, context=CONTEXT)
+    kernel, home = new("y[0] = far.number", "far, y"), device.GpuStream(0x88, 0, context=CONTEXT)
     far, y = Far(3), device.zeros(8, stream=home)
     gpu.warm(kernel, far, y)
     gpu.driver.log.clear()

@@ -8,7 +8,6 @@ import pytest
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.errors import CallError
 from cuda_device.runtime.gpu import report_message
 
 FLOATS = device.ArrayType(device.float32, 1)
@@ -212,7 +211,7 @@ def test_constants_may_be_left_out_and_not_be_others(gpu):
     (x,) = arrays(gpu, 1)
     made.launch(x, 3, grid=1, block=8, stream=gpu.stream)
     made.launch(x, grid=1, block=8, stream=gpu.stream)
-    with pytest.raises(CallError, match="'count' is 4, but the kernel was compiled for 3") as caught:
+    with pytest.raises(TypeError, match="'count' is 4, but the kernel was compiled for 3") as caught:
         made.launch(x, 4, grid=1, block=8, stream=gpu.stream)
     assert "build the kernel for this argument" in caught.value.help
 
@@ -277,7 +276,7 @@ def test_the_cpu_stream_is_for_the_kernel_itself():
     with pytest.raises(device.LaunchError, match="the stream is a CPU stream") as caught:
         compiled_saxpy().launch(1.0, x, x, grid=1, block=1, stream=device.cpu_stream())
     assert "device.launch" in caught.value.help
-    with pytest.raises(CallError, match="not an object of type Compiled") as caught:
+    with pytest.raises(TypeError, match="not an object of type Compiled") as caught:
         device.launch(compiled_saxpy(), 1.0, x, x, grid=1, block=1, stream=device.cpu_stream())
     assert "its own launch" in caught.value.help
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import can_assemble
 from fake_driver import CONTEXT, FakeDriver, installed
+from ir_helpers import job
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers, cubin, elf
-from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
-from cuda_device.runtime.launch import launcher
-from cuda_device.types.architectures import parse
 
 LIMIT = "CU_LIMIT_STACK_SIZE"
 KIB = 1024
+RECURSION = 32 * KIB  # what kernels with recursion get
 
 
 def mixed(n, a, b):
@@ -127,7 +127,7 @@ def kernel_of(expression: str, level: int = 3, **options: Any) -> device.Kernel:
 )
 def test_who_gets_more(gpu, expression, level, recursion):
     launched(kernel_of(expression, level))
-    assert asked(gpu) == [launcher.RECURSION] * recursion
+    assert asked(gpu) == [RECURSION] * recursion
     before_it = gpu.names().index("cuLaunchKernel")
     assert "cuCtxSetLimit" not in gpu.names()[before_it:]
 
@@ -136,10 +136,10 @@ def test_once_for_each_context(gpu):
     first, second = kernel_of("fibonacci(n)"), kernel_of("fibonacci(n + 1)")
     for kernel in (first, second, first):
         launched(kernel)
-    assert asked(gpu) == [launcher.RECURSION]
+    assert asked(gpu) == [RECURSION]
     launched(first, ordinal=1)
-    assert asked(gpu) == [launcher.RECURSION] * 2
-    assert gpu.limits == {(LIMIT, CONTEXT): launcher.RECURSION, (LIMIT, CONTEXT + 1): launcher.RECURSION}
+    assert asked(gpu) == [RECURSION] * 2
+    assert gpu.limits == {(LIMIT, CONTEXT): RECURSION, (LIMIT, CONTEXT + 1): RECURSION}
 
 
 def test_it_is_never_lowered(gpu):
@@ -168,7 +168,7 @@ def test_stacks_take_an_eighth_of_a_small_memory(gpu):
 @pytest.mark.parametrize(("expression", "stack_size"), [("n", 64 * KIB), ("fibonacci(n)", None)])
 def test_a_stack_for_which_there_is_no_memory_is_refused(gpu, expression, stack_size):
     gpu.most_stack = 10_000
-    wanted = stack_size or launcher.RECURSION
+    wanted = stack_size or RECURSION
     with pytest.raises(device.LaunchError, match=f"kernel needs {wanted} bytes of stack for each thread") as caught:
         launched(kernel_of(expression, **({"stack_size": stack_size} if stack_size else {})))
     assert "CUDA_ERROR_OUT_OF_MEMORY" in str(caught.value)
@@ -193,9 +193,9 @@ def test_a_capture_is_not_spoilt(gpu, monkeypatch):
 # ---- What the assemblers say
 
 
-@pytest.mark.parametrize("name", [row.name for row in ASSEMBLERS if row.name != "driver"])
+@pytest.mark.parametrize("name", [row.name for row in assemblers.ASSEMBLERS if row.name != "driver"])
 def test_what_cubins_say_of_stacks(name, monkeypatch):
-    if not next(row for row in ASSEMBLERS if row.name == name).available(parse("sm_90")):
+    if not can_assemble(by=name):
         pytest.skip(f"no {name} on this machine")
     monkeypatch.setenv(cubin.VARIABLE, name)
 
@@ -207,6 +207,10 @@ def test_what_cubins_say_of_stacks(name, monkeypatch):
     assert elf.functions(flat) == {"kernel"}
     assert len(elf.functions(deep)) > 1 and "kernel" in elf.functions(deep)
     if name == "nvJitLink":  # when it copies no functions; else it counts recursion as nothing, as ptxas does
-        part = assemblers._link(assemblers.Request(code(kernel_of("mixed(n, 1, 2)"), "ptx"), parse("sm_90")))
+        part = assemblers._link(
+            assemblers.Request(
+                code(kernel_of("mixed(n, 1, 2)"), "ptx"), job(in_python, int, int, int).target.architecture
+            )
+        )
         assert elf.stacks(part) == {"kernel": elf.UNBOUNDED}
     assert elf.stacks(b".version 8.8") == {} and elf.functions(b".version 8.8") == frozenset()
