@@ -20,9 +20,13 @@ import gc
 import itertools
 import os
 import re
+import runpy
+import sys
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import fake_driver
 import golden_pages
@@ -36,6 +40,7 @@ from cuda_device import compiler, nvshmem
 from cuda_device.codegen.gpu import assemblers
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.launch import launcher
 from cuda_device.types.architectures import of_capability, parse
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
@@ -58,6 +63,7 @@ GPUS = driver.device_count() if HAS_GPU else 0
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
 """Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
 _STDERR = pytest.StashKey[int]()
+LAUNCHES = launcher.FIRST_LAUNCHER + 4  # of a kernel: machine code makes the last ones, where it can
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
 
 
@@ -189,6 +195,13 @@ def properties_of(stream: device.GpuStream) -> driver.Properties:
 def target_of(stream: device.GpuStream) -> str:
     """The architecture of the GPU of a stream."""
     return str(of_capability(*properties_of(stream).capability))
+
+
+def command(*words: str) -> int:
+    """The exit status of `python -m cuda_device`, which runs in this process."""
+    with mock.patch.object(sys, "argv", ["cuda_device", *words]), pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(Path(device.__file__).with_name("__main__.py")), run_name="__main__")
+    return ended.value.code
 
 
 def has_nvshmem() -> bool:

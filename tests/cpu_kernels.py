@@ -5,19 +5,17 @@ import math
 import struct
 
 import numpy as np
-from ir_helpers import stage
+from ir_helpers import read, stage
 
 import cuda_device as device
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.ir.nodes import Block, Function, Module
-from cuda_device.ir.ops import Level
 from cuda_device.runtime.cpu_executor import Execution
 from cuda_device.runtime.gpu.grid import Shape
 
 POISON = -77
-KERNEL = Function("kernel", [Block()], Level.DEVICE, kernel=True)
-DIALECT = Cpu(Module([KERNEL]))
+IR = read("func @kernel -> none kernel device {\n^0():\n  return\n}")
+KERNEL, DIALECT = IR.main, Cpu(IR)
 
 
 def module(body, leaves=(), names=(), extra=""):

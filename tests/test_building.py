@@ -9,10 +9,10 @@ import sys
 import cuda_cpp
 import numpy as np
 import pytest
+from conftest import command
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.__main__ import main
 from cuda_device.interop.building import build
 from cuda_device.runtime.gpu import driver
 
@@ -66,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 
 def built(*words):
     """Runs a command that writes to the folder `out`."""
-    assert main(["build", *words, "--output", "out"]) == 0
+    assert command("build", *words, "--output", "out") == 0
 
 
 def entries(folder):
@@ -113,10 +113,9 @@ import sys, numpy as np
 before = {*sys.modules}
 from fake_driver import CONTEXT, installed
 import cuda_device as device
-from cuda_device.runtime.gpu.streams import GpuStream
 with installed() as gpu:
     gpu.stack[-1] = CONTEXT
-    stream = GpuStream(7, 0, context=CONTEXT)
+    stream = device.GpuStream(7, 0, context=CONTEXT)
     x, y = (device.array(np.arange(8, dtype=np.float32), stream=stream) for _ in range(2))
     kernels = device.load("out")
     kernels["saxpy"].launch(2.0, x, y, grid=1, block=8, stream=stream)
@@ -237,14 +236,14 @@ def test_kernels_that_are_not_interoperable_have_no_header(folder):
     ],
 )
 def test_mistakes_are_said_and_nothing_is_written(folder, capsys, words, message):
-    assert main(["build", *words, "--output", "out"]) == 1
+    assert command("build", *words, "--output", "out") == 1
     assert re.search(message, capsys.readouterr().err)
     assert not (folder / "out").exists()
 
 
 def test_a_fatbin_for_all_targets(folder):
     pytest.importorskip("cuda.bindings.nvfatbin")
-    if main(["build", "kernels.py:hinted", "--target", "sm_90,sm_100", "--fatbin", "--output", "out"]) == 1:
+    if command("build", "kernels.py:hinted", "--target", "sm_90,sm_100", "--fatbin", "--output", "out") == 1:
         pytest.skip("no nvFatbin")
     assert entries(folder) == [("hinted", "sm_90, sm_100", "fatbin")]
 

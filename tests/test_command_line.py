@@ -7,9 +7,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from conftest import command
 
 import cuda_device as device
-from cuda_device.__main__ import main
 from cuda_device.codegen.gpu import assemblers
 
 PROGRAM = """
@@ -39,7 +39,7 @@ def test_info_has_what_a_bug_report_needs(capsys, monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith("CUDA_DEVICE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path))
-    assert main(["info"]) == 0
+    assert command("info") == 0
     text = capsys.readouterr().out
     for name in (
         "cuda_device",
@@ -76,7 +76,7 @@ def test_info_has_versions_of_what_is_there(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(
         assemblers, "_kernel_module", lambda: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05"
     )
-    assert main(["info"]) == 0
+    assert command("info") == 0
     text = capsys.readouterr().out
     assert re.search(r"^driver +CUDA 13\.1, 580\.95\.05$", text, re.M)
     assert re.search(r"^assembler nvJitLink +13\.5$", text, re.M)
@@ -88,7 +88,7 @@ def test_info_says_how_to_get_what_is_missing(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
     for name in ("_ptxas", "_nvjitlink", "_driver"):
         monkeypatch.setattr(assemblers, name, lambda: None)
-    assert main(["info"]) == 0
+    assert command("info") == 0
     text = capsys.readouterr().out
     assert re.search(r"^driver +not found$", text, re.M)
     assert re.search(r"^assembler nvJitLink +not found \(pip install ", text, re.M)
@@ -96,26 +96,26 @@ def test_info_says_how_to_get_what_is_missing(capsys, monkeypatch):
 
 
 def test_dump_prints_each_stage(capsys, program):
-    assert main(["dump", f"{program}:double", "--target", "sm_80"]) == 0
+    assert command("dump", f"{program}:double", "--target", "sm_80") == 0
     text = capsys.readouterr().out
     assert re.findall(r"^==== (\w+)$", text, re.M) == ["ir", "llvm", "ptx"]
     assert ".target sm_80" in text and "define" in text
     for line in ("program.py:8   if i < len(x):", "program.py:9   x[i] = x[i] * 2"):
         assert re.findall(rf"^  (//|;) {re.escape(line)}$", text, re.M) == ["//", ";", "//"]
     assert not re.search(r"!dbg|!DI|\.loc\b|\.file\b", text)
-    assert main(["dump", f"{program}:double", "--signature", "ArrayType(float64, 2)", "--stage", "ir"]) == 1
+    assert command("dump", f"{program}:double", "--signature", "ArrayType(float64, 2)", "--stage", "ir") == 1
     assert "CallError: the argument 'x'" in capsys.readouterr().err
 
 
 def test_dump_of_one_stage_for_another_signature(capsys, program):
     program.write_text(PROGRAM.replace("x: ArrayType(float32, 1)", "x"))
-    assert main(["dump", f"{program}:double", "--signature", "ArrayType(device.float64, 1)", "--stage", "ptx"]) == 0
+    assert command("dump", f"{program}:double", "--signature", "ArrayType(device.float64, 1)", "--stage", "ptx") == 0
     text = capsys.readouterr().out
     assert "====" not in text and "ld.global.b64" in text
 
 
 def test_dump_of_stages_side_by_side(capsys, program):
-    assert main(["dump", f"{program}:double", "--stage", "ir,ptx"]) == 0
+    assert command("dump", f"{program}:double", "--stage", "ir,ptx") == 0
     text = capsys.readouterr().out
     below = text.partition("// program.py:9   x[i] = x[i] * 2\n")[2]
     left, right = zip(*(line.partition("|")[::2] for line in below.splitlines()), strict=True)
@@ -126,7 +126,7 @@ def test_dump_of_stages_side_by_side(capsys, program):
 ASKED = "--signature", "ArrayType(float32, 1)"
 
 
-@pytest.mark.parametrize("command", [["dump"], ["build", "--output", "out"]])
+@pytest.mark.parametrize("subcommand", [["dump"], ["build", "--output", "out"]])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -144,14 +144,13 @@ ASKED = "--signature", "ArrayType(float32, 1)"
         (["{}:float32", *ASKED], "program.py:float32 is a type\n  help: name a function with @kernel or @func"),
     ],
 )
-def test_kernels_and_signatures_that_are_wrong(capsys, program, command, words, message):
-    assert main([*command, *(word.format(program) for word in words)]) == 1
+def test_kernels_and_signatures_that_are_wrong(capsys, program, subcommand, words, message):
+    assert command(*subcommand, *(word.format(program) for word in words)) == 1
     assert re.search(message, capsys.readouterr().err)
 
 
 def test_a_stage_that_there_is_not(capsys):
-    with pytest.raises(SystemExit):
-        main(["dump", "program.py:double", "--stage", "ir,cubin"])
+    assert command("dump", "program.py:double", "--stage", "ir,cubin") == 2
     assert "there is no stage 'cubin': choose from ir, llvm, ptx" in capsys.readouterr().err
 
 
@@ -166,7 +165,7 @@ def test_a_stage_that_there_is_not(capsys):
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(capsys, program, words, message):
-    assert main([word.format(program) for word in words]) == 1
+    assert command(*(word.format(program) for word in words)) == 1
     assert re.search(message, capsys.readouterr().err)
 
 
@@ -179,19 +178,19 @@ def test_the_cache_is_shown_and_cleared(capsys, monkeypatch, tmp_path):
 
     device.launch(fill, device.zeros(32, stream=device.cpu_stream()), grid=1, block=32, stream=device.cpu_stream())
     count = device.cache_info().entries
-    assert count > 0 and main(["cache"]) == 0 and f"{count} entries" in capsys.readouterr().out
+    assert count > 0 and command("cache") == 0 and f"{count} entries" in capsys.readouterr().out
     device.compile(fill, device.ArrayType(device.float32, 1), target="sm_80")
     files = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").iterdir()}
-    assert main(["cache", "list"]) == 0
+    assert command("cache", "list") == 0
     listed = capsys.readouterr().out
     assert sorted(re.findall(r"^fill +(\w+) +\d+\.\d  \d{4}-\d\d-\d\d \d\d:\d\d$", listed, re.M)) == ["cpu", "sm_80"]
     assert files == {file: file.stat().st_mtime_ns for file in files}  # to list them is no use of them
     count = len(files)
-    assert main(["cache", "clear"]) == 0 and f"removed {count} entries" in capsys.readouterr().out
+    assert command("cache", "clear") == 0 and f"removed {count} entries" in capsys.readouterr().out
     assert device.cache_info().entries == 0
     monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
-    assert main(["cache", "list"]) == 0 and capsys.readouterr().out == "off\n"
-    assert main(["cache", "clear"]) == 0 and "off" in capsys.readouterr().out
+    assert command("cache", "list") == 0 and capsys.readouterr().out == "off\n"
+    assert command("cache", "clear") == 0 and "off" in capsys.readouterr().out
 
 
 def test_it_is_a_program():

@@ -9,10 +9,9 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import a_gpu, target_of
+from conftest import a_gpu, command, target_of
 
 import cuda_device as device
-from cuda_device.__main__ import main
 
 EXAMPLE = pathlib.Path(__file__).parent.parent / "examples" / "cpp"
 # What the header of CUDA declares, with the memory of the host for that of a GPU. The kernel is done by hand.
@@ -104,7 +103,9 @@ def program(tmp_path, monkeypatch):
 def build(target):
     """What the example's commands do; the name of the cubin."""
     types = "ArrayType(Particle, 1), float32"
-    assert main(["build", "particles.py:advance", "--signature", types, "--target", target, "--output", "kernels"]) == 0
+    assert (
+        command("build", "particles.py:advance", "--signature", types, "--target", target, "--output", "kernels") == 0
+    )
     (cubin,) = pathlib.Path("kernels").glob(f"advance-*.{target}.cubin")
     return str(cubin)
 

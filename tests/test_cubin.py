@@ -15,8 +15,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers, cubin, libcuda
-from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Rejection, Request
-from cuda_device.codegen.gpu.cubin import assemble, identity
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.architectures import ARCHITECTURES, Architecture, parse
@@ -25,7 +23,7 @@ SM_90 = parse("sm_90")
 ELF = b"\x7fELF"
 
 # Those of the table that work here; the tests of the others are skipped, and those of the choice use stand-ins.
-HERE = [row.name for row in ASSEMBLERS if row.name != "driver" and row.available(SM_90)]
+HERE = [row.name for row in assemblers.ASSEMBLERS if row.name != "driver" and row.available(SM_90)]
 needs_an_assembler = pytest.mark.skipif(not HERE, reason="no assembler on this machine")
 
 
@@ -52,7 +50,7 @@ def no_forced_assembler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-@pytest.fixture(params=[row.name for row in ASSEMBLERS if row.name != "driver"])
+@pytest.fixture(params=[row.name for row in assemblers.ASSEMBLERS if row.name != "driver"])
 def forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each assembler that works without a GPU, forced."""
     name = str(request.param)
@@ -73,28 +71,28 @@ def machine_of(cubin: bytes) -> int:
 @needs_an_assembler
 @pytest.mark.parametrize("architecture", [*map(parse, ARCHITECTURES)], ids=str)
 def test_cubin_for_every_architecture(architecture: Architecture) -> None:
-    made = assemble(ptx(architecture), architecture)
+    made = cubin.assemble(ptx(architecture), architecture)
     assert made.code[:4] == ELF and b".text.k" in made.code and made.assembler in [*HERE, "driver"]
     assert machine_of(made.code) == architecture.number
 
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_88", "sm_90a", "sm_110f", "sm_121"])
 def test_all_assemblers_take_our_ptx_versions(forced: str, name: str) -> None:
-    made = assemble(ptx(parse(name)), parse(name))
+    made = cubin.assemble(ptx(parse(name)), parse(name))
     assert made.code[:4] == ELF and made.assembler == forced
 
 
 def test_line_table(forced: str) -> None:
     source = ptx(body=".loc 1 42 3\n    st.global.b32 [%rd1], 3;") + '.file 1 "kernel.py"\n'
-    assert b"kernel.py" in assemble(source, SM_90, line_info=True).code
+    assert b"kernel.py" in cubin.assemble(source, SM_90, line_info=True).code
 
 
 def test_eight_threads(forced: str) -> None:
     numbers = range(16)
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda i: assemble(ptx(body=f"st.global.b32 [%rd1], {i};"), SM_90).code, numbers))
+        made = list(pool.map(lambda i: cubin.assemble(ptx(body=f"st.global.b32 [%rd1], {i};"), SM_90).code, numbers))
     assert len(set(made)) == len(numbers)
-    assert made[3] == assemble(ptx(body="st.global.b32 [%rd1], 3;"), SM_90).code
+    assert made[3] == cubin.assemble(ptx(body="st.global.b32 [%rd1], 3;"), SM_90).code
 
 
 # ---- the choice
@@ -105,7 +103,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
     ran: list[str] = []
 
     def row(name: str, outcome: object) -> assemblers.Assembler:
-        def run(request: Request) -> bytes:
+        def run(request: assemblers.Request) -> bytes:
             ran.append(name)
             if isinstance(outcome, Exception):
                 raise outcome
@@ -119,9 +117,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
 
 def test_first_available_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = stand_in(monkeypatch, a=None, b=True, c=True)
-    made = assemble(ptx(), SM_90)
+    made = cubin.assemble(ptx(), SM_90)
     assert (made.assembler, ran) == ("b", ["b"])
-    assert identity(SM_90) == "b 1"
+    assert cubin.identity(SM_90) == "b 1"
 
 
 @pytest.mark.parametrize(
@@ -133,13 +131,13 @@ def test_first_available_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_too_old_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
-    ran = stand_in(monkeypatch, a=Rejection(log), b=True)
-    assert assemble(ptx(), SM_90).assembler == "b" and ran == ["a", "b"]
-    assert assemble(ptx(), SM_90).assembler == "b" and ran == ["a", "b", "b"], "asked but once"
-    stand_in(monkeypatch, a=Rejection(log))
+    ran = stand_in(monkeypatch, a=assemblers.Rejection(log), b=True)
+    assert cubin.assemble(ptx(), SM_90).assembler == "b" and ran == ["a", "b"]
+    assert cubin.assemble(ptx(), SM_90).assembler == "b" and ran == ["a", "b", "b"], "asked but once"
+    stand_in(monkeypatch, a=assemblers.Rejection(log))
     for _ in range(2):
         with pytest.raises(device.CompileError, match="a cannot be used") as error:
-            assemble(ptx(), SM_90)
+            cubin.assemble(ptx(), SM_90)
         assert log in str(error.value)
 
 
@@ -184,16 +182,16 @@ def test_what_calls_is_assembled_as_a_whole(
 ) -> None:
     """The last assembler of the table treats the program as a whole; the driver, which is the first, as a part."""
     ran = stand_in(monkeypatch, a=True, b=True, c=True)
-    assert assemble(ptx(body=body), SM_90, relocatable=relocatable).assembler == first and ran == [first]
+    assert cubin.assemble(ptx(body=body), SM_90, relocatable=relocatable).assembler == first and ran == [first]
 
 
 def test_code_that_the_driver_does_not_take_is_made_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = stand_in(monkeypatch, driver=True, b=True, c=True)
     monkeypatch.setattr(cubin, "loads", lambda code, architecture: len(ran) > 1 and architecture == SM_90)
-    assert assemble(ptx(body=DIVISION), SM_90).assembler == "b" and ran == ["c", "b"]
+    assert cubin.assemble(ptx(body=DIVISION), SM_90).assembler == "b" and ran == ["c", "b"]
     monkeypatch.setattr(cubin, "loads", lambda code, architecture: False)
-    assert assemble(ptx(body=DIVISION), SM_90).assembler == "driver" and ran == ["c", "b", "b", "driver"]
-    assert assemble(ptx(), SM_90).assembler == "driver"
+    assert cubin.assemble(ptx(body=DIVISION), SM_90).assembler == "driver" and ran == ["c", "b", "b", "driver"]
+    assert cubin.assemble(ptx(), SM_90).assembler == "driver"
 
 
 def test_loading_for_no_gpu() -> None:
@@ -208,7 +206,7 @@ def test_nvjitlink_that_cannot_copy_functions(monkeypatch: pytest.MonkeyPatch) -
     asked = []
     genuine = assemblers._link
 
-    def link(request: Request, *more: str) -> bytes:
+    def link(request: assemblers.Request, *more: str) -> bytes:
         asked.append(more)
         return genuine(request, *more)
 
@@ -216,11 +214,11 @@ def test_nvjitlink_that_cannot_copy_functions(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(assemblers, "_COPIES", "enable-no-such-thing")
     monkeypatch.setenv(cubin.VARIABLE, "nvJitLink")
     for _ in range(2):
-        assert assemble(ptx(body=DIVISION), SM_90).code[:4] == ELF
+        assert cubin.assemble(ptx(body=DIVISION), SM_90).code[:4] == ELF
     question = ("-Xptxas=-enable-no-such-thing=true", "-Xptxas=-none")
     assert asked == [question, (), ()], "it is asked but once"
     with pytest.raises(CompilerBug):
-        assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
+        cubin.assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
 
 
 # ---- registers
@@ -241,7 +239,7 @@ def test_it_is_assembled_again_for_more_warps(
 ) -> None:
     asked = []
 
-    def run(request: Request) -> bytes:
+    def run(request: assemblers.Request) -> bytes:
         bound = re.search(r"\)\n\.maxnreg (\d+)\n\{", request.ptx)
         asked.append(int(bound[1]) if bound else 0)
         return b"%d" % (asked[-1] or registers)
@@ -249,11 +247,11 @@ def test_it_is_assembled_again_for_more_warps(
     monkeypatch.setattr(cubin, "ASSEMBLERS", (assemblers.Assembler("a", lambda _: True, run, str, ""),))
     monkeypatch.setattr(cubin.elf, "registers", lambda code: {"k": int(code)})
     monkeypatch.setattr(cubin.elf, "stacks", lambda code: {"k": stack * (code == b"96")})
-    assert assemble(ptx(), SM_90).code == b"%d" % expected
+    assert cubin.assemble(ptx(), SM_90).code == b"%d" % expected
     assert asked == ([0, 96] if registers == 97 else [0])
     asked.clear()
-    assemble(ptx(body=".maxntid 128"), SM_90)
-    assemble(ptx(), SM_90, relocatable=True)
+    cubin.assemble(ptx(body=".maxntid 128"), SM_90)
+    cubin.assemble(ptx(), SM_90, relocatable=True)
     assert asked == [0, 0]
 
 
@@ -298,8 +296,8 @@ class LinkingDriver:
 def test_the_driver_links_a_text_that_ends_in_zero(monkeypatch: pytest.MonkeyPatch, debug: bool) -> None:
     driver = LinkingDriver()
     monkeypatch.setattr(assemblers, "_driver", lambda: driver)
-    request, option = Request(ptx(), SM_90, line_info=True, debug=debug), driver.CUjit_option
-    assert ASSEMBLERS[0].run(request) == ELF + b" made by a stand-in"
+    request, option = assemblers.Request(ptx(), SM_90, line_info=True, debug=debug), driver.CUjit_option
+    assert assemblers.ASSEMBLERS[0].run(request) == ELF + b" made by a stand-in"
     assert driver.data == ptx().encode() + b"\n\0" and driver.living == 0
     assert driver.options[option.CU_JIT_OPTIMIZATION_LEVEL] == (0 if debug else 3)
     assert driver.options[option.CU_JIT_GENERATE_DEBUG_INFO] == debug
@@ -307,8 +305,8 @@ def test_the_driver_links_a_text_that_ends_in_zero(monkeypatch: pytest.MonkeyPat
     assert driver.options[option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES] > 1000
     assert request.flags == (("-O0", "-g") if debug else ("-O3", "-lineinfo"))
     driver = LinkingDriver(refuses=b"ptxas fatal   : it is a stand-in")
-    with pytest.raises(Rejection, match=r"^ptxas fatal   : it is a stand-in$"):
-        ASSEMBLERS[0].run(request)
+    with pytest.raises(assemblers.Rejection, match=r"^ptxas fatal   : it is a stand-in$"):
+        assemblers.ASSEMBLERS[0].run(request)
     assert driver.living == 0
 
 
@@ -328,33 +326,33 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Architecture]:
 
 
 def test_driver_assembles(gpu: Architecture) -> None:
-    made = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu)
+    made = cubin.assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu)
     assert made.code[:4] == ELF and made.assembler == "driver" and machine_of(made.code) == gpu.number
-    assert re.match(r"driver \d+", identity(gpu))
+    assert re.match(r"driver \d+", cubin.identity(gpu))
 
 
 def test_driver_assembles_for_exactly_this_gpu(gpu: Architecture) -> None:
     exact = parse(f"{gpu}a") if f"{gpu}a" in ARCHITECTURES else None
     if exact is None:
         pytest.skip("this generation has no variant a")
-    made = assemble(ptx(exact, body="setmaxnreg.inc.sync.aligned.u32 64;" if exact.number == 90 else ""), exact)
+    made = cubin.assemble(ptx(exact, body="setmaxnreg.inc.sync.aligned.u32 64;" if exact.number == 90 else ""), exact)
     assert made.code[:4] == ELF and made.assembler == "driver"
 
 
 def test_driver_rejects(gpu: Architecture) -> None:
     with pytest.raises(CompilerBug) as error:
-        assemble(ptx(gpu, body="st.global.b33 [%rd1], 3;"), gpu)
+        cubin.assemble(ptx(gpu, body="st.global.b33 [%rd1], 3;"), gpu)
     assert re.search(r"^ +11 \|     st\.global\.b33 \[%rd1\], 3;$", str(error.value), re.M), str(error.value)
     with pytest.raises(device.CompileError, match="static shared memory"):
-        assemble(ptx(gpu, body="st.shared.b32 [numbers], 1;").replace("[100]", "[100000]"), gpu)
+        cubin.assemble(ptx(gpu, body="st.shared.b32 [numbers], 1;").replace("[100]", "[100000]"), gpu)
     with pytest.raises(device.CompileError, match="driver cannot be used"):
-        assemble(ptx(gpu, version="99.0"), gpu)
+        cubin.assemble(ptx(gpu, version="99.0"), gpu)
 
 
 def test_driver_assembles_for_no_other(gpu: Architecture) -> None:
     other = parse("sm_75" if gpu.number != 75 else "sm_80")
     with pytest.raises(device.CompileError, match="no assembler for"):
-        assemble(ptx(other), other)
+        cubin.assemble(ptx(other), other)
 
 
 # ---- refusals
@@ -362,7 +360,7 @@ def test_driver_assembles_for_no_other(gpu: Architecture) -> None:
 
 def test_wrong_ptx_is_a_bug_with_its_line(forced: str) -> None:
     with pytest.raises(CompilerBug) as error:
-        assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
+        cubin.assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
     text = str(error.value)
     assert text.startswith(f"{forced} rejects the generated PTX for sm_90:\n")
     assert "'.b33'" in text, "the assembler's own words"
@@ -372,10 +370,10 @@ def test_wrong_ptx_is_a_bug_with_its_line(forced: str) -> None:
 
 def test_ptx_of_the_future(forced: str) -> None:
     with pytest.raises(device.CompileError, match=rf"{forced} cannot be used \(.*Unsupported \.version 99\.0"):
-        assemble(ptx(version="99.0"), SM_90)
+        cubin.assemble(ptx(version="99.0"), SM_90)
     # After this nvJitLink 13.5 does not say which kernels have too much shared memory, until it has rejected another.
     with pytest.raises(CompilerBug):
-        assemble(ptx(body="nonsense;"), SM_90)
+        cubin.assemble(ptx(body="nonsense;"), SM_90)
 
 
 def test_too_much_shared_memory_is_the_users_business(forced: str) -> None:
@@ -383,20 +381,20 @@ def test_too_much_shared_memory_is_the_users_business(forced: str) -> None:
     with pytest.raises(
         device.CompileError, match="k needs 400000 bytes of static shared memory; the limit is 49152"
     ) as error:
-        assemble(source, SM_90)
+        cubin.assemble(source, SM_90)
     assert "dynamic shared memory" in str(error.value)
 
 
 def test_too_many_arguments_are_the_users_business(forced: str) -> None:
     source = ptx().replace(".param .u64 p)", ".param .u64 p, .param .align 8 .b8 q[70000])")
     with pytest.raises(device.CompileError, match=r"k needs 700\d\d bytes of arguments; the limit is 32764"):
-        assemble(source, SM_90)
+        cubin.assemble(source, SM_90)
 
 
 def test_unresolved_functions_are_the_users_business(forced: str) -> None:
     source = ptx(body="call foo;").replace(".visible .entry", ".extern .func foo;\n.visible .entry")
     with pytest.raises(device.CompileError, match="nothing defines foo"):
-        assemble(source, SM_90)
+        cubin.assemble(source, SM_90)
 
 
 def test_no_temporary_files_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -404,9 +402,9 @@ def test_no_temporary_files_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         pytest.skip("no ptxas on this machine")
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert assemble(ptx(), SM_90).code[:4] == ELF
+    assert cubin.assemble(ptx(), SM_90).code[:4] == ELF
     with pytest.raises(CompilerBug) as error:
-        assemble(ptx(body="nonsense;"), SM_90)
+        cubin.assemble(ptx(body="nonsense;"), SM_90)
     assert list(tmp_path.iterdir()) == [] and str(tmp_path) not in str(error.value)
 
 
@@ -414,7 +412,7 @@ def test_ptxas_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(assemblers, "_ptxas", lambda: tmp_path)
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     with pytest.raises(device.CompileError, match="ptxas cannot be used"):
-        assemble(ptx(version="1.2345"), SM_90)
+        cubin.assemble(ptx(version="1.2345"), SM_90)
 
 
 def test_ptxas_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,4 +421,4 @@ def test_ptxas_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     with pytest.raises(CompilerBug, match="ended with status -11"):
-        assemble(ptx(), SM_90)
+        cubin.assemble(ptx(), SM_90)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.gpu import elf
 
 FLOATS = device.ArrayType(device.float32, 1)
 PROGRAM = """
@@ -98,7 +97,7 @@ def test_dwarf_of_a_gpu():
         assert b"\0" + name.encode() + b"\0" in names or name.encode() + b"\0" in names, name
     assert "mul.f32" in ptx and "st.b32" in ptx  # what a variable has is in memory
     made = device.compile(scale, FLOATS, float)
-    assert {".debug_info", ".debug_line", ".debug_abbrev"} <= {section.name for section in elf.sections(made.code)}
+    assert all(b"\0.debug_%s\0" % name in made.code for name in (b"info", b"line", b"abbrev"))  # names of sections
 
 
 @device.struct

@@ -16,7 +16,6 @@ from decoding import depths, programs, samples
 import cuda_device as device
 from cuda_device.bytecode import decode as decoder
 from cuda_device.bytecode import versions
-from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.translate import Cursor, Raw, Slot
 from cuda_device.errors import NOWHERE, CompilerBug
@@ -26,20 +25,20 @@ PACKAGE = pathlib.Path(decoder.__file__).parents[1]
 
 def text(function):
     """The listing of a function."""
-    return [str(instruction) for instruction in decode(function.__code__)]
+    return [str(instruction) for instruction in decoder.decode(function.__code__)]
 
 
 # The form of what is decoded. What it means, `test_to_ir` shows by running IR.
 
 
 def test_programs_are_well_formed(program):
-    depths.check(decode(program[0].__code__))
+    depths.check(decoder.decode(program[0].__code__))
 
 
 def test_functions_of_the_standard_library_are_well_formed(module):
     code = importlib.util.find_spec(module).loader.get_code(module)
     for inner in programs.all_code(code):
-        depths.check(decode(inner))
+        depths.check(decoder.decode(inner))
 
 
 def test_positions_count_values_only():
@@ -94,7 +93,7 @@ def test_no_row_is_unsupported_too():
 def test_an_unknown_version_is_refused():
     with mock.patch.object(decoder, "VERSION", (3, 99)):
         try:
-            decode(samples.loop.__code__)
+            decoder.decode(samples.loop.__code__)
         except device.CompileError as error:
             assert "Python 3.99" in error.reason and error.help == "use Python 3.11 to 3.14"
             assert error.location.line == samples.loop.__code__.co_firstlineno
@@ -119,7 +118,7 @@ def test_only_decode_looks_at_the_version():
 
 def test_unsupported_ends_the_path(unsupported):
     function, construct = unsupported
-    found = decode(function.__code__)
+    found = decoder.decode(function.__code__)
     depths.check(found)
     assert [i.argument for i in found if i.opcode is Opcode.UNSUPPORTED] == [construct]
     assert not {i.opcode for i in found} & {Opcode.RETURN, Opcode.RAISE} or function is samples.tries_in_loop
@@ -128,7 +127,7 @@ def test_unsupported_ends_the_path(unsupported):
 
 def test_unsupported_begins_with_the_protected_part():
     assert text(samples.tries) == ["LOAD 'x'", "CONST 1", "BINARY '+'", "STORE 'x'", "UNSUPPORTED 'try'"]
-    assert decode(samples.tries.__code__)[-1].location.line == samples.tries.__code__.co_firstlineno + 2
+    assert decoder.decode(samples.tries.__code__)[-1].location.line == samples.tries.__code__.co_firstlineno + 2
 
 
 def test_other_paths_go_on():
@@ -146,7 +145,7 @@ def test_handlers_of_comprehensions_are_not_the_users():
     def comprehends(xs):
         return [[y + 1 for y in x] for x in xs]
 
-    assert not {i.opcode for i in decode(comprehends.__code__)} & {Opcode.UNSUPPORTED, Opcode.RAISE}
+    assert not {i.opcode for i in decoder.decode(comprehends.__code__)} & {Opcode.UNSUPPORTED, Opcode.RAISE}
 
 
 def test_super_needs_a_class():
@@ -169,10 +168,10 @@ def placed(x):
 
 def test_locations():
     first = placed.__code__.co_firstlineno
-    add = next(i.location for i in decode(placed.__code__) if i.opcode is Opcode.BINARY)
+    add = next(i.location for i in decoder.decode(placed.__code__) if i.opcode is Opcode.BINARY)
     assert (add.line, add.end_line, add.column, add.end_column) == (first + 1, first + 1, 8, 19)
     assert add.file == __file__ and add.function == "placed"
-    offsets = [i.location.offset for i in decode(placed.__code__)]
+    offsets = [i.location.offset for i in decoder.decode(placed.__code__)]
     assert offsets == sorted(offsets) and offsets[0] >= 0
     raw = {i.offset: i.opname for i in dis.get_instructions(placed)}
     assert raw[add.offset] == "BINARY_OP"
@@ -180,7 +179,7 @@ def test_locations():
 
 def test_unknown_positions():
     code = placed.__code__.replace(co_linetable=b"")
-    for instruction in decode(code):
+    for instruction in decoder.decode(code):
         location = instruction.location
         assert (location.end_line, location.column, location.end_column) == (0, -1, -1)
         assert location.line == 0 and "bytecode offset" in str(location)
@@ -202,19 +201,19 @@ def hot(n):
 
 
 def test_specialised_code_is_decoded_as_it_was():
-    before = decode(hot.__code__)
+    before = decoder.decode(hot.__code__)
     for _ in range(100):
         hot(20)
-    assert decode(hot.__code__) == before
+    assert decoder.decode(hot.__code__) == before
 
 
 def test_traced_code_is_decoded_as_it_was():
-    before = decode(hot.__code__)
+    before = decoder.decode(hot.__code__)
     inside = []
 
     def trace(frame, event, argument):
         if event == "line" and frame.f_code is hot.__code__ and not inside:
-            inside.append(decode(hot.__code__))
+            inside.append(decoder.decode(hot.__code__))
         return trace
 
     tracer = sys.gettrace()

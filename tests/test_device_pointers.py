@@ -3,11 +3,11 @@
 import cuda_cpp
 import numpy as np
 import pytest
+from conftest import LAUNCHES
 from fake_driver import CONTEXT, installed
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.runtime.launch import launcher
 from cuda_device.types.cpp_names import headers_for
 
 CPU = device.cpu_stream()
@@ -409,9 +409,9 @@ def test_launches_on_a_gpu_hand_over_the_address():
     with installed() as driver:
         driver.stack[-1] = CONTEXT
         stream = device.GpuStream(0x77, 0, context=CONTEXT)
-        for i in range(2 * launcher.FIRST_LAUNCHER):  # machine code does not take them: Python makes all of them
+        for i in range(LAUNCHES):  # machine code does not take them: Python makes all of them
             run(axpy, 2.0, 0x7F00_0000_0100 + 16 * i, 0x7F00_0000_0000, 8, stream=stream)
-        assert len(driver.launched) == 2 * launcher.FIRST_LAUNCHER
+        assert len(driver.launched) == LAUNCHES
 
 
 def test_a_kernel_that_was_compiled_before_takes_pointers():

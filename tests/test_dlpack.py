@@ -532,8 +532,8 @@ def test_the_interpreter_ends_without_noise(ending):
     code = f"""
 import ctypes
 import numpy as np
-from cuda_device.runtime.arrays.array_interface import view_of
-from cuda_device.runtime.arrays.dlpack import export, take, read
+from cuda_device.runtime.arrays import array_interface, dlpack
+view_of, export, take, read = array_interface.view_of, dlpack.export, dlpack.take, dlpack.read
 class P:
     def __init__(self, a): self.a = a
     def __dlpack_device__(self): return (1, 0)

@@ -17,7 +17,6 @@ from cuda_device.device import machine_functions
 from cuda_device.infer.remedies import METHODS, UNARY_METHODS
 from cuda_device.types import extensions
 from cuda_device.types.architectures import parse
-from cuda_device.types.host import REGISTERED
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples" / "frameworks"
 FLOATS = device.ArrayType(np.float32, 1)
@@ -142,7 +141,6 @@ def test_the_struct_of_its_conversion_must_be_the_registered_one():
         assert "the argument 'b'" in str(caught.value) and "help: correct the function" in str(caught.value)
     device.launch(arithmetic, Money(1), Money(2), out, grid=1, block=1, stream=stream)
     assert out[0] == 300
-    del REGISTERED[Wrong]
 
 
 @pytest.mark.parametrize(

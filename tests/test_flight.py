@@ -134,7 +134,6 @@ import sys; sys.path.insert(0, {tests!r})
 import numpy as np
 from fake_driver import CONTEXT, Result, installed
 import cuda_device as device
-from cuda_device.runtime.gpu.streams import GpuStream
 
 @device.kernel
 def k(x):
@@ -142,7 +141,7 @@ def k(x):
 
 context = installed()
 gpu = context.__enter__()
-stream = GpuStream(0x77, 0, context=CONTEXT)
+stream = device.GpuStream(0x77, 0, context=CONTEXT)
 arrays = [device.zeros(8, stream=stream) for _ in range(100)]
 gpu.done = False
 step = device.prepare(k, arrays[0], grid=1, block=8, stream=stream)

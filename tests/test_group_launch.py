@@ -12,6 +12,7 @@ import fake_driver
 import numpy as np
 import pytest
 from at_once import at_once
+from conftest import LAUNCHES
 from producers import Torch
 from test_cpu_executor import interrupted
 from test_groups import cpu_group
@@ -20,7 +21,6 @@ import cuda_device as device
 from cuda_device import DeviceGroup, float32, int32, launch_group
 from cuda_device.groups import device_group
 from cuda_device.runtime.gpu.streams import MOST_RETAINED
-from cuda_device.runtime.launch import launcher
 
 
 @device.struct
@@ -216,7 +216,7 @@ def test_machine_code_launches_on_all_gpus_or_on_none(monkeypatch):
             assert run(**options) == 2
             return gpu.by_address
 
-        for _ in range(launcher.FIRST_LAUNCHER):
+        for _ in range(LAUNCHES):
             run()
         with monkeypatch.context() as patch:
             patch.setattr(DeviceGroup, "run", None)  # it needs no other thread

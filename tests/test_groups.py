@@ -10,7 +10,6 @@ import pytest
 
 import cuda_device as device
 from cuda_device import ArrayType, DeviceArrayGroup, DeviceGroup, float32, int32
-from cuda_device.runtime.gpu import driver
 
 
 def cpu_group(count, timeout=60):
@@ -222,7 +221,7 @@ def test_gpus_get_access_to_each_other_once():
         assert gpu.names().count("cuCtxEnablePeerAccess") == 2
         opened = {entry[1:] for entry in gpu.log if entry[0] == "cuMemPoolSetAccess"}
         assert opened == {(0xB2, 1, 0, 3), (0xB0, 1, 2, 3)}  # the pool of GPU 2 for GPU 0, and the other way round
-        assert driver.current_ordinal() == 0
+        assert gpu.stack == [fake_driver.CONTEXT]  # GPU 0 is the current one
         g = group.arrays(8)
         assert [g.local(rank).stream.ordinal for rank in range(2)] == [0, 2]
         apart = g.local(1)._view.data - g.local(0)._view.data

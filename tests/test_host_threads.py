@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import pytest
 from at_once import at_once, restless
+from conftest import LAUNCHES
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
@@ -23,7 +24,6 @@ from cuda_device.codegen.cpu import machine_code
 from cuda_device.infer import closures
 from cuda_device.launchers import memory_layout, plans
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.launch import launcher
 from cuda_device.types import struct_classes
 
 THREADS = 8
@@ -136,10 +136,10 @@ def test_a_free_threaded_python_makes_no_launchers(without_a_lock, gpu):
 
     stream = device.GpuStream(0x77, 0, context=CONTEXT)
     x = device.zeros(8, stream=stream)
-    for _ in range(3 * launcher.FIRST_LAUNCHER):
+    for _ in range(LAUNCHES):
         device.launch(add_one, x, grid=1, block=8, stream=stream)
     assert add_one.native is None and gpu.by_address == 0
-    assert next(iter(add_one.variants.values())).launches == 3 * launcher.FIRST_LAUNCHER
+    assert next(iter(add_one.variants.values())).launches == LAUNCHES
 
 
 # Where one thread could disturb another

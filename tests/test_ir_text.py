@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ir_helpers import job, read
+from ir_helpers import checked, job, read, text_of
 from ir_programs import IDS, PROGRAMS
 
 from cuda_device import compiler
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
-from cuda_device.ir.ops import Level
-from cuda_device.ir.text import parse, show, show_module
-from cuda_device.ir.verify import verify
+from cuda_device.ir.text import parse, show
 from cuda_device.types.model import BOOL, FLOAT32, INT, INT32, NONE, Array, Ref, Space, Tuple, Type
 
 
@@ -109,15 +107,15 @@ def test_hand_written_ir_is_read_and_printed_alike(text: str) -> None:
     function = parse(text)
     assert show(function) == text
     round_trip(function)
-    verify(Module([function]))
+    checked(function)
 
 
 # Every row and every kind of attribute
 
 
-def _sample(row: ops.OpDef, level: Level) -> Function:
+def _sample(row: ops.OpDef, level: ops.Level) -> Function:
     """A function with an operation of the row: operands and results as many as it has, or two."""
-    type: Type | None = None if level is Level.PYTHON else INT32
+    type: Type | None = None if level is ops.Level.PYTHON else INT32
     operands = [Value(type) for _ in range(2 if row.operands == ops.MANY else row.operands)]
     results = [Value(type, nonneg=False) for _ in range(2 if row.results == ops.MANY else row.results)]
     attributes: dict[str, object] = {name: (i, "a", None) for i, name in enumerate(row.attributes)}
@@ -131,10 +129,10 @@ def _sample(row: ops.OpDef, level: Level) -> Function:
 
 @pytest.mark.parametrize(
     ("row", "level"),
-    [(row, level) for row in ops.ALL for level in Level if level in row.levels],
+    [(row, level) for row in ops.ALL for level in ops.Level if level in row.levels],
     ids=lambda part: part.name,
 )
-def test_every_row_at_every_level(row: ops.OpDef, level: Level) -> None:
+def test_every_row_at_every_level(row: ops.OpDef, level: ops.Level) -> None:
     copy = round_trip(_sample(row, level))
     op = copy.blocks[0].ops[0]
     assert op.code is row
@@ -149,7 +147,7 @@ def test_every_row_at_every_level(row: ops.OpDef, level: Level) -> None:
 def constant(value: object) -> Function:
     """A function with one constant."""
     return Function(
-        "f", [Block([], [Op(ops.PY_CONST, [], [Value()], {"value": value}), Op(ops.UNREACHABLE)])], Level.PYTHON
+        "f", [Block([], [Op(ops.PY_CONST, [], [Value()], {"value": value}), Op(ops.UNREACHABLE)])], ops.Level.PYTHON
     )
 
 
@@ -227,7 +225,7 @@ literals = st.recursive(
 @given(st.dictionaries(st.sampled_from(ops.SHARED.attributes), literals), literals)
 def test_any_attributes(attributes: dict[str, object], value: object) -> None:
     op = Op(ops.SHARED, [], [Value(INT)], attributes)
-    copy = round_trip(Function("f", [Block([], [op, Op(ops.UNREACHABLE)])], Level.DEVICE))
+    copy = round_trip(Function("f", [Block([], [op, Op(ops.UNREACHABLE)])], ops.Level.DEVICE))
     assert copy.blocks[0].ops[0].attributes == attributes
     assert read_back(value) == value
 
@@ -238,7 +236,7 @@ def test_any_names(name: str) -> None:
     for hint in (name, f".{name}", "n.1"):
         param = Value(None, hint)
         block = Block([param], [Op(ops.RETURN, [param])])
-        copy = round_trip(Function(name, [block], Level.PYTHON))
+        copy = round_trip(Function(name, [block], ops.Level.PYTHON))
         assert copy.params[0].hint == hint
 
 
@@ -255,7 +253,7 @@ def test_programs_at_every_stage(program: Any, types: tuple[Any, ...]) -> None:
         for stage, artifact in work.artifacts.items():
             if isinstance(artifact, Module):
                 copies = [round_trip(function) for function in artifact.functions]
-                verify(Module(copies))
+                checked(Module(copies))
                 seen.add(stage)
     assert {"python", "typed", "device"} <= seen
 
@@ -278,7 +276,7 @@ def test_programs_have_every_common_operation() -> None:
 
 def test_a_module_is_its_functions() -> None:
     module = read(DEVICE + "\n" + TYPED.replace("kernel ", ""))
-    assert show_module(module) == DEVICE + "\n" + TYPED.replace("kernel ", "")
+    assert text_of(module) == DEVICE + "\n" + TYPED.replace("kernel ", "")
 
 
 def test_an_operations_repr_does_not_follow_edges() -> None:

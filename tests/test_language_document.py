@@ -22,7 +22,6 @@ from cuda_device.bytecode.versions import UNSUPPORTED
 from cuda_device.infer import builtin_calls, joins, remedies
 from cuda_device.infer.kinds import arrays, dicts, scalars, tuples
 from cuda_device.library import numbers, standard, table
-from cuda_device.library.table import ALL
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
 BEGINNING = """# The Python of device code
@@ -68,7 +67,7 @@ def of_module(module: object, prefix: str, entities: Iterable[object]) -> str:
 
 def entities() -> list[object]:
     """Everything that device code can call by name."""
-    own = [row.entity for row in ALL]
+    own = [row.entity for row in table.ALL]
     return [
         *own,
         *table.REPLACEMENTS,

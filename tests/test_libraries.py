@@ -12,11 +12,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import LAUNCHES
 
 import cuda_device as device
-from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
-LAUNCHES = FIRST_LAUNCHER + 4
 # numba-cuda copies what is not contiguous by a kernel of its own, and finds that small.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Grid size")
 

@@ -16,7 +16,6 @@ from fake_driver import CONTEXT, installed
 
 import cuda_device as device
 from cuda_device.runtime.gpu import streams
-from cuda_device.runtime.gpu.streams import MOST_RETAINED
 
 
 @device.kernel
@@ -115,12 +114,12 @@ def test_memory_of_a_gpu_is_bounded(same):
         arrays = stream if same else device.GpuStream(0x88, 0, context=CONTEXT)
         gpu.done = False
         most = 0
-        for _ in range(3 * MOST_RETAINED):
+        for _ in range(3 * streams.MOST_RETAINED):
             x, y = device.empty(8, stream=arrays), device.empty(8, stream=arrays)
             device.launch(add_one, x, y, grid=1, block=8, stream=stream)
             most = max(most, len(gpu.memory))
-        assert most <= (4 if same else 2 * (MOST_RETAINED + 2))
-        assert len(streams._retained[CONTEXT, 0x77].pending) <= MOST_RETAINED
+        assert most <= (4 if same else 2 * (streams.MOST_RETAINED + 2))
+        assert len(streams._retained[CONTEXT, 0x77].pending) <= streams.MOST_RETAINED
         del x, y
         gpu.finish()
         stream.synchronize()
@@ -161,7 +160,6 @@ import sys, types
 early = sys.modules["early"] = types.ModuleType("early")
 from fake_driver import CONTEXT, installed
 import cuda_device as device
-from cuda_device.runtime.gpu.streams import GpuStream
 
 @device.kernel
 def add_one(x):
@@ -169,7 +167,7 @@ def add_one(x):
 
 installation = installed()
 installation.__enter__()
-stream = GpuStream(0x77, 0, context=CONTEXT)
+stream = device.GpuStream(0x77, 0, context=CONTEXT)
 x = device.zeros(8, stream=stream)
 step = device.prepare(add_one, x, grid=1, block=8, stream=stream)
 step()

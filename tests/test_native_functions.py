@@ -17,7 +17,6 @@ import cuda_device as device
 from cuda_device.types.abi import representation
 from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import accesses
-from cuda_device.types.model import BOOL
 
 FLOATS = device.ArrayType(device.float32, 1)
 
@@ -54,8 +53,8 @@ def fill(type, name, seed):
     """C++ that gives each number in a value bytes of its own; padding stays as it is."""
     lines = []
     for access in accesses(representation(type_of_hint(type)), 1):
-        size = 1 if access.type == BOOL else getattr(access.type, "bits", 64) // 8
-        number = 1 if access.type == BOOL else seed + access.offset
+        size = 1 if str(access.type) == "bool" else getattr(access.type, "bits", 64) // 8
+        number = 1 if str(access.type) == "bool" else seed + access.offset
         lines.append(
             f"  std::memset((char*)&{name} + {access.offset}, {number % 100 + 1 if size > 1 else number % 2}, {size});"
         )
@@ -66,7 +65,7 @@ def compare(type, a, b, what):
     """C++ that compares the numbers in two values."""
     lines = []
     for access in accesses(representation(type_of_hint(type)), 1):
-        size = 1 if access.type == BOOL else getattr(access.type, "bits", 64) // 8
+        size = 1 if str(access.type) == "bool" else getattr(access.type, "bits", 64) // 8
         here = f"(char*)&{a} + {access.offset}, (char*)&{b} + {access.offset}, {size}"
         lines.append(
             f'  if (std::memcmp({here})) {{ std::printf("{what} differs at {access.offset}\\n"); failed = 1; }}'

@@ -13,7 +13,6 @@ import pytest
 import reference
 
 from cuda_device.types import model
-from cuda_device.types.model import Number
 from cuda_device.types.promote import divide, promote
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "numbers.md"
@@ -33,10 +32,10 @@ TABLES: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {
     "A fixed-width integer and a fixed-width float or complex number": ("+", INTEGERS, (*FLOATS, *COMPLEXES)),
     "The quotient `/` of integers": ("/", ("int", *INTEGERS), ("int", *INTEGERS)),
 }
-PROMOTE: dict[str, Callable[[Number, Number], Number | None]] = {"+": promote, "/": divide}
+PROMOTE: dict[str, Callable[[model.Number, model.Number], model.Number | None]] = {"+": promote, "/": divide}
 
 
-def number(name: str) -> Number:
+def number(name: str) -> model.Number:
     return model.NUMBERS[name]
 
 

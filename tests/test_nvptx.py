@@ -13,8 +13,16 @@ import pytest
 import cuda_device as device
 from cuda_device.codegen.gpu import libdevice, nvptx
 from cuda_device.errors import CompilerBug
-from cuda_device.types import architectures
-from cuda_device.types.architectures import ARCHITECTURES, Architecture, of_capability, parse
+from cuda_device.types.architectures import (
+    ARCHITECTURES,
+    DATA_LAYOUT,
+    FLUSH_DENORMALS_ATTRIBUTE,
+    FLUSH_DENORMALS_FLAG,
+    TRIPLE,
+    Architecture,
+    of_capability,
+    parse,
+)
 
 SM_90 = parse("sm_90")
 
@@ -142,8 +150,8 @@ def test_flushing_denormals_takes_two_marks() -> None:
     ir = kernel(
         body,
         "declare float @__nv_expf(float)",
-        architectures.FLUSH_DENORMALS_ATTRIBUTE,
-        f"!llvm.module.flags = !{{!0}}\n!0 = {architectures.FLUSH_DENORMALS_FLAG}",
+        FLUSH_DENORMALS_ATTRIBUTE,
+        f"!llvm.module.flags = !{{!0}}\n!0 = {FLUSH_DENORMALS_FLAG}",
     )
     flushed = instructions(emit_ptx(ir, SM_90, 3, {"__nv_expf"}))
     assert flushed["div.rn.ftz.f32"] == 1 and flushed["fma.rn.ftz.f32"] >= 3 and not flushed["fma.rn.f32"]
@@ -225,7 +233,7 @@ def test_alignment_comes_from_our_data_layout() -> None:
 
 def test_steps_and_their_text() -> None:
     module = nvptx.parse(calls("__nv_fabsf"))
-    assert "call float @__nv_fabsf" in str(module) and architectures.DATA_LAYOUT in str(module)
+    assert "call float @__nv_fabsf" in str(module) and DATA_LAYOUT in str(module)
     nvptx.link_libdevice(module, {"__nv_fabsf"})
     assert "define internal float @__nv_fabsf" in str(module)
     nvptx.optimise(module, SM_90)
@@ -380,7 +388,7 @@ def test_ir_that_does_not_verify_is_a_bug_with_its_line() -> None:
 
 
 def test_our_machine_may_be_named() -> None:
-    header = f'target triple = "{architectures.TRIPLE}"\ntarget datalayout = "{architectures.DATA_LAYOUT}"\n'
+    header = f'target triple = "{TRIPLE}"\ntarget datalayout = "{DATA_LAYOUT}"\n'
     assert emit_ptx(header + kernel("%y = fadd float %x, 1.0"), SM_90).count(".entry k(") == 1
 
 

@@ -14,7 +14,6 @@ from fake_driver import CONTEXT, FakeDriver, Result, installed, no_gpu
 import cuda_device as device
 from cuda_device.codegen.gpu import libcuda
 from cuda_device.runtime.gpu import driver, streams
-from cuda_device.runtime.gpu.streams import as_stream
 
 
 @pytest.fixture
@@ -56,13 +55,13 @@ class WithAttribute:
 
 def test_our_own_streams_are_taken_as_they_are(gpu):
     for stream in (device.cpu_stream(), device.GpuStream(7, 0)):
-        assert as_stream(stream) is stream
+        assert streams.as_stream(stream) is stream
 
 
 def test_other_libraries_take_our_streams(gpu):
     answer = device.GpuStream(7, 0).__cuda_stream__()
     assert answer == (0, 7)
-    assert as_stream(WithProtocol(answer)).handle == 7
+    assert streams.as_stream(WithProtocol(answer)).handle == 7
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_other_libraries_take_our_streams(gpu):
     ],
 )
 def test_foreign_streams(gpu, obj, handle):
-    stream = as_stream(obj)
+    stream = streams.as_stream(obj)
     assert isinstance(stream, device.GpuStream)
     assert stream.handle == handle
     assert stream.owner is obj
@@ -92,7 +91,7 @@ def test_foreign_streams(gpu, obj, handle):
 def test_cuda_core_protocol_goes_before_attributes(gpu):
     obj = WithProtocol((0, 5))
     obj.ptr = obj.cuda_stream = 6
-    assert as_stream(obj).handle == 5
+    assert streams.as_stream(obj).handle == 5
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,7 @@ def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
     with pytest.raises(
         device.LaunchError, match=r"is not a stream\n  help: pass None, cpu_stream\(\), an object with __cuda_stream__"
     ):
-        as_stream(obj)
+        streams.as_stream(obj)
 
 
 @pytest.mark.parametrize(
@@ -118,21 +117,21 @@ def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
 )
 def test_bad_streams_say_what_is_bad(gpu, obj, message):
     with pytest.raises(device.LaunchError, match=message):
-        as_stream(obj)
-    assert as_stream(5).handle == 5
+        streams.as_stream(obj)
+    assert streams.as_stream(5).handle == 5
 
 
 def test_a_gpu_stream_without_a_gpu(nothing):
     with pytest.raises(
         device.LaunchError, match=r"no GPU is usable here: the driver sees no GPU\n  help: pass stream=cpu_stream\(\)"
     ):
-        as_stream(5)
+        streams.as_stream(5)
 
 
 def test_a_stream_is_in_its_own_context():
     with installed(devices=2) as gpu:
         gpu.stream_contexts[0x77] = CONTEXT + 1
-        stream = as_stream(0x77)
+        stream = streams.as_stream(0x77)
         assert (stream.ordinal, stream.context) == (1, CONTEXT + 1)
         assert gpu.stack[-1] == CONTEXT, "the caller's context is current again"
         with stream.using():
@@ -143,12 +142,12 @@ def test_a_stream_is_in_its_own_context():
 @pytest.mark.parametrize(("name", "hint"), [("device_index", 1), ("device_id", 1)])
 def test_the_default_stream_of_another_device(name, hint):
     with installed(devices=2):
-        stream = as_stream(WithAttribute("ptr", 0, **{name: hint}))
+        stream = streams.as_stream(WithAttribute("ptr", 0, **{name: hint}))
         assert (stream.handle, stream.ordinal, stream.context) == (1, 1, CONTEXT + 1)
 
 
 def test_a_negative_device_means_the_current_one(gpu):
-    assert as_stream(WithAttribute("ptr", 2, device_id=-1)).ordinal == 0
+    assert streams.as_stream(WithAttribute("ptr", 2, device_id=-1)).ordinal == 0
 
 
 def test_equality_is_by_handle_and_context(gpu):
@@ -173,7 +172,7 @@ def test_cpu_stream():
 def test_default_stream_without_a_gpu_is_logged_once(nothing, caplog):
     with caplog.at_level(logging.INFO, logger="cuda_device"):
         assert device.default_stream() == device.cpu_stream()
-        assert as_stream(None) == device.cpu_stream()
+        assert streams.as_stream(None) == device.cpu_stream()
     assert [record.message for record in caplog.records] == [
         "no GPU is usable (the driver sees no GPU): the default stream is the CPU's"
     ]
@@ -182,7 +181,7 @@ def test_default_stream_without_a_gpu_is_logged_once(nothing, caplog):
 def test_default_stream_with_a_gpu(gpu, caplog):
     with caplog.at_level(logging.INFO, logger="cuda_device"):
         stream = device.default_stream()
-        assert as_stream(None) is stream
+        assert streams.as_stream(None) is stream
     assert (stream.handle, stream.ordinal) == (1, 0)
     assert len(caplog.records) == 1
 
@@ -222,12 +221,12 @@ def test_the_owner_of_a_stream_lives_as_long_as_its_launches(gpu):
     gpu.done = False
     owner = WithAttribute("ptr", 0x99)
     dead = weakref.ref(owner)
-    as_stream(owner).retain(Thing())
+    streams.as_stream(owner).retain(Thing())
     del owner
     gc.collect()
     assert dead() is not None
     gpu.finish()
-    as_stream(0x99).synchronize()
+    streams.as_stream(0x99).synchronize()
     assert dead() is None
 
 

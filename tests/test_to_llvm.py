@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from typing import Any
 
 import pytest
@@ -21,7 +22,6 @@ from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.codegen.gpu import nvptx
 from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
-from cuda_device.ir.nodes import Module
 from cuda_device.types.architectures import parse
 
 F16, F32, F64 = (ArrayType(t, 1) for t in (device.float16, device.float32, device.float64))
@@ -685,10 +685,9 @@ def test_device_ir(text: str, checks: str) -> None:
     nvptx.parse(llvm)
 
 
-def with_kernel(text: str) -> Module:
+def with_kernel(text: str) -> Any:
     """The functions of a text, behind an empty kernel."""
-    kernel = read("func @k -> none kernel device {\n^0():\n  return\n}\n")
-    return Module(kernel.functions + read(text).functions)
+    return read("func @k -> none kernel device {\n^0():\n  return\n}\n" + textwrap.dedent(text))
 
 
 @pytest.mark.parametrize("text", [text for text, _ in IR.values()], ids=IR)

@@ -21,8 +21,6 @@ from unittest import mock
 
 from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu import native
-from cuda_device.codegen.cpu.native import host
-from cuda_device.codegen.llvm import Machine
 
 BATCH = 12
 ONE_IN = 7
@@ -48,13 +46,13 @@ def care(number: int) -> Iterator[None]:
 
 
 @functools.cache
-def _simple_machine() -> Machine:
+def _simple_machine() -> llvm.Machine:
     _machine(1)  # which makes LLVM ready
     llvm.load().SetCommandLine(b"fuzz", b"-fast-isel=false")
-    return Machine(llvm.load().GetDefaultTargetTriple().decode(), *host(), 0, jit=True)
+    return llvm.Machine(llvm.load().GetDefaultTargetTriple().decode(), *native.host(), 0, jit=True)
 
 
-def _simple(*_: Any) -> Machine:
+def _simple(*_: Any) -> llvm.Machine:
     return _simple_machine()
 
 

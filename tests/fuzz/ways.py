@@ -14,18 +14,17 @@ import tempfile
 from typing import Any
 from unittest import mock
 
+from ir_helpers import checked, job
+
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, cubin
 from cuda_device.ir import text
-from cuda_device.ir.verify import verify
-from cuda_device.types.architectures import parse
-from cuda_device.types.known import Known, of_type
 from fuzz.cases import first_difference, printed
 from fuzz.machines import has_libnvvm, ptx_of
 from fuzz.printing import NAMES, Printing, defined
 
-TYPES = ("int", "int", "int", "float", "float", "bool", "bool")
+TYPES = (int, int, int, float, float, bool, bool)
 TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_103", "sm_120")
 
 
@@ -43,9 +42,7 @@ class Ways(Printing):
         return device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
 
     def _job(self, on_cpu: bool, **options: Any) -> compiler.Job:
-        known: tuple[Known, ...] = tuple(of_type(text.parse_type(each)) for each in TYPES)
-        target = compiler.Target(parse(self.random.choice(TARGETS)), on_cpu)
-        return compiler.Job(self._kernel().underlying, known, True, target, compiler.Options(**options))
+        return job(self._kernel(), *TYPES, target=self.random.choice(TARGETS), on_cpu=on_cpu, **options)
 
     def read_again(self) -> str | None:
         """The IR of each stage is what its text says."""
@@ -63,7 +60,7 @@ class Ways(Printing):
                         f"the IR of the stage {stage} is another one when it is read: {first_difference(again, shown)}"
                     )
             if stage != "python":
-                verify(work[stage])
+                checked(work[stage])
         return None
 
     def taken_from_the_cache(self) -> str | None:

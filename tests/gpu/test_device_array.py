@@ -15,7 +15,6 @@ import cuda_device as device
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import Device
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu import driver as code
 from cuda_device.runtime.gpu.streams import as_stream
 from cuda_device.types.host import ROWS
 
@@ -38,7 +37,7 @@ PTX = b"""
 @pytest.fixture(scope="module")
 def uses_shared():
     """Writes a number to the end of 100 KiB of dynamic shared memory, and from there to an address."""
-    return code.get_kernel(code.load_library(PTX), "uses_shared")
+    return driver.get_kernel(driver.load_library(PTX), "uses_shared")
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +91,12 @@ def test_properties():
 
 
 def test_kernel_attributes_and_large_shared_memory(uses_shared):
-    assert code.most_threads(uses_shared, 0) == 1024
+    assert driver.most_threads(uses_shared, 0) == 1024
     target = device.zeros(1, np.uint32, stream=1)
     values = (ctypes.c_uint64(view_of(target).data),)
     with pytest.raises(device.LaunchError, match="CUDA_ERROR_INVALID_VALUE"):
         launch(uses_shared, values, 1, shared=102400)
-    code.set_max_dynamic_shared(uses_shared, 102400, 0)
+    driver.set_max_dynamic_shared(uses_shared, 102400, 0)
     launch(uses_shared, values, 1, shared=102400)
     assert target.numpy() == [7]
 
@@ -105,9 +104,9 @@ def test_kernel_attributes_and_large_shared_memory(uses_shared):
 def test_bad_code_and_names_are_errors(uses_shared):
     # Drivers that load lazily look at the code when they are asked for a kernel.
     with pytest.raises(device.LaunchError, match="while loading device code|'kernel'"):
-        code.get_kernel(code.load_library(b"this is no PTX"), "kernel")
+        driver.get_kernel(driver.load_library(b"this is no PTX"), "kernel")
     with pytest.raises(device.LaunchError, match="'missing'"):
-        code.get_kernel(code.load_library(PTX), "missing")
+        driver.get_kernel(driver.load_library(PTX), "missing")
     with pytest.raises(device.LaunchError, match="launching a grid"):
         launch(uses_shared, (ctypes.c_uint64(0),), 1, block=2048)
     assert device.zeros(3).numpy().tolist() == [0, 0, 0]
@@ -388,9 +387,7 @@ def run(code, *arguments):
 START = """
 import sys; sys.path.insert(0, sys.argv[1])
 import numpy as np
-from cuda_device.errors import KernelError
-from cuda_device.runtime.arrays.device_array import array, zeros
-from cuda_device.runtime.gpu.streams import default_stream
+from cuda_device import KernelError, array, default_stream, zeros
 """
 
 

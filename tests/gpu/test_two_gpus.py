@@ -7,13 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 from at_once import at_once
-from conftest import GPUS
+from conftest import GPUS, LAUNCHES
 
 import cuda_device as device
 from cuda_device.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import as_stream
-from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
 pytestmark = pytest.mark.skipif(GPUS < 2, reason="not two GPUs")
 N = 10_000
@@ -52,17 +51,17 @@ def arrays_on(stream, value=1.0):
 def test_a_kernel_runs_on_each(streams):
     kernel = new_kernel()
     arrays = [arrays_on(stream, 1.0 + number) for number, stream in enumerate(streams)]
-    for _ in range(3 * FIRST_LAUNCHER):
+    for _ in range(3 * LAUNCHES):
         for stream, (x, y) in zip(streams, arrays, strict=True):
             launch(kernel, 2.0, x, y, stream=stream)
     assert driver.current_ordinal() == 0
     for number, (_, y) in enumerate(arrays):
-        assert (y.numpy() == 3 * FIRST_LAUNCHER * 2 * (1 + number)).all()
+        assert (y.numpy() == 3 * LAUNCHES * 2 * (1 + number)).all()
     (variant,) = kernel.variants.values()
     assert set(variant.loaded) == {stream.context for stream in streams} and len(variant.loaded) == 2
 
 
-@pytest.mark.parametrize("launches", [0, 2 * FIRST_LAUNCHER], ids=["by Python", "by machine code"])
+@pytest.mark.parametrize("launches", [0, 2 * LAUNCHES], ids=["by Python", "by machine code"])
 def test_arrays_of_the_other_are_refused(streams, launches):
     kernel = new_kernel()
     here, there = arrays_on(streams[0]), arrays_on(streams[1])
