@@ -81,8 +81,8 @@ class Ways(Printing):
         choose = self.random
         options = {
             "lineinfo": choose.random() < 0.5, "checked": choose.random() < 0.3, "level": choose.choice((0, 1, 2, 3)),
-            "contract": choose.random() < 0.5, "max_registers": choose.choice((None, 64)),
-            "max_threads": choose.choice((None, 128)),
+            "contract": choose.random() < 0.5, **choose.choice(({}, {"max_registers": 64})),
+            **choose.choice(({}, {"max_threads": 128})),
             "fastmath": choose.choice(((), ("afn", "ftz"), ("nnan", "nsz"))),
         }  # fmt: skip
         job = self._job(False, **options)
@@ -119,7 +119,7 @@ def facts(ptx: str, job: compiler.Job, options: dict[str, Any], file: str, *, se
         r"(?m)^\.visible \.entry k\(": True,
         r"(?m)^\s*\.loc\s": options["lineinfo"],
         rf'(?m)^\s*\.file\s+\d+ ".*{re.escape(file)}"': options["lineinfo"],
-        r"(?m)^\.maxntid 128": bool(options["max_threads"]),
+        r"(?m)^\.maxntid 128": "max_threads" in options,
         r"cuda_device_record": None if options["checked"] or searches else False,
         r"(?m)^\.version \d+\.\d+": True,
     }
