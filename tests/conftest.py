@@ -38,6 +38,7 @@ from ptx_machine.gpu import installed
 import cuda_device as device
 from cuda_device import compiler, nvshmem
 from cuda_device.codegen.gpu import assemblers
+from cuda_device.launchers import memory_layout
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch import launcher
@@ -63,7 +64,10 @@ GPUS = driver.device_count() if HAS_GPU else 0
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
 """Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
 _STDERR = pytest.StashKey[int]()
-LAUNCHES = launcher.FIRST_LAUNCHER + 4  # of a kernel: machine code makes the last ones, where it can
+HAS_LAUNCHERS = memory_layout.is_usable()
+"""Whether machine code launches kernels on GPUs: all but the first ones of each, which are `BY_PYTHON`."""
+BY_PYTHON = launcher.FIRST_LAUNCHER
+LAUNCHES = BY_PYTHON + 4
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
 
 

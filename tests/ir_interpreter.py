@@ -13,9 +13,9 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ir_helpers import underlying
+from ir_helpers import checked, underlying
 
-from cuda_device.bytecode.suspension import START, STEP, mark
+from cuda_device.bytecode.suspension import START, STEP, STEP_UNROLLED, mark
 from cuda_device.bytecode.to_ir import read
 
 BINARY = {
@@ -89,9 +89,10 @@ def run_ir(python: Any, function: Any, *arguments: Any) -> Any:
         block, given = edge.block, [values[value] for value in edge.arguments]
 
 
-def run_steps(function: Any, *arguments: Any, reading: str = STEP) -> Iterator[Any]:
+def run_steps(function: Any, *arguments: Any, unrolled: bool = False) -> Iterator[Any]:
     """What a generator yields, by the IR of its steps."""
-    python = read(underlying(function).__code__, reading)
+    python = read(underlying(function).__code__, STEP_UNROLLED if unrolled else STEP)
+    checked(python)
     names = [param.hint for param in python.blocks[0].params[1:]]
     kept = [*arguments, *[UNDEFINED] * (len(names) - len(arguments))]
     kept[names.index(mark(START))] = True

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from changed_programs import HEAD, Change, body
 from conftest import thinned
+from ir_helpers import job
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
@@ -25,7 +26,6 @@ from cuda_device.cache.programs import Kept
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.codegen.gpu import cubin
 from cuda_device.instrument.outline import Outline, ProgramSummary
-from cuda_device.types.architectures import parse
 
 POISON = -7.0
 CHANGES = (*changed_programs.CHANGES, *changed_objects.CHANGES)
@@ -338,7 +338,7 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(keys)) == len(keys)
     outline = Outline("k", frozenset(), False, False, False, False, {}, {}, {})
     llvm = ProgramSummary(outline, (), "text", frozenset(), 0)
-    sm90, sm80 = parse("sm_90"), parse("sm_80")
+    sm90, sm80 = (job(lambda: None, target=target).target.architecture for target in ("sm_90", "sm_80"))
     parts = [cubin.KEPT.key(llvm, sm90, "o"), cubin.KEPT.key(llvm, sm80, "o"), cubin.KEPT.key(llvm, sm90, "p")]
     parts.append(cubin.KEPT.key(ProgramSummary(outline, (), "text more", frozenset(), 0), sm90, "o"))
     parts.append(cubin.KEPT.key(ProgramSummary(outline, (), "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))

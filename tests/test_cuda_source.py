@@ -11,7 +11,6 @@ import pytest
 from ptx_machine import gpu
 
 import cuda_device as device
-from cuda_device.cache import disk
 from cuda_device.codegen.gpu import linking
 
 FLOATS = device.ArrayType(device.float32, 1)
@@ -168,10 +167,10 @@ def test_what_a_macro_includes_is_not_kept(compilations):
     assert len(compilations) == 2
 
 
-def test_what_was_kept_and_is_damaged_is_made_again(compilations):
+def test_what_was_kept_and_is_damaged_is_made_again(compilations, tmp_path):
     source = device.cuda_source(SCALED, define={"SCALE": 2})
     first = cuda_cpp.inputs(source)
-    for file in pathlib.Path(disk.current().folder).glob("*.bin"):
+    for file in (tmp_path / "cache").rglob("*.bin"):
         file.write_bytes(file.read_bytes()[:-1])
     assert cuda_cpp.inputs(source) == first and len(compilations) == 2
 
@@ -245,7 +244,7 @@ def test_without_nvrtc(monkeypatch):
 
 def test_an_older_linker_gets_a_cubin(monkeypatch):
     source = device.cuda_source("// older\n" + SCALED, define={"SCALE": 2})
-    monkeypatch.setattr(disk, "loaded", lambda name, make, load: load(make()))
+    monkeypatch.setattr("cuda_device.cache.disk.loaded", lambda name, make, load: load(make()))
     assert cuda_cpp.inputs(source)[0].is_lto
     monkeypatch.setattr(linking, "_linker_takes_lto", lambda: False)
     (item,) = cuda_cpp.inputs(source)

@@ -10,13 +10,13 @@ import sys
 
 import numpy as np
 import pytest
+from ir_helpers import job
 
 import cuda_device as device
 from cuda_device.codegen.gpu import nvptx
 from cuda_device.device import machine_functions
 from cuda_device.infer.remedies import METHODS, UNARY_METHODS
 from cuda_device.types import extensions
-from cuda_device.types.architectures import parse
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples" / "frameworks"
 FLOATS = device.ArrayType(np.float32, 1)
@@ -349,7 +349,7 @@ def test_instructions_of_our_own_table_are_tried_as_others():
         if row.instruction.startswith("llvm."):
             types = [f"i{each.bits}" for each in (row.result, *row.parameters)]
             declared = f"{types[0]} @{row.instruction}({', '.join(types[1:])})"
-            assert not nvptx.refusal(declared, parse("sm_75"))
+            assert not nvptx.refusal(declared, job(lambda: None, target="sm_75").target.architecture)
 
 
 def test_an_intrinsic_that_another_gpu_has():

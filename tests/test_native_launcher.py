@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from at_once import at_once
+from conftest import BY_PYTHON, HAS_LAUNCHERS
 from fake_driver import CONTEXT, Result, installed
 from producers import Cupy, Torch
 
@@ -26,13 +27,12 @@ from cuda_device.launchers import framework_fields, memory_layout, plans
 from cuda_device.launchers.guard_writer import GuardWriter, symbol_of
 from cuda_device.launchers.object_reading import torch_tensor
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
-from cuda_device.runtime.launch import launcher
 
 STREAM = 0x77
 MEMORY = 0x7F00_0000_0000
 FACTOR = 2
 
-pytestmark = pytest.mark.skipif(not memory_layout.is_usable(), reason="no launchers for this Python")
+pytestmark = pytest.mark.skipif(not HAS_LAUNCHERS, reason="no launchers for this Python")
 
 
 class Gpu:
@@ -48,7 +48,7 @@ class Gpu:
 
     def warm(self, kernel, *args, **kwargs):
         """Launches until there is machine code for such arguments."""
-        for _ in range(launcher.FIRST_LAUNCHER):
+        for _ in range(BY_PYTHON):
             self.launch(kernel, *args, **kwargs)
         assert kernel.native is not None
 
@@ -165,7 +165,7 @@ def test_numbers(gpu, value, expected):
 @pytest.mark.parametrize("value", [ml_dtypes.bfloat16(1.5), device.float32x2(1, 2)], ids=["bfloat16", "vector"])
 def test_other_values_are_launched_by_python(gpu, value):
     kernel, (y,) = new("y[0] = 1 if a == a else 0", "a, y"), tensors(1)
-    for _ in range(launcher.FIRST_LAUNCHER):
+    for _ in range(BY_PYTHON):
         gpu.launch(kernel, value, y)
     assert not gpu.by_machine_code(kernel, value, y)
 
@@ -508,7 +508,7 @@ def test_tensors_with_reservations(gpu, field, dtype):
     gpu.warm(kernel, x, y)
     for _ in range(3):
         assert gpu.by_machine_code(kernel, x, y)
-    assert x.asked <= launcher.FIRST_LAUNCHER + 1  # machine code asks once
+    assert x.asked <= BY_PYTHON + 1  # machine code asks once
     other = torch.tensor(MEMORY, (8,), dtype, **{field: True})
     if dtype != "c8" and field == "conjugated" or (dtype == "i4" and field == "negative"):
         return  # there are none
@@ -570,7 +570,7 @@ def test_arrays_of_a_cupy_with_other_fields(gpu, monkeypatch):
     monkeypatch.setattr(framework.cuda, "MemoryPointer", lambda memory, offset: SimpleNamespace())
     gpu.driver.foreign_addresses.add(MEMORY)
     kernel, x = new("x.size", "x"), framework.array(MEMORY)
-    for _ in range(launcher.FIRST_LAUNCHER):
+    for _ in range(BY_PYTHON):
         gpu.launch(kernel, x)
     assert kernel.native is None
 
@@ -588,7 +588,7 @@ def test_memory_that_may_be_read_only(gpu):
     x, y = tensors(), tensors(torch=other)
     gpu.warm(kernel, y[0], x[1])  # it is read only: any producer may lend it
     assert gpu.by_machine_code(kernel, y[0], x[1])
-    for _ in range(2 * launcher.FIRST_LAUNCHER):
+    for _ in range(2 * BY_PYTHON):
         assert not gpu.by_machine_code(kernel, x[0], y[1])
 
 
@@ -629,7 +629,7 @@ def test_changes_are_seen(gpu, monkeypatch, change):
     assert gpu.by_machine_code(k, x, y)  # the old code is right again
     assert gpu.last[0] == first
     change(k, monkeypatch)
-    for _ in range(2 * launcher.FIRST_LAUNCHER):
+    for _ in range(2 * BY_PYTHON):
         gpu.launch(k, x, y)
     assert gpu.by_machine_code(k, x, y)
     assert gpu.last[0] != first
@@ -1073,7 +1073,7 @@ def test_prepared_launches(gpu):
     kernel, torch = new("y[0] = a * x[0]", "x, y, a"), Torch()
     x, y = tensors(torch=torch)
     step = device.prepare(kernel, x, y, 1.5, grid=(2, 3), block=(4, 5), stream=gpu.stream, shared=32)
-    for _ in range(launcher.FIRST_LAUNCHER):
+    for _ in range(BY_PYTHON):
         step()
     assert gpu.driver.by_address == 0
     gpu.driver.sizes = [8, 4, 8, 4, 4]
@@ -1099,7 +1099,7 @@ def test_a_prepared_launch_needs_no_python_function(gpu, monkeypatch):
     kernel = new("y[0] = a * x[0]", "x, y, a")
     x, y = (device.zeros(8, stream=gpu.stream) for _ in range(2))
     step = device.prepare(kernel, x, y, 1.5, grid=1, block=1, stream=gpu.stream)
-    for _ in range(launcher.FIRST_LAUNCHER + 1):
+    for _ in range(BY_PYTHON + 1):
         step()
     frames = []
     gc.disable()  # hypothesis has a callback in Python
@@ -1122,7 +1122,7 @@ def test_a_prepared_launch_is_in_no_cycle(gpu):
     kernel = new("y[0] = x[0]", "x, y")
     x, y = (device.zeros(8, stream=gpu.stream) for _ in range(2))
     step = device.prepare(kernel, x, y, grid=1, block=1, stream=gpu.stream)
-    for _ in range(launcher.FIRST_LAUNCHER + 1):
+    for _ in range(BY_PYTHON + 1):
         step()
     memory = weakref.ref(x._memory)
     gc.disable()
@@ -1154,7 +1154,7 @@ def test_references_stay_as_they_are(gpu, way):
     def launch():
         device.launch(kernel, t, y, a, b, n, grid=size, block=32, stream=stream)
 
-    for _ in range(launcher.FIRST_LAUNCHER):
+    for _ in range(BY_PYTHON):
         launch()
     if way != "here":
         torch.stream = 0x88
@@ -1277,7 +1277,7 @@ def test_the_switch(gpu, monkeypatch, value, wanted):
         monkeypatch.setenv(plans.VARIABLE, value)
     monkeypatch.setattr(plans, "is_wanted", functools.cache(plans.is_wanted.__wrapped__))  # asked once in each process
     kernel, (x, y) = new(), tensors()
-    for _ in range(2 * launcher.FIRST_LAUNCHER):
+    for _ in range(2 * BY_PYTHON):
         gpu.launch(kernel, x, y)
     assert (kernel.native is not None) == wanted
 
@@ -1291,7 +1291,7 @@ def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, brok
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     with caplog.at_level("DEBUG", "cuda_device"):
-        for _ in range(4 * launcher.FIRST_LAUNCHER):
+        for _ in range(4 * BY_PYTHON):
             assert not gpu.by_machine_code(kernel, x, y)
     assert kernel.native is None
     assert "no machine code here" in caplog.text
@@ -1331,7 +1331,7 @@ def test_other_threads_run_while_the_driver_takes_its_time(gpu, prepared):
     start = partial(gpu.launch, kernel, x, y)
     if prepared:
         start = device.prepare(kernel, x, y, grid=1, block=32, stream=gpu.stream)
-    for _ in range(launcher.FIRST_LAUNCHER):
+    for _ in range(BY_PYTHON):
         start()
     here, there = ctypes.c_int32(), ctypes.c_int32()
     text = WAITING.format(here=ctypes.addressof(here), there=ctypes.addressof(there))
@@ -1411,7 +1411,7 @@ def test_a_warm_launch_makes_nothing_and_waits_for_nothing(gpu, monkeypatch, by_
     elsewhere = device.zeros(8, stream=device.GpuStream(0x99, 0, context=CONTEXT))
     order = {"cuEventRecord", "cuStreamWaitEvent", "push", "pop"}
     for arguments, more in ((own, set()), (tensors(torch=torch), {"cuEventRecord"}), ((own[0], elsewhere), order)):
-        for _ in range(launcher.FIRST_LAUNCHER):
+        for _ in range(BY_PYTHON):
             gpu.launch(kernel, *arguments)
         gpu.driver.log.clear()
         for _ in range(10):

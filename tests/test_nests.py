@@ -4,14 +4,13 @@ import concurrent.futures
 
 import numpy as np
 import pytest
-from ir_helpers import ptx_of, stage
+from ir_helpers import job, ptx_of, stage
 
 import cuda_device as device
 from cuda_device.codegen.gpu import nvptx
 from cuda_device.optimise import loop_addresses
-from cuda_device.types.architectures import parse
 
-SM_90 = parse("sm_90")
+SM_90 = job(lambda: None, target="sm_90").target.architecture
 
 
 @device.kernel

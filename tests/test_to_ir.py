@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import Any
@@ -16,9 +17,7 @@ import cuda_device as device
 from cuda_device.bytecode.cfg import spans
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.scopes import merge
-from cuda_device.bytecode.suspension import STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import read
-from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
 
 
@@ -71,14 +70,13 @@ def one_after_the_other(xs: Any, ys: Any) -> Any:
     yield x
 
 
-@pytest.mark.parametrize("reading", [STEP, STEP_UNROLLED])
+@pytest.mark.parametrize("unrolled", [False, True])
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [(up_to, (8,)), (up_to, (0,)), (one_after_the_other, ((1, 2), (3, 2, 5))), (one_after_the_other, ((), ()))],
 )
-def test_generators_yield_what_cpythons_do(function: Any, arguments: Any, reading: str) -> None:
-    checked(read(function.__code__, reading))
-    assert list(run_steps(function, *arguments, reading=reading)) == list(function(*arguments))
+def test_generators_yield_what_cpythons_do(function: Any, arguments: Any, unrolled: bool) -> None:
+    assert list(run_steps(function, *arguments, unrolled=unrolled)) == list(function(*arguments))
 
 
 def test_the_interpreter_knows_every_operation() -> None:
@@ -113,7 +111,7 @@ def test_is_python_level_ir(function: Any) -> None:
     python = read(function.__code__)
     assert python.level is ops.Level.PYTHON
     checked(python)
-    assert [param.hint for param in python.params] == list(parameter_names(function.__code__))
+    assert [param.hint for param in python.params] == list(inspect.signature(function).parameters)
     assert python.shown == function.__qualname__
 
 

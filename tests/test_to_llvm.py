@@ -22,7 +22,6 @@ from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.codegen.gpu import nvptx
 from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
-from cuda_device.types.architectures import parse
 
 F16, F32, F64 = (ArrayType(t, 1) for t in (device.float16, device.float32, device.float64))
 I32, U32 = ArrayType(device.int32, 1), ArrayType(device.uint32, 1)
@@ -460,6 +459,8 @@ def test_no_double_precision_unless_asked_for(program: Any, types: tuple[Any, ..
 
 # From device IR to LLVM IR: (IR, checks)
 
+SM_90 = job(lambda: None, target="sm_90").target.architecture
+
 IR = {
     "integer sums wrap unless they are exact": (
         """
@@ -680,7 +681,7 @@ IR = {
 @pytest.mark.parametrize(("text", "checks"), IR.values(), ids=IR)
 def test_device_ir(text: str, checks: str) -> None:
     module = read(text)
-    llvm = to_llvm.run(module, Nvptx(module, parse("sm_90"))).text
+    llvm = to_llvm.run(module, Nvptx(module, SM_90)).text
     check(llvm, checks, "CHECK")
     nvptx.parse(llvm)
 
@@ -723,7 +724,7 @@ def test_halves_become_integers_by_way_of_floats_on_the_cpu(type: str) -> None:
         "CHECK",
     )
     module = read(text)
-    check(to_llvm.run(module, Nvptx(module, parse("sm_90"))).text, f"CHECK: @{name}.f16(half %v1)", "CHECK")
+    check(to_llvm.run(module, Nvptx(module, SM_90)).text, f"CHECK: @{name}.f16(half %v1)", "CHECK")
 
 
 @pytest.mark.parametrize(
@@ -746,7 +747,7 @@ def test_constants_are_literals_that_llvm_reads(type: str, values: list[Any]) ->
         stored.append(f"  store %r %{i}")
     text = "\n".join([f"func @f -> none device {{\n^0(%r: ref<global, {type}>):", *lines, *stored, "  return\n}\n"])
     module = read(text)
-    nvptx.parse(to_llvm.run(module, Nvptx(module, parse("sm_90"))).text)
+    nvptx.parse(to_llvm.run(module, Nvptx(module, SM_90)).text)
 
 
 # The checks themselves

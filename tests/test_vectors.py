@@ -12,9 +12,9 @@ import pytest
 
 import cuda_device as device
 from cuda_device import float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
-from cuda_device.types.vector_classes import families
 
-EACH = pytest.mark.parametrize("cls", list(families().values()), ids=list(families()))
+NAMES = [name for name in dir(device) if re.fullmatch(r"[a-z]+\d+(e\dm\d)?x[1-4]", name)]
+EACH = pytest.mark.parametrize("cls", [getattr(device, name) for name in NAMES], ids=NAMES)
 
 
 # On the host

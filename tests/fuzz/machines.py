@@ -17,7 +17,6 @@ from ptx_machine import gpu
 from cuda_device import compiler
 from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import cubin, elf
-from cuda_device.compiler import Stage, Work
 
 
 def is_emulated() -> bool:
@@ -39,12 +38,15 @@ def has_libnvvm() -> bool:
 @contextlib.contextmanager
 def by_libnvvm() -> Iterator[None]:
     """Kernels are made by NVIDIA's compiler meanwhile."""
-    stages = (*compiler.GPU[: len(compiler.FRONT) + 1], Stage("cubin", _linked, "cubin", lambda made: made.code))
+    stages = (
+        *compiler.GPU[: len(compiler.FRONT) + 1],
+        compiler.Stage("cubin", _linked, "cubin", lambda made: made.code),
+    )
     with mock.patch.dict(compiler.STAGES, {False: stages}):
         yield
 
 
-def _linked(work: Work) -> elf.Cubin:
+def _linked(work: compiler.Work) -> elf.Cubin:
     """PTX of the kernel's LTO-IR."""
     architecture, options = work.job.target.architecture, work.job.options
     return elf.Cubin(

@@ -25,8 +25,6 @@ import reference
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.compiler import Options, Work
-from cuda_device.device.functions import FunctionOptions
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.launch.launcher import CompiledKernel
 from fuzz.care import BATCH, care, is_careful
@@ -103,18 +101,18 @@ class Leg:
         return isinstance(self.stream, type(device.cpu_stream()))
 
 
-def kernels(programs: Sequence[Program], *options: Options) -> list[device.Kernel]:
+def kernels(programs: Sequence[Program], *options: dict[str, Any]) -> list[device.Kernel]:
     """The kernel of some programs, with each of these options."""
     text = source(programs)
     file = f"<programs {programs[0].number} to {programs[-1].number}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope = {**MODULES, **STRUCTS, **TABLES, **LISTS}
     exec(compile(text, file, "exec", dont_inherit=True), scope)
-    return [device.Kernel(scope["k"], FunctionOptions(build=each)) for each in options]
+    return [device.kernel(**each)(scope["k"]) for each in options]
 
 
-PLAIN = tuple(Options(level=level, contract=False, checked=False) for level in LEVELS)
-CHECKED = Options(contract=False, checked=True)
+PLAIN = tuple({"level": level, "contract": False, "checked": False} for level in LEVELS)
+CHECKED = {"contract": False, "checked": True}
 
 
 def legs(programs: Sequence[Program], streams: Sequence[device.Stream]) -> Iterator[Leg]:
@@ -146,7 +144,7 @@ def share(first: device.Kernel, other: device.Kernel, on_cpu: bool) -> None:
         job = replace(variant.work.job, options=other.options.build)
         artifacts = {name: made for name, made in variant.work.artifacts.items() if name not in OF_A_LEVEL}
         old = variant.work
-        work = Work(job, artifacts, {}, old.dependencies, known=old.outline, make=old.make)
+        work = compiler.Work(job, artifacts, {}, old.dependencies, known=old.outline, make=old.make)
         if on_cpu:
             work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
         other.variants[key] = CompiledKernel(work, variant.packing, variant.described)

@@ -10,13 +10,13 @@ import threading
 import numpy as np
 import pytest
 from late import COUNT, Gate, Late, launch
+from test_device_array import DTYPES
 
 import cuda_device as device
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import Device
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import as_stream
-from cuda_device.types.host import ROWS
 
 pytestmark = pytest.mark.skipif(not driver.available(), reason=f"no GPU: {driver.unavailable_reason()}")
 
@@ -121,7 +121,7 @@ def test_every_error_number_has_words():
 # Memory and streams
 
 
-@pytest.mark.parametrize("dtype", [np.dtype(row.scalar) for row in ROWS], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_elements_come_back(stream, dtype):
     source = np.arange(3 * 1000).reshape(3, 10, 100).astype(dtype)
     made = device.array(source, stream=stream)

@@ -8,15 +8,14 @@ from functools import partial
 import numpy as np
 import pytest
 from at_once import at_once
+from conftest import BY_PYTHON, HAS_LAUNCHERS
 
 import cuda_device as device
-from cuda_device.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.launch import launcher
 
 pytestmark = [
     pytest.mark.skipif(not driver.available(), reason="no GPU"),
-    pytest.mark.skipif(not memory_layout.is_usable(), reason="no launchers for this Python"),
+    pytest.mark.skipif(not HAS_LAUNCHERS, reason="no launchers for this Python"),
 ]
 N = 1000
 
@@ -190,7 +189,7 @@ def test_a_thread_without_a_context():
     handle = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
     side = device.GpuStream(handle, driver.current_ordinal(), context=home)
     x, y = device.array(np.ones(N, np.float32), stream=side), device.zeros(N, stream=side)
-    for _ in range(launcher.FIRST_LAUNCHER):
+    for _ in range(BY_PYTHON):
         launch(kernel, 1.0, x, y, N, stream=side)
 
     def work():
@@ -200,7 +199,7 @@ def test_a_thread_without_a_context():
         assert not driver.current_context()
 
     at_once([work])
-    assert (y.numpy() == launcher.FIRST_LAUNCHER + 100).all()
+    assert (y.numpy() == BY_PYTHON + 100).all()
 
 
 def test_prepared(torch):
@@ -211,5 +210,5 @@ def test_prepared(torch):
         step()
     for _ in range(1000):
         step(2.0)
-    assert sum(variant.launches for variant in kernel.variants.values()) == launcher.FIRST_LAUNCHER
+    assert sum(variant.launches for variant in kernel.variants.values()) == BY_PYTHON
     assert torch.equal(y, torch.full_like(y, 3000))

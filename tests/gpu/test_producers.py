@@ -10,19 +10,18 @@ import ctypes
 
 import numpy as np
 import pytest
+from conftest import BY_PYTHON, HAS_LAUNCHERS
 from late import COUNT, Late
 from producers import DELETER, Torch, new_capsule
 
 import cuda_device as device
-from cuda_device.launchers import memory_layout
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import as_stream
-from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
 pytestmark = pytest.mark.skipif(not driver.available(), reason=f"no GPU: {driver.unavailable_reason()}")
-TURNS = FIRST_LAUNCHER + 6
+TURNS = BY_PYTHON + 6
 LATE = 2_000_000  # Nanoseconds.
 
 
@@ -209,5 +208,5 @@ def test_a_library(late, handles, library, theirs, ours):
     answered = library == "torch" or handle == handles[ours]  # CuPy has capsules
     with current:
         play(late, kernel, [Wrapped(array) for array in arrays], arrays, handle, handles[ours], answered)
-    if handle == handles[ours] and memory_layout.is_usable():
-        assert sum(variant.launches for variant in kernel.variants.values()) == FIRST_LAUNCHER
+    if handle == handles[ours] and HAS_LAUNCHERS:
+        assert sum(variant.launches for variant in kernel.variants.values()) == BY_PYTHON

@@ -7,10 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 from at_once import at_once
-from conftest import GPUS, LAUNCHES
+from conftest import GPUS, HAS_LAUNCHERS, LAUNCHES
 
 import cuda_device as device
-from cuda_device.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import as_stream
 
@@ -140,7 +139,7 @@ def test_tensors(streams):
                     launch(kernel, 2.0, x, y, stream=side)
                 total = y.sum()
             assert total.item() == 40 * N
-            if memory_layout.is_usable():
+            if HAS_LAUNCHERS:
                 launches = sum(variant.launches for variant in kernel.variants.values())
                 assert launches < 20 * 4
             with pytest.raises(
