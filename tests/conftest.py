@@ -265,7 +265,7 @@ def a_gpu() -> Iterator[device.Stream]:
 @pytest.fixture
 def no_gpu() -> Iterator[None]:
     """Makes this machine one without a GPU: the default stream is the CPU's."""
-    with fake_driver.installed(devices=0):
+    with fake_driver.no_gpu():
         yield
 
 

@@ -141,7 +141,7 @@ JOINED = {(7, 0x77), (0x77, 7)}
     [
         (lambda view: view.numpy(), JOINED),
         (lambda view: view.fill(2), JOINED),
-        (lambda view: view.__setitem__(..., device.zeros(4, stream=GpuStream(7, 0))), JOINED),
+        (lambda view: view.__setitem__(..., device.zeros(4, stream=device.GpuStream(7, 0))), JOINED),
         (lambda view: view.__dlpack__(stream=9), JOINED | {(9, 7)}),
         (lambda view: view.__dlpack__(stream=-1), set()),
     ],
@@ -150,7 +150,7 @@ def test_copies_and_consumers_wait_for_launches_on_any_stream(use, expected):
     """Launches on any stream are ordered with the stream of the library, and copies on the array's own with both."""
     memory = np.zeros(4, np.float32)
     with fake_driver.installed() as gpu:
-        view = device.as_array(Torch(stream=0x77).tensor(memory.ctypes.data, (4,)), stream=GpuStream(7, 0))
+        view = device.as_array(Torch(stream=0x77).tensor(memory.ctypes.data, (4,)), stream=device.GpuStream(7, 0))
         gpu.log.clear()
         use(view)
         recorded, waits = {}, set()
@@ -175,7 +175,7 @@ def test_the_host_waits_for_the_stream_of_pinned_memory(use):
 
 def test_memory_that_a_consumer_uses_on_another_stream_is_freed_after_all_work():
     with fake_driver.installed() as gpu:
-        view = device.as_array(device.zeros(4, stream=GpuStream(7, 0)), stream=GpuStream(8, 0))
+        view = device.as_array(device.zeros(4, stream=device.GpuStream(7, 0)), stream=device.GpuStream(8, 0))
         view.__dlpack__(stream=8)
         gpu.log.clear()
         del view

@@ -297,7 +297,7 @@ def test_kernels_are_ordered_with_the_libraries_of_all_arrays(wrap):
         pass
 
     with fake_driver.installed(devices=2) as gpu:
-        group = DeviceGroup([0, 1], streams=[GpuStream(7, 0), GpuStream(8, 1)])
+        group = DeviceGroup([0, 1], streams=[device.GpuStream(7, 0), device.GpuStream(8, 1)])
         memory = np.zeros((2, 4), np.float32)
         tensors = [
             Torch(stream).tensor(memory[rank].ctypes.data, (4,), device=rank) for rank, stream in enumerate((70, 80))
