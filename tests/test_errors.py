@@ -581,6 +581,21 @@ def test_odd_functions_compile_or_are_refused(body: str) -> None:
     try_to_compile(f"@device.kernel\ndef k(x):\n{body}\n", "float32[1]")
 
 
+WRONG_USES = ("{}.foo", "{}[0]", "{}[0] = 1", "{} + 1", "x[0] = {}", "{} @ {}", "x[{}] = 1", "del {}[0]")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["None", "[1].append", "ValueError('a')", "device.atomic_ref(x, 0)", "x.shape", "len", "print", "iter((1, 2))"],
+)
+def test_a_wrong_use_of_any_value_is_compiled_or_refused_with_help(value: str) -> None:
+    refused = [
+        try_to_compile(f"@device.kernel\ndef k(x):\n    {use.format(value, value)}\n", "float32[1]")
+        for use in WRONG_USES
+    ]
+    assert sum(map(bool, refused)) > 4
+
+
 # What the modules for numba raise, the host raises.
 @pytest.mark.parametrize("module", sorted(table.NAMES - {"cuda_device.numba_compat", "cuda_device.numba_random"}))
 def test_every_exception_of_the_library_has_a_remedy(module):

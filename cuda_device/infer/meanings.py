@@ -204,12 +204,12 @@ class Thing(enum.Enum):
 
 
 def use_of(known: Known) -> str:
-    """The help for None, a function or an iterator that is used wrongly; "" for other values."""
+    """The help for None, a function, an exception or an iterator that is used wrongly; "" for other values."""
     value = known.value
     if known.type == NONE:
         return "test for None with `is`"
-    if isinstance(value, (NestedFunction, Method, Partial, FunctionType, BuiltinFunctionType)):
-        return "call it"
+    if isinstance(value, (NestedFunction, Method, Partial, FunctionType, BuiltinFunctionType, Raised)):
+        return "raise it" if isinstance(value, Raised) else "call it"
     gives = isinstance(value, (Thing, Generator, DictView, ListIterator)) and value is not Thing.LIST
     if gives or isinstance(known.type, RangeIterator):
         return "loop over it, or make a list of it: [*x]"
