@@ -40,9 +40,10 @@ _MODULES = {
         "block_dim block_idx block_rank cluster_dim cluster_idx cluster_shared grid_dim grid_size thread_idx tid"
     ),
     "device.target": (
-        "SMSelector TargetDescription any_target is_device is_exactly is_host no_target provides sm50 sm52 "
-        "sm53 sm60 sm61 sm62 sm70 sm72 sm75 sm80 sm86 sm87 sm88 sm89 sm90 sm90a sm100 sm100a sm100f sm101 "
-        "sm101a sm101f sm103 sm103a sm103f sm110 sm110a sm110f sm120 sm120a sm120f sm121 sm121a sm121f target"
+        "SMSelector TargetDescription any_target is_device is_exactly is_host no_target provides sm20 sm21 sm30 "
+        "sm32 sm35 sm37 sm50 sm52 sm53 sm60 sm61 sm62 sm70 sm72 sm75 sm80 sm86 sm87 sm88 sm89 sm90 sm90a sm100 "
+        "sm100a sm100f sm101 sm101a sm101f sm103 sm103a sm103f sm110 sm110a sm110f sm120 sm120a sm120f sm121 sm121a "
+        "sm121f target"
     ),
     "device.sync": (
         "WarpMask activemask all_sync any_sync ballot_sync eq_sync lane_id lanemask_lt match_all_sync "

@@ -105,6 +105,12 @@ from cuda_device.device.target import sm120f as sm120f
 from cuda_device.device.target import sm121 as sm121
 from cuda_device.device.target import sm121a as sm121a
 from cuda_device.device.target import sm121f as sm121f
+from cuda_device.device.target import sm20 as sm20
+from cuda_device.device.target import sm21 as sm21
+from cuda_device.device.target import sm30 as sm30
+from cuda_device.device.target import sm32 as sm32
+from cuda_device.device.target import sm35 as sm35
+from cuda_device.device.target import sm37 as sm37
 from cuda_device.device.target import sm50 as sm50
 from cuda_device.device.target import sm52 as sm52
 from cuda_device.device.target import sm53 as sm53

@@ -2,11 +2,13 @@
 
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
 from conftest import properties_of
 from ir_helpers import define
+from llvmlite import binding
 
 import cuda_device as device
 from cuda_device.device.target import SELECTORS, selector
@@ -46,6 +48,13 @@ def test_each_architecture_has_a_selector():
         assert isinstance(old, device.SMSelector)
     assert repr(device.sm90a) == "sm90a"
     assert device.sm90a != device.sm90
+
+
+def test_each_processor_of_llvm_has_a_selector(capfd):
+    binding.initialize_all_targets()
+    target = binding.Target.from_triple("nvptx64-nvidia-cuda")
+    target.create_target_machine(cpu="help")
+    assert set(re.findall(r"(sm_\w+) +- Select", capfd.readouterr().err)) == {*SELECTORS}
 
 
 @pytest.mark.parametrize("name", [*ARCHITECTURES])

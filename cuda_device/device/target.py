@@ -114,6 +114,7 @@ def _describe(targets: Iterable[object], text: str) -> TargetDescription:
     return _DESCRIPTIONS.setdefault(key, TargetDescription(key, text))
 
 
+sm20, sm21, sm30, sm32, sm35, sm37 = map(SMSelector, (20, 21, 30, 32, 35, 37))
 sm50, sm52, sm53 = map(SMSelector, (50, 52, 53))
 sm60, sm61, sm62 = map(SMSelector, (60, 61, 62))
 sm70, sm72, sm75 = map(SMSelector, (70, 72, 75))
