@@ -232,6 +232,11 @@ def test_an_any_that_is_found_looks_no_further(stream):
     check(stream, lambda i, x: 1 if first(i, x) else 0, np.array([0.0, 9.0]))
 
 
+def endless(n):
+    while True:
+        yield n
+
+
 @pytest.mark.parametrize(
     ("function", "match"),
     [
@@ -239,6 +244,7 @@ def test_an_any_that_is_found_looks_no_further(stream):
         (lambda n: tuple(k for k in range(n)), "length of a list or tuple must be known"),
         (lambda n: sum([k for k in (n, 2) if k > n]), "on one path"),
         (lambda n: len([k for k in range(10**6)]), "too long"),  # noqa: C416
+        (lambda n: len([*endless(n)]), "too long"),
         (lambda n: {k for k in (n, 1)}, "set"),  # noqa: C416
         (lambda n: {k: 1 for k in (n, 1)}, "the keys of a dict must be constants"),  # noqa: C420
         (lambda n: len({k: 1 for k in range(n)}), "length of a list or tuple must be known"),  # noqa: C420

@@ -332,6 +332,8 @@ def items_of(frame: Frame, cell: Cell) -> list[Cell]:
             raise _length_error()
         if not more.known.value:
             return items
+        if len(items) == MOST_ITEMS:
+            raise _too_long(f"more than {MOST_ITEMS}")
         items.append(item)
 
 
@@ -342,11 +344,15 @@ def constants_of(known: Known, item: model.Number) -> Known:
         raise _length_error()
     numbers = range(*bounds)
     if len(numbers) > MOST_ITEMS:
-        raise CompileError(
-            f"a list or tuple of {len(numbers)} elements is too long for device code",
-            help=f"use an array; the limit is {MOST_ITEMS}",
-        )
+        raise _too_long(f"{len(numbers)}")
     return tuple_of(tuple(Known(item, number) for number in numbers))
+
+
+def _too_long(count: str) -> CompileError:
+    return CompileError(
+        f"a list or tuple of {count} elements is too long for device code",
+        help=f"use an array; the limit is {MOST_ITEMS}",
+    )
 
 
 def _length_error() -> CompileError:
