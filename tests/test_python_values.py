@@ -69,6 +69,7 @@ class Weights:
         return x * cls.first
 
 
+WIDTH = 20
 SETTINGS, PAIR, NUMBERS, TABLE = Settings(), Pair(3), [1, 2, 3], {"a": 1, 2: 5}
 OPERATORS = {"+": operator.add, "-": operator.sub}
 PAIRS = ((1, 2), (3, 4))
@@ -175,6 +176,7 @@ def of_parts(i):
         lambda i: PAIR.a + PAIR.b + PAIR[0] + len(PAIR) + Pair(i, 1.5).b + Pair(i).a + Pair(a=i)[1] + sum(Pair(i)),
         lambda i: getattr(SETTINGS, "width") + getattr(SETTINGS, "depth", i) + hasattr(SETTINGS, "height"),  # noqa: B009
         lambda i: len("a b") + ord("abc"[1]) + i,
+        lambda i: len("ab" * WIDTH) + len((WIDTH + 1) * "-") + len("x" * -WIDTH) + i,
         lambda i: b"abc"[1] + b"abc"[i % 3] + int("abc" in "xabcx"),
         # Numbers
         lambda i: ((3).__class__ is int) + 2 * ((2.5).__class__ is float) + 4 * ((1, i).__class__ is tuple) + i,
@@ -209,6 +211,8 @@ def test_of_arrays_is_pythons(stream, function):
         (lambda i: (1, (2,))[i], "no common type"),
         (lambda i: (1, 2) * i, "not known at compile time"),
         (lambda i: (1, 2) * 10**6, "too long"),
+        (lambda i: len("ab" * 10**9), r"'ab' \* int 1000000000 is not defined"),
+        (lambda i: print("-" * i), r"'-' \* int is not defined"),
         (lambda i: {1: 1, 2: "b"}[i], "the key of a dict must be a constant expression"),
         (lambda i: {"a": i}["b"], "no key 'b'"),
         (lambda i: TABLE["c"], "no key 'c'"),
