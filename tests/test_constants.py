@@ -405,6 +405,23 @@ def test_const_expr_parameters_must_be_constants():
     assert "'n'" in error.reason and "constant expression" in error.reason and error.help
 
 
+def test_operators_on_fixed_format_constants_give_constants(stream):
+    five, narrow, tenth = np.int32(5), np.uint8(200), np.float32(0.1)
+
+    @device.kernel
+    def kernel(out):
+        lengths = (five + 1, device.warp_size // 2, abs(-five), min(five, 3), int(five) << 1, five**2, ~-five)
+        wrapped = (narrow + narrow, narrow * narrow, -narrow, narrow << 1, five - np.int32(-(2**31)) & 7)
+        for k, length in enumerate(lengths + wrapped):
+            out[k] = len(device.local_array(length, np.int8))
+        out[12] = 1 if five > 3 and five % 2 == 1 and tenth == 0.1 and tenth < five else undefined  # noqa: F821
+
+    out = stream.empty(13, np.int32)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [6, 16, 5, 3, 10, 25, 4, 144, 64, 56, 144, 5, 1]
+    assert "300 does not fit uint8" in refusal(device.func(lambda: min(narrow, 300))).reason
+
+
 def test_constant_indices_of_tuples_of_different_things(stream):
     @device.kernel
     def kernel(out):

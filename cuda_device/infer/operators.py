@@ -54,8 +54,8 @@ def fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]
 def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool:
     """Whether a result has a bounded size: `(10**4000) ** 4000` must not stop the compiler."""
     match values:
-        case (str() as text, int() as count) | (int() as count, str() as text) if function is operator.mul:
-            return len(text) * count <= MOST_REPEATED
+        case (str() as text, int() as times) | (int() as times, str() as text) if function is operator.mul:
+            return len(text) * times <= MOST_REPEATED
     if any(not isinstance(value, (bool, int, float, complex)) for value in values):
         return function not in (operator.mul, operator.mod)
     bits = [value.bit_length() for value in values if isinstance(value, int)]

@@ -18,7 +18,7 @@ from cuda_device.library import numbers
 from cuda_device.library.complex_functions import complex_of, magnitude
 from cuda_device.types import model
 from cuda_device.types.host import ROWS as HOST_ROWS
-from cuda_device.types.known import Known, between, constant, known_as, of_type
+from cuda_device.types.known import Known, between, constant, known_as, of_type, wrapped
 from cuda_device.types.promote import promote, to_complex
 from cuda_device.types.vector_classes import Dim3, families
 
@@ -68,6 +68,8 @@ def _infer_abs(arguments: Sequence[Known]) -> Typed:
     if type.is_complex:
         return Typed(of_type(type.part, nonneg=True), instead=magnitude)
     type = model.INT if type == model.BOOL else type
+    if isinstance(arguments[0].value, int):
+        return Typed(wrapped(type, abs(arguments[0].value)))
     return Typed(of_type(type, nonneg=type.builtin or type.is_float), ((0, type),))
 
 
@@ -91,6 +93,8 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
         type = model.BOOL if all(each == model.BOOL for each in types) else common_type(types, name)
         known = [known_as(argument, type) for argument in arguments]
         extreme = max if op == ">" else min
+        if type.is_integer and all(a.constant and a.value == b.value for a, b in zip(arguments, known, strict=True)):
+            return Typed(Known(type, extreme(each.value for each in known)))  # type: ignore[type-var]
         if type.is_integer:
             result = between(type, *(extreme(ends) for ends in zip(*(each.bounds for each in known), strict=True)))
         else:

@@ -349,7 +349,7 @@ def has_bounds_within(known: Known, number: model.Number) -> bool:
 
 
 def known_as(known: Known, number: model.Number) -> Known:
-    """The facts about a run-time value after its conversion to `number`, which may wrap."""
+    """The facts about a value after its conversion to `number`, which may wrap."""
     source = known.type
     if source == number and known.value is UNKNOWN:
         return known
@@ -357,7 +357,14 @@ def known_as(known: Known, number: model.Number) -> Known:
         return of_type(number)
     if not number.is_integer or source.is_float:
         return of_type(number, known.nonneg)
+    if isinstance(known.value, int):
+        return wrapped(number, known.value)
     return between(number, *known.bounds)
+
+
+def wrapped(number: model.Number, value: int) -> Known:
+    """A constant `number` converted from an integer, which wraps around."""
+    return Known(number, (int(value) - number.low) % (1 << number.bits) + number.low)
 
 
 def is_narrow(known: Known) -> bool:

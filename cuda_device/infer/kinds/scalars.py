@@ -27,7 +27,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.library import numbers, prelude
 from cuda_device.types import model
 from cuda_device.types.host import host_type_of
-from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type
+from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type, wrapped
 from cuda_device.types.layout import machine, size_of
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
@@ -123,16 +123,34 @@ METHODS: dict[str, Callable[..., Cell]] = {
 # Operators
 
 
+def _folded(sign: str, type: model.Number, *operands: Known) -> Cell | None:
+    """The result of an operator on constant integers, which wraps to `type`; None for others, and if Python has none."""
+    values = [known.value for known in operands]
+    if not type.is_integer or not all(isinstance(value, int) for value in values):
+        return None
+    if sign == "<<" and not 0 <= values[1] <= type.bits:  # type: ignore[operator]
+        return None
+    try:
+        result = FOLDS[sign](*values)
+    except (ZeroDivisionError, ValueError):
+        return None
+    return Cell(wrapped(type, result))  # type: ignore[arg-type]
+
+
 def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     """`-x`, `+x`, `~x`."""
     type: model.Number = model.INT if cell.type == model.BOOL else cell.type
     if sign == "~" and type.is_float:
         raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
     if sign == "+":
-        return Cell(of_type(type, cell.known.nonneg), frame.materialise(cell, type))
+        return Cell(known_as(cell.known, type), frame.materialise(cell, type))
     known = of_type(type)
-    if sign == "-" and type.is_integer:
-        known, _ = combine(sign, type, Known(type, 0), known_as(cell.known, type))
+    if type.is_integer:
+        # -x is 0 - x, and ~x is -1 - x.
+        first, second = Known(type, -(sign == "~")), known_as(cell.known, type)
+        if (folded := _folded("-", type, first, second)) is not None:
+            return folded
+        known = combine(sign, type, first, second)[0] if sign == "-" else known
     return frame.emit(ops.PY_UNARY, known, frame.materialise(cell, type), op=sign)
 
 
@@ -160,6 +178,8 @@ def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -
     result, exact = combine(sign, type, first, second)
     short = _short(first, second, result) if type == model.INDEX else type
     operands = [frame.materialise(cell, short) for cell in (a, b)]
+    if (folded := _folded(sign, type, first, second)) is not None:
+        return folded
     # Builtin integers do not overflow in any case.
     says = {"exact": True} if exact and sign in "+-*" and not short.builtin else {}
     whole = frame.emit(ops.PY_BINARY, between(short, *result.bounds), *operands, op=sign, **says)
@@ -180,12 +200,17 @@ def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     if type.is_float or count.is_float:
         raise only_integers(sign, a.known, b.known)
     conditions.shift(frame, b)
+    if (folded := _folded(sign, type, known_as(a.known, type), b.known)) is not None:
+        return folded
     result = combine(sign, type, known_as(a.known, type), b.known)[0] if count.is_integer else of_type(type)
     operands = frame.materialise(a, type), frame.materialise(b, model.INT if count == model.BOOL else count)
     return frame.emit(ops.PY_BINARY, result, *operands, op=sign)
 
 
 def _power(frame: Frame, a: Cell, b: Cell, type: model.Number) -> Cell:
+    base, exponent = known_as(a.known, type).value, b.known.value
+    if base == a.known.value and isinstance(base, int) and isinstance(exponent, int) and exponent >= 0:
+        return Cell(wrapped(type, pow(base, exponent, 1 << type.bits)))
     if b.known.constant and b.known.value == 2:
         factor = frame.materialise(a, type)
         return frame.emit(ops.PY_BINARY, of_type(type, type.builtin or type.is_float), factor, factor, op="*")
@@ -210,6 +235,8 @@ def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Numbe
 
 def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """An exact comparison: a constant takes the other's type; if it is outside its range, the result is a constant."""
+    if isinstance(a.known.value, int) and isinstance(b.known.value, int):
+        return Cell(constant(bool(FOLDS[sign](a.known.value, b.known.value)), frame.location))
     x, y = a.type, b.type
     are_bools = x == model.BOOL and y == model.BOOL
     for number, cell, other in ((x, a, b), (y, b, a)):
@@ -228,6 +255,9 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
         x = y = model.INT  # a GPU compares 32 bits
     if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
         x = y = type  # a builtin float is rounded to the other's type, as a constant is
+        if a.known.constant and b.known.constant:
+            values = (host_type_of(type)(cell.known.value) for cell in (a, b))
+            return Cell(constant(bool(FOLDS[sign](*values)), frame.location))
     types = [model.BOOL] * 2 if are_bools else [model.INT if type == model.BOOL else type for type in (x, y)]
     operands = [frame.materialise(cell, type) for cell, type in zip((a, b), types, strict=True)]
     return frame.emit(ops.PY_COMPARE, of_type(model.BOOL), *operands, op=sign)
