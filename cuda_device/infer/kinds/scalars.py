@@ -123,18 +123,13 @@ METHODS: dict[str, Callable[..., Cell]] = {
 # Operators
 
 
-def _folded(sign: str, type: model.Number, *operands: Known) -> Cell | None:
-    """The result of an operator on constant integers, which wraps to `type`; None for others, and if Python has none."""
-    values = [known.value for known in operands]
-    if not type.is_integer or not all(isinstance(value, int) for value in values):
+def _folded(sign: str, type: model.Number, a: Known, b: Known) -> Cell | None:
+    """The result of an operator on constant integers, which wraps to `type`; None for other operands and undefined results."""
+    x, y = a.value, b.value
+    if not (type.is_integer and isinstance(x, int) and isinstance(y, int)):
         return None
-    if sign == "<<" and not 0 <= values[1] <= type.bits:  # type: ignore[operator]
-        return None
-    try:
-        result = FOLDS[sign](*values)
-    except (ZeroDivisionError, ValueError):
-        return None
-    return Cell(wrapped(type, result))  # type: ignore[arg-type]
+    defined = {"//": y != 0, "%": y != 0, "<<": 0 <= y <= type.bits, ">>": y >= 0}.get(sign, True)
+    return Cell(wrapped(type, FOLDS[sign](x, y))) if defined else None  # type: ignore[arg-type]
 
 
 def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
