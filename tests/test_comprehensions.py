@@ -244,7 +244,7 @@ def endless(n):
         (lambda n: tuple(k for k in range(n)), "length of a list or tuple must be known"),
         (lambda n: sum([k for k in (n, 2) if k > n]), "on one path"),
         (lambda n: len([k for k in range(10**6)]), "too long"),  # noqa: C416
-        (lambda n: len([*endless(n)]), "too long"),
+        (lambda n: len([*endless(n)]), "must be known at compile time, and at most 1024"),
         (lambda n: {k for k in (n, 1)}, "set"),  # noqa: C416
         (lambda n: {k: 1 for k in (n, 1)}, "the keys of a dict must be constants"),  # noqa: C420
         (lambda n: len({k: 1 for k in range(n)}), "length of a list or tuple must be known"),  # noqa: C420

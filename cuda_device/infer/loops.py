@@ -328,12 +328,10 @@ def items_of(frame: Frame, cell: Cell) -> list[Cell]:
     items: list[Cell] = []
     while True:
         more, item, iterator = next_(frame, Op(ops.PY_NEXT, location=frame.location), [iterator])
-        if not more.known.constant:
+        if not more.known.constant or len(items) > MOST_ITEMS:
             raise _length_error()
         if not more.known.value:
             return items
-        if len(items) == MOST_ITEMS:
-            raise _too_long(f"more than {MOST_ITEMS}")
         items.append(item)
 
 
@@ -344,20 +342,16 @@ def constants_of(known: Known, item: model.Number) -> Known:
         raise _length_error()
     numbers = range(*bounds)
     if len(numbers) > MOST_ITEMS:
-        raise _too_long(f"{len(numbers)}")
+        raise CompileError(
+            f"a list or tuple of {len(numbers)} elements is too long for device code",
+            help=f"use an array; the limit is {MOST_ITEMS}",
+        )
     return tuple_of(tuple(Known(item, number) for number in numbers))
-
-
-def _too_long(count: str) -> CompileError:
-    return CompileError(
-        f"a list or tuple of {count} elements is too long for device code",
-        help=f"use an array; the limit is {MOST_ITEMS}",
-    )
 
 
 def _length_error() -> CompileError:
     return CompileError(
-        "the length of a list or tuple must be known at compile time",
+        f"the length of a list or tuple must be known at compile time, and at most {MOST_ITEMS}",
         help="loop over a tuple, or a range with constant bounds; or write to a local_array and count",
     )
 

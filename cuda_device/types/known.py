@@ -357,9 +357,7 @@ def known_as(known: Known, number: model.Number) -> Known:
         return of_type(number)
     if not number.is_integer or source.is_float:
         return of_type(number, known.nonneg)
-    if isinstance(known.value, int):
-        return wrapped(number, known.value)
-    return between(number, *known.bounds)
+    return wrapped(number, known.value) if isinstance(known.value, int) else between(number, *known.bounds)
 
 
 def wrapped(number: model.Number, value: int) -> Known:
