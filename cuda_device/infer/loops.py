@@ -152,7 +152,9 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
     for part in frame.fields(cell):
         step = _step(frame, op, part, exits)
         if step.more.known.constant and not step.more.known.value:
-            exits.update({each: frame.heap[each] for each in exits if each in frame.heap})  # earlier parts have moved on
+            exits.update(
+                {each: frame.heap[each] for each in exits if each in frame.heap}
+            )  # earlier parts have moved on
             return _end(frame.now(cell))
         both = [each for each in (more, step.more) if not each.known.constant]
         more = frame.operate("&", *both) if len(both) == 2 else (both or [more])[0]
