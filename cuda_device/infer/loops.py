@@ -152,9 +152,8 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
     for part in frame.fields(cell):
         step = _step(frame, op, part, exits)
         if step.more.known.constant and not step.more.known.value:
-            exits.update(
-                {each: frame.heap[each] for each in exits if each in frame.heap}
-            )  # earlier parts have moved on
+            # Earlier parts have moved on.
+            exits.update({each: frame.heap[each] for each in exits if each in frame.heap})
             return _end(frame.now(cell))
         both = [each for each in (more, step.more) if not each.known.constant]
         more = frame.operate("&", *both) if len(both) == 2 else (both or [more])[0]
@@ -242,9 +241,8 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
         case model.Array(_, ndim, small=small) if ndim > 0:
             length = frame.field(frame.member(cell, "shape"), 0)
             number = model.INT if small else model.INDEX
-            first = Cell(
-                of_type(number, nonneg=True), frame.build.const(number, 0)
-            )  # at run time, so that a loop can change it
+            # A run-time index, which a loop can change.
+            first = Cell(of_type(number, nonneg=True), frame.build.const(number, 0))
             return frame.bundle(Thing.ARRAY_ITERATOR, [cell, first, length])
         case _ if _is_stepped(known):
             return cell
