@@ -68,7 +68,7 @@ class Change:
 
     def _keep(self, op):
         if op.code.name in WAITS or op.code.name in ATOMICS:
-            self.seen[place(op)] = op.code, op.attributes.get("memory", "")
+            self.seen[place(op)] = op.code.name, op.attributes.get("memory", "")
         here = place(op) == self.where
         if here and self.how == "relax" and op.code.name in ATOMICS:
             op.attributes["memory"] = "relaxed"
