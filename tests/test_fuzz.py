@@ -22,6 +22,7 @@ import cuda_device as device
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31
 PROGRAMS = BATCH * BATCHES * CHUNKS
+LONG = [pytest.param(i, BATCHES, marks=[pytest.mark.long, *[pytest.mark.nightly] * (i % 2)]) for i in range(CHUNKS)]
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +47,7 @@ def test_there_are_enough_programs() -> None:
     assert PROGRAMS >= 2000
 
 
-@pytest.mark.parametrize(
-    "chunk, batches",
-    [(0, 1), (1, 2), (2, 1), *(pytest.param(i, BATCHES, marks=pytest.mark.long) for i in range(CHUNKS))],
-)
+@pytest.mark.parametrize("chunk, batches", [(0, 1), (1, 2), (2, 1), *LONG])
 def test_programs_give_what_the_rules_say(chunk: int, batches: int) -> None:
     """Each time some of each sort: of one thread, of cases, and of threads that meet."""
     wrong: list[Mismatch] = []
