@@ -24,7 +24,7 @@ from cuda_device.infer.frame import (
     Program,
     is_static,
 )
-from cuda_device.infer.intervals import proofs, widened
+from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.meanings import NestedFunction, Resumed
 from cuda_device.infer.remedies import of_two_types
@@ -179,6 +179,7 @@ class Body:
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
+        self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
         self.worklist: list[tuple[int, ...]] = []
@@ -418,7 +419,7 @@ class Body:
             else:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
-        proved = proofs(version.source, op.operands[0], cells) if len(edges) > 1 else ({},) * len(edges)
+        proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
         resumes = self.goes_on and ops.PY_AT in [each.code for each in version.source.ops]
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)

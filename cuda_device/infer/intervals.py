@@ -10,10 +10,11 @@ wraps around, and then has no known bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from cuda_device.infer.frame import Cell, Pending
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Block, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import UNKNOWN, Known, State, between, of_type
 from cuda_device.types.model import Number
@@ -127,12 +128,39 @@ def widened(old: State, new: State) -> State:
 #
 # if 0 < i:            i is at least 1,
 #     x[i - 1]         so the index is not negative, and does not count from the end
+#
+# At the python level, blocks get all values as parameters. In `0 < i < n`, the number that is compared with `n` is both on the
+# stack and in the variable `i`, and is thus two parameters of one block. The bounds of one hold for the other.
 
 
 Proof = dict[Value, Known]
 
 
-def proofs(block: Block, condition: Value, cells: Mapping[Value, Cell | Pending]) -> tuple[Proof, Proof]:
+def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
+    """For each parameter that gets the same value as others on every edge into their block: all of these parameters."""
+    entries: dict[Block, list[Edge]] = {}
+    for block in function.blocks:
+        for edge in block.successors:
+            entries.setdefault(edge.block, []).append(edge)
+    first: dict[Value, Value] = {}
+    found: dict[Value, tuple[Value, ...]] = {}
+    for block in function.blocks[1:]:
+        edges = entries.get(block, [])
+        groups: dict[tuple[Value, ...], list[Value]] = {}
+        for param, arguments in zip(block.params, zip(*(edge.arguments for edge in edges), strict=True), strict=True):
+            groups.setdefault(tuple(first.get(value, value) for value in arguments), []).append(param)
+        for group in groups.values():
+            first |= dict.fromkeys(group, group[0])
+            found |= dict.fromkeys(group, tuple(group)) if len(group) > 1 else {}
+    return found
+
+
+def proofs(
+    block: Block,
+    condition: Value,
+    cells: Mapping[Value, Cell | Pending],
+    twins: Mapping[Value, tuple[Value, ...]] = MappingProxyType({}),
+) -> tuple[Proof, Proof]:
     """The bounds of values of a block where its condition is true, and where it is false."""
     maker, holds = _maker(block, condition), True
     while maker is not None and (maker.code is ops.PY_TRUTH or maker.attributes.get("op") == "not"):
@@ -147,7 +175,8 @@ def proofs(block: Block, condition: Value, cells: Mapping[Value, Cell | Pending]
     sign = str(maker.attributes["op"])
     signs = (sign, ops.OPPOSITES[sign]) if holds else (ops.OPPOSITES[sign], sign)
     yes, no = (
-        {a: passed(sign, first.known, second.known), b: passed(ops.SWAPPED[sign], second.known, first.known)}
+        dict.fromkeys(twins.get(a, (a,)), passed(sign, first.known, second.known))
+        | dict.fromkeys(twins.get(b, (b,)), passed(ops.SWAPPED[sign], second.known, first.known))
         for sign in signs
     )
     return yes, no
