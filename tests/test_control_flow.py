@@ -500,7 +500,7 @@ def test_a_conflict_is_an_error_only_if_it_is_used(first, second):
         value = 5
         return value
 
-    assert joined_types(unused, bool, device.int64) == "none"  # the constant 5 is known
+    assert joined_types(unused, bool, device.int64) == "int"
 
     @device.func
     def used(c, x):

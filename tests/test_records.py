@@ -316,6 +316,22 @@ def test_elements_of_one_layout_become_those_of_another(stream: StreamUnderTest)
         assert stream.numpy(back).tolist() == x.tolist()
 
 
+LARGE = np.dtype([("n", "i4"), ("m", "f4", (600,))])
+HOLDS_LARGE = np.dtype([("inner", LARGE), ("k", "i4")])
+
+
+@pytest.mark.parametrize("target", ["x[1]", "y[0].inner"])
+def test_what_is_too_large_for_a_variable_is_copied_before_it_changes(target: str) -> None:
+    """It is copied in memory, from where it lies: once that may have changed there is nothing to copy."""
+    x, y = filled(LARGE, 2), np.zeros(1, HOLDS_LARGE)
+    copies = define(f"@device.kernel\ndef k(x, y):\n    {target} = x[0]\n")
+    device.launch(copies, x, y, grid=1, block=1, stream=device.cpu_stream())
+    assert (x[1] if target == "x[1]" else y[0]["inner"]) == x[0]
+    late = define(f"@device.kernel\ndef k(x, y):\n    big = x[0]\n    x[0].n = 5\n    {target} = big\n")
+    with pytest.raises(device.CompileError, match="a value of 601 numbers is too large"):
+        device.launch(late, x, y, grid=1, block=1, stream=device.cpu_stream())
+
+
 def test_tuples_become_elements(stream: StreamUnderTest) -> None:
     x = stream.empty(2, PACKED)
     stream.launch(made, x, grid=1, block=1)
@@ -455,7 +471,7 @@ HUGE = np.dtype([("id", "i4"), ("m", "f4", (5000,))])
 def huge(x: Any, y: Any, j: Any) -> None:
     x[0].m[j] = y[0].m[j + 1] + y[0].id
     x[1].m = y[1].m
-    x[2].m, x[2].id = y[j - 6].m, y[j - 6].id
+    x[2] = y[j - 6]
     x[3]["m"] = y[0]["m"]
 
 
@@ -480,7 +496,7 @@ def test_errors() -> None:
         (BODY, "p = x[0]; p.m[0, 1]", "1 axes, but there are 2 indices"),
     ):
         refused(define(f"def k(x):\n    {statement}\n"), device.ArrayType(dtype, 1), match=message)
-    for statement in ("x[1] = x[0]", "x[0].m[(lambda p: p.id)(x[1])]"):
+    for statement in ("before = x[0]; x[0].id = 1; x[1] = before", "x[0].m[(lambda p: p.id)(x[1])]"):
         kernel = define(f"@device.kernel\ndef k(x):\n    {statement}\n")
         with pytest.raises(device.CompileError, match="a value of 5001 numbers is too large"):
             device.compile(kernel, device.ArrayType(HUGE, 1))

@@ -34,7 +34,7 @@ from cuda_device.ir.dominance import drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
-from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import standard
 from cuda_device.library.table import BY_NAME, NAMES
 from cuda_device.types.known import (
@@ -51,6 +51,19 @@ from cuda_device.types.known import (
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import NONE, Array, Number, Ref, Space, Static, Tuple
 
+_READING = frozenset(
+    (
+        ops.PY_GETITEM,
+        ops.PY_GETATTR,
+        ops.PY_GLOBAL,
+        ops.PY_CELL,
+        ops.PY_CONST,
+        ops.PY_BINARY,
+        ops.PY_UNARY,
+        ops.PY_TUPLE,
+    )
+)
+"""Operations that do not write to memory."""
 _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 """Operations that also accept a variable without a value."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
@@ -116,6 +129,8 @@ class BlockVersion:
     error: CompileError | None = None
     changed: set[Value] = field(default_factory=set)
     """The values with a part that the block assigned to."""
+    fresh: set[Value] = field(default_factory=set)
+    """The values that were computed after the last possible change of memory."""
 
     def receive(self, edge: EdgeKey, states: list[State]) -> bool:
         """Records the state at an edge. Returns whether the states of this block and later ones must be dropped: see above."""
@@ -294,7 +309,7 @@ class Body:
         frame = RuleFrame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
-        version.changed = set()
+        version.changed, version.fresh = set(), set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
         frame.site, frame.where, frame.wide = version.key, self.where, self.wide
         cells: dict[Value, Cell | Pending] = {}
@@ -335,11 +350,17 @@ class Body:
         operands = self.operands(frame, op, cells)
         if "back" in op.attributes and op.operands[-1] not in version.changed:
             return
+        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
+            operands[-1] = replace(operands[-1], place=None)  # the memory there may have changed
         if self.wide:
             operands = wide.operands(frame, op, operands)
         results = RULES[op.code](frame, op, operands)
         if self.wide:
             results = [wide.result(frame, cell) for cell in results]
+        if op.code in _READING:
+            version.fresh.update(op.results)
+        else:
+            version.fresh.clear()
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # Vectors and structs are values: the variable has a new one.
             cells.update(zip(op.operands, results, strict=False))

@@ -17,8 +17,10 @@ from cuda_device.infer.frame import Cell, Frame, Place
 from cuda_device.infer.indexing import indices_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
+from cuda_device.library import copying
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import (
+    MOST_NUMBERS,
     common_alignment,
     has_identity,
     known_alignment,
@@ -111,9 +113,31 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
     assert isinstance(type, Ref) and reference.value is not None
     if type.readonly:
         raise CompileError("the array is read-only", help="pass an array that can be written")
+    if is_copied_in_memory(value, type.pointee):
+        _copy(frame, reference, of_place(frame, value.place))
+        return
     item = frame.materialise(value, type.pointee)
     if leaves(type.pointee):
         frame.build.effect(ops.STORE, reference.value, item)
+
+
+def is_copied_in_memory(value: Cell, wanted: Type) -> bool:
+    """Whether a value is too large to be loaded, and must be copied from the place where it was read."""
+    return value.place is not None and value.known.type == wanted and len(leaves(wanted)) > MOST_NUMBERS
+
+
+def _copy(frame: Frame, target: Cell, source: Cell) -> None:
+    """Copies the value that a reference refers to, part by part."""
+    type = source.known.type
+    assert isinstance(type, Ref)
+    match type.pointee:
+        case Struct(_, fields) as struct:
+            for i in range(len(fields)):
+                _copy(frame, member(frame, target, struct, i), member(frame, source, struct, i))
+        case Subarray():
+            frame.run(copying.copy_elements, view(frame, target), view(frame, source))
+        case _:
+            store(frame, target, load(frame, source))
 
 
 def value_of(frame: Frame, cell: Cell) -> Cell:

@@ -199,7 +199,7 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
 # Operators
 
 METHODS = {sign: function.__name__.strip("_") for sign, function in {**FOLDS, "@": operator.matmul}.items()}
-UNARY_METHODS = {sign: function.__name__ for sign, function in UNARY.items()}
+UNARY_METHODS = {sign: function.__name__ for sign, function in UNARY.items() if sign != "not"}
 
 
 def _remedy_of_text(sign: str, *operands: Known) -> str:

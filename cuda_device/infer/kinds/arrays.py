@@ -401,6 +401,9 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
             else f"write a {'number' if isinstance(element, model.Number) else element}",
         )
     indices = indexing.values_of(frame, parts)
+    if references.is_copied_in_memory(value, element):
+        references.store(frame, references.element(frame, owner, indices), value)
+        return
     if not isinstance(element, model.Number):
         composites.check_member(value.known, element, f"an element of {array}")
         item = frame.materialise(value, element)
