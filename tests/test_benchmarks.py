@@ -21,6 +21,7 @@ def run(script, *words, **environment):
     ).stdout  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["cpu", "fake"])
 def test_starts(where, tmp_path):
     for state, found in (("apart", [0, 0, 2]), ("warm", [2, 2, 0])):
@@ -34,6 +35,7 @@ def test_lifetimes():
     assert "2000 launches: all right" in run("lifetimes.py", "--launches", "2000")
 
 
+@pytest.mark.long
 def test_groups():
     lines = run("groups.py", "--cpu").splitlines()
     assert lines[0] == "2 devices" and [line.split()[0] for line in lines[1:]] == [
@@ -41,6 +43,7 @@ def test_groups():
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_calls_between_languages():
     """With link-time optimisation none is left, whatever the rows say of PTX and cubins."""
     lines = run("interop.py", "--compile", "sm_90", "--only", "struct of vectors").splitlines()
@@ -121,6 +124,7 @@ def test_results_agree(monkeypatch):
     assert not agree(problem, "Warp", [structs], [other])
 
 
+@pytest.mark.long
 def test_plot(tmp_path):
     pytest.importorskip("matplotlib")
     everything = [each for row in RESULTS for each in row]
@@ -129,6 +133,7 @@ def test_plot(tmp_path):
     assert "</svg>" in (tmp_path / "plot.svg").read_text()
 
 
+@pytest.mark.long
 def test_kernels_are_compiled_without_a_gpu():
     pytest.importorskip("cuda.bindings.nvrtc")
     try:

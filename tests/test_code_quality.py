@@ -149,6 +149,7 @@ def test_the_peers_compile(name, flags):
     assert code.instructions > 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ROWS)
 def test_problems_fit_their_kernels(name):
     """Each kernel runs on its smallest problem; C++ gets the arrays of ours, and a number for each length."""

@@ -20,7 +20,7 @@ def values(name):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("one_in", [12, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("a", ref.INTEGERS)
 def test_integers_compare_as_in_python(stream, a, one_in):
     """All comparisons of one type; of two types one in so many, which are others for the next type."""

@@ -32,6 +32,7 @@ def run(folder: Path, *options: str, program: str = TESTS) -> subprocess.Complet
     )
 
 
+@pytest.mark.long
 def test_one_that_hangs_ends_and_others_go_on(tmp_path: Path) -> None:
     done = run(tmp_path, "--most-seconds=1", "-n1")
     assert 'test_waiting.py", line 7 in test_hangs' in done.stderr
@@ -55,6 +56,7 @@ def test_elsewhere(golden):
 """
 
 
+@pytest.mark.long
 def test_golden_texts_are_written_and_compared(tmp_path: Path) -> None:
     page = tmp_path / "golden" / "test_waiting.txt"
     page.parent.mkdir()

@@ -282,6 +282,7 @@ def _endless(ranks):
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_rank_that_does_not_end(client, monkeypatch):
     monkeypatch.setattr(dask, "_GRACE", 0.5)
     with pytest.raises(ValueError, match="this one fails") as caught:

@@ -154,6 +154,7 @@ def test_it_is_not_optimised_unless_asked():
         device.kernel(debug=1)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no gdb")
 def test_gdb(tmp_path):
     """A breakpoint on a line of Python, the values of variables there, in a thread of the grid, also behind a barrier."""

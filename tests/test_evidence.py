@@ -192,6 +192,7 @@ def piece(tmp_path, text, *words):
     return evidence.Piece("made-up", "made up", command, tests=True)
 
 
+@pytest.mark.long
 def test_results_are_kept_test_by_test(tmp_path):
     entry = evidence.run(piece(tmp_path, RESULTS))
     assert entry["status"] == "failed"
@@ -200,11 +201,13 @@ def test_results_are_kept_test_by_test(tmp_path):
     assert passed_on_gpu({"made-up": entry}) == {name for name in entry["tests"] if "passes" in name}
 
 
+@pytest.mark.long
 def test_skipped_tests_are_no_evidence(tmp_path):
     entry = evidence.run(piece(tmp_path, RESULTS, "-k", "is_skipped"))
     assert (entry["status"], entry["tests"]) == ("failed", {})
 
 
+@pytest.mark.long
 def test_what_takes_too_long_is_stopped_with_all_that_it_started():
     words = (sys.executable, "-c", "import subprocess, sys; print(7, flush=True); subprocess.run(['sleep', '100'])")
     start = time.monotonic()

@@ -241,6 +241,7 @@ def test_the_benchmark_of_importing(tmp_path):
     assert "cuda_device after it" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_assemble(), reason="no assembler for sm_90 on this machine")
 def test_the_benchmark_of_compiling(tmp_path):
     done = python(str(ROOT / "benchmarks" / "compile_time.py"), "--count", "1", "--largest", "100", cwd=tmp_path)
@@ -250,12 +251,14 @@ def test_the_benchmark_of_compiling(tmp_path):
         assert f"\n{stage.name} " in done.stdout
 
 
+@pytest.mark.long
 def test_the_benchmark_of_kernels_on_the_cpu(tmp_path):
     done = python(str(ROOT / "benchmarks" / "cpu.py"), "stream triad", "--scale", "0.0001", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^stream triad +[\d.]+ +[\d.]+ +[\d.]+", done.stdout, re.M), done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_assemble(), reason="no assembler for sm_90 on this machine")
 @pytest.mark.parametrize("script", ["kernels.py --compile-only", "code_quality.py", "compile_suite.py --count 1"])
 def test_the_benchmarks_of_code(tmp_path, script):

@@ -257,7 +257,7 @@ def look_up(x, i, j, out, alias):
         out[4 * len(i) - 1 - k] = alias[k + len(i)]
 
 
-@pytest.mark.parametrize(("dtype", "aliased", "order"), thinned(INDICES, [False, True], ["C", "F"], one_in=2))
+@pytest.mark.parametrize(("dtype", "aliased", "order"), thinned(INDICES, [False, True], ["C", "F"], one_in=3))
 def test_indices(stream, dtype, aliased, order):
     x = np.asarray(np.arange(35, dtype=np.int32).reshape(7, 5), order=order)
     signed = np.dtype(dtype).kind == "i"

@@ -47,7 +47,7 @@ def test_there_are_enough_programs() -> None:
     assert PROGRAMS >= 2000
 
 
-@pytest.mark.parametrize("chunk, batches", [(0, 1), (1, 2), (2, 1), *LONG])
+@pytest.mark.parametrize("chunk, batches", [(0, 1), (1, 1), (2, 1), *LONG])
 def test_programs_give_what_the_rules_say(chunk: int, batches: int) -> None:
     """Each time some of each sort: of one thread, of cases, and of threads that meet."""
     wrong: list[Mismatch] = []
@@ -161,6 +161,7 @@ def run_fuzzer(*options: str, status: int = 0) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     for programs in ("2", "4"):
@@ -170,6 +171,7 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         assert f"{programs} programs of seed 3 from 0 on, 0 failures" in shown and "assign" in shown
 
 
+@pytest.mark.long
 def test_what_ended_the_process_is_a_failure(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     state.write_text(json.dumps({"done": 2, "failures": [], "seconds": 1.0, "begun": 2, "constructs": {}}))
@@ -178,6 +180,7 @@ def test_what_ended_the_process_is_a_failure(tmp_path: Path) -> None:
     assert json.loads(state.read_text())["failures"] == [3 * 10**9 + 2]
 
 
+@pytest.mark.long
 def test_several_processes_share_a_run() -> None:
     shown = run_fuzzer("--programs", "98", "--jobs", "2", "--seconds", "0.1")
     assert "programs of seed 3 from 0 on, 0 failures" in shown.splitlines()[-1]

@@ -80,7 +80,8 @@ def kernels_of_this_test():
     return reverses, captures, rounds, draws, Line(2, 3)
 
 
-@pytest.mark.parametrize(("seed", "count"), [(1, 2), pytest.param(2, 4, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("seed", "count"), [(1, 2), (2, 4)])
 def test_threads_that_change_places_anywhere(without_a_lock, monkeypatch, seed, count):
     reverses, captures, rounds, draws, line = kernels_of_this_test()
     stream, counts, compiled, run = device.cpu_stream(), np.arange(64), [], compiler.run

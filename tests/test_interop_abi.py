@@ -143,6 +143,7 @@ def structs():
     return types, [types.struct() for _ in range(500)]
 
 
+@pytest.mark.long
 def test_500_structs_lie_as_in_cuda_cpp(structs):
     types, made = structs
     text = INCLUDES + "".join(types.definitions)
@@ -158,6 +159,7 @@ def test_500_structs_lie_as_in_cuda_cpp(structs):
         assert dtype.itemsize == ours[0]
 
 
+@pytest.mark.long
 def test_nvrtc_agrees_with_the_checks_in_a_generated_header(structs):
     _, made = structs
     header = device.cpp_header(*(type for _, type in made), tuple[device.float16x3, device.bfloat16x4, bool])

@@ -65,6 +65,7 @@ def test_texts_that_are_code():
     }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["lower.py", "device/rows.py", "codegen/emit/to_llvm.py", "bytecode/translate.py"])
 def test_nearly_every_change_is_another_program(name):
     source = (PACKAGE / name).read_text()
@@ -88,6 +89,7 @@ def test_the_same_bugs_are_drawn_for_a_seed():
     assert first != others
 
 
+@pytest.mark.long
 def test_bugs_are_planted_in_every_part_and_of_every_kind():
     found = all_places()
     assert {name.split("/")[0] for name, _ in found} <= {*FOLDERS}
@@ -188,6 +190,7 @@ def test_a_batch_runs_alone():
     assert python("-m", "tests.mutation.fuzzing", "--programs", "13", "--places", "1") == "batch 1\n"
 
 
+@pytest.mark.long
 @needs_monitoring
 def test_what_each_batch_comes_to_is_measured(tmp_path):
     python("-m", "tests.mutation.fuzzing", "--programs", "14", "--jobs", "2", "--lines", str(tmp_path / "fuzzer.json"))

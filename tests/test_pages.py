@@ -144,6 +144,7 @@ def test_page(page, tmp_path, monkeypatch, no_gpu, update_golden):
         compare(plain)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_what_needs_more(page, tmp_path, monkeypatch):
     """The whole page, where there is what its other blocks need."""

@@ -78,6 +78,7 @@ def test_there_are_enough_programs():
     assert len(programs.NAMES) >= 20
 
 
+@pytest.mark.long
 def test_the_programs_run_as_a_script(tmp_path):
     pytest.importorskip("scipy")
     command = [sys.executable, str(ROOT / "examples" / "programs"), "scan", "stencil", "--cpu"]
