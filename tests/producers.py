@@ -79,7 +79,6 @@ def _tensor_type(capsule: Any, module: str) -> Any:
         flags = 0
 
         def __init__(self, address: int, shape: tuple[int, ...], dtype: str, fields: dict[str, Any]) -> None:
-            self.asked = 0
             self.negative = self.conjugated = False
             strides = fields.pop("strides", None)
             kind, device = fields.pop("kind", 2), fields.pop("device", 0)
@@ -95,7 +94,6 @@ def _tensor_type(capsule: Any, module: str) -> Any:
             )
 
         def is_neg(self) -> bool:
-            self.asked += 1
             return self.negative
 
         def is_conj(self) -> bool:

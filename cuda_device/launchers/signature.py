@@ -41,7 +41,6 @@ from cuda_device.types.struct_classes import REACHES_OTHERS
 
 NAME = "launcher"
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
-_SEEN_WORDS = 2
 _EXACT = 1 << 53
 """Up to here each int is a double."""
 
@@ -344,25 +343,15 @@ class _LauncherWriter:
         where = int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder)
         kind, lend = self.address(type(value)), self.word(exchange.lend)
         self.code.require(self.code.call("lent_tensor", operand, kind, graded, lend, where, what, found))
-        self.check_reservations(type_, value, operand, self.code.load("i64", found))
+        self.check_reservations(type_, value, operand)
 
-    def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
-        """Refuses tensors that are negated or conjugated views. The tensor is asked once for each object and address."""
+    def check_reservations(self, type_: Array, value: Any, operand: str) -> None:
+        """Refuses tensors that are negated or conjugated views. The tensor is asked at each launch."""
         assert isinstance(type_.dtype, Number)
         inexact = type_.dtype.kind in (NumberKind.FLOAT, NumberKind.COMPLEX)
         questions = {"is_neg": inexact, "is_conj": type_.dtype.kind is NumberKind.COMPLEX}
-        names = [name for name, asked in questions.items() if asked and hasattr(value, name)]
-        if not names:
-            return
-        code, offset = self.code, 8 * len(self.words)
-        self.words += [0] * _SEEN_WORDS
-        same = code.equal("ptr", code.load("ptr", "%state", offset), operand)
-        seen = code.both(same, code.equal("i64", code.load("i64", "%state", offset + 8), data))
-        with code.when(code.opposite(seen)):
-            for name in names:
-                code.require(code.call("denies", operand, self.address(name)))
-            code.store("ptr", operand, "%state", offset)
-            code.store("i64", data, "%state", offset + 8)
+        for name in [name for name, asked in questions.items() if asked and hasattr(value, name)]:
+            self.code.require(self.code.call("denies", operand, self.address(name)))
 
     def own(self, type_: Array, value: DeviceArray, operand: str) -> _Axes:
         """Reads an array of ours, which is always in C order."""
