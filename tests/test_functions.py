@@ -80,7 +80,7 @@ def test_defaults_of_every_kind(stream):
 @pytest.mark.parametrize(
     "call, reason",
     [
-        (lambda x: positional(a=x, b=x), "'a'"),
+        (lambda x: positional(x, b=x), "'b'"),
         (lambda x: math.sqrt(), "1"),
         (lambda x: device.tid(1, 2), "tid"),
         (lambda x: device.float32(1, 2), "float32"),
