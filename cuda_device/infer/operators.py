@@ -19,7 +19,7 @@ from cuda_device.infer import composites
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.meanings import is_container, is_list
-from cuda_device.infer.remedies import METHODS, ON_THE_HOST, UNARY_METHODS, undefined
+from cuda_device.infer.remedies import METHODS, MOST_CHARACTERS, ON_THE_HOST, UNARY_METHODS, undefined
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
@@ -28,9 +28,6 @@ from cuda_device.types.known import Known, constant, describe, of_type
 
 # The types of the results of constant folding.
 _RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
-
-_MOST_CHARACTERS = 4096
-"""The maximum length of `text * n`."""
 
 
 def fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]) -> Cell | None:
@@ -58,7 +55,7 @@ def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool
     """Whether a result has a bounded size: `(10**4000) ** 4000` must not stop the compiler."""
     match values:
         case (str() as text, int() as times) | (int() as times, str() as text) if function is operator.mul:
-            return len(text) * times <= _MOST_CHARACTERS
+            return len(text) * times <= MOST_CHARACTERS
     if any(not isinstance(value, (bool, int, float, complex)) for value in values):
         return function not in (operator.mul, operator.mod)
     bits = [value.bit_length() for value in values if isinstance(value, int)]

@@ -200,6 +200,8 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
 
 METHODS = {sign: function.__name__.strip("_") for sign, function in {**FOLDS, "@": operator.matmul}.items()}
 UNARY_METHODS = {sign: function.__name__ for sign, function in UNARY.items() if sign != "not"}
+MOST_CHARACTERS = 4096
+"""The maximum length of `text * n`."""
 
 
 def _remedy_of_text(sign: str, *operands: Known) -> str:
@@ -212,7 +214,7 @@ def _remedy_of_text(sign: str, *operands: Known) -> str:
         if sign in ("<", "<=", ">", ">=", "==", "!=") and any(isinstance(operand.value, Text) for operand in operands):
             return "strings with run-time values are for print: compare the values"
         if sign == "*":
-            return "repeat a string a constant number of times; the limit is 4096 characters"
+            return f"repeat a string a constant number of times; the limit is {MOST_CHARACTERS} characters"
         return "convert text to a number with int('12'), float('1.5') or ord('a')"
     return "test for None with `is`" if any(operand.type == NONE for operand in operands) else ""
 
