@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cuda_device import logs
 from cuda_device.codegen.cpu import machine_code
+from cuda_device.codegen.llvm import Linked
 from cuda_device.device.functions import Kernel
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
@@ -346,7 +347,7 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
 
 
 @functools.lru_cache(maxsize=256)
-def _machine_code(text: str) -> machine_code.Linked:
+def _machine_code(text: str) -> Linked:
     """The machine code of a launcher, which several kernels may share."""
     symbols = {symbol_of(name): support().address(name) for name in guard_writer.exported()}
     return machine_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), quick=True)

@@ -14,7 +14,7 @@ from cuda_device.cache.programs import Kept
 from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu.processor import identity, vector_library
 from cuda_device.codegen.cpu.records import EXPORTS, RUN, STRAIGHT, SUPPORT
-from cuda_device.codegen.llvm import Linked as Linked
+from cuda_device.codegen.llvm import Linked
 from cuda_device.errors import CompilerBug
 from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.types.architectures import Architecture
