@@ -373,6 +373,14 @@ class Machine:
             api.DisposeMemoryBuffer(buffer)
 
 
+def host_machine(processor: str, features: str, level: int) -> Machine:
+    """A target machine for code that runs in this process."""
+    api = load()
+    api.InitializeNativeTarget()
+    api.InitializeNativeAsmPrinter()
+    return Machine(api.GetDefaultTargetTriple().decode(), processor, features, level, jit=True)
+
+
 # Passes
 
 
@@ -463,11 +471,7 @@ class Linked:
 @functools.cache
 def _linker() -> int:
     """LLVM's linker, which owns its target machine."""
-    api = load()
-    api.InitializeNativeTarget()
-    api.InitializeNativeAsmPrinter()
-    machine = Machine(api.GetDefaultTargetTriple().decode(), "", "", 0, jit=True)
-    linker, complaint = api.CreateLLJITCompiler(machine.pointer, True, True)
+    linker, complaint = load().CreateLLJITCompiler(host_machine("", "", 0).pointer, True, True)
     if not linker:
         raise RuntimeError(complaint.decode())
     return int(linker)

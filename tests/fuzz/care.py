@@ -47,9 +47,8 @@ def care(number: int) -> Iterator[None]:
 
 @functools.cache
 def _simple_machine() -> llvm.Machine:
-    _machine(1)  # which makes LLVM ready
     llvm.load().SetCommandLine(b"fuzz", b"-fast-isel=false")
-    return llvm.Machine(llvm.load().GetDefaultTargetTriple().decode(), *native.host(), 0, jit=True)
+    return llvm.host_machine(*native.host(), 0)
 
 
 def _simple(*_: Any) -> llvm.Machine:

@@ -44,13 +44,8 @@ def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
 
 @functools.cache
 def _machine(level: int, quick: bool = False) -> Machine:
-    api = llvm.load()
-    api.InitializeNativeTarget()
-    api.InitializeNativeAsmPrinter()
-    name, features = host()
     # Level 0 would select LLVM's fast instruction selection, which handles a bfloat returned by a call wrongly (LLVM 22).
-    level = 0 if quick else max(level, 1)
-    return Machine(api.GetDefaultTargetTriple().decode(), name, features, level, jit=True)
+    return llvm.host_machine(*host(), 0 if quick else max(level, 1))
 
 
 # LLVM 22 miscompiles vectorised loops with divisions in branches: a division that is invariant in the loop is executed only if
