@@ -236,7 +236,7 @@ class SymmetricArray:
         if kind is None:
             self.close()
             return
-        # The other processes may have failed, too; the memory stays mapped where they have it open.
+        # The other processes may have failed, too, so nothing waits for them.
         with contextlib.suppress(Exception):
             self.stream.synchronize()
             self._give_back()
