@@ -111,6 +111,12 @@ def test_floats_without_a_format_look_as_in_python(stream, capfd, dtype):
     assert printed(stream, capfd, body, np.array(numbers, dtype)) == expected
 
 
+def test_constants_of_narrow_floats_look_like_numbers_at_run_time(stream, capfd):
+    body = "for _ in range(1):\n    print(X, a[0], (X,), f'{X} {X!r} {a[0]}', f'{X:.9f}')"
+    expected = "0.1 0.1 (0.1,) 0.1 0.1 0.1 0.100000001\n"
+    assert printed(stream, capfd, body, np.array([0.1], np.float32), X=np.float32(0.1)) == expected
+
+
 # What there is to print
 
 

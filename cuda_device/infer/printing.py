@@ -305,7 +305,16 @@ def _constant(known: Known, is_repr: bool) -> str:
         raise CompileError(
             f"{known} cannot be printed in device code", help="print numbers, and values that consist of numbers"
         )
+    value = _rounded(known)
     return repr(value) if is_repr else str(value)
+
+
+def _rounded(known: Known) -> object:
+    """The value of a constant, rounded to the digits with which a run-time float of its type is printed."""
+    type, value = known.type, known.python
+    if isinstance(type, model.Number) and type.is_float and type.bits < 64 and not type.builtin:
+        return float(f"{value:.{digits_of(type)}g}")
+    return value
 
 
 # f-strings are constants, or bundles with run-time values, which `print`, `assert` and exceptions show.
@@ -345,7 +354,7 @@ def _field(frame: Frame, cell: Cell, spec: str, conversion: str) -> Cell:
             )
         return frame.bundle(Text((TextField(spec, conversion in ("r", "a")),)), [cell])
     try:
-        text = format(_CONVERSIONS[conversion](value.python), spec)
+        text = format(_CONVERSIONS[conversion](value.python if spec else _rounded(value)), spec)
     except (TypeError, ValueError) as error:
         raise CompileError(
             f"the f-string cannot format {value}: {error}", help="use a format that Python supports for this type"
