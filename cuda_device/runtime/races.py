@@ -521,7 +521,7 @@ class ShadowPages:
         for place, point in points.items():
             kind = shadow_memory.CAS if point.may_fail else _KINDS[point.event]
             kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared, generic=point.generic)
-        self._bytes = shadow_memory.PAGE // unit * (shadow_memory.WORD_BYTES + shadow_memory.CELL_BYTES)
+        self._bytes = shadow_memory.PAGE // unit * shadow_memory.CELL_BYTES
         # If there is no memory for another page, the launch continues with this one, and fails at its end.
         self._kept: list[Any] = [kinds, np.zeros(self._bytes, np.uint8)]
         self._pages: dict[int, int] = {}

@@ -151,8 +151,8 @@ WIDE = WARP_SIZE
 # `frames` is the memory of `regions`. The function `resume` resumes lanes of a warp. `cluster` is null if each block is a
 # cluster; otherwise it points to the counter of the cluster's barriers, followed by the address of each block's shared memory.
 # `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it. For the race detector, `moment`
-# is the number of what the block does from one barrier to the next. `words` and `cells` are the shadow of its shared memory,
-# one of each for `unit` bytes. `unit` is 0 if the threads record events.
+# is the number of what the block does from one barrier to the next. `cells` is the shadow of its shared memory, with a cell for
+# `unit` bytes. `unit` is 0 if the threads record events.
 BLOCK = Record(
     "%Block",
     (
@@ -171,7 +171,6 @@ BLOCK = Record(
         ("control", "ptr"),
         ("log", "ptr"),
         ("moment", "i64"),
-        ("words", "ptr"),
         ("cells", "ptr"),
         ("unit", "i64"),
         ("parameters", "ptr"),

@@ -276,7 +276,7 @@ def dismiss(block: Any) -> None:
     free(of[0].threads)
     free(of[0].frames)
     free(of[0].shared)
-    free(of[0].words)
+    free(of[0].cells)
     free(block)
 
 
