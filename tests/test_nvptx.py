@@ -378,13 +378,13 @@ def test_missing_libdevice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_syntax_error_is_a_bug_with_its_line() -> None:
     with pytest.raises(CompilerBug) as error:
         nvptx.parse("define void @f() {\n  %a = add i32 1, 2\n  %b = sub float %a, 1.0\n  ret void\n}")
-    assert "->     3 |   %b = sub float %a, 1.0" in str(error.value)
+    assert ":3:18: error:" in str(error.value) and "%b = sub float %a, 1.0" in str(error.value)
 
 
 def test_ir_that_does_not_verify_is_a_bug_with_its_line() -> None:
     with pytest.raises(CompilerBug) as error:
         nvptx.parse("define i32 @f() {\n  br label %b\na:\n  %x = add i32 1, 2\n  br label %b\nb:\n  ret i32 %x\n}")
-    assert "does not dominate" in str(error.value) and "->     4 |   %x = add i32 1, 2" in str(error.value)
+    assert "does not dominate" in str(error.value) and "%x = add i32 1, 2" in str(error.value)
 
 
 def test_our_machine_may_be_named() -> None:

@@ -83,7 +83,7 @@ def run(text: str, functions: Mapping[str, Prototype]) -> str:
 _SIGNATURE = re.compile(r"(?m)^(?:declare|define) (?P<result>[^@]*?) ?@(?P<name>[\w$]+)\((?P<given>.*)\)[^()]*$")
 _BY_VALUE = re.compile(r"byval\((.*?)\) align \d+")
 _SCALAR = re.compile(r"i\d+|float|double|half|bfloat|void|ptr(?: addrspace\(\d+\))?")
-BEHIND = ".bitcode"
+_BEHIND = ".bitcode"
 """The suffix of functions in bitcode that have a wrapper."""
 
 
@@ -96,7 +96,7 @@ def wrapped(theirs: str, ours: str) -> str:
     for found in list(_SIGNATURE.finditer(theirs)):
         own = wanted.get(found["name"])
         if own is not None and found[0].startswith("define") and _types_of(own) != _types_of(found):
-            theirs = re.sub(rf"@{re.escape(found['name'])}(?![\w$.])", lambda name: name[0] + BEHIND, theirs)
+            theirs = re.sub(rf"@{re.escape(found['name'])}(?![\w$.])", lambda name: name[0] + _BEHIND, theirs)
             theirs += _wrapper(own, found)
     return theirs
 
@@ -141,7 +141,7 @@ def _wrapper(ours: re.Match[str], theirs: re.Match[str]) -> str:
         return f"{value}.n"
 
     values = [f"{to} {moved(f'%p{i}', type, to)}" for i, (type, to) in enumerate(zip(own, types, strict=True))]
-    call = f"call {got} @{ours['name']}{BEHIND}({', '.join(values)}) convergent"
+    call = f"call {got} @{ours['name']}{_BEHIND}({', '.join(values)}) convergent"
     if got == "void":
         lines += [call, "ret void"]
     else:

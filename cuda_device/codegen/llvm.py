@@ -22,7 +22,6 @@ import functools
 import importlib.util
 import itertools
 import os
-import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,11 +86,6 @@ FUNCTIONS = {
     "DisposeModule": "- p",
     # Contents of modules
     "GetNamedFunction": "p p s",
-    "ModuleFunctionsIter": "p p",
-    "FunctionsIterNext": "p p",
-    "DisposeFunctionsIter": "- p",
-    "GetValueName": "s p",
-    "IsDeclaration": "i p",
     "SetLinkage": "- p i",
     # Passes
     "CreatePipelineTuningOptions": "p",
@@ -196,7 +190,6 @@ def version(library: LlvmLibrary) -> tuple[int, int, int]:
 # Python's collector destroys the members of a cycle in any order. Both are therefore integers, and one finaliser destroys them.
 
 _INTERNAL = 8  # LLVMLinkage
-_ERROR_LINE = re.compile(r":(\d+):\d+: error:")
 
 
 class LlvmModule:
@@ -234,23 +227,6 @@ class LlvmModule:
         load().SetTarget(self.pointer, machine.triple.encode())
         load().SetDataLayout(self.pointer, machine.data_layout.encode())
 
-    def declared(self) -> list[str]:
-        """The names of the functions that are declared and not defined."""
-        return self._functions(1)
-
-    def defined(self) -> list[str]:
-        """The names of the functions that are defined."""
-        return self._functions(0)
-
-    def _functions(self, is_declaration: int) -> list[str]:
-        api = load()
-        functions = api.ModuleFunctionsIter(self.pointer)
-        try:
-            found = iter(functools.partial(api.FunctionsIterNext, functions), None)
-            return [api.GetValueName(each).decode() for each in found if api.IsDeclaration(each) == is_declaration]
-        finally:
-            api.DisposeFunctionsIter(functions)
-
 
 def _destroy(context: int, pointer: int) -> None:
     load().DisposeModule(pointer)
@@ -269,23 +245,7 @@ def parse(ir: str, header: str = "") -> LlvmModule:
         module.verify()
         return module
     except RuntimeError as error:
-        message = str(error).strip()
-        where = _ERROR_LINE.search(message)
-        # The verifier prints instructions instead of line numbers; their text is often the text that was parsed.
-        printed = {line.strip() for line in message.splitlines()}
-        lines = [number for number, line in enumerate(ir.splitlines(), 1) if line.strip() in printed]
-        line = int(where[1]) if where else lines[0] if lines else 0
-        raise CompilerBug(f"LLVM rejects the IR: {message}\n{excerpt(ir, line) if line else ir[:2000]}") from None
-
-
-def excerpt(text: str, line: int, around: int = 3) -> str:
-    """The lines around one (counted from 1), numbered, with an arrow at it."""
-    lines = text.splitlines()
-    first = max(1, line - around)
-    return "\n".join(
-        f"{'->' if number == line else '  '} {number:5} | {lines[number - 1]}"
-        for number in range(first, min(len(lines), line + around) + 1)
-    )
+        raise CompilerBug(f"LLVM rejects the IR: {error}") from None
 
 
 def read_bitcode(data: bytes) -> LlvmModule:

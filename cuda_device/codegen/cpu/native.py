@@ -36,9 +36,12 @@ def assembly_of(ir: str, level: int) -> str:
     return _machine(level).assembly(optimised(ir, level))
 
 
+_DECLARED = re.compile(r"^declare [^@]*@((?!llvm\.)[\w.]+)", re.M)
+
+
 def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
     """The functions that a module declares, and that neither this process nor `known` defines."""
-    missing = [name for name in module.declared() if name not in known and not name.startswith("llvm.")]
+    missing = (name for name in _DECLARED.findall(str(module)) if name not in known)
     return [name for name in missing if not llvm.load().SearchAddressOfSymbol(name.encode())]
 
 

@@ -43,7 +43,8 @@ _TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
 _LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
 _GPU_LAYOUT = re.compile(r"e(?!.*-(?:m:|p:(?!64)))")
 _TWICE = re.compile(r"Linking globals named '([^']+)': symbol multiply")
-_DEFINED = re.compile(r"^define [^@]*@(\w+)", re.M)
+_DEFINED = re.compile(r'^define [^@]*@("[^"]+"|[\w.$-]+)', re.M)
+_DECLARED = re.compile(r"^declare [^@]*@(__nv_\w+)", re.M)
 _CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
 
@@ -95,9 +96,9 @@ def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
         twice = _TWICE.search(str(error))
         reason = f"{twice[1]} is defined twice, in the program and in {item.name}" if twice else f"{item.name}: {error}"
         raise CompileError(reason, help="link only one of them" if twice else "link PTX") from None
-    link_libdevice(module, (each for each in module.declared() if each.startswith("__nv_")))
+    link_libdevice(module, _DECLARED.findall(str(module)))
     if is_all:
-        module.hide(name + end for name in theirs.defined() for end in ("", cpp_signatures.BEHIND))
+        module.hide(name.strip('"') for name in _DEFINED.findall(text))
 
 
 def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> None:
