@@ -308,7 +308,7 @@ def test_all_of_libdevice_can_be_extracted() -> None:
     assert len(names) > 300
     text = libdevice.extract(names)
     module = nvptx.parse(text)  # it parses and verifies
-    assert names <= set(module.defined())
+    assert names <= set(re.findall(r"(?m)^define [^@]*@(\w+)", str(module)))
     assembly = [line for line in text.splitlines() if " asm " in line]
     assert assembly and all(line.endswith(" nounwind memory(none)") and "sideeffect" not in line for line in assembly)
     assert text.count("add i32 0, 1") > 10 and "@.str.2" not in str(module)

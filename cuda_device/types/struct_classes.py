@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from types import FrameType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
@@ -36,7 +37,7 @@ from cuda_device.types.host import (
 )
 from cuda_device.types.layout import has_arrays, has_identity, placement, pointee_of
 from cuda_device.types.model import NONE, UINT64, Array, Field, Number, Pointer, Struct, Tuple, Type, Vector
-from cuda_device.types.vector_classes import ClassSignature, VectorValue, replaced
+from cuda_device.types.vector_classes import VectorValue, replaced
 
 C = TypeVar("C", bound=type)
 
@@ -103,6 +104,7 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
     body = {
         k: v for k, v in vars(cls).items() if k not in hints and k not in ("__dict__", "__weakref__", "__annotations__")
     }
+    defaults = {name: vars(cls)[name] for name in hints if name in vars(cls)}
     body |= {
         "__slots__": tuple(hints),
         "__match_args__": body.get("__match_args__", tuple(hints)),
@@ -114,9 +116,16 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "__repr__": body.get("__repr__", _represent),
         "__reduce__": _reduce,
         "__replace__": replace,
-        "__signature__": ClassSignature(_parameters),
+        "__signature__": Signature(
+            [
+                Parameter(
+                    name, Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, Parameter.empty), annotation=hint
+                )
+                for name, hint in hints.items()
+            ]
+        ),
         "underlying": cls,
-        "_defaults": {name: vars(cls)[name] for name in hints if name in vars(cls)},
+        "_defaults": defaults,
         "_plain": None,
     }
     if "of" not in hints:
@@ -181,16 +190,6 @@ def _field(cls: Any, name: str, hint: Any) -> Field:
     if has_identity(type) and name in vars(cls):
         raise TypeError(f"{cls.__name__}.{name}: an atomic cannot have a default: set it in its array")
     return Field(name, type, alignment_of_hint(hint))
-
-
-def _parameters(cls: Any) -> list[Any]:
-    from inspect import Parameter
-
-    defaults, kind = cls._defaults, Parameter.POSITIONAL_OR_KEYWORD
-    return [
-        Parameter(name, kind, default=defaults.get(name, Parameter.empty), annotation=hint)
-        for name, hint in cls.__annotations__.items()
-    ]
 
 
 def _initialise(self: Any, /, *args: Any, **kwargs: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -189,24 +190,6 @@ def _axis(index: int) -> property:
     return property(lambda self: self._items[index], doc=f"Element {index}.")
 
 
-class ClassSignature:
-    """The signature of a class for `inspect.signature` and `help`, made when they ask for it, as `inspect` loads slowly."""
-
-    def __init__(self, parameters: Callable[[Any], list[Any]]) -> None:
-        self.parameters = parameters
-
-    def __get__(self, _: object, cls: Any) -> Any:
-        from inspect import Signature
-
-        return Signature(self.parameters(cls))
-
-
-def _parameters(cls: Any) -> list[Any]:
-    from inspect import Parameter
-
-    return [Parameter(axis, Parameter.POSITIONAL_ONLY, annotation=cls.dtype) for axis in AXES[: cls.model.size]]
-
-
 def _make(scalar: Any, model: Vector) -> type[VectorValue]:
     name = f"{model.dtype}x{model.size}"
     body: dict[str, Any] = {
@@ -216,7 +199,9 @@ def _make(scalar: Any, model: Vector) -> type[VectorValue]:
         "dtype": scalar,
         "size": np.int32(model.size),
         "model": model,
-        "__signature__": ClassSignature(_parameters),
+        "__signature__": Signature(
+            [Parameter(axis, Parameter.POSITIONAL_ONLY, annotation=scalar) for axis in AXES[: model.size]]
+        ),
         **{AXES[i]: _axis(i) for i in range(model.size)},
     }
     return type(name, (VectorValue,), body)
