@@ -1,7 +1,7 @@
 """Identifies the processor for which machine code for the CPU stream is compiled.
 
 host()          ("znver5", "+avx512f,…"): its name and features, as LLVM spells them
-identity()      the same for keys, without LLVM where the system describes its processor
+identity()      the same with the version of the C library, for keys
 worker_count()  how many host threads run a launch
 """
 
@@ -10,22 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from pathlib import Path
-
-_TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU ", "Features")
-
-
-@functools.cache
-def identity() -> str:
-    """Identifies the processor and the C library in keys of the cache: processors of one name may differ in their features."""
-    library = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
-    try:
-        with Path("/proc/cpuinfo").open() as file:
-            first = file.read(1 << 13).partition("\n\n")[0]
-    except OSError:
-        return " ".join((*host(), library or ""))
-    return "\n".join([*(line for line in first.splitlines() if line.startswith(_TELLING)), library or ""])
-
+import platform
 
 # The conversions of these instruction sets from float to bfloat flush subnormal numbers to zero, unlike a GPU's.
 _FLUSHING = ("avx512bf16", "avxneconvert")
@@ -41,6 +26,11 @@ def host() -> tuple[str, str]:
     signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
     signs.update({name: "-" for name in _FLUSHING if name in signs})
     return api.GetHostCPUName().decode(), ",".join(sign + name for name, sign in sorted(signs.items()))
+
+
+def identity() -> str:
+    """Identifies the processor and the C library in keys of the cache."""
+    return " ".join((*host(), platform.libc_ver()[1]))
 
 
 _VECTORS = ("avx512f", "e", 512), ("avx2", "d", 256), ("sse2", "b", 128)
