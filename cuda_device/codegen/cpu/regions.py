@@ -189,9 +189,52 @@ class Regions:
 
 def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions | None]:
     """Divides the kernel of a module, in a new module; returns the same module and None if it is not divided."""
-    waits = sum(waits_at(op) for op in module.main.ops())
-    if not module.main.kernel or (options.debug and not waits):
+    divided = _divided(module, options)
+    if divided is None:
         return module, None
+    function, together, in_loops = divided
+    live = _live(function)
+    own = {op.result for op in function.ops() if op.code is ops.LOCAL}
+    made = [v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
+    cheap, shared = _cheap(function, set()), set[Value]()
+    if together:
+        shared = {v for v in made if v not in together.varying and v not in cheap} - own - {*function.params}
+        cheap = _cheap(function, shared)
+    for values in live.values():
+        values.update(*(_roots(value, cheap, shared) for value in [*values]))
+    crossing = set[Value]().union(*live.values())
+    spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
+    places = {value: index for index, value in enumerate(spilled)}
+    slots, end, common = _laid_out(spilled, together)
+    waiting = [op for op in function.ops() if waits_at(op)]
+    spilling = _Spilling(function, crossing, cheap, places)
+    spilling.run()
+    escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
+    found = Regions(
+        slots,
+        live=[sorted(places[v] for v in live[op] if v in places) for op in waiting],
+        kept=own if escapes else own & crossing,
+        places={value: index for index, value in enumerate(spilling.memory)},
+        bytes=end,
+        in_loops=in_loops,
+        together=together is not None,
+        by_row=together is not None and together.by_row,
+        common_bytes=common,
+        limits={n: int(str(op.attributes[LIMIT])) for n, op in enumerate(waiting, 1) if LIMIT in op.attributes},
+        of_lanes=_of_lanes(function) if together else set(),
+    )
+    functions = [function, *module.functions[1:]]
+    if found.by_row:
+        found.whole = replace(uniform.copied(module.main), name=f"{module.main.name}.whole", kernel=False)
+        functions.append(found.whole)
+    return Module(functions, module.links, module.losses), found
+
+
+def _divided(module: Module, options: Options) -> tuple[Function, uniform.Uniform | None, bool] | None:
+    """A copy of the kernel with its cuts, what is uniform if its threads run together, and whether regions are loops."""
+    count, waits = len(module.main.ops()), sum(waits_at(op) for op in module.main.ops())
+    if not module.main.kernel or (options.debug and not waits):
+        return None
     can_be_together = not (options.debug or options.races or options.permuted)
     for divides in (True, False) if can_be_together else ():
         function = uniform.copied(module.main)
@@ -199,29 +242,16 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
         if not (headers if divides else waits or back_edges(reverse_postorder(function.blocks[0]))):
             continue
         together = uniform.find(function, headers | strided_loops.rewrite(function))
-        regions = uniform.count_of_regions(function, together) if together else 0
-        if together and regions * len(module.main.ops()) <= 4 * LARGEST:
+        if together and uniform.count_of_regions(function, together) * count <= 4 * LARGEST:
             uniform.cut(function, together)
-            in_loops = True
-            break
-    else:
-        if not waits:
-            return module, None
-        function, together = uniform.copied(module.main), None
-        in_loops = not options.debug and (waits + 1) * len(module.main.ops()) <= LARGEST
-    live = _live(function)
-    own = {op.result for op in function.ops() if op.code is ops.LOCAL}
-    made = [v for block in function.blocks for v in (*block.params, *(v for op in block.ops for v in op.results))]
-    cheap, shared = _cheap(function, set()), set[Value]()
-    if together:
-        shared = (
-            {value for value in made if value not in together.varying and value not in cheap} - own - {*function.params}
-        )
-        cheap = _cheap(function, shared)
-    for values in live.values():
-        values.update(*(_roots(value, cheap, shared) for value in [*values]))
-    crossing = set[Value]().union(*live.values())
-    spilled = [value for value in made if value in crossing and value not in cheap and value not in own]
+            return function, together, True
+    if not waits:
+        return None
+    return uniform.copied(module.main), None, not options.debug and (waits + 1) * count <= LARGEST
+
+
+def _laid_out(spilled: list[Value], together: uniform.Uniform | None) -> tuple[list[LaneSlot], int, int]:
+    """The slots of values, the end of those for each lane, and the bytes of uniform values."""
     lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), RANGE_BYTES
     end = _aligned(_MARGIN) if together else _POINTS
     for value in spilled:
@@ -233,25 +263,7 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
         else:
             slots.append(LaneSlot(end, size, _memory(value.type)))
             end = _aligned(end + size * lanes)
-    escapes = any(isinstance(v.type, Ref) and v.type.space in (Space.LOCAL, Space.GENERIC) for v in spilled)
-    places = {value: index for index, value in enumerate(spilled)}
-    waiting = [op for op in function.ops() if waits_at(op)]
-    order = [sorted(places[v] for v in live[op] if v in places) for op in waiting]
-    limits = {n: int(str(op.attributes[LIMIT])) for n, op in enumerate(waiting, 1) if LIMIT in op.attributes}
-    spilling = _Spilling(function, crossing, cheap, places)
-    spilling.run()
-    memory = {value: index for index, value in enumerate(spilling.memory)}
-    kept = own if escapes else own & crossing
-    by_row = together is not None and together.by_row
-    found = Regions(
-        slots, order, kept, memory, end, in_loops, bool(together), by_row, common_bytes=common, limits=limits
-    )
-    found.of_lanes = _of_lanes(function) if together else set()
-    functions = [function, *module.functions[1:]]
-    if by_row:
-        found.whole = replace(uniform.copied(module.main), name=f"{module.main.name}.whole", kernel=False)
-        functions.append(found.whole)
-    return Module(functions, module.links, module.losses), found
+    return slots, end, common
 
 
 def _of_lanes(function: Function) -> set[int]:

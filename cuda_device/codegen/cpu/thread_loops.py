@@ -312,7 +312,23 @@ def _lanes(kernel: LoopedKernel, number: int | str) -> str:
         before = f"  %limited{n} = call i32 @llvm.umin.i32(i32 {end}, i32 {regions.limits[number]})\n"
         end = f"%limited{n}"
     if regions and number in regions.ranges:
-        goes_on = f"""\
+        goes_on = _within_range(n, end, over)
+        first, end = f"%from{n}", f"%end{n}"
+    elif regions and number in regions.of_lanes:
+        goes_on = _by_warps(kernel, number, n, row, start, end, over)
+    return f"""\
+{before}{goes_on}each{n}:
+  %x{n} = phi i32 [{first}, %{start}], [%x.next{n}, %each{n}]
+{_call(kernel, number, n, row)}\
+  %x.next{n} = add nuw nsw i32 %x{n}, 1
+  %x.more{n} = icmp ult i32 %x.next{n}, {end}
+  br i1 %x.more{n}, label %each{n}, label %{over}, !llvm.loop {_LOOP}
+"""
+
+
+def _within_range(n: str, end: str, over: str) -> str:
+    """Goes on with the threads of the range at `%in`, below `end`, or to `over` if there are none."""
+    return f"""\
   %from.wide{n} = load i64, ptr %in
   %end.at{n} = getelementptr inbounds i8, ptr %in, i64 8
   %end.wide{n} = load i64, ptr %end.at{n}
@@ -324,9 +340,11 @@ def _lanes(kernel: LoopedKernel, number: int | str) -> str:
   %end{n} = trunc i64 %end.least{n} to i32
   br i1 %has.some{n}, label %each{n}, label %{over}
 """
-        first, end = f"%from{n}", f"%end{n}"
-    elif regions and number in regions.of_lanes:
-        goes_on = f"""\
+
+
+def _by_warps(kernel: LoopedKernel, number: int | str, n: str, row: str, start: str, end: str, over: str) -> str:
+    """The loops over the warps of a row, and over the lanes of a warp, if the row consists of whole warps."""
+    return f"""\
   %others{n} = and i32 {end}, {WARP_SIZE - 1}
   %has.warps{n} = icmp eq i32 %others{n}, 0
   br i1 %has.warps{n}, label %warps{n}, label %each{n}
@@ -344,14 +362,6 @@ warp.end{n}:
   %warp.next{n} = add nuw nsw i32 %warp.x{n}, {WARP_SIZE}
   %more.warps{n} = icmp ult i32 %warp.next{n}, {end}
   br i1 %more.warps{n}, label %warps{n}, label %{over}, !llvm.loop {_LOOP}
-"""
-    return f"""\
-{before}{goes_on}each{n}:
-  %x{n} = phi i32 [{first}, %{start}], [%x.next{n}, %each{n}]
-{_call(kernel, number, n, row)}\
-  %x.next{n} = add nuw nsw i32 %x{n}, 1
-  %x.more{n} = icmp ult i32 %x.next{n}, {end}
-  br i1 %x.more{n}, label %each{n}, label %{over}, !llvm.loop {_LOOP}
 """
 
 
