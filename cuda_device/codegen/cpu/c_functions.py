@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
@@ -83,49 +84,34 @@ class HostDialect(Cpu):
 
 
 def _for_c(name: str, inner: str, prototype: Prototype) -> str:
-    free = dict(_REGISTERS)
+    """The function for C, which writes its arguments to memory, calls `inner`, and traps if the record is not empty."""
+    free, given = dict(_REGISTERS), list[str]()
     lines = [f"  %record = alloca [{RECORD_BYTES} x i8], align 8", "  store i64 0, ptr %record, align 8"]
-    given, places = [], ["ptr %record"]
+    places = ["ptr %record", *(f"ptr %a{i}" for i in range(len(prototype.arguments)))]
     head, end = "void", ["  ret void"]
     if prototype.result != model.NONE:
-        form = representation(exchanged(prototype.result))
-        place = f"[{size_of(form)} x i8]"
+        places.append("ptr %result")
         parts = _parts(prototype.result)
         if parts is None:
-            given.append(f"ptr sret({place}) align {align_of(form)} %result")
+            given.append(_in_memory("sret", prototype.result, "%result", 1))
             free["integer"] -= 1
         else:
-            lines.append(
-                f"  %result = alloca [{max(size_of(form), 8 * len(parts))} x i8], align {max(8, align_of(form))}"
-            )
-            plain, _, extended = parts[0].partition(" ") if len(parts) == 1 else (f"{{ {', '.join(parts)} }}", "", "")
+            lines.append(f"  %result = alloca {_room(prototype.result, parts)}")
             if parts:
+                plain, _, extended = (
+                    parts[0].partition(" ") if len(parts) == 1 else (f"{{ {', '.join(parts)} }}", "", "")
+                )
                 head = f"{extended} {plain}".strip()
-                end = [f"  %value = load {plain}, ptr %result, align {align_of(form)}", f"  ret {plain} %value"]
+                align = align_of(representation(exchanged(prototype.result)))
+                end = [f"  %value = load {plain}, ptr %result, align {align}", f"  ret {plain} %value"]
     for i, type in enumerate(prototype.arguments):
-        form = representation(exchanged(type))
-        size, align = size_of(form), align_of(form)
-        parts = _parts(type)
-        places.append(f"ptr %a{i}")
-        needed = {kind: sum(_kind(part) == kind for part in parts or ()) for kind in free}
-        if passing(type, kernel=False) == "address":
-            given.append(f"ptr %a{i}")
-            free["integer"] -= 1
-            continue
-        is_one = passing(type, kernel=False) == "value"
-        if parts is None or (not is_one and any(needed[kind] > max(free[kind], 0) for kind in free)):
-            given.append(f"ptr byval([{size} x i8]) align {max(8, align)} %a{i}")
-            continue
-        lines.append(f"  %a{i} = alloca [{max(8 * len(parts), size)} x i8], align {max(8, align)}")
-        for j, part in enumerate(parts):
-            free[_kind(part)] -= 1
-            given.append(f"{part} %a{i}.{j}")
-            lines.append(f"  %a{i}.at.{j} = getelementptr i8, ptr %a{i}, i64 {8 * j}")
-            lines.append(f"  store {part.split()[0]} %a{i}.{j}, ptr %a{i}.at.{j}, align 8")
-    places += ["ptr %result"] * (prototype.result != model.NONE)
-    lines.append(f"  call void @{inner}({', '.join(places)})")
-    lines += ["  %failed = load i64, ptr %record, align 8", "  %fails = icmp ne i64 %failed, 0"]
+        declared, stores = _argument(f"%a{i}", type, free)
+        given += declared
+        lines += stores
     lines += [
+        f"  call void @{inner}({', '.join(places)})",
+        "  %failed = load i64, ptr %record, align 8",
+        "  %fails = icmp ne i64 %failed, 0",
         "  br i1 %fails, label %trap, label %return",
         "trap:",
         "  call void @llvm.trap()",
@@ -133,6 +119,36 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
         "return:",
     ]
     return "\n".join([f"define {head} @{name}({', '.join(given)}) nounwind {{", *lines, *end, "}\n"])
+
+
+def _argument(name: str, type: model.Type, free: dict[str, int]) -> tuple[list[str], list[str]]:
+    """The parameters for an argument, and the lines that store them; takes registers from those that are `free`."""
+    way, parts = passing(type, kernel=False), _parts(type)
+    if way == "address":
+        free["integer"] -= 1
+        return [f"ptr {name}"], []
+    needed = Counter(map(_kind, parts or ()))
+    if parts is None or (way != "value" and any(count > max(free[kind], 0) for kind, count in needed.items())):
+        return [_in_memory("byval", type, name, 8)], []
+    for kind, count in needed.items():
+        free[kind] -= count
+    stores = [f"  {name} = alloca {_room(type, parts)}"]
+    for i, part in enumerate(parts):
+        stores.append(f"  {name}.at.{i} = getelementptr i8, ptr {name}, i64 {8 * i}")
+        stores.append(f"  store {part.split()[0]} {name}.{i}, ptr {name}.at.{i}, align 8")
+    return [f"{part} {name}.{i}" for i, part in enumerate(parts)], stores
+
+
+def _in_memory(how: str, type: model.Type, name: str, least: int) -> str:
+    """A parameter that is the address of a value, whose alignment is at `least` so many bytes."""
+    form = representation(exchanged(type))
+    return f"ptr {how}([{size_of(form)} x i8]) align {max(least, align_of(form))} {name}"
+
+
+def _room(type: model.Type, parts: Sequence[str]) -> str:
+    """Memory for a value and for whole registers."""
+    form = representation(exchanged(type))
+    return f"[{max(size_of(form), 8 * len(parts))} x i8], align {max(8, align_of(form))}"
 
 
 def _kind(part: str) -> str:

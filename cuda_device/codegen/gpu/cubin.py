@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from cuda_device.cache.programs import Kept
 from cuda_device.codegen.gpu import elf
@@ -191,8 +192,13 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
         if re.search(_NO_CODE, log):
             help = "pass C++, or what nvcc, NVRTC or clang makes of it: PTX, a cubin, LTO-IR, bitcode, an object or a library"
         return CompileError(f"{assembler.name} cannot link the kernel to {names}: {log}", help=help)
-    lines = request.ptx.splitlines()
     numbers = [int(number) for number in re.findall(_LINE, log)]
+    return _of_inline_ptx(assembler, request, log, numbers) or _bug(assembler, request, log, numbers)
+
+
+def _of_inline_ptx(assembler: Assembler, request: Request, log: str, numbers: Sequence[int]) -> CompileError | None:
+    """The error for PTX of the user's that is rejected; None if the rejected lines are ours."""
+    lines = request.ptx.splitlines()
     left = re.sub(_INLINE, lambda block: "\n" * block[0].count("\n"), request.ptx).splitlines()
     for number in numbers:
         if 0 < number <= len(lines) and lines[number - 1].strip() and not left[number - 1]:
@@ -202,6 +208,12 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
                 f"{assembler.name} does not accept the PTX '{lines[number - 1].strip()}' for {request.architecture}: {said}",
                 help="the PTX ISA lists the operands and the targets of each instruction",
             )
+    return None
+
+
+def _bug(assembler: Assembler, request: Request, log: str, numbers: Sequence[int]) -> CompilerBug:
+    """The error for PTX of ours that is rejected, with the lines."""
+    lines = request.ptx.splitlines()
     culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]
     head = f"{assembler.name} rejects the generated PTX for {request.architecture}:"
     return CompilerBug("\n".join([head, log.strip(), *culprits[:10]]))
