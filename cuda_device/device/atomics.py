@@ -411,17 +411,6 @@ def by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return method
 
 
-def _alone(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The same for an atomic that no other thread accesses, so that a load and a store suffice."""
-
-    def method(atomic: Any, val: Any, memory: str, scope: str) -> Any:
-        old = atomic.load("relaxed", scope)
-        atomic.store(choose(old, val), "relaxed", scope)
-        return old
-
-    return method
-
-
 def _cas_alone(atomic: Any, old: Any, val: Any, memory: str, scope: str) -> Any:
     found = atomic.load("relaxed", scope)
     if same_bits(found, old):
@@ -443,7 +432,7 @@ class _Method:
 
     `code` is its device operation, and `operation` that of `ops.ATOMIC_UPDATE`. `values` is the number of operands of the
     atomic's type; `types` lists the supported numbers (if empty, all values of up to `most` bytes). For the types that
-    `needs_loop` selects, the Python function `loop` is called instead, and `alone` if no other thread accesses the atomic.
+    `needs_loop` selects, and if no other thread accesses the atomic, the Python function `loop` is called instead.
     """
 
     name: str
@@ -455,7 +444,6 @@ class _Method:
     effects: Effect = _CHANGE
     returns: bool = True
     operation: str = ""
-    alone: Callable[..., Any] | None = None
     loop: Callable[..., Any] | None = None
     needs_loop: Callable[[model.Type], bool] = lambda _: True
 
@@ -480,8 +468,7 @@ def _update(
 ) -> _Method:
     """A method that replaces the content by `choose(content, val)`."""
     operation = name.removeprefix("nan").rstrip("_")
-    loop = by_cas(choose)
-    return _Method(name, types=types, operation=operation, alone=_alone(choose), loop=loop, needs_loop=needs_loop)
+    return _Method(name, types=types, operation=operation, loop=by_cas(choose), needs_loop=needs_loop)
 
 
 def _is_float(dtype: model.Type) -> bool:
@@ -493,7 +480,7 @@ _METHODS = (
     _LOAD,
     replace(_LOAD, name="wait", values=1, returns=False, loop=wait),
     _Method("store", ops.ATOMIC_STORE, most=WIDEST, orders=OF_STORES, returns=False),
-    _Method("cas", ops.ATOMIC_CAS, 2, alone=_cas_alone),
+    _Method("cas", ops.ATOMIC_CAS, 2, loop=_cas_alone, needs_loop=lambda _: False),
     _update("exch", lambda _, val: val, (), lambda dtype: size_of(dtype) < 4),
     _update("add", lambda a, b: a + b),
     _update("sub", lambda a, b: a - b),
@@ -524,10 +511,8 @@ def _method_row(method: _Method) -> Intrinsic:
         settings = _ordering(memory, scope, method.orders, f"atomic {method.name}")
         operands = ((0, arguments[0].type), *((i, dtype) for i in range(1, last)))
         result = of_type(dtype) if method.returns else constant(None)
-        instead = method.loop if method.needs_loop(dtype) else None
-        if _is_alone(arguments[0].type, settings[1]):
-            instead = method.alone or instead
-        return Typed(result, operands, settings, instead=instead)
+        calls = method.needs_loop(dtype) or _is_alone(arguments[0].type, settings[1])
+        return Typed(result, operands, settings, instead=method.loop if calls else None)
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         reference, *values = operands
