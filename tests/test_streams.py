@@ -353,12 +353,17 @@ def test_many_threads_retain_on_one_stream(gpu):
     assert not any(reference() for reference in dead)
 
 
+def order(stream, first, second):
+    with stream.using():
+        driver.order((first,), (second,))
+
+
 def test_streams_are_ordered_by_an_event(gpu):
     stream = device.GpuStream(7, 0)
     gpu.log.clear()
-    stream.wait_for(9)
-    stream.hold_back(9)
-    stream.wait_for(7)
+    order(stream, 9, 7)
+    order(stream, 7, 9)
+    order(stream, 7, 7)
     records = [entry[2] for entry in gpu.log if entry[0] == "cuEventRecord"]
     waits = [entry[1] for entry in gpu.log if entry[0] == "cuStreamWaitEvent"]
     assert (records, waits) == ([9, 7], [7, 9])
@@ -369,29 +374,29 @@ def test_an_event_that_orders_streams_is_used_again_unless_a_graph_has_it(gpu):
     stream, other = device.GpuStream(7, 0), device.GpuStream(7, 1)
     gpu.log.clear()
     for _ in range(5):
-        stream.wait_for(9)
+        order(stream, 9, 7)
     assert gpu.names().count("cuEventCreate") == 1 and "cuEventDestroy" not in gpu.names()
     events = {entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"}
     gpu.capturing.add(9)
-    stream.wait_for(9)
+    order(stream, 9, 7)
     (captured,) = {entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"} - events
     assert ("cuEventDestroy", captured) in gpu.log
     gpu.capturing.clear()
-    stream.wait_for(9)
+    order(stream, 9, 7)
     assert [entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"][-1] in events
-    other.wait_for(9)  # in another context
+    order(other, 9, 7)  # in another context
     assert [entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"][-1] not in events
 
 
 def test_an_event_that_failed_is_not_used_again(gpu):
     stream = device.GpuStream(7, 0)
-    stream.wait_for(9)
+    order(stream, 9, 7)
     gpu.log.clear()
     gpu.failing["cuStreamWaitEvent"] = Result.CUDA_ERROR_INVALID_VALUE
     with pytest.raises(device.LaunchError):
-        stream.wait_for(9)
+        order(stream, 9, 7)
     gpu.failing.clear()
-    stream.wait_for(9)
+    order(stream, 9, 7)
     first, second = (entry[1] for entry in gpu.log if entry[0] == "cuEventRecord")
     assert first != second and ("cuEventDestroy", first) in gpu.log
 

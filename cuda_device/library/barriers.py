@@ -53,7 +53,7 @@ def grid_sync() -> None:
 
 
 def _meet(number: Any, blocks: Any, is_first: Any) -> None:
-    """Waits for the threads of so many blocks, one of which is the first."""
+    """Waits for the threads of a number of blocks, one of which is the first."""
     syncthreads()
     if thread_idx.x == 0 and thread_idx.y == 0 and thread_idx.z == 0:
         word = atomic_ref(number, 0)
@@ -101,7 +101,7 @@ def _shape(self: Any) -> Any:
 
 @functools.cache
 def array_group(element: Type, ndim: int) -> Any:
-    """The struct of arrays of these elements and so many axes."""
+    """The struct of arrays with these elements and number of axes."""
     members = {"own": Array(element, ndim), "offsets": ArrayType(INT64, 1, readonly=True), "rank": INT32}
     names = {"n_devices": property(_count), "shape": property(_shape), "__getitem__": _part, "__len__": func(_count)}
     names |= {REACHES_OTHERS: True}

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from cuda_device.codegen.cpu.machine_code import Native
 
 _SMALL = 1 << 13
-"""The caller runs grids of at most so many threads alone if there are no loops: they end before a worker would wake."""
+"""The number of threads up to which the caller runs a grid without loops alone: it ends before a worker would wake."""
 _BRIEF = 1 << 20
-"""The caller may be one of the workers for grids of at most so many threads, because Ctrl-C need not wait long."""
+"""The number of threads up to which the caller may be one of the workers, because Ctrl-C need not wait long."""
 _CHUNKS = 16
 """The number of chunks of blocks for each worker, so that blocks of different length are distributed evenly."""
 _STEPS = (374761393, 668265263, 2246822519, 2654435761, 3266489917)

@@ -140,7 +140,7 @@ def _argument(name: str, type: model.Type, free: dict[str, int]) -> tuple[list[s
 
 
 def _in_memory(how: str, type: model.Type, name: str, least: int) -> str:
-    """A parameter that is the address of a value, whose alignment is at `least` so many bytes."""
+    """A parameter that is the address of a value; `least` is its minimum alignment."""
     form = representation(exchanged(type))
     return f"ptr {how}([{size_of(form)} x i8]) align {max(least, align_of(form))} {name}"
 

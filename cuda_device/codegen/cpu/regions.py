@@ -42,7 +42,7 @@ RANGE_BYTES = 16
 PARALLEL = ", !llvm.access.group !900000001"
 """Metadata of loads and stores that are independent of those of other lanes."""
 _MARGIN = 8 * WARP_SIZE
-"""Shuffles may load so many bytes before and after a slot, and not use them."""
+"""The number of bytes before and after a slot that shuffles may load, and not use."""
 _LANES = ("lane_id", "lanes", "lanemask_lt")
 _CHEAP = frozenset(
     {

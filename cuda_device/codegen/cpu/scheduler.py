@@ -59,7 +59,7 @@ from cuda_device.instrument.outline import Status
 from cuda_device.types.model import INT64, UINT32, Type
 
 _PATIENCE = 4
-"""A block is put aside after so many rounds in which the same number of threads yield and nothing else happens."""
+"""The number of rounds after which a block is put aside, if the same number of threads yield and nothing else happens."""
 _WAITING = CONTROL.offset("waiting")
 
 
@@ -220,7 +220,7 @@ def with_warps(block: Any, bytes: Any) -> None:
 
 
 def with_threads(block: Any, resume: Any, frame: Any) -> Any:
-    """Allocates the records of a block's threads and warps, and a frame of so many bytes for each warp."""
+    """Allocates the records of a block's threads and warps, and a frame for each warp, whose size is given."""
     to = array_at(Block, block)
     with_warps(block, frame * warps_of(block))
     count, warps = to[0].count, to[0].warps

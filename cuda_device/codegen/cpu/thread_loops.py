@@ -76,7 +76,7 @@ class LoopedKernel:
 
 
 def text(kernel: LoopedKernel, shared_bytes: int) -> str:
-    """All that runs the threads of a kernel, whose blocks have so many bytes of shared memory."""
+    """The functions that run the threads of a kernel. `shared_bytes` is the size of a block's static shared memory."""
     regions = kernel.regions
     if regions is None or regions.together:
         worker, function, loops = "cuda_device.blocks", "block", _blocks(kernel)
@@ -366,7 +366,7 @@ warp.end{n}:
 
 
 def _call(kernel: LoopedKernel, number: int | str, n: str, row: str, lanes: str = "") -> str:
-    """Runs the thread `%x` of a row. If its warp is known to have so many `lanes`, the thread is also known as `%lane`."""
+    """Runs the thread `%x` of a row. With `lanes`, the known number of lanes of its warp, its `%lane` is defined already."""
     regions, found, call = kernel.regions, "", f"  call void @{kernel.symbol}(ptr %thread{kernel.arguments})\n"
     if not lanes:
         lanes = f"%lanes{n}"

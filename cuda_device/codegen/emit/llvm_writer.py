@@ -457,7 +457,7 @@ def _is_copy(type: model.Type | None) -> bool:
 def words(type: model.Type) -> str:
     """The bytes that a reference refers to as an aggregate: integers of the widest size that they are aligned to.
 
-    A structure of nothing but floats of one type is an array of them, which spares the optimiser the joining of bits.
+    A structure whose members are all floats of one type is an array of them, so that the optimiser need not join bits.
     """
     assert isinstance(type, model.Ref)
     size, width, members = size_of(type.pointee), min(align_of(type.pointee), 8), leaves(type.pointee)

@@ -245,7 +245,8 @@ class DeviceArray:
             self._memory.used_elsewhere = True
         if consumer != -1:
             self._join_producer()
-            self._stream.hold_back(consumer)
+            with self._stream.using():
+                driver.order((self._stream.handle,), (consumer,))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -653,7 +654,8 @@ def as_array(
         if view.stream is None:
             padded = replace(padded, stream=where.handle)
         elif view.stream != where.handle:
-            where.wait_for(view.stream)
+            with where.using():
+                driver.order((view.stream,), (where.handle,))
     return DeviceArray.over(padded, where)
 
 

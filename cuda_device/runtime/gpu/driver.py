@@ -553,7 +553,7 @@ def give_event(event: int, context: int) -> None:
 
 def order(first: Collection[int], second: Collection[int]) -> None:
     """Makes later work of the streams `second` wait for the current work of the streams `first`, all in the current context."""
-    if not first or not second:
+    if not first or not second or first == second:
         return
     context = current_context()
     # `wait_event` refers to the most recent `record_event`, so the event can be reused at once, unless it is part of a capture.

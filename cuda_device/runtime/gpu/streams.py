@@ -202,16 +202,6 @@ class GpuStream(Stream):
         """Releases the objects used by launches that have finished."""
         _release(self._retained, self.context)
 
-    def wait_for(self, handle: int) -> None:
-        """Makes later work of this stream wait for the current work of the stream `handle`."""
-        with self.using():
-            driver.order((handle,), () if handle == self._handle else (self._handle,))
-
-    def hold_back(self, handle: int) -> None:
-        """Makes later work of the stream `handle` wait for the current work of this stream."""
-        with self.using():
-            driver.order((self._handle,), () if handle == self._handle else (handle,))
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GpuStream) and (self._handle, self.context) == (other._handle, other.context)
 
