@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 
@@ -65,9 +66,8 @@ def test_what_is_no_device_code_is_refused_as_anywhere():
 @pytest.mark.parametrize("symbol", sorted(records.SUPPORT))
 def test_what_kernels_call_is_a_module_of_its_own(symbol):
     text = scheduler.text(symbol) if symbol in records.EXPORTS else host_code.support_text(symbol)
-    module = llvm.read(text)
-    module.verify()
-    assert f"@{symbol}(" in text and "host_" not in "".join(module.declared())
+    llvm.parse(text)
+    assert f"@{symbol}(" in text and not re.search("(?m)^declare .*@host_", text)
 
 
 def test_the_same_text_in_each_process():
