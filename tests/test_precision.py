@@ -148,6 +148,8 @@ def test_ints_that_fit_or_are_converted_say_nothing(statement):
         ("d[:] = x", "float64"),
         ("p = (x * 0.1, x * 0.2)\nfor j in range(n):\n    p = (p[1], p[0])\nd[i] += p[0]", "float64"),
         ("d[i] += np.where(n > 2, d[0], x)", "float64"),
+        ("d[i] += float(d[0])", "float64"),
+        ("d[i] += complex(d[0], f[0]).real", "float64"),
     ],
 )
 def test_a_float32_that_comes_of_floats_of_python_meets_a_wider_type(statement, type):
@@ -178,6 +180,7 @@ def test_a_float32_that_comes_of_floats_of_python_meets_a_wider_type(statement, 
         "p = (f[0], x)\nd[i] += p[0]",
         "d[i] += sum(f[j] * x for j in range(3))",
         "d[i] += sum((0.5, 0.25))",
+        "d[i] += float(f[0])",
         "a, b, c = x, 0.5, 0.5\nfor j in range(n):\n    d[j] = (lambda t: d[j] + t)(a)\n    a, b, c = b, c, f[j]",
     ],
 )
@@ -207,6 +210,11 @@ def test_the_remedies_help():
     assert told("d[i] = d[i] * math.cos(float64(-2 * math.pi) * i / 7)") == []
     (found,) = told("d[i] = d[i] + x")
     assert "x: float64" in str(found.message)
+    (found,) = told("z[i] = z[i] * x", x=0.1j)
+    assert "'x' has" in str(found.message) and "x: complex128" in str(found.message)
+    assert told("z[i] = z[i] * x", x=np.complex128(0.1j)) == []
+    (found,) = told("d[:] = x * 0.5")
+    assert "write float64(…)" in str(found.message)
 
 
 def narrow(out, x, n):

@@ -25,13 +25,15 @@ from cuda_device.errors import Location, Loss
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.model import BOOL, INDEX, Bundle, Number, Struct, Tuple, Type
+from cuda_device.types.model import BOOL, COMPLEX128, INDEX, Bundle, Number, Struct, Tuple, Type
 
 _NARROW = 16
 _SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
 """Operations that only show a number; converting it loses nothing that the program computes with."""
 _STORES = (ops.PY_SETITEM, ops.PY_SETATTR, ops.STORE)
 """Stores convert an int to the type of the element or member. They are not reported, as programs usually store ints that fit."""
+_NARROWING = ("float", "complex")
+"""Calls of Python's types, which have the precision of float32 also for wider arguments."""
 _COMPUTING = (ops.PY_BINARY, ops.CALL)
 _GROWING = frozenset(("+", "-", "*", "<<", "**"))
 _CHECKED = frozenset("+-*")
@@ -174,6 +176,8 @@ class _Body:
             callee = self.losses.module[str(op.attributes["callee"])]
             self.calls[op.result] = self.losses.enter(callee, parts, self._place(op))
             return self.calls[op.result].result
+        if op.code is ops.INTRINSIC and op.attributes["name"] in _NARROWING and _takes_wide_floats(op):
+            return FloatOrigin.COMPUTED
         if op.code is ops.PY_BINARY or (op.code is ops.INTRINSIC and not _is_explicit(op)):
             return max(operands, FloatOrigin.COMPUTED)
         return FloatOrigin.GIVEN
@@ -212,13 +216,16 @@ class _Body:
             return
         if self.of(value) != FloatOrigin.COMPUTED:
             return
-        names = [param.hint for param in self.function.params if param is self._source(value)]
+        made = self.made.get(value)
+        if made is not None and made.code is ops.FIELD and _is_float(made.operands[0]):
+            (value,), target = made.operands, COMPLEX128
+        is_parameter = self._source(value) in self.function.params and not self.function.location.is_ours
         self.losses.report(
             self._place(op),
             f"{self._named(value)} has the precision of float32, like all Python floats, and becomes {target} here",
-            f"give the parameter a hint, {names[0]}: float64, or pass numpy.float64(…)"
-            if names
-            else "start in float64: write float64(…) around the first number of the computation",
+            f"give the parameter a hint, {self._source(value).hint}: {target}, or pass numpy.{target}(…)"
+            if is_parameter
+            else f"start in {target}: write {target}(…) around the first number of the computation",
         )
 
     def _source(self, value: Value) -> Value:
@@ -338,6 +345,10 @@ def _check(function: Function, op: Op) -> None:
 def _is_wide_float(type: object) -> bool:
     """Whether a type is float64 or complex128."""
     return isinstance(type, Number) and not type.is_integer and (type.part if type.is_complex else type).bits == 64
+
+
+def _takes_wide_floats(op: Op) -> bool:
+    return any(_is_wide_float(operand.type) for operand in op.operands)
 
 
 def _is_float(value: Value) -> bool:
