@@ -248,6 +248,7 @@ def test_what_is_no_program_is_refused(function, match):
         (lambda i: math.factorial(i - 1), "not defined for negative values"),
         (lambda i: math.comb(5, i - 1), "must be non-negative"),
         (lambda i: math.perm(i - 1, 2), "must be non-negative"),
+        (lambda i: math.isqrt(i - 1), "must be nonnegative"),
     ],
 )
 def test_what_python_raises_is_reported(stream, function, message):

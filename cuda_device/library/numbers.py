@@ -41,6 +41,8 @@ _NONNEGATIVE = "call it with numbers of 0 or more, as in max(n, 0)"
 
 def isqrt(n: Any, /) -> Any:
     """`math.isqrt`: the floor of the square root."""
+    if n < 0:
+        raise ValueError("isqrt() argument must be nonnegative", _NONNEGATIVE)
     result = n * 0
     bit = result + 1
     while bit <= n // 4:
