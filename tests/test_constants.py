@@ -422,6 +422,24 @@ def test_operators_on_fixed_format_constants_give_constants(stream):
     assert "300 does not fit uint8" in refusal(device.func(lambda: min(narrow, 300))).reason
 
 
+@pytest.mark.parametrize("dtype", [device.bfloat16, device.float8e5m2])
+def test_narrow_floats_meet_ints_of_more_than_64_bits(stream, dtype):
+    large = np.uint64(2**63)
+
+    @device.kernel
+    def kernel(out):
+        out[0] = 1 if dtype(1) < 2**15 else undefined  # noqa: F821
+        out[1] = 1 if device.bfloat16(1) < large and device.bfloat16(2**64) > 2**63 else undefined  # noqa: F821
+        out[2] = device.float32(dtype(2**15)) + device.float32(dtype(-(2**80)))
+
+    out = stream.empty(3, np.float32)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 1, 2.0**15 + float(dtype(-(2.0**80)))]
+    for number in (dtype(1), np.float64(1)):
+        reason = refusal(device.func(lambda number=number: number < 2**2000)).reason
+        assert "does not fit" in reason, reason
+
+
 def test_constant_indices_of_tuples_of_different_things(stream):
     @device.kernel
     def kernel(out):

@@ -136,8 +136,8 @@ def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:
     return cell if wanted is value else frame.literal(wanted)
 
 
-_ENDS_AT_TEXTS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-"""With text that is not a number, these constructors of ml_dtypes 0.6 crash."""
+_ONLY_OF_FLOATS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+"""These constructors of ml_dtypes 0.6 crash with text that is not a number, and refuse ints of more than 64 bits."""
 
 
 def fold(frame: Frame, entity: Any, cells: Sequence[Cell]) -> Cell | None:
@@ -149,8 +149,8 @@ def fold(frame: Frame, entity: Any, cells: Sequence[Cell]) -> Cell | None:
             return None
     values: list[Any] = [cell.known.value for cell in cells]
     try:
-        if entity in _ENDS_AT_TEXTS:
-            values = [float(value) if isinstance(value, str) else value for value in values]
+        if entity in _ONLY_OF_FLOATS:
+            values = [float(value) if isinstance(value, (str, int)) else value for value in values]
         with np.errstate(all="ignore"):
             return frame.literal(entity(*values))
     except OverflowError:

@@ -21,7 +21,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
 from cuda_device.infer.intervals import combine
-from cuda_device.infer.joins import FOLDS, only_integers, operation_type
+from cuda_device.infer.joins import FOLDS, fit, only_integers, operation_type
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import numbers, prelude
@@ -251,7 +251,7 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
         x = y = type  # a builtin float is rounded to the other's type, as a constant is
         if a.known.constant and b.known.constant:
-            values = (host_type_of(type)(cell.known.value) for cell in (a, b))
+            values = (host_type_of(type)(fit(cell.known, type)) for cell in (a, b))
             return Cell(constant(bool(FOLDS[sign](*values)), frame.location))
     types = [model.BOOL] * 2 if are_bools else [model.INT if type == model.BOOL else type for type in (x, y)]
     operands = [frame.materialise(cell, type) for cell, type in zip((a, b), types, strict=True)]
