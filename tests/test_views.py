@@ -162,6 +162,8 @@ def test_views_of_other_types(stream):
     a = np.arange(16, dtype=np.float32).reshape(2, 8)
     check(stream, "a.view(np.uint32)[1]", a, a.view(np.uint32)[1])
     check(stream, "a.view(np.uint8)[1, 3:7]", a, a.view(np.uint8)[1, 3:7])
+    check(stream, "a[:, 1, None].view(np.uint16)", a, a[:, 1, None].view(np.uint16))
+    check(stream, "a[:0, ::n].view(np.uint8)", a, a[:0, ::2].view(np.uint8))
     check(stream, "a.astype(np.float32, copy=False)[1]", a, a[1])
 
     @device.kernel
@@ -182,6 +184,7 @@ def test_views_of_other_types(stream):
         ("a[1] = 7", lambda a: a.__setitem__(1, 7)),
         ("a[:, 1:3] = -1", lambda a: a.__setitem__((slice(None), slice(1, 3)), -1)),
         ("a[...] = 5", lambda a: a.__setitem__(..., 5)),
+        ("a[1, 2, ...] = a[3, 4, ...]", lambda a: a.__setitem__((1, 2), a[3, 4])),
         ("a[::2] = a[1]", lambda a: a.__setitem__(slice(None, None, 2), a[1].copy())),
         ("a[:, 0] = a[:, 4]", lambda a: a.__setitem__((slice(None), 0), a[:, 4].copy())),
         ("a[0, ::-1] = a[3]", lambda a: a.__setitem__((0, slice(None, None, -1)), a[3].copy())),

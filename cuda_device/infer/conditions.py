@@ -95,15 +95,12 @@ def lane(frame: Frame, index: Cell) -> None:
     _require(frame, prelude.is_lane, (index,), message, index, help="write i & 31, or test it")
 
 
-def viewed(frame: Frame, size: Cell, new: int, step: Cell | None, old: int) -> None:
-    """Checks that the last axis, of `size` bytes, can be viewed as elements of `new` instead of `old` bytes.
-
-    `step` is the stride of the axis in bytes; None if the axis is contiguous.
-    """
-    if step is not None:
+def viewed(frame: Frame, array: Cell, step: Cell, size: Cell, old: int, new: int) -> None:
+    """Checks that the last axis, of `size` bytes and with this step, can be viewed as elements of `new` instead of `old` bytes."""
+    if array.type.layout is Layout.STRIDED:
         message = f"the last axis has a step of {{0}} bytes, not of {old}: it cannot be viewed in this way"
         help = "make a view of an array whose last axis is contiguous"
-        _require(frame, prelude.is_equal, (step, Cell(constant(old))), message, step, help=help)
+        _require(frame, prelude.is_row, (array,), message, step, help=help)
     message = f"a last axis of {{0}} bytes cannot be divided into elements of {new} bytes"
     help = "make a view of a slice whose last axis can be divided"
     _require(frame, prelude.is_multiple, (size, Cell(constant(new))), message, size, help=help)

@@ -73,7 +73,7 @@ def copy_elements(target: Any, source: Any) -> None:
 
 def move_elements(target: Any, source: Any) -> None:
     """`target[...] = source` of arrays for which `has_order` is true."""
-    if source.ndim < target.ndim or source.itemsize != target.itemsize or source.strides != target.strides:
+    if source.ndim < max(target.ndim, 1) or source.itemsize != target.itemsize or source.strides != target.strides:
         copy_elements(target, source)
     elif abs(target.strides[0]) < abs(target.strides[-1]):
         _move_rows(target.T, source.T)

@@ -94,6 +94,11 @@ def is_equal(number: Any, other: Any) -> Any:
     return number == other
 
 
+def is_row(array: Any) -> Any:
+    """Returns whether the elements along the last axis of an array are contiguous."""
+    return array.strides[-1] == array.itemsize or array.shape[-1] == 1 or array.size == 0
+
+
 def is_lane(index: Any) -> Any:
     """Returns whether a number is a lane index."""
     return 0 <= index < 32

@@ -228,7 +228,7 @@ def _view(frame: Frame, owner: Cell, dtype: Cell) -> Cell:
             )
             raise CompileError(f"{array} cannot be viewed as {wanted}: {why}", help=f"make a view of {instead}")
         size = frame.operate("*", shape[-1], Cell(constant(old)))
-        conditions.viewed(frame, size, new, steps[-1] if array.layout is model.Layout.STRIDED else None, old)
+        conditions.viewed(frame, owner, steps[-1], size, old, new)
         length = frame.operate("//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
