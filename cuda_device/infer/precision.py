@@ -219,7 +219,7 @@ class _Body:
         made = self.made.get(value)
         if made is not None and made.code is ops.FIELD and _is_float(made.operands[0]):
             (value,), target = made.operands, COMPLEX128
-        is_parameter = self._source(value) in self.function.params and not self.function.location.is_ours
+        is_parameter = self.function is self.losses.module.main and self._source(value) in self.function.params
         self.losses.report(
             self._place(op),
             f"{self._named(value)} has the precision of float32, like all Python floats, and becomes {target} here",
