@@ -36,7 +36,7 @@ COMPARED = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equa
 LOGICAL = ["logical_and", "logical_or", "logical_xor", "logical_not"]
 ARITHMETIC = "add subtract multiply floor_divide remainder divmod negative positive square absolute".split()
 OF_INTEGERS = [*BITWISE, *COMPARED, *LOGICAL, *ARITHMETIC, "minimum", "maximum", "fmin", "fmax", "sign", "left_shift",
-               "right_shift", "power", "gcd", "lcm", "bitwise_count"]  # fmt: skip
+               "right_shift", "power", "gcd", "lcm", "bitwise_count", "floor", "ceil", "trunc"]  # fmt: skip
 OF_INTEGERS_ALONE = [*BITWISE, "left_shift", "right_shift", "gcd", "lcm", "bitwise_count"]
 OF_BOOLS = [*BITWISE, *COMPARED, *LOGICAL]
 EXACT = {
@@ -202,6 +202,24 @@ def test_math(stream, name):
     same &= (np.signbit(found) == np.signbit(expected)) | np.isnan(expected)
     wrong = [(cases[i], found[i], expected[i]) for i in np.flatnonzero(~same.all(axis=1))[:5]]
     assert not wrong, wrong
+
+
+@device.kernel
+def distances(x, out):
+    out[0] = math.dist((x[0],), (x[1],))
+    out[1] = np.logaddexp(x[0], x[1])
+    out[2] = np.logaddexp2(x[0], x[1])
+    out[3] = math.isclose(x[0], x[1], rel_tol=0.6)
+    out[4] = np.isclose(x[0], x[3])
+    out[5] = np.isclose(x[2], x[3])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "uint32", "uint64"])
+def test_differences_of_integers_do_not_wrap(stream, dtype):
+    x, out = np.array([3, 7, np.iinfo(dtype).min, np.iinfo(dtype).max], dtype), stream.empty(6, np.float64)
+    stream.launch(distances, stream.array(x), out, grid=1, block=1)
+    expected = [4, np.logaddexp(3.0, 7.0), np.logaddexp2(3.0, 7.0), 1, 0, 0]
+    np.testing.assert_allclose(stream.numpy(out), expected, rtol=1e-6)
 
 
 # operator

@@ -96,7 +96,7 @@ def lane(frame: Frame, index: Cell) -> None:
 
 
 def viewed(frame: Frame, array: Cell, step: Cell, size: Cell, old: int, new: int) -> None:
-    """Checks that the last axis, of `size` bytes and with this step, can be viewed as elements of `new` instead of `old` bytes."""
+    """Checks that the last axis, of `size` bytes and with this `step`, can be viewed as elements of `new` bytes, not `old`."""
     if array.type.layout is Layout.STRIDED:
         message = f"the last axis has a step of {{0}} bytes, not of {old}: it cannot be viewed in this way"
         help = "make a view of an array whose last axis is contiguous"

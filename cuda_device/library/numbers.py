@@ -170,6 +170,21 @@ def as_float(x: Any) -> Any:
     return math.fabs(x) * 0 + x if isinstance(x, (int, np.integer)) else x
 
 
+def difference(a: Any, b: Any) -> Any:
+    """`a - b`, and of integers, whose difference may wrap, the float in which functions of them compute."""
+    if not isinstance(a, (int, np.integer)) or not isinstance(b, (int, np.integer)):
+        return a - b
+    exact = np.float64(a) - np.float64(b)
+    if isinstance(a, (np.int64, np.uint64)) or isinstance(b, (np.int64, np.uint64)):
+        return exact
+    return np.float32(exact) if isinstance(a, np.integer) or isinstance(b, np.integer) else float(exact)
+
+
+def dist(p: Any, q: Any, /) -> Any:
+    """`math.dist`, of two tuples."""
+    return math.hypot(*(difference(a, b) for a, b in zip(p, q)))  # noqa: B905
+
+
 def length_of(*coordinates: Any) -> Any:
     """`math.hypot` of any number of coordinates."""
     result = 0.0
@@ -184,8 +199,8 @@ def isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
         return True
     if abs(a) == math.inf or abs(b) == math.inf:
         return False
-    difference = abs(a - b)
-    return difference <= rel_tol * abs(b) or difference <= rel_tol * abs(a) or difference <= abs_tol
+    distance = abs(difference(a, b))
+    return distance <= rel_tol * abs(b) or distance <= rel_tol * abs(a) or distance <= abs_tol
 
 
 def modf(x: Any, /) -> Any:
@@ -200,14 +215,14 @@ def logaddexp(a: Any, b: Any) -> Any:
     """`np.logaddexp`: log(exp(a) + exp(b))."""
     if a == b:
         return a + math.log(2.0)
-    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
+    return max(a, b) + math.log1p(math.exp(-abs(difference(a, b))))
 
 
 def logaddexp2(a: Any, b: Any) -> Any:
     """`np.logaddexp2`: log2(2**a + 2**b)."""
     if a == b:
         return a + 1.0
-    return max(a, b) + math.log1p(math.exp2(-abs(a - b))) * _LOG2_OF_E
+    return max(a, b) + math.log1p(math.exp2(-abs(difference(a, b)))) * _LOG2_OF_E
 
 
 _LOG2_OF_E = math.log2(math.e)
@@ -233,7 +248,7 @@ def are_close(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
     """`np.isclose`."""
     if a == b:
         return True
-    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= atol + rtol * abs(b)
+    return math.isfinite(a) and math.isfinite(b) and abs(difference(a, b)) <= atol + rtol * abs(as_float(b))
 
 
 def sign(x: Any) -> Any:
@@ -293,7 +308,7 @@ def round_to_int64(x: Any) -> Any:
 
 REPLACEMENTS: dict[object, Callable[..., Any]] = {
     getattr(math, function.__name__): function
-    for function in (gcd, lcm, isqrt, factorial, comb, perm, isclose, modf, frexp, ldexp, ulp)
+    for function in (gcd, lcm, isqrt, factorial, comb, perm, isclose, dist, modf, frexp, ldexp, ulp)
 } | {pow: power}
 """By a function of Python, the one that device code runs instead."""
 METHODS: dict[str, Callable[..., Any]] = {
@@ -302,7 +317,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 """By method of a number, the function that computes it."""
 OF_NUMPY: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in (logaddexp, logaddexp2, sign, spacing)},
-    "ceil": lambda x: -entities.float_floor(-x),
+    "ceil": lambda x: -entities.float_floor(-as_float(x)),
     "float_power": lambda a, b: math.pow(np.float64(a), np.float64(b)),
     "fmax": lambda a, b: prelude.as_both(b if b > a or a != a else a, a, b),
     "fmin": lambda a, b: prelude.as_both(b if b < a or a != a else a, a, b),

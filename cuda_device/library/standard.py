@@ -165,11 +165,6 @@ def float_sum(items: Any, /) -> Any:
     return total + lost if math.isfinite(total) else total
 
 
-def distance(p: Any, q: Any, /) -> Any:
-    """`math.dist(p, q)` of two tuples."""
-    return math.hypot(*(a - b for a, b in zip(p, q)))  # noqa: B905
-
-
 def sum_of_products(p: Any, q: Any, /) -> Any:
     """`math.sumprod(p, q)`."""
     total = 0
@@ -228,7 +223,6 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
     all: all_of,
     math.prod: product,
     math.fsum: float_sum,
-    math.dist: distance,
 }
 if hasattr(math, "sumprod"):
     REPLACEMENTS[math.sumprod] = sum_of_products
