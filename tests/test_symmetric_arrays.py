@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import multiprocessing
 import os
+import pickle
 import traceback
 import warnings
 from pathlib import Path
@@ -261,6 +263,13 @@ def test_closing_twice_and_not_at_all():
     assert ["was not closed" in str(each.message) for each in seen if each.category is ResourceWarning] == [True]
 
 
+class Deserted(Alone):
+    """A job whose other processes die before this one has made its part."""
+
+    def allgather(self, value):
+        raise TimeoutError("nobody comes")
+
+
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no folder to look into")
 def test_no_file_is_left_behind():
     def files():
@@ -270,6 +279,33 @@ def test_no_file_is_left_behind():
     x = SymmetricArray(3, float32, Alone(), stream=device.cpu_stream())
     assert files() <= before
     x.close()
+    with pytest.raises(TimeoutError, match="nobody comes"):
+        SymmetricArray(3, float32, Deserted(), stream=device.cpu_stream())
+    assert files() <= before
+
+
+def test_a_stream_that_is_none_is_told_to_all_processes():
+    told = []
+
+    class Listening(Alone):
+        def allgather(self, value):
+            told.append(value)
+            return [value]
+
+    with pytest.raises(device.LaunchError, match="rank 0 failed making its part: 'x' is not a stream"):
+        SymmetricArray(3, float32, Listening(), stream="x")
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_it_belongs_to_its_process(copied):
+    with SymmetricArray(3, float32, Alone(), stream=device.cpu_stream()) as x:
+        with pytest.raises(TypeError, match="a SymmetricArray belongs to its process"):
+            copied(x)
+        with pytest.raises(TypeError, match="what a kernel takes of a group belongs to its process"):
+            copied(x.part)
+        with pytest.raises(device.LaunchError, match="help: pass the part of this process: x.part"):
+            device.launch(add_own, x, grid=1, block=1, stream=device.cpu_stream())
 
 
 class Elsewhere(Alone):

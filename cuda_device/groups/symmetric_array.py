@@ -112,21 +112,27 @@ class SymmetricArray:
     failed, too: their kernels must not use it any more.
     """
 
+    _remedy_at_launch = "pass the part of this process: x.part"
+
     def __init__(self, shape: Any, dtype: Any, ranks: Any, *, stream: Any = None) -> None:
         self._ranks = _ranks_of(ranks)
-        self.stream: Stream = as_stream(stream)
         self._opened: list[_Part] = []
         self._own: _Part | None = None
-        offers = self._all(lambda: self._make(shape, dtype), "making its part")
-        self._all(lambda: self._compare(offers), "comparing the parts")
-        self._all(lambda: self._open(offers), "opening the parts of the others")
+        try:
+            offers = self._all(lambda: self._make(shape, dtype, stream), "making its part")
+            self._all(lambda: self._compare(offers), "comparing the parts")
+            self._all(lambda: self._open(offers), "opening the parts of the others")
+        except BaseException:  # also of `allgather`, if a process has died
+            with contextlib.suppress(Exception):
+                self._give_back()
+            raise
         self._opened[self.rank].conceal()
         self._arrays = tuple(map(self._array, self._opened))
         self.part = part_of(self._arrays, self.rank, self.stream)
         """The argument for kernels of this process: a struct like that of a `DeviceArrayGroup`."""
 
     def _all(self, step: Callable[[], Any], doing: str) -> list[Any]:
-        """Runs a step in each process and gathers the results. If it fails in one, all processes free their memory and raise."""
+        """Runs a step in each process and gathers the results. If it fails in one, all processes raise."""
         try:
             found, reason = step(), None
         except LaunchError as error:
@@ -136,13 +142,12 @@ class SymmetricArray:
         every = self._ranks.allgather((found, reason))
         failed = [(rank, reason) for rank, (_, reason) in enumerate(every) if reason is not None]
         if failed:
-            with contextlib.suppress(Exception):
-                self._give_back()
             rank, (what, remedy) = failed[0]
             raise LaunchError(f"rank {rank} failed {doing}: {what}", remedy)
         return [found for found, _ in every]
 
-    def _make(self, shape: Any, dtype: Any) -> _Offer:
+    def _make(self, shape: Any, dtype: Any, stream: Any) -> _Offer:
+        self.stream: Stream = as_stream(stream)
         self._like = empty(shape, dtype, stream=cpu_stream())
         nbytes = max(self._like.nbytes, 1)
         self._own = _GpuPart(nbytes, self.stream) if isinstance(self.stream, GpuStream) else _HostPart(nbytes)
@@ -240,6 +245,9 @@ class SymmetricArray:
         with contextlib.suppress(Exception):
             self.stream.synchronize()
             self._give_back()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a SymmetricArray belongs to its process: create one in each, and pickle x.local().numpy()")
 
     def __del__(self) -> None:
         if getattr(self, "_own", None) is not None and not sys.is_finalizing():

@@ -114,7 +114,7 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "__setattr__": _refuse,
         "__delattr__": _refuse,
         "__repr__": body.get("__repr__", _represent),
-        "__reduce__": _reduce,
+        "__reduce__": body.get("__reduce__", _reduce),
         "__replace__": replace,
         "__signature__": Signature(
             [
