@@ -142,6 +142,8 @@ def test_an_interrupt_ends_the_waiting():
     [
         (r"rank 0 \(CPU\): argument 1 is a list of 3 items for 2 devices", {"x": [1, 2, 3]}),
         (r"rank 1 \(CPU\): the argument 'x' is of type set", {"x": [np.zeros(4, np.float32), {1}]}),
+        (r"rank 0 \(CPU\): the argument 'x' is of type list", {"x": [[1, 2], [3, 4]]}),
+        (r"rank 1 \(CPU\): block=.*2000 threads along x", {"block": [[4, 1], [2000, 1]]}),
         (
             r"rank 0 \(CPU\): argument 0 belongs to <DeviceGroup of rank 0 \(CPU\)>, not to",
             {"g": cpu_group(1).arrays(4)},

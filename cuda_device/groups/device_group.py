@@ -382,7 +382,8 @@ def of_rank(value: Any, group: DeviceGroup, rank: int, name: str) -> Any:
                 f"{name} is a list of {len(value)} items for {len(group)} devices",
                 "give one for each rank, or pass a tuple, which all of them get",
             )
-        return of_rank(value[rank], group, rank, f"{name}[{rank}]")
+        item = value[rank]  # a list within a list is not for ranks
+        return item if isinstance(item, list) else of_rank(item, group, rank, f"{name}[{rank}]")
     if type(value) is tuple:
         return tuple(of_rank(item, group, rank, f"{name}[{i}]") for i, item in enumerate(value))
     return value
