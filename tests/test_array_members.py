@@ -157,6 +157,7 @@ def test_array_members_get_the_axes_that_they_lack():
         (r"'Globals\.pairs' of shape \(1, 1, 2\).* has 3 axes, more than 2", "pairs", np.zeros((1, 1, 2), PAIR)),
         (r"'Globals\.image' is of type list, which is not an array", "image", [1.0]),
         (r"Globals\.n is of type int32, not 2\.5", "n", 2.5),
+        (r"Globals\.n is of type int32, which -2147483649 does not fit", "n", -(1 << 31) - 1),
         (r"Globals has no member 'm'", "m", 1),
     ],
 )

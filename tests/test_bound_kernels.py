@@ -153,6 +153,10 @@ def test_members_that_do_not_fit():
             (np.zeros((1, 1), np.float32), 1.0, 2),
             r"the argument 'g': Rows has 2 members, not 3\n  help: pass a Rows, or a",
         ),
+        (
+            (np.zeros((1, 1), np.float32), 10**400),
+            "the argument 'g': Rows.scale is of type float32, which 10* does not fit",
+        ),
         ((np.zeros((1, 1)), 1.0), r"'Rows.out' .* is not one of float32"),
         ({"out": np.zeros((1, 1), np.float32)}, "Rows is missing a value for 'scale'"),
     ):

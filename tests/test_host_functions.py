@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import fake_driver
 import numpy as np
@@ -31,6 +32,7 @@ X = np.arange(3, dtype=np.float32)
 def test_arguments_are_converted():
     assert total((X,)) == total({"x": X, "scale": 2}) == total(Globals.of(X)) == 6
     assert total((X, 1), 4, "a", "b", row=X, other=None) == 3 + 4 + 2 + 3 + 1
+    assert total((X,), row=None) == 6  # None stays None, as in kernels
     assert total.__doc__ == "The sum."
     assert repr(total) == "<host function total>"
 
@@ -41,6 +43,7 @@ def test_arguments_are_converted():
         (r"'Globals\.x' of shape \(3,\) and dtype int64", (({"x": np.arange(3)}),), {}),
         (r"the array 'row' of shape \(1, 3\).* has 2 axes, more than 1", ((X,),), {"row": X[None]}),
         (r"n is of type int32, not 1\.5: write int32", ((X,), 1.5), {}),
+        (r"n is of type int32, which 2147483648 does not fit", ((X,), 1 << 31), {}),
         (r"g is of type Globals, not 3", (3,), {}),
         (r"missing a required argument: 'g'", (), {}),
     ],
@@ -49,6 +52,21 @@ def test_arguments_that_do_not_fit_are_named(message, args, kwargs):
     for stream in ({}, {"stream": device.cpu_stream()}):
         with pytest.raises((TypeError, device.LaunchError), match=message):
             total(*args, **kwargs, **stream)
+
+
+def test_defaults_are_converted_and_arrays_are_as_read_only_as_their_hints():
+    @device.host_function
+    def given(x: ArrayType(float32, 1, readonly=True), n: int32 = 7, *rest: int32):
+        return x, n, rest
+
+    x, n, rest = given(X)
+    assert type(n) is int32 and n == 7 and rest == ()
+    with pytest.raises(ValueError, match="the array is read-only"):
+        x[0] = 1
+
+
+def test_a_host_function_of_a_module_is_pickled_by_its_name():
+    assert pickle.loads(pickle.dumps(total)) is total
 
 
 def test_on_a_cpu_stream_it_is_done_on_return():

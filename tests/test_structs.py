@@ -151,6 +151,7 @@ PARTS = {"pair": (1, 2.5), "point": Point(3, 4), "vector": device.float32x2(5, 6
         ("pair", 3, "Parts.pair is a tuple of 2 elements, not 3"),
         ("pair", (1, 2.5, 3), r"Parts.pair is a tuple of 2 elements, not \(1, 2.5, 3\)"),
         ("pair", (1, "2"), r"Parts.pair\[1\] is of type float64"),
+        ("pair", (1 << 31, 2.5), r"Parts.pair\[0\] is of type int32, which 2147483648 does not fit"),
         ("point", (3, 4), r"Parts.point is of type Point, not \(3, 4\)"),
         ("vector", device.float64x2(5, 6), r"Parts.vector is of type float32x2, not float64x2\(5.0, 6.0\)"),
     ],

@@ -79,10 +79,7 @@ def constant_as(value: object, type: Any) -> object:
         return value
     if is_bool or not (type in PYTHON or issubclass(type, np.generic)):
         raise TypeError(f"{value!r} is not of type {type.__name__}")
-    try:
-        return convert_number(value, number_of(type), "the constant")
-    except OverflowError as error:
-        raise TypeError(str(error)) from error
+    return convert_number(value, number_of(type), "the constant")
 
 
 _class = type

@@ -135,7 +135,10 @@ def convert_number(value: Any, wanted: model.Number, what: str) -> Any:
     is_builtin = isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
     if not is_builtin or not becomes(number_of(type(value)), wanted):
         raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
-    return host(value)
+    try:
+        return host(value)
+    except OverflowError:
+        raise TypeError(f"{what} is of type {wanted}, which {value!r} does not fit") from None
 
 
 def host_type_of(number: model.Number) -> type[Any]:

@@ -524,11 +524,10 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
             return value
         with np.errstate(over="ignore"):  # a value that is too large for a float becomes infinite
             return convert_number(value, wanted, name)
-    except OverflowError:
-        raise CallError(
-            f"the argument {name!r} is {value!r}, which does not fit the parameter's type hint {wanted}", _HINT
-        ) from None
-    except TypeError:
+    except TypeError as error:
+        if isinstance(error.__context__, OverflowError):
+            text = f"the argument {name!r} is {value!r}, which does not fit the parameter's type hint {wanted}"
+            raise CallError(text, _HINT) from None
         raise CallError(f"the argument {name!r} is {value!r}, {says}", f"write {wanted}(…)") from None
 
 

@@ -20,7 +20,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device import logs
-from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.functions import DecoratedFunction
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 Call = tuple["Future[Any]", Callable[[], Any]]
 
 
-class HostFunction:
+class HostFunction(DecoratedFunction):
     """The result of `host_function`; `underlying` is the decorated function.
 
     A call runs the function and returns its result. With `stream=`, the function runs in the order of the stream, after the
@@ -46,9 +47,8 @@ class HostFunction:
     Raises `TypeError` and `LaunchError` for arguments that do not fit, and `LaunchError` while the stream is being captured.
     """
 
-    def __init__(self, underlying: FunctionType) -> None:
-        functools.update_wrapper(self, underlying)
-        self.underlying = underlying
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.underlying,)
 
     def __call__(self, *args: Any, stream: Any = None, **kwargs: Any) -> Any:
         """Converts the arguments to the type hints, and runs the function, on `stream` if given."""
@@ -71,11 +71,12 @@ class HostFunction:
         return future
 
     def _converted(self, args: Any, kwargs: Any) -> inspect.BoundArguments:
-        """The arguments, converted to the type hints of their parameters."""
+        """The arguments and defaults, converted to the type hints of their parameters. None stays None."""
         bound = inspect.signature(self.underlying).bind(*args, **kwargs)
+        bound.arguments = defaults_of(self.underlying) | bound.arguments
         for name, wanted in parameters_of(self.underlying).hints.items():
-            if name in bound.arguments:
-                bound.arguments[name] = convert(made_of(bound.arguments[name], wanted, name), wanted, name)
+            if (value := bound.arguments.get(name)) is not None:
+                bound.arguments[name] = convert(made_of(value, wanted, name), wanted, name)
         return bound
 
     def __repr__(self) -> str:
@@ -87,9 +88,10 @@ def host_function(function: Callable[..., Any], /) -> HostFunction:
 
     A parameter with a struct `T` as its hint takes a `T`, or a tuple or dict that `T.of` converts. With `ArrayType(…)` it takes
     an array of any library, like `as_array`; with a number type, what a struct's member of that type takes. Parameters without
-    such hints take anything. Raises `TypeError` if `function` is not a plain function, and for a parameter called stream.
+    such hints take anything, and all parameters take None, as those of kernels do. Raises `TypeError` if `function` is not a
+    plain function, and for a parameter called stream.
     """
-    if isinstance(function, (Func, Kernel)) or not isinstance(function, FunctionType):
+    if not isinstance(function, FunctionType):
         raise TypeError(f"@host_function decorates a Python function, not {function!r}")
     if "stream" in inspect.signature(function).parameters:
         raise TypeError("a parameter cannot be called 'stream', which says when a host function runs")
