@@ -128,8 +128,6 @@ def becomes(builtin: model.Number, wanted: model.Number) -> bool:
 def convert_number(value: Any, wanted: model.Number, what: str) -> Any:
     """Converts a builtin number of the same or a lower kind, or a NumPy number of the same format. Raises `TypeError`."""
     host = host_type_of(wanted)
-    if type(value) is host:
-        return value
     if isinstance(value, np.generic) and number_of(type(value)) == machine(wanted):
         return host(value)
     is_builtin = isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)

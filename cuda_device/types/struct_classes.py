@@ -237,8 +237,7 @@ def made_of(value: Any, wanted: Type, what: str) -> Any:
         case Array():
             # It is defined above this module, so it is looked up in the package.
             as_array = sys.modules["cuda_device"].as_array
-            ndim, dtype, readonly = wanted.ndim, wanted.dtype, wanted.readonly
-            return as_array(value, ndim, order="strided", dtype=dtype, readonly=readonly, name=what)
+            return as_array(value, wanted.ndim, "left", "strided", wanted.dtype, readonly=wanted.readonly, name=what)
         case Struct(host=host) if isinstance(value, Mapping):
             return of(host, **value)
         case Struct(host=host) if isinstance(value, tuple):
