@@ -443,7 +443,7 @@ def test_the_report_names_threads_lines_and_elements():
     with pytest.raises(device.KernelError) as caught:
         run(neighbours, (np.float32(1), x[::-1]), grid=(1, 2), block=(2, 1, 1))
     text = str(caught.value)
-    assert "race on pair[2, 0]: nothing orders these two accesses" in text
+    assert "race on pair[1][2, 0]: nothing orders these two accesses" in text
     assert "thread (0, 0, 0) of block (0, 0, 0) writes at" in text
     assert "pair[1][2, i] = i" in text and "pair[1][2, i ^ 1] += 1" in text
     assert "help: put syncthreads() between the two, or syncwarp(0xFFFFFFFF) if only threads of one warp" in text
@@ -458,6 +458,28 @@ def test_the_remedy_fits(kernel, remedy):
     blocks = {"grid": 2, "block": 1} if kernel is passes_a_message_near else {}
     with pytest.raises(device.KernelError, match=remedy):
         run(kernel, zeros(256), False, **blocks)
+
+
+@device.struct
+class Rows:
+    read: device.ArrayType(int32, 1)
+    sums: device.ArrayType(int32, 2)
+
+
+@device.kernel
+def adds_to_a_member(g, pair):
+    t = thread_idx.x
+    g.sums[0, 1] += 1; pair[0][t] = pair[0][t ^ 1]; pair[1].read[0] += 1  # noqa: E702  # fmt: skip
+
+
+def test_arrays_in_structs_and_tuples_have_their_names_in_the_program():
+    g = Rows(zeros(), zeros(2).reshape(1, 2))
+    with pytest.raises(device.KernelError) as caught:
+        run(adds_to_a_member, g, (zeros(2), Rows(zeros(), zeros(2).reshape(1, 2))), block=2)
+    remedies = dict(re.findall(r"race on (\S+\]):.*?help: (.*?)(?:\n|$)", str(caught.value).replace(", ", ","), re.S))
+    assert "write atomic_ref(g.sums,(0,1)).add(" in remedies["g.sums[0,1]"]
+    assert "write atomic_ref(pair[1].read,0).add(" in remedies["pair[1].read[0]"]
+    assert remedies["pair[0][0]"].startswith("put syncthreads()")
 
 
 def test_a_race_on_shared_memory_gets_no_remedy_of_another_array():

@@ -33,6 +33,7 @@ from cuda_device.errors import Index, KernelError
 from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.types.model import Array, Pointer, Struct, Tuple, Type
 
 # The order of events, for kernels whose events are recorded:
 #
@@ -245,7 +246,7 @@ class Race:
     @property
     def array(self) -> str:
         """The name of the array; shared memory counts as one."""
-        return "" if self.second.point.shared else self.where.partition("[")[0]
+        return "" if self.second.point.shared else self.where.rpartition("[")[0]
 
     @property
     def is_of_writes(self) -> bool:
@@ -473,7 +474,7 @@ class RaceDetector:
         lines = {_line(each.first) for each in same if _line(each.first) == _line(each.second)}
         if not {_line(race.first), _line(race.second)} <= lines:
             return ""
-        name, _, index = race.where.removesuffix("]").partition("[")
+        name, _, index = race.where.removesuffix("]").rpartition("[")
         element = (
             f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if index else "atomic_ref(array, index)"
         )
@@ -616,8 +617,15 @@ def _position(number: int, size: Index) -> Index:
     return number % size[0], number // size[0] % size[1], number // (size[0] * size[1])
 
 
-def regions(name: str, views: Sequence[Any]) -> Iterator[Region]:
-    """The memory of a kernel's argument, called `name`, or `name` with a number if it contains several arrays."""
-    for i, view in enumerate(views):
-        label = name if len(views) == 1 else f"{name}[{i}]"
-        yield Region(label, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)
+def regions(name: str, type: Type, views: Iterator[Any]) -> Iterator[Region]:
+    """The memory of the arrays in a kernel's argument, by their names in the program: `g.rows`, `pair[1]`."""
+    match type:
+        case Tuple(elements):
+            for i, element in enumerate(elements):
+                yield from regions(f"{name}[{i}]", element, views)
+        case Struct(fields=fields):
+            for each in fields:
+                yield from regions(f"{name}.{each.name}", each.type, views)
+        case Array() | Pointer():
+            view = next(views)
+            yield Region(name, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)

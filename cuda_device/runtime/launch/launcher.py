@@ -557,7 +557,7 @@ def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> R
     from cuda_device.runtime.races import RaceDetector, regions
 
     named = zip(parameters_of(work.job.function).names, arguments, strict=True)
-    found = [region for name, argument in named for region in regions(name, argument.views)]
+    found = [each for name, given in named for each in regions(name, given.known.type, iter(given.views))]
     return RaceDetector(work.watched, shape.block, shape.grid, found)
 
 
