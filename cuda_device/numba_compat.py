@@ -264,6 +264,7 @@ _OPTIONS = frozenset(
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`numba_host.parse`).
 
+    The arguments and the result of a device function with one signature are converted to its number types, as in numba.
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
     ignored. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
     """
@@ -272,7 +273,23 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     function = getattr(func_or_sig, "py_func", func_or_sig)
     if isinstance(function, FunctionType):
         return _decorated(function, [], device, options)
-    return functools.partial(_decorated, signatures=parse(func_or_sig), device=device, options=options)
+    signatures = parse(func_or_sig)
+    if device and len(signatures) == 1:
+        given = func_or_sig[0] if isinstance(func_or_sig, list) else func_or_sig
+        return functools.partial(_of_signature, signatures[0], result_of(given))
+    return functools.partial(_decorated, signatures=signatures, device=device, options=options)
+
+
+def _of_signature(parameters: Signature, result: Any, function: FunctionType) -> Any:
+    inner, numbers = func(function), tuple(p.type if p.ndim is None else None for p in parameters)
+    converted = func(lambda value, type: value if type is None else type(value))
+
+    def call(*args: Any, **named: Any) -> Any:
+        given = [converted(arg, number) for arg, number in zip(args, numbers)]  # noqa: B905
+        return converted(inner(*given, *args[len(numbers) :], **named), result)
+
+    call.__name__ = call.__qualname__ = function.__name__
+    return func(call)
 
 
 def _decorated(function: FunctionType, signatures: list[Signature], device: bool, options: dict[str, Any]) -> Any:
@@ -394,6 +411,9 @@ _NUMBAS_WORDS = {
     "atomic_ref(x, (i, j))": "cuda.atomic.add(x, (i, j), v)",
     "atomic_ref": "cuda.atomic",
     "tid(": "cuda.grid(",
+    "sized_shared_array": "cuda.shared.array",
+    "sized_local_array": "cuda.local.array",
+    "local_array or shared_array": "cuda.local.array or cuda.shared.array",
     "pass the size of dynamic_shared_array() to launch as shared=…": "cuda.shared.array(0, T) has the size that the launch gives",
 }
 """Names in messages, and numba's names for the same."""

@@ -42,6 +42,9 @@ class DeviceNDArray:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.array, name)
 
+    def __reduce__(self) -> Any:
+        return DeviceNDArray, (self.array,)
+
     def __len__(self) -> int:
         return int(self.array.shape[0])
 
@@ -512,13 +515,13 @@ def _shown(value: Any) -> str:
     return type(value).__name__ if dtype is None else str(SignatureParameter(dtype, ndim or None))
 
 
-class _Names(dict[str, SignatureParameter]):
-    """The names in the text of a signature: numbers; `void` and types such as `UniTuple` stand for anything."""
+class _Names(dict[str, Any]):
+    """The names in the text of a signature: numbers; `void` and types such as `UniTuple(int32, 2)` stand for anything."""
 
-    def __missing__(self, name: str) -> SignatureParameter:
-        if name == "void" or name[0].isupper():
-            return SignatureParameter()
-        return SignatureParameter(np.dtype(NAMES.get(name, name)).type)
+    def __missing__(self, name: str) -> Any:
+        if name[0].isupper():
+            return lambda *_: SignatureParameter()
+        return SignatureParameter(None if name == "void" else np.dtype(NAMES.get(name, name)).type)
 
 
 def _read(given: Any) -> Any:
@@ -553,6 +556,6 @@ def _number(type_: Any) -> Any:
 
 
 def result_of(given: Any) -> Any:
-    """Returns the result type, a NumPy scalar type, of a signature."""
-    read = _read(given)
-    return _parameter(getattr(read, "return_type", read)).type
+    """Returns the result type of a signature, a NumPy scalar type, or None if that is no number."""
+    result = _parameter(getattr(_read(given), "return_type", None))
+    return result.type if result.ndim is None else None

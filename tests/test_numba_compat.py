@@ -1,7 +1,9 @@
 """`numba_compat`: kernels of numba's documentation, and each of its names, against NumPy."""
 # ruff: noqa: N803
 
+import copy
 import math
+import pickle
 import re
 from typing import NamedTuple
 
@@ -225,6 +227,51 @@ def test_numbers_of_a_signature_wrap(stream):
     out = np.zeros(2, np.int32)
     kernel[1, 1, stream.stream](out, 0xFFFFFFFF, 257)
     assert out.tolist() == [-1, 1]
+
+
+def test_a_signature_says_what_a_device_function_takes_and_returns(stream):
+    @cuda.jit("int32(float32, int8)", device=True)
+    def product(x, factor=2):
+        return x * factor
+
+    @cuda.jit(["UniTuple(float64, 2)(float64[:], int64)"], device=True)
+    def around(x, i):
+        return x[i - 1], x[i + 1]
+
+    @cuda.jit("uint8()", device=True)
+    def last():
+        return -1
+
+    @cuda.jit
+    def kernel(out):
+        out[0], out[1], out[2] = product(2.7), product(2.7, 258), product(0.1, factor=10)
+        out[3], out[4] = around(out, 1.5)
+        out[5] = last()
+
+    out = np.zeros(6)
+    kernel[1, 1, stream.stream](out)
+    assert out.tolist() == [5, 5, 1, 5, 1, 255]
+    assert product(2.7) == 5 and product.__name__ == "product"
+
+
+def test_constants_wrap(stream):
+    @cuda.jit
+    def kernel(bytes, words):
+        bytes[0], bytes[1] = -1, 300
+        words[0] = np.uint32(-1)
+        words[1] = np.int32(0x80000000) < 0
+        cuda.atomic.add(words, 2, -1)
+
+    bytes, words = np.zeros(2, np.uint8), np.array([0, 0, 3], np.uint32)
+    kernel[1, 1, stream.stream](bytes, words)
+    assert bytes.tolist() == [255, 44] and words.tolist() == [0xFFFFFFFF, 1, 2]
+
+    @cuda.jit
+    def too_large(x):
+        x[0] = 1 << 70
+
+    with pytest.raises(device.CompileError, match="the constant 1180591620717411303424 does not fit uint32"):
+        too_large[1, 1, stream.stream](words)
 
 
 def test_named_tuples_have_numbers_of_64_bits(stream):
@@ -666,6 +713,14 @@ def test_arrays_of_the_device():
     assert rows.strides == (16, 4) and rows.copy_to_host().tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+def test_arrays_and_positions_can_be_copied_and_pickled():
+    d = cuda.to_device([0.1, 0.2])
+    for other in (copy.copy(d), copy.deepcopy(d), pickle.loads(pickle.dumps(d))):
+        assert isinstance(other, cuda.DeviceNDArray) and other.copy_to_host().tolist() == [0.1, 0.2]
+    for position in (cuda.threadIdx, cuda.blockIdx, cuda.blockDim, cuda.gridDim):
+        assert pickle.loads(pickle.dumps(position)) is position
+
+
 def test_arrays_that_do_not_fit_are_refused():
     d = cuda.to_device(np.arange(3.0))
     with pytest.raises(ValueError, match=r"shape \(3,\) does not fit one of shape \(2, 3\)"):
@@ -836,9 +891,15 @@ def shares_too_much(x):
     cuda.shared.array(x.size, float32)
 
 
+@cuda.jit
+def shares_nothing(x):
+    cuda.shared.array(3)
+
+
 @pytest.mark.parametrize(
     ("kernel", "line", "text"),
     [
+        (shares_nothing, "cuda.shared.array(3)", "write cuda.shared.array(shape, dtype, "),
         (adds_to_a_number, "cuda.atomic.add(x[0], 0, 1)", "write cuda.atomic.add(x, i, v)"),
         (asks_for_four_axes, "x[cuda.grid(4)] = 1", "write cuda.grid(1) for one integer"),
         (

@@ -27,8 +27,8 @@ class DeviceValue:
     Printing, copying, pickling and comparing it with itself work.
     """
 
-    def __init__(self, name: str, doc: str) -> None:
-        vars(self).update(_name=name, __doc__=doc, __module__="cuda_device")
+    def __init__(self, name: str, doc: str, module: str) -> None:
+        vars(self).update(_name=name, __doc__=doc, __module__=module)
 
     def __repr__(self) -> str:
         return f"<device value {self._name}>"
@@ -71,9 +71,9 @@ class DeviceValue:
     __len__ = __iter__ = __reversed__ = __contains__ = __getitem__ = __setitem__ = __delitem__ = __call__ = _refuse
 
 
-def device_value(name: str, doc: str) -> Any:
-    """Returns a `DeviceValue` with the type of the value that it stands for."""
-    return DeviceValue(name, doc)
+def device_value(name: str, doc: str, module: str = "cuda_device") -> Any:
+    """Returns a `DeviceValue`, called `name` in `module`, with the type of the value that it stands for."""
+    return DeviceValue(name, doc, module)
 
 
 # Functions of floats, for the library and the host

@@ -24,13 +24,14 @@ from cuda_device.errors import CompileError, Location
 from cuda_device.infer import closures, composites, conditions, wide
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.joins import fit
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
 from cuda_device.library.table import find
 from cuda_device.types.abi import representation
-from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of
+from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
 from cuda_device.types.model import NONE, Array, Bundle, NoneType, Number, Static, Struct, Tuple, Type
@@ -154,6 +155,8 @@ def fold(frame: Frame, entity: Any, cells: Sequence[Cell]) -> Cell | None:
         with np.errstate(all="ignore"):
             return frame.literal(entity(*values))
     except OverflowError:
+        if frame.program.wide and isinstance(entity, type) and isinstance(values[0], int):
+            return Cell(Known(number_of(entity), fit(cells[0].known, number_of(entity), wraps=True)))
         if isinstance(entity, type):
             raise CompileError(
                 f"the constant {values[0]} does not fit {entity.__name__}", help="use a wider type"

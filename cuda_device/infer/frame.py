@@ -543,7 +543,7 @@ class Frame:
 
     def _number(self, cell: Cell, type: Number) -> Value:
         if cell.known.constant:
-            value = self.build.const(type, fit(cell.known, type))
+            value = self.build.const(type, fit(cell.known, type, self.program.wide))
             if isinstance(cell.known.type, Number) and not cell.known.type.builtin:
                 self.program.given.add(value)
             return value

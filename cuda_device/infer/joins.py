@@ -223,8 +223,8 @@ REAL_REMEDY = "use its .real, or abs(…)"
 """The remedy for a complex number where a real one is needed."""
 
 
-def fit(known: Known, type: model.Number) -> bool | int | float | complex:
-    """The constant as a value of `type`; a `CompileError` if it does not fit."""
+def fit(known: Known, type: model.Number, wraps: bool = False) -> bool | int | float | complex:
+    """The constant as a value of `type`; a `CompileError` if it does not fit. `wraps`: 64-bit integers wrap, as numba's do."""
     value = known.value
     assert isinstance(value, (bool, int, float, complex)), known
     if type.is_complex:
@@ -239,9 +239,9 @@ def fit(known: Known, type: model.Number) -> bool | int | float | complex:
         raise CompileError(f"{value} is not an integer", help=f"write {type}({value})")
     if type.kind == 0:
         return bool(value)
-    if not type.low <= value <= type.high:
+    if not type.low <= value <= type.high and (type.builtin or not (wraps and -1 << 63 <= value < 1 << 64)):
         raise CompileError(f"the constant {show(value)} does not fit {type}", help=room_for(int(value), type))
-    return int(value)
+    return int(known_as(known, type).value)  # type: ignore[call-overload]
 
 
 _LARGEST = {
