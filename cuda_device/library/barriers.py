@@ -99,16 +99,12 @@ def _shape(self: Any) -> Any:
     return self.own.shape
 
 
-def _refuse_to_pickle(self: Any) -> Any:
-    raise TypeError("what a kernel takes of a group belongs to its process: pickle the arrays, g.local(rank)")
-
-
 @functools.cache
 def array_group(element: Type, ndim: int) -> Any:
     """The struct of arrays with these elements and number of axes."""
     members = {"own": Array(element, ndim), "offsets": ArrayType(INT64, 1, readonly=True), "rank": INT32}
     names = {"n_devices": property(_count), "shape": property(_shape), "__getitem__": _part, "__len__": func(_count)}
-    names |= {REACHES_OTHERS: True, "__reduce__": _refuse_to_pickle}
+    names |= {REACHES_OTHERS: True}
     return struct(type("array_group", (), {"__annotations__": members, "__module__": __name__, **names}))
 
 

@@ -114,7 +114,7 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "__setattr__": _refuse,
         "__delattr__": _refuse,
         "__repr__": body.get("__repr__", _represent),
-        "__reduce__": body.get("__reduce__", _reduce),
+        "__reduce__": _reduce,
         "__replace__": replace,
         "__signature__": Signature(
             [
@@ -336,6 +336,8 @@ def _hash(self: Any) -> int:
 
 def _reduce(self: Any) -> tuple[Any, ...]:
     cls = type(self)
+    if hasattr(cls, REACHES_OTHERS):
+        raise TypeError("what a kernel takes of a group belongs to its process: pickle the arrays, g.local(rank)")
     if cls._plain is None:
         return cls, _values(self)
     return _remake, (cls._plain, model_of(cls).align, _values(self))
