@@ -241,7 +241,7 @@ def fit(known: Known, type: model.Number, wraps: bool = False) -> bool | int | f
         return bool(value)
     if not type.low <= value <= type.high and (type.builtin or not (wraps and -1 << 63 <= value < 1 << 64)):
         raise CompileError(f"the constant {show(value)} does not fit {type}", help=room_for(int(value), type))
-    return int(known_as(known, type).value)  # type: ignore[call-overload]
+    return (value - type.low) % (1 << type.bits) + type.low
 
 
 _LARGEST = {
