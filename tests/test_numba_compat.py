@@ -123,6 +123,20 @@ def test_constant_and_local_arrays(stream):
     assert (A == B).all()
 
 
+def test_a_constant_array_is_copied(stream):
+    backwards = np.array([1, 2, 3])[::-1]
+
+    @cuda.jit
+    def kernel(out):
+        q = backwards.copy()
+        for i in range(len(out)):
+            out[i] = q[i]
+
+    out = np.zeros(3)
+    kernel[1, 1, stream.stream](out)
+    assert out.tolist() == [3, 2, 1]
+
+
 @cuda.jit
 def warp_sum(x):
     i = cuda.grid(1)

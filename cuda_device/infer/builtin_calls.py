@@ -541,8 +541,8 @@ _DISPATCHING: tuple[Any, ...] = (
 _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING}
 
 
-_ARRAY_METHODS = frozenset(("astype", "reshape", "view"))
-"""The methods of host arrays that are called at compile time. Arrays have the same methods in device code."""
+_ARRAY_METHODS = frozenset(("astype", "copy", "reshape", "view"))
+"""The methods of host arrays that are called at compile time. Arrays have all but `copy` in device code, too."""
 
 
 def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
