@@ -547,8 +547,9 @@ def _parameter(part: Any) -> SignatureParameter:
     part = _read(part)
     if isinstance(part, SignatureParameter):
         return part
-    number = _number(getattr(part, "dtype", part))
-    return SignatureParameter(number, None if number is None else getattr(part, "ndim", None))
+    is_array = hasattr(part, "ndim") and not isinstance(part, (type, np.dtype))  # numba's tuples have a dtype, too
+    number = _number(part.dtype if is_array else part)
+    return SignatureParameter(number, part.ndim if is_array and number is not None else None)
 
 
 def _number(type_: Any) -> Any:

@@ -5,6 +5,7 @@ import copy
 import math
 import pickle
 import re
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import fake_driver
@@ -795,6 +796,18 @@ def test_signatures_choose_and_check(stream):
     assert "(float32[:], int32) or (float64[:, :], float64)" in str(refused.value)
     cuda.jit((cuda.float32, "i8[:]"))(lambda a, b: None)[1, 1, stream.stream](1, np.ones(1, np.int64))
     cuda.jit("void(UniTuple(int64, 2))")(lambda a: None)[1, 1, stream.stream]((1, 2))
+
+
+def test_types_in_signatures_may_be_objects(stream):
+    @cuda.jit(
+        ("float64[:]", cuda.int32, SimpleNamespace(dtype="float64", count=2))
+    )  # numba's UniTuple has such members
+    def kernel(x, number, pair):
+        x[0], x[1] = number, pair[1]
+
+    x = np.zeros(2)
+    kernel[1, 1, stream.stream](x, 2.9, (1, 0.5))
+    assert x.tolist() == [2, 0.5]
 
 
 @pytest.mark.parametrize("given", [5, "void(float31[:])", "float32[1]", "void(", ["f4", 7]])
