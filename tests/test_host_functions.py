@@ -65,6 +65,20 @@ def test_defaults_are_converted_and_arrays_are_as_read_only_as_their_hints():
         x[0] = 1
 
 
+def test_a_method_of_a_struct_may_be_one():
+    @device.struct
+    class Row:
+        x: ArrayType(float32, 1)
+
+        @device.host_function
+        def total(self, factor: float32 = 1):
+            return np.asarray(self.x).sum() * factor
+
+    row = Row.of(X)
+    assert (row.total(), row.total(2), row.total(factor=2, stream=device.cpu_stream()).result()) == (3, 6, 6)
+    assert Row.total(row) == 3
+
+
 def test_a_host_function_of_a_module_is_pickled_by_its_name():
     assert pickle.loads(pickle.dumps(total)) is total
 

@@ -70,6 +70,9 @@ class HostFunction(DecoratedFunction):
             _run((future, call))
         return future
 
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
     def _converted(self, args: Any, kwargs: Any) -> inspect.BoundArguments:
         """The arguments and defaults, converted to the type hints of their parameters. None stays None."""
         bound = inspect.signature(self.underlying).bind(*args, **kwargs)
