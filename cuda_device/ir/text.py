@@ -9,8 +9,9 @@
     parse_type("array<float32, 2, C>")       Array(FLOAT32, 2, Layout.C), whose text that is
     read_module("func @f -> …")              a module of all functions in the text
 
-Python objects that have no literal (functions, modules, code objects) print as `$0`, `$1`, … in the order of the `objects` list.
-Programs can pass typed IR to `compile` in this form, and tests use it for IR that is hard to write as Python.
+Attributes print as Python literals. Objects without a literal (functions, modules, code objects) print as `object(0)`,
+`object(1)`, … in the order of the `objects` list. Programs can pass typed IR to `compile` in this form, and tests use it for IR
+that is hard to write as Python.
 """
 
 from __future__ import annotations
@@ -115,12 +116,12 @@ class _Printer:
             case tuple():
                 return "(" + "".join(f"{self.literal(item)}, " for item in value).rstrip(" ") + ")"
             case _ if isinstance(value, Type):
-                return f"<{value}>"
+                return f"type({self.literal(str(value))})"
             case _:
                 found = [i for i, known in enumerate(self.objects) if known is value]
                 if not found:
                     self.objects.append(value)
-                return f"${(*found, len(self.objects) - 1)[0]}"
+                return f"object({(*found, len(self.objects) - 1)[0]})"
 
 
 # Types
@@ -246,11 +247,7 @@ _LABEL = re.compile(r"(\^\d+)\((.*)\):")
 _VALUE = re.compile(r"%[^\s,():]+")
 _EDGE = re.compile(r"(\^\d+)\(([^()]*)\)")
 _OP = re.compile(r"(?:(%.*?) = )?([\w.]+)(?: (\{.*\}))?((?: %[^\s,():]+)*)((?: \^\d+\([^()]*\))*)")
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<string>"(?:\\(?:[\\"ntr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\)|complex\('[^']+'\))
-    |(?P<number>-?\d[\w.+-]*)|(?P<word>[\w.]+)|(?P<mark>.))""",
-    re.VERBOSE,
-)
+_CONSTRUCTORS = {"float": float, "complex": complex, "type": parse_type}
 
 
 class _Parser:
@@ -275,7 +272,7 @@ class _Parser:
                 self.declare(line)
             for line in body:
                 block = self.line(line, block)
-        except (LookupError, ValueError, SyntaxError) as error:
+        except (LookupError, TypeError, ValueError, SyntaxError) as error:
             raise ValueError(f"cannot read {line!r}: {error}") from error
         blocks = list(self.blocks.values())
         return Function(name, blocks, Level[level.upper()], parse_type(result), bool(kernel), bool(interop))
@@ -333,42 +330,21 @@ class _Parser:
         return [self.value(name) for name in names]
 
     def attributes(self, text: str) -> dict[str, object]:
-        found: dict[str, object] = {}
-        at = 1
-        while text[at] != "}":
-            key, end = re.compile(r"(?:, )?(\w+)(=)").match(text, at), at
-            if key is None:
-                raise ValueError(f"no attribute: {text[at:]!r}")
-            found[key[1]], at = self.literal(text, key.end())
-            assert at > end
-        if at != len(text) - 1:
-            raise ValueError(f"{text[at + 1 :]!r} after the attributes")
-        return found
+        """The attributes in braces, which are written like the keywords of a call in Python."""
+        call = ast.parse(f"dict({text[1:-1]})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError(f"no attributes: {text}")
+        return {str(keyword.arg): self.literal(keyword.value) for keyword in call.keywords}
 
-    def literal(self, text: str, at: int) -> tuple[object, int]:
-        token = _TOKEN.match(text, at)
-        assert token is not None
-        at = token.end()
-        if token["object"]:
-            return self.objects[int(token["object"][1:])], at
-        if token["string"]:
-            return token["string"][1:-1].replace('\\"', '"').encode().decode("unicode_escape"), at
-        if token["special"]:
-            kind, text, _ = token["special"].split("'")
-            return (float if kind == "float(" else complex)(text), at
-        if token["type"]:
-            end = text.index(">", at)
-            while text.count("<", at - 1, end + 1) != text.count(">", at - 1, end + 1):
-                end = text.index(">", end + 1)
-            return parse_type(text[at:end]), end + 1
-        if token["mark"] == "(":
-            items: list[object] = []
-            while text[at] != ")":
-                item, at = self.literal(text, at)
-                items.append(item)
-                at = re.compile(r",?\s*").match(text, at).end()  # type: ignore[union-attr]
-            return tuple(items), at + 1
-        return ast.literal_eval(token["number"] or token["word"]), at
+    def literal(self, node: ast.expr) -> object:
+        match node:
+            case ast.Tuple(items):
+                return tuple(map(self.literal, items))
+            case ast.Call(ast.Name(name), [argument]) if name in _CONSTRUCTORS:
+                return _CONSTRUCTORS[name](ast.literal_eval(argument))
+            case ast.Call(ast.Name("object"), [number]):
+                return self.objects[ast.literal_eval(number)]
+        return ast.literal_eval(node)
 
 
 def _split(text: str) -> list[str]:
