@@ -26,7 +26,7 @@ from cuda_device.infer.frame import (
 )
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
-from cuda_device.infer.meanings import NestedFunction, Resumed
+from cuda_device.infer.meanings import NestedFunction, Origin, Resumed
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES, RuleFrame
 from cuda_device.ir import ops
@@ -91,12 +91,14 @@ class CallContext:
     """What a specialisation depends on besides its arguments.
 
     `code` is the meaning of a nested function, `reading` says how the code of a generator is read, and `where` is the place
-    where the user called a library function that raises.
+    where the user called a library function that raises. `captured` names the variables of other functions, whose values
+    follow the arguments.
     """
 
     code: NestedFunction | None = None
     reading: str = ""
     where: Location | None = None
+    captured: tuple[Origin, ...] = ()
 
 
 PLAIN = CallContext()
@@ -184,7 +186,7 @@ class Body:
         self.wide = program.wide and (module == standard.__name__ or not module.startswith("cuda_device."))
         self.goes_on = bool(variant.reading)
         self.code, self.where = variant.code, variant.where
-        names = self.code.captured if self.code is not None else ()
+        names = variant.captured
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
         self.captured = {
@@ -427,7 +429,7 @@ class Body:
         operands = [closures.settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
         version.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
-            returned = frame.close(references.value_of(frame, operands[0]))
+            returned = closures.close(frame, references.value_of(frame, operands[0]))
             references.check_result(self.source.__qualname__, returned.known.type)
             version.returned = objects.returning(frame, returned, self.objects)
         elif op.code is ops.BRANCH:

@@ -1,23 +1,24 @@
-"""Nested functions and generators: their creation, and the variables that they capture.
+"""Nested functions and generators: their creation, and the variables that they read.
 
-In Python, a function shares its variables with the functions nested in it, which read them when they are called. While the outer
-function runs, a nested function is therefore *open*: it only knows which variables it will read. Before it leaves the outer
-function (as an argument of a call, or as a result), it is closed: it captures the values of these variables. The values of
-variables that are assigned only once stay correct. The other variables are objects (`Box`), whose changes are visible everywhere.
+In Python, a function shares its variables with the functions nested in it, which read them when they are called. A nested
+function is therefore *open*: it only knows which variables it reads (`Origin`). A call passes the current values of the variables
+that the called function and the open functions among the arguments read (`environment`), as additional arguments. Variables that
+are assigned more than once are objects (`Box`), whose changes are visible everywhere.
 
     limit = 3.0
     above = lambda v: v > limit       above is open
     limit = x[i]
-    count(above, x)                   count gets the function with limit as it is here
+    count(above, x)                   count gets above, x, and the variable limit as it is here
 
-Functions that capture each other are closed together, with a single set of captured values. Among these values, the functions
-themselves stay open, so that each of them sees the current versions of the others.
+A function is *closed* when it leaves the function whose variables it reads, as a result or in an object: it captures their
+values. Functions that read each other are closed together, with a single set of captured values. Among these values, the
+functions themselves stay open, so that each of them sees the current versions of the others.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 
 from cuda_device.bytecode.reader import mark
@@ -29,7 +30,7 @@ from cuda_device.infer.joins import join, no_room
 from cuda_device.infer.meanings import Box, Generator, NestedFunction, Origin, check_apart, code_of, is_list
 from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir.nodes import Op
-from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import FAILED, UNKNOWN, UNSET, Conflict, Identity, Known, Undefined, constant
 from cuda_device.types.model import Bundle, Tuple
 
@@ -65,110 +66,82 @@ def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
     return found
 
 
-# Closing
+# What open functions read
 
 
-def close(frame: Frame, cell: Cell) -> Cell:
-    """The same value, with every nested function in it closed over the variables that it reads as they are now."""
-    may_hold = isinstance(cell.known.type, (Tuple, Bundle))
-    return _closed(frame, cell, _Scope(frame)) if may_hold and has_open(cell.known) else cell
+def environment(frame: Frame, cells: Sequence[Cell], function: NestedFunction | None = None) -> dict[Origin, Cell]:
+    """The variables that the open `function` and those in `cells` read, and in turn the open functions in these variables."""
+    found: dict[Origin, Cell | Pending] = {}
+    todo = [each for cell in cells for code in _functions(cell.known) for each in code.cells]
+    todo += function.cells if function is not None else ()
+    while todo:
+        origin = todo.pop()
+        if origin not in found:
+            found[origin] = cell = _variable(frame, origin)
+            if isinstance(cell, Cell):
+                todo += [each for code in _functions(cell.known) for each in code.cells]
+    there = {
+        each: settle(cell, each.name)
+        for each, cell in found.items()
+        if isinstance(cell, Cell) or not isinstance(cell.state, Undefined)
+    }
+    return dict(sorted(there.items(), key=lambda item: item[0].name))
 
 
-def close_own(frame: Frame, cell: Cell) -> Cell:
-    """Closes only the functions that read variables of the current function, which is about to return."""
-    if not has_open(cell.known):
-        return cell
-    scope = _Scope(frame, lambda code: any(_is_own(frame, each) for each in code.cells))
-    return _closed(frame, cell, scope)
-
-
-def taken_back(frame: Frame, cell: Cell, code: NestedFunction | None, arguments: Sequence[Cell]) -> Cell:
-    """An object after a call of a nested function; functions that were closed elsewhere capture the call's variables."""
-    if code is None or id(code) in frame.closed_here or not has_open(cell.known):
-        return cell
-    values = arguments[len(arguments) - len(code.captured) :]
-    return _closed(frame, cell, _Scope(frame, variables=dict(zip(code.captured, values, strict=True))))
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """Where closed functions find what they capture: in a frame or in `variables`. Only `chosen` ones are closed."""
-
-    frame: Frame
-    chosen: Callable[[NestedFunction], bool] = lambda _: True
-    variables: Mapping[Origin, Cell] | None = None
-
-    def find(self, origin: Origin) -> Cell | Pending:
-        """A variable as it is now."""
-        if self.variables is None:
-            frame = self.frame
-            if origin in frame.captured:
-                return frame.now(frame.captured[origin])
-            if _is_own(frame, origin):
-                return frame.cells.get(origin.name) or _load_of_host(frame, origin.name)
-            return Pending(Undefined(origin.name))
-        return self.frame.now(self.variables[origin]) if origin in self.variables else Pending(Undefined(origin.name))
-
-    def needed(self, code: NestedFunction) -> dict[Origin, Cell]:
-        """The variables that a function reads, and those that the open functions in these variables read."""
-        found: dict[Origin, Cell | Pending] = {}
-        todo = [*code.cells]
-        while todo:
-            origin = todo.pop()
-            if origin not in found:
-                found[origin] = cell = self.find(origin)
-                if isinstance(cell, Cell):
-                    todo += [each for inner in _functions(cell.known) for each in inner.cells]
-        there = {
-            each: cell
-            for each, cell in found.items()
-            if isinstance(cell, Cell) or not isinstance(cell.state, Undefined)
-        }
-        return {each: settle(there[each], each.name) for each in sorted(there, key=lambda each: each.name)}
-
-
-def has_open(known: Known) -> bool:
-    """Whether a value contains open functions."""
-    return any(True for _ in _functions(known))
-
-
-def _visible(known: Known) -> tuple[Known, ...]:
-    """The parts of a value, without what closed functions captured."""
-    code = code_of(known)
-    if code is not None and not code.open:
-        return known.items[: len(code.defaults)]
-    return known.items if isinstance(known.type, (Tuple, Bundle)) else ()
+def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
+    """A variable that an open function reads, as it is now."""
+    if origin in frame.captured:
+        return frame.now(frame.captured[origin])
+    if _is_own(frame, origin):
+        if origin.name in frame.cells:
+            return frame.cells[origin.name]
+        if origin.name in frame.closure:
+            return _load_of_host(frame, origin.name)
+    return Pending(Undefined(origin.name))
 
 
 def _functions(known: Known) -> Iterator[NestedFunction]:
     """The open functions in a value."""
     code = code_of(known)
-    if code is not None and code.open:
+    if code is not None and code.captured is None:
         yield code
     for item in _visible(known):
         if item.items or item.value is not UNKNOWN:
             yield from _functions(item)
 
 
-def _closed(frame: Frame, cell: Cell, scope: _Scope) -> Cell:
-    """Closes the open functions in a value. Those in what they captured stay open, and find their variables there."""
-    known = cell.known
-    if not has_open(known):
-        return cell
+def _visible(known: Known) -> tuple[Known, ...]:
+    """The parts of a value, without what closed functions captured."""
     code = code_of(known)
-    seen = len(_visible(known))
+    if code is not None:
+        return known.items[: len(code.defaults)]
+    return known.items if isinstance(known.type, (Tuple, Bundle)) else ()
+
+
+def close(frame: Frame, cell: Cell, everything: bool = False) -> Cell:
+    """Closes the open functions in a value that read variables which the caller does not have, or `everything`.
+
+    Functions in what they captured stay open, and find their variables there.
+    """
+    known = cell.known
+    if not any(_functions(known)):
+        return cell
+    code, seen = code_of(known), len(_visible(known))
     parts = frame.fields(cell)
-    parts = [*(_closed(frame, part, scope) for part in parts[:seen]), *parts[seen:]]
-    if code is not None and code.open and scope.chosen(code):
-        variables = scope.needed(code)
-        closed = replace(code, captured=tuple(variables), open=False)
-        if scope.variables is None:
-            frame.closed_here[id(closed)] = closed
-        return frame.bundle(closed, [*parts, *variables.values()])
+    parts = [*(close(frame, part, everything) for part in parts[:seen]), *parts[seen:]]
+    if code is not None and code.captured is None and (everything or _reads_own(frame, code)):
+        variables = environment(frame, [], code)
+        return frame.bundle(replace(code, captured=tuple(variables)), [*parts, *variables.values()])
     rebuilt = frame.rebuilt(known, parts)
     if known.identity is not None:
         check_apart(rebuilt.known, known.identity)
     return rebuilt
+
+
+def _reads_own(frame: Frame, function: NestedFunction) -> bool:
+    """Whether an open function reads variables of the current function, or of its closure."""
+    is_closed = frame.code is not None and frame.code.captured is not None
+    return is_closed or any(_is_own(frame, each) for each in function.cells)
 
 
 # The functions and activations that own variables
@@ -267,7 +240,7 @@ def parts(frame: Frame, cell: Cell) -> tuple[dict[str, Cell], dict[Origin, Cell]
     """A nested function's defaults, and what it captured, if it is closed."""
     code, cells = code_of(cell.known), frame.fields(cell)
     assert code is not None
-    captured = dict(zip(code.captured, cells[len(code.defaults) :], strict=not code.open))
+    captured = dict(zip(code.captured or (), cells[len(code.defaults) :], strict=True))
     return dict(zip(code.defaults, cells, strict=False)), captured
 
 
@@ -335,12 +308,11 @@ def endless(name: str) -> CompileError:
 
 def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> Cell:
     """Calls a generator's code. `reading` says how the code is read."""
-    function = frame.close(frame.field(generator, 0))
-    closed = [frame.close(cell) for cell in cells]
+    function = frame.field(generator, 0)
     code = code_of(function.known)
     source = function.known.value if code is None else code.function
     assert isinstance(source, FunctionType)
-    return frame.program.enter(frame, source, closed, code, parts(frame, function)[1] if code else {}, reading)
+    return frame.program.enter(frame, source, cells, code, parts(frame, function)[1] if code else {}, reading)
 
 
 # Variables

@@ -225,13 +225,27 @@ class Inference(Program):
         captured: Mapping[Origin, Cell] = MappingProxyType({}),
         reading: str = "",
     ) -> Cell:
-        """Calls a function with bound arguments, which the captured values of a nested function follow."""
-        return self._call(frame, function, [*cells, *captured.values()], CallContext(code, reading))
+        """Calls a function with bound arguments. `captured` are the values that a closed function captured."""
+        return self._call(frame, function, cells, CallContext(code, reading), captured)
 
-    def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: CallContext) -> Cell:
-        names, types = _names(source, variant), const_parameters(source)
+    def _call(
+        self,
+        frame: Frame,
+        source: FunctionType,
+        cells: Sequence[Cell],
+        variant: CallContext,
+        captured: Mapping[Origin, Cell] = MappingProxyType({}),
+    ) -> Cell:
+        types = const_parameters(source)
         constants = {*types, *([POSITION] if variant.reading else [])}
         cells = cells if variant.reading else _converted(frame, source, types, cells)
+        if variant.code is not None and variant.code.captured is not None:
+            # Variables of an earlier call, which it captured, may have the names of those that its arguments read.
+            cells = [closures.close(frame, cell, everything=True) for cell in cells]
+        else:
+            captured = closures.environment(frame, cells, variant.code)
+        cells, variant = [*cells, *captured.values()], replace(variant, captured=tuple(captured))
+        names = _names(source, variant)
         given = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
         inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
         known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
@@ -247,10 +261,9 @@ class Inference(Program):
         result, *now = (objects.as_new(frame, each, outside) for each in frame.fields(cell))
         changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
         for number, each in changed:
-            frame.change(each, closures.taken_back(frame, now[number], variant.code, cells))
+            frame.change(each, now[number])
         if variant.reading:
-            left = {each: now[number + len(given)] for number, each in changed}
-            frame.left = {k: closures.taken_back(frame, cell, variant.code, cells) for k, cell in left.items()}
+            frame.left = {each: now[number + len(given)] for number, each in changed}
         return result
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
@@ -403,7 +416,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 
 def _names(source: FunctionType, variant: CallContext) -> tuple[str, ...]:
     """The names of the arguments of a specialisation: its parameters and captured variables."""
-    captured = tuple(f".{each.name} captured" for each in variant.code.captured) if variant.code is not None else ()
+    captured = tuple(f".{each.name} captured" for each in variant.captured)
     if variant.reading:
         return POSITION, *slots(source.__code__), *captured
     return parameter_names(source.__code__) + captured

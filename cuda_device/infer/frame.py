@@ -280,8 +280,6 @@ class Frame:
     """Reads the number in a 0-d array. Returns other values unchanged."""
     method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]]
     """A method of the class of a struct, or None."""
-    close: ClassVar[Callable[[Frame, Cell], Cell]]
-    """Closes the nested functions in a value: they capture the variables that they read."""
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]]
     """The subarray whose elements come from an array, a tuple or a number."""
     as_array_type: ClassVar[Callable[[Frame, Cell, Array], Value]]
@@ -294,13 +292,11 @@ class Frame:
         self.globals = function.__globals__
         self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.captured: Mapping[Origin, Cell] = {}
-        """The values that the nested function captured."""
+        """The variables of other functions that this one or its arguments read: the caller's, or those that it captured."""
         self.code: NestedFunction | None = None
         """The meaning of the nested function, which lists the variables that it reads."""
         self.activation = 0
         """The number that distinguishes the variables of this call from those of other calls of the function (see `Origin`)."""
-        self.closed_here: dict[int, NestedFunction] = {}
-        """The nested functions, by their `id`, that were closed in this block and captured its variables."""
         self.cells: Mapping[str, Cell | Pending] = {}
         """The current values of the function's own variables that nested functions capture."""
         self.heap: dict[Identity, Cell] = {}

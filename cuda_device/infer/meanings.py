@@ -35,15 +35,14 @@ class Origin:
 class NestedFunction:
     """A nested function. Parts: the values of `defaults`, then of `captured`.
 
-    `function` has its code and globals, `cells` are the variables that it reads. While it is `open`, it has not captured
-    them yet, because they can still change.
+    `function` has its code and globals, `cells` are the variables that it reads. An open function has captured None: it reads
+    the variables where they are.
     """
 
     function: FunctionType
     defaults: tuple[str, ...]
     cells: tuple[Origin, ...]
-    captured: tuple[Origin, ...] = ()
-    open: bool = True
+    captured: tuple[Origin, ...] | None = None
 
     def __str__(self) -> str:
         return f"the function {self.function.__name__}"

@@ -156,10 +156,9 @@ def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
 
 
 def find_arguments(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
-    """Finds the objects among the arguments of a function, with the contents that the caller passed rather than captured ones."""
+    """Finds the objects among the arguments of a function."""
     for each in objects:
-        found = [part for cell in cells if (part := find(frame, cell, each)) is not None]
-        frame.heap[each] = min(found, key=lambda cell: closures.has_open(cell.known))
+        frame.heap[each] = next(part for cell in cells if (part := find(frame, cell, each)) is not None)
 
 
 def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
@@ -194,7 +193,7 @@ def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
     """
     if not objects:
         return cell
-    now = [closures.close_own(frame, frame.now(frame.heap[each])) for each in objects]
+    now = [closures.close(frame, frame.now(frame.heap[each])) for each in objects]
     if isinstance(cell.known.value, Resumed):
         nothing = [Cell(UNSET)] * len(now)
         now = [*now, *nothing] if cell.known.items[0].value else [*nothing, *now]

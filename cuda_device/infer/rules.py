@@ -39,7 +39,7 @@ from cuda_device.infer.kinds import (
     tuples,
     vectors,
 )
-from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Text, Thing, code_of, use_of
+from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Text, Thing, use_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.types import model
@@ -215,15 +215,12 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     names = op.attributes.get("names", ())
     assert isinstance(names, tuple)
     function, *arguments = cells
-    code = code_of(function.known)
-    if code is None or code.function.__code__.co_name != "<genexpr>":  # it only keeps its arguments
-        function, *arguments = [frame.close(cell) for cell in cells]
     split = len(arguments) - len(names)
     return [frame.call(function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
 
 
 def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    function, iterable, *rest = (frame.close(cell) for cell in cells)
+    function, iterable, *rest = cells
     named: dict[str, Cell] = {}
     for mapping in (hosted.as_mapping(frame, cell) for cell in rest):
         keywords = mapping.known.value
@@ -357,7 +354,6 @@ class RuleFrame(Frame):
     items_of = sequences.items_of
     scalar = composites.scalar
     method_of = composites.method_of
-    close = closures.close
     subarray = subarrays.made_of
     as_array_type = arrays.as_type
     record_constant = structs.constant_of

@@ -57,7 +57,7 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y` for strings, tuples, vectors, ranges, arrays and iterators; the library has the loop over the last two."""
-    item, container = (frame.close(cell) for cell in cells)
+    item, container = cells
     found = _contains(frame, frame.scalar(item), container)
     return [frame.operate("not", found) if op.attributes["inverted"] else found]
 
