@@ -26,9 +26,9 @@ from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, loops, printing
 from cuda_device.infer.calls import Special, converted, declared, fold
+from cuda_device.infer.constants import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.kinds import complexes, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, prelude, standard

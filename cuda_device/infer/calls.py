@@ -21,10 +21,10 @@ from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind as bind_to_signature
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, composites, conditions, wide
+from cuda_device.infer import closures, composites, conditions, loops, wide
 from cuda_device.infer.composites import check_member, composite
+from cuda_device.infer.constants import fit
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.joins import fit
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
@@ -178,8 +178,8 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
         raise CompileError(f"{meaning} cannot be called", help="call a function")
     defaults, captured = closures.parts(frame, function)
     cells = bind(frame, meaning.function, positional, named, defaults)
-    if closures.is_generator_function(meaning.function):
-        return closures.begin(frame, function, meaning.function, cells)
+    if loops.is_generator_function(meaning.function):
+        return loops.generator(frame, function, meaning.function, cells)
     return frame.program.enter(frame, meaning.function, cells, meaning, captured)
 
 

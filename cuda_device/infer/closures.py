@@ -17,21 +17,18 @@ functions themselves stay open, so that each of them sees the current versions o
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 
-from cuda_device.bytecode.reader import mark
-from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED
-from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
+from cuda_device.infer.constants import no_room
 from cuda_device.infer.frame import Cell, Follows, Frame, Pending
-from cuda_device.infer.joins import join, no_room
-from cuda_device.infer.meanings import Box, Generator, NestedFunction, Origin, check_apart, code_of, is_list
+from cuda_device.infer.joins import join
+from cuda_device.infer.meanings import Box, NestedFunction, Origin, check_apart, code_of, is_list
 from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.types.known import FAILED, UNKNOWN, UNSET, Conflict, Identity, Known, Undefined, constant
+from cuda_device.types.known import FAILED, UNKNOWN, Conflict, Known, Undefined
 from cuda_device.types.model import Bundle, Tuple
 
 # The code objects are kept with their functions, so that no other gets their addresses.
@@ -242,77 +239,6 @@ def parts(frame: Frame, cell: Cell) -> tuple[dict[str, Cell], dict[Origin, Cell]
     assert code is not None
     captured = dict(zip(code.captured or (), cells[len(code.defaults) :], strict=True))
     return dict(zip(code.defaults, cells, strict=False)), captured
-
-
-# Generators: each value is a call of the generator's code, which continues after the last `yield` (see `bytecode/suspension`).
-#
-# for v in squares(n): …    →   more, v, state = step(state), until there is no more
-# sum(x * x for x in t)     →   the library's loop over the generator
-
-
-def is_generator_function(function: FunctionType) -> bool:
-    """Whether a call of it makes a generator."""
-    return bool(function.__code__.co_flags & inspect.CO_GENERATOR)
-
-
-def begin(frame: Frame, function: Cell, source: FunctionType, cells: Sequence[Cell]) -> Cell:
-    """The generator that a call creates, before its first step."""
-    return frame.as_object(_standing(frame, Generator(source.__code__), function, START, cells))
-
-
-def done(frame: Frame, generator: Cell) -> Cell:
-    """The generator after its last value."""
-    assert isinstance(generator.known.value, Generator)
-    return _standing(frame, generator.known.value, frame.field(generator, 0), DONE, ())
-
-
-def _standing(frame: Frame, meaning: Generator, function: Cell, position: int, arguments: Sequence[Cell]) -> Cell:
-    names = slots(meaning.code)
-    kept = [*arguments, *[Cell(UNSET)] * (len(names) - len(arguments))]
-    kept[names.index(mark(position))] = Cell(constant(True))
-    return frame.bundle(meaning, [function, Cell(constant(position)), *kept])
-
-
-def step(frame: Frame, generator: Cell, left: dict[Identity, Cell]) -> tuple[Cell, Cell, Cell]:
-    """Whether there is a next value, the value, and the generator after it. `left` gets the objects if there is none."""
-    meaning = generator.known.value
-    assert isinstance(meaning, Generator)
-    if _depth(generator.known, meaning.code) > _DEPTH:
-        raise endless(meaning.code.co_qualname)
-    reading = STEP_UNROLLED if meaning.unrolled else STEP
-    frame.left = {}
-    more, item, *after = frame.fields(_run(frame, generator, frame.fields(generator)[1:], reading))
-    left |= frame.left
-    if more.known.constant and not more.known.value:
-        for each, cell in frame.left.items():
-            frame.change(each, cell)
-    return more, item, frame.bundle(meaning, [frame.field(generator, 0), *after])
-
-
-# The nesting depth of generators of one code object: small in a chain of filters, unbounded in recursion.
-_DEPTH = 6
-
-
-def _depth(known: Known, code: CodeType) -> int:
-    here = isinstance(known.value, Generator) and known.value.code is code
-    return here + max((_depth(item, code) for item in known.items), default=0)
-
-
-def endless(name: str) -> CompileError:
-    """The error of a generator whose state grows without bound."""
-    return CompileError(
-        f"the generator {name} iterates over itself, which needs a stack without bounds",
-        help="make it a recursive function, or a loop with its own stack in a local_array",
-    )
-
-
-def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> Cell:
-    """Calls a generator's code. `reading` says how the code is read."""
-    function = frame.field(generator, 0)
-    code = code_of(function.known)
-    source = function.known.value if code is None else code.function
-    assert isinstance(source, FunctionType)
-    return frame.program.enter(frame, source, cells, code, parts(frame, function)[1] if code else {}, reading)
 
 
 # Variables

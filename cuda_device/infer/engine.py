@@ -35,7 +35,7 @@ from cuda_device.device.functions import Extern, Func, Kernel
 from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
-from cuda_device.infer import calls, closures, objects, precision
+from cuda_device.infer import calls, closures, loops, objects, precision
 from cuda_device.infer.body import PLAIN, Body, CallContext
 from cuda_device.infer.calls import as_constant, bind
 from cuda_device.infer.dependencies import Dependency
@@ -198,9 +198,9 @@ class Inference(Program):
         if source.__module__ not in table.NAMES:  # tools that reload modules replace the code of functions
             self.depend(source, "__code__", source.__code__)
         cells: Sequence[Cell] = bind(frame, source, arguments, named, defaults_of(source))
-        if closures.is_generator_function(source):
+        if loops.is_generator_function(source):
             cells = _converted(frame, source, const_parameters(source), cells)
-            return closures.begin(frame, Cell(constant(source)), source, cells)
+            return loops.generator(frame, Cell(constant(source)), source, cells)
         where = (
             (frame.where or frame.location) if source.__module__ in table.NAMES and _raises(source.__code__) else None
         )
@@ -270,7 +270,7 @@ class Inference(Program):
         """The result of a call of a specialisation with the arguments `cells`."""
         if spec in self.active:
             if spec.variant.reading:
-                raise closures.endless(spec.source.__qualname__)
+                raise loops.endless(spec.source.__qualname__)
             spec.used_early = True
         elif spec.function is None and spec.error is None:
             self.infer(spec)

@@ -14,8 +14,9 @@ import numpy as np
 
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import CompileError, Location
+from cuda_device.infer.constants import REAL_REMEDY, fit
 from cuda_device.infer.dependencies import Dependency
-from cuda_device.infer.joins import REAL_REMEDY, fit, join
+from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value

@@ -8,20 +8,26 @@ A `for` over a tuple has an iterator for each position, so it is unrolled. A `fo
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
 
+from cuda_device.bytecode.reader import mark
+from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED
+from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, hosted, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.intervals import has_room
-from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
+from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, code_of, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import (
+    UNSET,
     Identity,
     Known,
     between,
@@ -124,12 +130,6 @@ def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> 
     return Iteration(
         Cell(constant(True)), frame.field(items, place), frame.bundle(ListIterator(place + 1), [owner]), cell
     )
-
-
-def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
-    more, item, after = closures.step(frame, cell, exits)
-    done = closures.done(frame, cell)
-    return _end(done) if more.known.constant and not more.known.value else Iteration(more, item, after, done)
 
 
 def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
@@ -277,6 +277,68 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
         case model.Array(_, ndim) if ndim > 0:
             return iterator_over(frame, frame.run(standard.backwards, cell))
     raise CompileError(f"reversed cannot take {cell.known}", help="give it a range, a tuple or an array")
+
+
+# Generators: each value is a call of the generator's code, which continues after the last `yield` (see `bytecode/suspension`).
+#
+# for v in squares(n): …    →   more, v, state = step(state), until there is no more
+# sum(x * x for x in t)     →   the library's loop over the generator
+
+
+def is_generator_function(function: FunctionType) -> bool:
+    """Whether a call of it makes a generator."""
+    return bool(function.__code__.co_flags & inspect.CO_GENERATOR)
+
+
+def generator(frame: Frame, function: Cell, source: FunctionType, cells: Sequence[Cell]) -> Cell:
+    """The generator that a call creates, before its first step."""
+    return frame.as_object(_suspended(frame, Generator(source.__code__), function, START, cells))
+
+
+def _suspended(frame: Frame, meaning: Generator, function: Cell, position: int, arguments: Sequence[Cell]) -> Cell:
+    names = slots(meaning.code)
+    kept = [*arguments, *[Cell(UNSET)] * (len(names) - len(arguments))]
+    kept[names.index(mark(position))] = Cell(constant(True))
+    return frame.bundle(meaning, [function, Cell(constant(position)), *kept])
+
+
+def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
+    meaning = cell.known.value
+    assert isinstance(meaning, Generator)
+    if _depth(cell.known, meaning.code) > _DEPTH:
+        raise endless(meaning.code.co_qualname)
+    function, *kept = frame.fields(cell)
+    code = code_of(function.known)
+    source = function.known.value if code is None else code.function
+    assert isinstance(source, FunctionType)
+    captured = closures.parts(frame, function)[1] if code is not None else {}
+    frame.left = {}
+    result = frame.program.enter(frame, source, kept, code, captured, STEP_UNROLLED if meaning.unrolled else STEP)
+    more, item, *after = frame.fields(result)
+    exits |= frame.left
+    done = _suspended(frame, meaning, function, DONE, ())
+    if not more.known.constant or more.known.value:
+        return Iteration(more, item, frame.bundle(meaning, [function, *after]), done)
+    for each, contents in frame.left.items():
+        frame.change(each, contents)
+    return _end(done)
+
+
+# The nesting depth of generators of one code object: small in a chain of filters, unbounded in recursion.
+_DEPTH = 6
+
+
+def _depth(known: Known, code: CodeType) -> int:
+    here = isinstance(known.value, Generator) and known.value.code is code
+    return here + max((_depth(item, code) for item in known.items), default=0)
+
+
+def endless(name: str) -> CompileError:
+    """The error of a generator whose state grows without bound."""
+    return CompileError(
+        f"the generator {name} iterates over itself, which needs a stack without bounds",
+        help="make it a recursive function, or a loop with its own stack in a local_array",
+    )
 
 
 # Loops whose iterations are all known

@@ -16,8 +16,8 @@ import numpy as np
 from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites
+from cuda_device.infer.constants import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.meanings import is_container, is_list
 from cuda_device.infer.remedies import METHODS, MOST_CHARACTERS, ON_THE_HOST, UNARY_METHODS, undefined
 from cuda_device.ir import ops

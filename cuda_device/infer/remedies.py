@@ -14,7 +14,7 @@ from types import FunctionType
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer.joins import FOLDS, UNARY
+from cuda_device.infer.constants import FOLDS, UNARY
 from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
 from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, Vector

@@ -18,8 +18,8 @@ import numpy as np
 
 from cuda_device.device import numeric
 from cuda_device.infer import references
+from cuda_device.infer.constants import fit
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.joins import fit
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace

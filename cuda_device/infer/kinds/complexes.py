@@ -19,8 +19,8 @@ from functools import partial, reduce
 from cuda_device.device.rows import any_number_of, number_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites
+from cuda_device.infer.constants import fit, operation_type
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.joins import fit, operation_type
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace

@@ -19,9 +19,9 @@ from cuda_device.device.packing import reinterpret
 from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
+from cuda_device.infer.constants import FOLDS, fit, only_integers, operation_type
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank, library
 from cuda_device.infer.intervals import combine
-from cuda_device.infer.joins import FOLDS, fit, only_integers, operation_type
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import numbers, prelude
