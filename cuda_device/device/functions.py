@@ -146,12 +146,12 @@ CPP_WORDS = frozenset((
 ))  # fmt: skip
 
 # Names with a meaning in PTX, and names that generated code uses.
-_RESERVED = r"_|WARP_SZ|shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf|__nv_\w+"
+RESERVED_SYMBOLS = r"_|WARP_SZ|dynamic_shared|shared_\d+|device_(meet|report(_values)?)|vprintf|(cuda_device|__nv)_\w+"
 
 
 def check_symbol(name: str) -> None:
     """Raises `TypeError` for an invalid name of an interoperable function, which is also its symbol."""
-    if name in CPP_WORDS or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or re.fullmatch(_RESERVED, name):
+    if name in CPP_WORDS or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or re.fullmatch(RESERVED_SYMBOLS, name):
         raise TypeError(f"{name!r} cannot be the name of an interoperable function: choose a name that CUDA C++ allows")
 
 

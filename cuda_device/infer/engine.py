@@ -64,24 +64,16 @@ from cuda_device.types.model import NONE
 #
 #     func @0, @1, @2         →     func @saxpy, @clamp, @clamp_2
 #
-# On a GPU, functions other than the kernel get a prefix (`device_clamp`). Symbols that mean something else to the assembler are
-# avoided.
+# Functions other than the kernel get a prefix on a GPU, and names that mean something to the assembler are avoided.
 
 
-# Names with a meaning in PTX.
-_RESERVED = {"WARP_SZ", "_"}
-
-
-# The prefix on a GPU, and the names that code generation uses itself.
 _HELPER = "device_"
-_OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|meet)|cuda_device_\w+|vprintf")
 
 
 def name_functions(module: Module, symbols: set[str]) -> None:
     """Names each function after its source, with a number if the name is taken, for example by `symbols`."""
     main, names = module.main, dict[str, str]()
-    taken = _RESERVED | symbols
-    spelled = set(symbols)
+    taken, spelled = set(symbols), set(symbols)
     if main.prototype is not None and main.shown.rpartition(".")[2] in symbols:
         reason = f"{main.shown} calls a function of CUDA C++ of the same name"
         raise CompileError(reason, main.location, "rename it, or pass symbol=… to @extern")
@@ -89,7 +81,7 @@ def name_functions(module: Module, symbols: set[str]) -> None:
         plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
         name = plain = f"_{plain}" if plain[0].isdigit() else plain
         prefix, number = "" if function is main else _HELPER, 2
-        while name in taken or prefix + name in spelled or _OURS.fullmatch(prefix + name):
+        while name in taken or prefix + name in spelled or re.fullmatch(functions.RESERVED_SYMBOLS, prefix + name):
             name, number = f"{plain}_{number}", number + 1
         taken.add(name)
         spelled.add(prefix + name)
@@ -183,9 +175,8 @@ class Inference(Program):
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}
-        self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
         self.order: list[Specialisation] = []
-        self.variants: dict[tuple[object, ...], int] = {}
+        self.variants: dict[tuple[object, ...], set[tuple[Known, ...]]] = {}
         self.active: list[Specialisation] = []
 
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -298,12 +289,10 @@ class Inference(Program):
         loose = tuple(k if n in constants else k.forget() for n, k in zip(names, known, strict=True))
         if any(active.source.__code__ is source.__code__ for active in self.active):
             return loose
-        if loose == tuple(known) or (source.__code__, id(source), tuple(known)) in self.seen:
-            return tuple(known)
-        self.seen.add((source.__code__, id(source), tuple(known)))
-        key = (source.__code__, id(source), loose)
-        self.variants[key] = self.variants.get(key, 0) + 1
-        return loose if self.variants[key] > _CONSTANT_VARIANTS else tuple(known)
+        variants = self.variants.setdefault((source.__code__, id(source), loose), set())
+        if len(variants) < _CONSTANT_VARIANTS:
+            variants.add(tuple(known))
+        return tuple(known) if tuple(known) in variants else loose
 
     def specialise(
         self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext | None = None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -49,19 +48,13 @@ def as_array(frame: Frame, cell: Cell) -> Cell:
 
 
 def table_of(frame: Frame, cell: Cell) -> Cell | None:
-    """A long tuple of constant numbers of one type as an array in constant memory; None for other tuples."""
-    return _table(frame, [cell.known.items], _FEW)
-
-
-def table_of_rows(frame: Frame, cell: Cell) -> Cell | None:
-    """A tuple of equally long tuples of constant numbers of one type as a 2-d array in constant memory; None for others."""
-    return _table(frame, [row.items if isinstance(row.type, Tuple) else () for row in cell.known.items], _FEW * _FEW)
-
-
-def _table(frame: Frame, rows: Sequence[Sequence[Known]], few: int) -> Cell | None:
-    items = [item for row in rows for item in row]
+    """A long tuple of constant numbers of one type, or of equally long such tuples, as an array in constant memory, or None."""
+    rows = [item.items for item in cell.known.items if isinstance(item.type, Tuple)]
+    has_rows = bool(rows) and len(rows) == len(cell.known.items) and len({*map(len, rows)}) == 1
+    items = [item for row in rows for item in row] if has_rows else cell.known.items
     types = {item.type for item in items}
-    if len(items) <= few or len({*map(len, rows)}) > 1 or len(types) > 1 or not all(item.constant for item in items):
+    few = _FEW * _FEW if has_rows else _FEW
+    if len(items) <= few or len(types) > 1 or not all(item.constant for item in items):
         return None
     (type,) = types
     if not isinstance(type, Number) or (type.builtin and type.bits == 64):
@@ -70,7 +63,7 @@ def _table(frame: Frame, rows: Sequence[Sequence[Known]], few: int) -> Cell | No
         elements = np.array([item.value for item in items], dtype_of_element(type))
     except OverflowError:
         return None
-    return as_array(frame, Cell(constant(elements if len(rows) == 1 else elements.reshape(len(rows), -1))))
+    return as_array(frame, Cell(constant(elements.reshape(len(rows), -1) if has_rows else elements)))
 
 
 # From tuples of at most this length, elements are selected in registers.

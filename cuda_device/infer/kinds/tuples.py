@@ -29,7 +29,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude, standard
 from cuda_device.types.known import Known, Undefined, constant, identities, of_type
-from cuda_device.types.model import Array, Bundle, Static, Tuple, is_index
+from cuda_device.types.model import Bundle, Static, Tuple, is_index
 
 
 def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
@@ -60,9 +60,9 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
             help="make them tuples, or use local_array",
         )
     owner = frame.tuple([frame.as_tuple(hosted.as_sequence(frame, part)) for part in parts])
-    rows = hosted.table_of_rows(frame, owner)
-    if rows is not None and isinstance(rows.known.type, Array):
-        return frame.item(rows, index)
+    table = hosted.table_of(frame, owner)
+    if table is not None and table.type.ndim == 2:
+        return frame.item(table, index)
     joined = join_all([item.forget() for item in owner.known.items] or [Undefined()])
     if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)):
         raise CompileError(
@@ -70,7 +70,6 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
             help="loop over the tuple with for",
         )
     conditions.element(frame, index, len(owner.known.items), "tuple")
-    table = hosted.table_of(frame, owner)
     if table is not None:
         assert table.value is not None
         return frame.emit(ops.PY_GETITEM, of_type(joined.type), table.value, *indexing.values_of(frame, [index]))
