@@ -184,7 +184,7 @@ class Body:
         self.python = read(source.__code__, variant.reading, companions=checked, debug=program.debug)
         module = source.__module__ or ""
         self.wide = program.wide and (module == standard.__name__ or not module.startswith("cuda_device."))
-        self.goes_on = bool(variant.reading)
+        self.is_step = bool(variant.reading)
         self.code, self.where = variant.code, variant.where
         names = variant.captured
         behind = len(arguments) - len(names)
@@ -327,8 +327,8 @@ class Body:
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
             if self.wide and self.kernel:
                 cells.update((p, wide.argument(frame, cell)) for p, cell in cells.items() if isinstance(cell, Cell))
-            if self.objects:
-                objects.find_arguments(frame, self.objects, [*cells.values(), *self.captured.values()])
+            given = [*cells.values(), *self.captured.values()]
+            frame.heap = {each: objects.object_among(frame, each, given) for each in self.objects}
         for each, state in zip(self.objects, version.states[count:], strict=False):
             frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
         return cells
@@ -431,7 +431,7 @@ class Body:
         if op.code is ops.RETURN:
             returned = closures.close(frame, references.value_of(frame, operands[0]))
             references.check_result(self.source.__qualname__, returned.known.type)
-            version.returned = objects.returning(frame, returned, self.objects)
+            version.returned = objects.return_value(frame, returned, self.objects)
         elif op.code is ops.BRANCH:
             condition = operands[0]
             if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
@@ -443,7 +443,7 @@ class Body:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
         proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = self.goes_on and ops.PY_AT in [each.code for each in version.source.ops]
+        resumes = self.is_step and ops.PY_AT in [each.code for each in version.source.ops]
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
@@ -451,7 +451,7 @@ class Body:
             arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
             if resumes:
                 kept = [] if number else arguments
-                arguments += [objects.kept(frame, each, kept, frame.heap[each]) for each in self.objects]
+                arguments += [objects.object_among(frame, each, kept, frame.heap[each]) for each in self.objects]
             elif frame.heap:
                 arguments = [objects.now(frame, cell) for cell in arguments]
                 arguments += [frame.now(frame.heap[each]) for each in self.objects]
@@ -461,7 +461,7 @@ class Body:
     def result(self, ordered: list[BlockVersion]) -> State:
         """The join of the states of all returns."""
         ends = [version for version in ordered if version.returned is not None]
-        states = objects.returned([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
+        states = objects.return_states([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
         result: State = Undefined()
         for version, (known, *_) in zip(ends, states, strict=True):
             assert version.returned is not None and version.end is not None
@@ -482,7 +482,7 @@ class Body:
                     of_two_types(result, known, "return the same type on every path"),
                 )
             result = joined
-        return objects.with_what_became(result, states, self.goes_on) if self.objects else result
+        return objects.return_state(result, states, self.is_step) if self.objects else result
 
     def check_result(self, ordered: list[BlockVersion], result: State) -> None:
         """Raises `CompileError` for a function that returns its local memory."""
@@ -516,7 +516,7 @@ class Body:
             end.operands = [frame.carry(version.returned, result)]
         for target, _, cells in version.outgoing:
             pairs = [*zip(cells, target.states, strict=True)]
-            found = objects.at_hand(frame, pairs)
+            found = objects.objects_on_edge(frame, pairs)
             arguments: list[Value] = []
             for cell, state in pairs:
                 if not isinstance(state, Known) or is_static(state):

@@ -36,8 +36,7 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
-
-AXES = "xyzw"
+from cuda_device.types.vector_classes import AXES
 
 
 def scalar(frame: Frame, cell: Cell) -> Cell:

@@ -247,9 +247,9 @@ class Inference(Program):
         spec = self.specialise(source, known, variant)
         cell = self._result(frame, spec, cells)
         if not given:
-            return objects.as_new(frame, cell, {})
+            return objects.from_callee(frame, cell, {})
         outside = {name: each for each, name in inside.items()}
-        result, *now = (objects.as_new(frame, each, outside) for each in frame.fields(cell))
+        result, *now = (objects.from_callee(frame, each, outside) for each in frame.fields(cell))
         changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
         for number, each in changed:
             frame.change(each, now[number])

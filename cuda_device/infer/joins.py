@@ -73,24 +73,24 @@ def join_all(states: Sequence[State]) -> State:
 
 def join_objects(states: Sequence[S]) -> list[S | Known]:
     """The same states, with one set of contents for each object: the join of its contents in all states."""
-    said: dict[Identity, Known] = {}
+    contents: dict[Identity, Known] = {}
     for state in states:
         for known in objects(state) if isinstance(state, Known) else ():
             assert known.identity is not None
-            before = said.get(known.identity, known)
+            before = contents.get(known.identity, known)
             joined = _join_known(before, known)
             loses = joined is None or _conflicts(joined) > max(_conflicts(before), _conflicts(known))
-            said[known.identity] = before if joined is None or loses else joined
-    return [_as_said(state, said) for state in states] if said else list(states)
+            contents[known.identity] = before if joined is None or loses else joined
+    return [_with_contents(state, contents) for state in states] if contents else list(states)
 
 
-def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
+def _with_contents(state: S, contents: Mapping[Identity, Known]) -> S | Known:
     if not isinstance(state, Known) or not any(True for _ in objects(state)):
         return state
-    whole = said[state.identity] if state.identity is not None else state
+    whole = contents[state.identity] if state.identity is not None else state
     if whole is not state and _join_known(whole, state) != whole:
         whole = state  # it is of another type here
-    items = tuple(_as_said(item, said) for item in whole.items)
+    items = tuple(_with_contents(item, contents) for item in whole.items)
     match whole.type:
         case model.Tuple():
             return replace(whole, type=tuple_of(items).type, items=items)

@@ -13,7 +13,7 @@ returns their contents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from cuda_device.infer import closures
@@ -36,8 +36,6 @@ from cuda_device.types.known import (
 )
 from cuda_device.types.model import Array, Bundle, Number
 
-Found = dict[Identity, Cell] | None
-"""Objects by their identities."""
 _Place = tuple[object, ...]
 """The path to an object: the number of a variable or the identity of an object, and then the numbers of parts."""
 
@@ -76,7 +74,7 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
     them. Lists and dicts to which something else refers lose their identity: they can be read, but no longer changed. The first
     `count` states are those of variables, the others those of objects among the function's arguments.
     """
-    met: dict[_Place, set[Identity | None]] = {}
+    found: dict[_Place, set[Identity | None]] = {}
     places: dict[Identity, set[_Place]] = {}
     owners: dict[_Place, set[Identity]] = {}
     for states in incoming:
@@ -86,25 +84,28 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
             for place, each, owner in _places(state, (column,)):
                 if column >= count and place == (column,):
                     continue
-                met.setdefault(place, set()).add(each)
+                found.setdefault(place, set()).add(each)
                 if each is not None:
                     places.setdefault(each, set()).add(place)
                 owners.setdefault(place, set()).update(owner)
     names: dict[Identity, Identity] = {}
     fixed: dict[Identity, None] = {}
-    for place, objects in met.items():
+    for place, objects in found.items():
         several = [each for each in objects if each is not None]
         if len(objects) == len(several) > 1 and all(len(places[each]) == 1 for each in several):
             names |= dict.fromkeys(several, Identity((*key, "met", *place, 0)))
         elif len(objects) > 1:
             fixed |= dict.fromkeys(several)
     if fixed:
-        incoming = [[*(_met(state, fixed, is_container) for state in a[:count]), *a[count:]] for a in incoming]
+        incoming = [[*(_with_names(state, fixed, is_container) for state in a[:count]), *a[count:]] for a in incoming]
     if not names:
         return incoming
     inside = {each: owners[place] for each in names for place in places[each]}
     incoming = [
-        [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
+        [
+            _with_names(state, names) if column < count else _of_argument(state, names, inside)
+            for column, state in enumerate(a)
+        ]
         for a in incoming
     ]
     return join_identities(incoming, key, count)  # their parts may now be joined as well
@@ -115,7 +116,7 @@ def may_hold(state: State) -> TypeGuard[Known]:
     return isinstance(state, Known) and not isinstance(state.type, (Number, Array))
 
 
-def _met(
+def _with_names(
     state: State, names: Mapping[Identity, Identity | None], only: Callable[[Known], bool] = lambda _: True
 ) -> State:
     return renamed(state, names, only) if isinstance(state, Known) else state
@@ -146,7 +147,7 @@ def _places(
             yield from _places(item, (*place, number), owners)
 
 
-def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
+def from_callee(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
     """The result of a call: the callee's arguments are renamed to `names`, and objects that it made get new identities."""
     for each in identities(cell.known):
         if each not in names:
@@ -155,18 +156,16 @@ def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
     return Cell(renamed(cell.known, names), cell.value)
 
 
-def find_arguments(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
-    """Finds the objects among the arguments of a function."""
-    for each in objects:
-        frame.heap[each] = next(part for cell in cells if (part := find(frame, cell, each)) is not None)
+def object_among(
+    frame: Frame, object: Identity, cells: Iterable[Cell | Pending], otherwise: Cell | None = None
+) -> Cell:
+    """The object in `cells`; `otherwise` if it is not among them."""
+    found = next((part for cell in cells if (part := find(frame, cell, object)) is not None), otherwise)
+    assert found is not None, object
+    return found
 
 
-def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
-    """The object in `cells`, which a generator keeps where it resumes; `otherwise` if it is not among them."""
-    return next((found for cell in cells if (found := find(frame, cell, object)) is not None), otherwise)
-
-
-def at_hand(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> Found:
+def objects_on_edge(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> dict[Identity, Cell] | None:
     """The objects on an edge, by their identities in its target, if a value there has gaps that they fill."""
     if not any(isinstance(state, Known) and state.items and _has_gaps(state) for _, state in pairs):
         return None
@@ -186,7 +185,7 @@ def as_cell(cell: Cell | Pending) -> Cell:
     return cell if isinstance(cell, Cell) else Cell(part(cell.state))
 
 
-def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
+def return_value(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
     """The returned value, with the contents of the objects among the arguments.
 
     A step of a generator has two places for each: one where there was a value, and one where there was none.
@@ -200,20 +199,20 @@ def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
     return frame.bundle(Returned(), [cell, *now])
 
 
-def returned(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
-    """The states at each return: the value, and the contents of the objects."""
+def return_states(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
+    """The states at each return: that of the value, and those of the objects."""
     states: list[list[State]] = [[k.items[0], *map(state_of, k.items[1:])] if has_objects else [k] for k in known]
     return join_identities(states, (), 1) if len(states) > 1 else states
 
 
-def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: bool) -> State:
-    """The joined result of all returns, with the contents of the objects: two sets if it is a step of a generator."""
+def return_state(result: State, states: Sequence[Sequence[State]], is_step: bool) -> State:
+    """The joined `result` of all returns, with the contents of the objects: two sets if it is a step of a generator."""
     if not isinstance(result, Known):
         return result
     columns = zip(*(state[1:] for state in states), strict=True)
-    became = [part(join_all(column)) for column in columns]
-    there = len(became) // 2 if goes_on else len(became)
-    return bundle_of(Returned(), (*join_objects([result, *became[:there]]), *join_objects(became[there:])))
+    contents = [part(join_all(column)) for column in columns]
+    there = len(contents) // 2 if is_step else len(contents)
+    return bundle_of(Returned(), (*join_objects([result, *contents[:there]]), *join_objects(contents[there:])))
 
 
 # The position of a generator that may stand at more than one `yield`; DONE is -1.

@@ -146,9 +146,9 @@ _REFLECTED = {METHODS[sign]: METHODS[other] for sign, other in ops.SWAPPED.items
 
 
 def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool = False) -> Cell | None:
-    """Calls the method of a struct for an operator (`__add__`, or `__radd__` of the second operand), if there is one.
+    """Calls the method of a struct for an operator (`__add__`, or `__radd__` of the second operand), or a library\'s overload.
 
-    `+=` calls `__iadd__` if the struct has it.
+    `+=` calls `__iadd__` if the struct has it. Returns None if there is none of these.
     """
     own = (_special_method(frame, a, f"i{method}") if in_place else None) or _special_method(frame, a, method)
     if own is not None:
@@ -157,14 +157,9 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
         reflected = _special_method(frame, b, _REFLECTED.get(method, f"r{method}"))
         if reflected is not None:
             return frame.run(reflected, b, a)
-    return by_library(frame, method, [a, *others])
-
-
-def by_library(frame: Frame, method: str, cells: Sequence[Cell]) -> Cell | None:
-    """Calls the overload of an operator, such as `operator.add`, that a library has registered for these types."""
     entity = getattr(operator, f"__{method}__", None)
-    found = composites.overload_of(frame, entity, cells) if entity is not None else None
-    return None if found is None else frame.run(found, *cells)
+    found = composites.overload_of(frame, entity, [a, *others]) if entity is not None else None
+    return None if found is None else frame.run(found, a, *others)
 
 
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:

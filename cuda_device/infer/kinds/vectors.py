@@ -19,6 +19,7 @@ from cuda_device.types.host import host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import machine, placement
 from cuda_device.types.model import Number, NumberKind, Vector
+from cuda_device.types.vector_classes import AXES
 
 
 def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
@@ -48,9 +49,6 @@ def _operate(frame: Frame, sign: str, *cells: Cell) -> Cell:
     return elementwise(frame, lambda parts: frame.operate(sign, *parts), cells)
 
 
-_AXES = ("x", "y", "z", "w")
-
-
 def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
     """`v[i]`; a run-time index selects one of the elements."""
     size = vector.type.size
@@ -69,8 +67,8 @@ def _refuse_slice(frame: Frame, index: Cell) -> None:
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     vector: Vector = cell.type
-    if name in _AXES[: vector.size]:
-        return frame.field(cell, _AXES.index(name))
+    if name in tuple(AXES[: vector.size]):
+        return frame.field(cell, AXES.index(name))
     if name in ("size", "dtype"):
         return Cell(constant(vector.size if name == "size" else host_type_of(vector.dtype)))
     return None
@@ -81,9 +79,9 @@ def _names(known: Known) -> Sequence[str]:
 
 
 def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Sequence[Cell] | None:
-    if name not in _AXES[: owner.type.size]:
+    if name not in tuple(AXES[: owner.type.size]):
         return None
-    return _setitem(frame, op, owner, Cell(constant(_AXES.index(name))), value)
+    return _setitem(frame, op, owner, Cell(constant(AXES.index(name))), value)
 
 
 def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
