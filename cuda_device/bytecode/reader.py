@@ -72,8 +72,6 @@ class Reader:
         """The operations that read items and attributes, except those of globals."""
         self.carried: dict[Value, tuple[int, int]] = {}
         """For a block parameter that was in the stack: the start of the span, and the place in the stack."""
-        self.brought: dict[tuple[int, int], list[Value]] = {}
-        """The values at such a place on each edge to the span."""
         self.globals: set[Value] = set()
         """The values of globals, and their attributes and items."""
         self.blocks: dict[int, Block] = {}
@@ -102,8 +100,6 @@ class Reader:
         """An edge to the span at `start` with the current stack and variables. The first edge creates the block."""
         live = self.live(start)
         paths = [self.access_path(value, (start, i)) for i, value in enumerate(self.stack)]
-        for i, value in enumerate(self.stack):
-            self.brought.setdefault((start, i), []).append(value)
         stack = [each for value, path in zip(self.stack, paths, strict=True) for each in self.parts(value, path)]
         if start not in self.blocks:
             params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in live]
@@ -133,7 +129,8 @@ class Reader:
         while not self.is_variable(value):
             made = self.made.get(value)
             if made is None:
-                self.want(value)
+                if value in self.carried:  # the edges to this block must pass its access path
+                    self.wanted.add(self.carried[value])
                 return None
             path.append(made)
             value = made.operands[0]
@@ -147,18 +144,6 @@ class Reader:
             copy = self.build.op(ops.PY_COPY, None, root)
             self.stack = [copy if each is root else each for each in self.stack]
         return path
-
-    def want(self, value: Value) -> None:
-        """Requests the access path of a value in the stack, on the edges to this block and to its predecessors."""
-        values = [value]
-        while values:
-            value = values.pop()
-            while value in self.made:
-                value = self.made[value].operands[0]
-            place = self.carried.get(value)
-            if place is not None and place not in self.wanted:
-                self.wanted.add(place)
-                values += self.brought[place]
 
     def is_variable(self, value: Value) -> bool:
         """Whether this is the current value of a variable."""
