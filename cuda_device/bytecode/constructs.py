@@ -78,6 +78,11 @@ def _assign(reader: Reader, name: str, value: Value) -> None:
         reader.build.effect(ops.PY_SET_CELL, value, name=name)
 
 
+def _maker(reader: Reader, value: Value) -> Op:
+    """The operation of the current block that made a value."""
+    return next(op for op in reversed(reader.build.block.ops) if value in op.results)
+
+
 def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     extras = instruction.argument
     *given, code_value = reader.pop(len(extras) + 1)
@@ -88,9 +93,11 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     if "defaults" in found:
         operands.append(found["defaults"])
     if "kwdefaults" in found:
-        keywords, values = reader.dicts[found["kwdefaults"]]
-        operands += values
-    cells = reader.references[found["closure"]] if "closure" in found else ()
+        made = _maker(reader, found["kwdefaults"])
+        keywords = made.attributes["keys"]
+        operands += made.operands
+    closure = _maker(reader, found["closure"]).operands if "closure" in found else ()
+    cells = tuple(reader.constants[cell] for cell in closure)
     _push(
         reader, ops.PY_FUNCTION, *operands, function=code, cells=cells, defaults="defaults" in found, keywords=keywords
     )
@@ -121,25 +128,18 @@ def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
     if kind == "map":
         _build_map(reader, reader.pop(2 * count))
         return
-    parts = reader.pop(count)
-    made = _push(reader, _DISPLAYS[kind], *parts)
-    if parts and all(part in reader.references for part in parts):
-        reader.references[made] = tuple(reader.references[part][0] for part in parts)
+    _push(reader, _DISPLAYS[kind], *reader.pop(count))
 
 
 def _build_map(reader: Reader, parts: list[Value]) -> None:
     keys, values = parts[::2], parts[1::2]
     if all(key in reader.constants for key in keys):
-        _keyed(reader, tuple(reader.constants[key] for key in keys), values)
+        _push(reader, ops.PY_DICT, *values, keys=tuple(reader.constants[key] for key in keys))
         return
     made = reader.build.op(ops.PY_DICT, None, keys=())
     for key, value in zip(keys, values, strict=True):  # inference may find that the keys are constant
         made = reader.build.op(ops.PY_MAP_ADD, None, made, key, value)
     reader.stack.append(made)
-
-
-def _keyed(reader: Reader, keys: tuple[object, ...], values: list[Value]) -> None:
-    reader.dicts[_push(reader, ops.PY_DICT, *values, keys=keys)] = keys, values
 
 
 def _into(reader: Reader, instruction: Instruction, count: int, code: ops.OpDef, **attributes: Any) -> None:
@@ -284,12 +284,10 @@ HANDLERS: dict[Opcode, Handler] = {
     Opcode.SAVE_CELL: _save_cell,
     Opcode.STORE_CELL: _store_cell,
     Opcode.DELETE_CELL: _delete_cell,
-    Opcode.CLOSURE: lambda reader, i, _: reader.references.update(
-        {_push(reader, ops.PY_CONST, value=None): (i.argument,)}
-    ),
+    Opcode.CLOSURE: lambda reader, i, _: reader.constants.update({_push(reader, ops.PY_CONST, value=None): i.argument}),
     Opcode.MAKE_FUNCTION: _make_function,
     Opcode.BUILD: _build_display,
-    Opcode.BUILD_KEYED: lambda reader, i, _: _keyed(reader, i.argument, reader.pop(len(i.argument))),
+    Opcode.BUILD_KEYED: lambda reader, i, _: _push(reader, ops.PY_DICT, *reader.pop(len(i.argument)), keys=i.argument),
     Opcode.BUILD_SLICE: lambda reader, i, _: _push(reader, ops.PY_SLICE, *reader.pop(i.argument)),
     Opcode.LIST_APPEND: lambda reader, i, _: _into(reader, i, 1, ops.PY_APPEND),
     Opcode.LIST_EXTEND: lambda reader, i, _: _into(reader, i, 1, ops.PY_EXTEND),

@@ -64,10 +64,8 @@ class Reader:
         """The `yield`s of a generator that is read as steps, and the blocks in which it ends."""
         self.ends: list[Block] = []
         self.index = 0
-        self.references: dict[Value, tuple[str, ...]] = {}
-        """The names of the cells that CLOSURE pushed, and of those in tuples."""
-        self.constants: dict[Value, object] = {}
-        self.dicts: dict[Value, tuple[tuple[object, ...], list[Value]]] = {}
+        self.constants: dict[Value, Any] = {}
+        """The values of constants, and the names of the cells that CLOSURE pushed."""
         self.made: dict[Value, Op] = {}
         """The operations that read items and attributes, except those of globals."""
         self.carried: dict[Value, tuple[int, int]] = {}
