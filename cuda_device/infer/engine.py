@@ -126,17 +126,14 @@ def run(
     arguments: Sequence[Known],
     kernel: bool,
     target: SMSelector | None = sm90,
-    checked: bool = False,
     interop: bool = False,
-    on_cpu: bool = False,
-    debug: bool = False,
-    wide: bool = False,
+    **options: bool,
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and the names that it read.
 
-    The main function of an `interop` module has a prototype. The target of the host is None.
+    The main function of an `interop` module has a prototype. The target of the host is None. For `options` see `Program`.
     """
-    program = Inference(target, checked, on_cpu, debug, wide)
+    program = Inference(target, **options)
     main = program.specialise(source, tuple(arguments))
     main.kernel, main.outermost = kernel, True
     program.infer(main)
@@ -163,15 +160,10 @@ def run(
 class Inference(Program):
     """The inference of a whole program: its specialisations."""
 
-    def __init__(
-        self,
-        target: SMSelector | None,
-        checked: bool = False,
-        on_cpu: bool = False,
-        debug: bool = False,
-        wide: bool = False,
-    ) -> None:
-        super().__init__(target, find, checked, on_cpu, debug, wide)
+    row = staticmethod(find)
+
+    def __init__(self, target: SMSelector | None, **options: bool) -> None:
+        super().__init__(target, **options)
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}

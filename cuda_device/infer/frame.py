@@ -182,20 +182,13 @@ def library(function: Callable[..., object]) -> Callable[..., Cell]:
 class Program:
     """The interface between frames and the inference of the whole program, and the names that the program has read.
 
-    `target` is an `SMSelector`. `row` returns the row of an entity in the device tables, or None.
+    `target` is an `SMSelector`; `wide` asks for numba's rules for numbers and records.
     """
 
     def __init__(
-        self,
-        target: Any,
-        row: Callable[[object], Intrinsic | None],
-        checked: bool,
-        on_cpu: bool,
-        debug: bool,
-        wide: bool = False,
+        self, target: Any, checked: bool = False, on_cpu: bool = False, debug: bool = False, wide: bool = False
     ) -> None:
-        self.target, self.row, self.checked, self.on_cpu, self.debug = target, row, checked, on_cpu, debug
-        self.wide = wide
+        self.target, self.checked, self.on_cpu, self.debug, self.wide = target, checked, on_cpu, debug, wide
         self.adopted: set[Value] = set()
         """Parameters of blocks at which a constant Python int took the type of the value on another edge."""
         self.given: set[Value] = set()
@@ -224,6 +217,8 @@ class Program:
         """Records that the program read `name` of `owner`. Later launches check that it is still `value`."""
         self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
 
+    row: ClassVar[Callable[[object], Intrinsic | None]]
+    """The row of an entity in the device tables, or None."""
     link: ClassVar[Callable[[Any, Any], None]]
     """Records a call of a function of CUDA C++."""
     call: ClassVar[Callable[[Any, Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell]]

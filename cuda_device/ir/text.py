@@ -19,7 +19,8 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
@@ -247,7 +248,7 @@ _LABEL = re.compile(r"(\^\d+)\((.*)\):")
 _VALUE = re.compile(r"%[^\s,():]+")
 _EDGE = re.compile(r"(\^\d+)\(([^()]*)\)")
 _OP = re.compile(r"(?:(%.*?) = )?([\w.]+)(?: (\{.*\}))?((?: %[^\s,():]+)*)((?: \^\d+\([^()]*\))*)")
-_CONSTRUCTORS = {"float": float, "complex": complex, "type": parse_type}
+_CONSTRUCTORS: dict[str, Callable[[Any], object]] = {"float": float, "complex": complex, "type": parse_type}
 
 
 class _Parser:
