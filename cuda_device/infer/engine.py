@@ -160,10 +160,9 @@ def run(
 class Inference(Program):
     """The inference of a whole program: its specialisations."""
 
-    row = staticmethod(find)
-
     def __init__(self, target: SMSelector | None, **options: bool) -> None:
         super().__init__(target, **options)
+        self.row = find
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}

@@ -217,7 +217,7 @@ class Program:
         """Records that the program read `name` of `owner`. Later launches check that it is still `value`."""
         self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
 
-    row: ClassVar[Callable[[object], Intrinsic | None]]
+    row: Callable[[object], Intrinsic | None]
     """The row of an entity in the device tables, or None."""
     link: ClassVar[Callable[[Any, Any], None]]
     """Records a call of a function of CUDA C++."""
