@@ -68,6 +68,7 @@ def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMess
         ("acc = 1\nfor j in range(n):\n    acc = u[j] * acc\nw[i] = acc", "uint8"),
         ("acc, j = 0, 0\nwhile j < n:\n    acc = (acc << 1) + s[j]\n    j += 1\nw[i] = acc", "int16"),
         ("acc = 0\nfor j in range(n):\n    if j > 1:\n        acc += u[j]\nw[i] = acc", "uint8"),
+        ("acc = 0\nfor j in range(n):\n    if u[j] > 7:\n        acc = 0\n    acc += u[j]\nw[i] = acc", "uint8"),
         ("for j in range(n):\n    w[j] = u[j] * j", "uint8"),
         ("w[i] = sum(u)", "uint8"),
         ("w[i] = sum(s[j] for j in range(n))", "int16"),

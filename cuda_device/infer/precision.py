@@ -241,6 +241,10 @@ class _Body:
 
     def _grows(self, param: Value) -> None:
         """Reports the operation by which a variable that began as a Python int grows in a narrow type."""
+        derived, size = {param}, 0
+        sums = {op.result: op.operands for op in self.function.ops() if op.code is ops.PY_BINARY}
+        while size != (size := len(derived)):
+            derived |= {value for value, of in (self.arrives | sums).items() if not derived.isdisjoint(of)}
         seen, todo = set[Value](), list(self.arrives[param])
         while todo:
             value = todo.pop()
@@ -251,7 +255,7 @@ class _Body:
             if op is None:
                 todo += self.arrives.get(value, ())
             elif terms := self._terms(op):
-                if any(self._comes_from(term, param) for term, _ in terms):
+                if any(term in derived for term, _ in terms):
                     self._report_growth(op, param)
                 else:
                     todo += [term for term, _ in terms]
@@ -286,18 +290,6 @@ class _Body:
             return []
         ints = [v in made and made[v].code is ops.CONST and v not in self.losses.given for v in op.operands]
         return [(names.get(v, v), is_int) for v, is_int in zip(op.operands, ints, strict=True)]
-
-    def _comes_from(self, value: Value, param: Value) -> bool:
-        seen, todo = set[Value](), [value]
-        while todo:
-            value = todo.pop()
-            if value is param:
-                return True
-            if value not in seen:
-                seen.add(value)
-                op = self.made.get(value)
-                todo += self.arrives.get(value, ()) if op is None else op.operands if op.code is ops.PY_BINARY else ()
-        return False
 
 
 def losses(module: Module, adopted: set[Value], given: set[Value], checked: bool) -> tuple[Loss, ...]:

@@ -200,9 +200,5 @@ class Builder:
         """Ends the block with a return of at most one value."""
         self._end(ops.RETURN, list(value), [])
 
-    def unreachable(self) -> None:
-        """Ends a block whose end is never reached."""
-        self._end(ops.UNREACHABLE, [], [])
-
     def _end(self, code: OpDef, operands: list[Value], successors: list[Edge]) -> None:
         self.block.ops.append(Op(code, operands, [], {}, successors, self.location))

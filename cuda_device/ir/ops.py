@@ -285,11 +285,6 @@ ALL: tuple[OpDef, ...] = tuple(row for row in list(globals().values()) if isinst
 BY_NAME = {row.name: row for row in ALL}
 
 
-def at(level: Level) -> frozenset[OpDef]:
-    """The rows that are legal at `level`."""
-    return frozenset(row for row in ALL if level in row.levels)
-
-
 # Memory orders and thread scopes of atomic operations, as C++ and CUDA C++ define them.
 #
 # Order("acquire") in OF_LOADS     Scope("block") is Scope.BLOCK
