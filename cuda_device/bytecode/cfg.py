@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
+from cuda_device.bytecode.scopes import CELL
 from cuda_device.ir.dominance import topological
 from cuda_device.lazy_dataclasses import dataclass, field
 
@@ -32,10 +33,8 @@ class Span:
 
 _LOADS = frozenset((Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE))
 _STORES = frozenset((Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE))
-CELL = "&"
-"""Cells are variables as well: `&x` is the cell variable x."""
-_CELL_LOADS = frozenset((Opcode.LOAD_CELL, Opcode.DELETE_CELL))
-_CELL_STORES = frozenset((Opcode.STORE_CELL, Opcode.DELETE_CELL))
+# An access to a variable in a box reads the box.
+_READS_BOX = frozenset((Opcode.LOAD_CELL, Opcode.STORE_CELL, Opcode.DELETE_CELL))
 # Instructions that may call a nested function, also by advancing an iterator, may read any cell.
 READS_CELLS = frozenset(
     (
@@ -53,16 +52,11 @@ READS_CELLS = frozenset(
 )
 
 
-def spans(
-    instructions: Sequence[Instruction], cells: frozenset[str] = frozenset(), boxed: frozenset[str] = frozenset()
-) -> dict[int, Span]:
-    """The reachable spans, by their start, in reverse postorder.
-
-    `cells` are the function's own cell variables. An assignment to a `boxed` one reads its box.
-    """
+def spans(instructions: Sequence[Instruction], cells: frozenset[str] = frozenset()) -> dict[int, Span]:
+    """The reachable spans, by their start, in reverse postorder. `cells` are the function's own cell variables."""
     cut = _cut(instructions)
     reached = {start: cut[start] for start in topological(0, lambda start: cut[start].successors)}
-    _find_live(instructions, reached, cells, boxed)
+    _find_live(instructions, reached, cells)
     return reached
 
 
@@ -83,9 +77,7 @@ def _cut(instructions: Sequence[Instruction]) -> dict[int, Span]:
     return found
 
 
-def _find_live(
-    instructions: Sequence[Instruction], reached: dict[int, Span], cells: frozenset[str], boxed: frozenset[str]
-) -> None:
+def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span], cells: frozenset[str]) -> None:
     """Backward data flow: live = loaded first, or live after and not stored."""
     loaded: dict[int, set[str]] = {}
     stored: dict[int, set[str]] = {}
@@ -96,13 +88,13 @@ def _find_live(
             code, name = instruction.opcode, instruction.argument
             if code in _LOADS and name not in written:
                 first.add(name)
-            if (code in _CELL_LOADS and name in cells) or (code in _CELL_STORES and name in boxed):
+            if code in _READS_BOX and name in cells:
                 first |= {f"{CELL}{name}"} - written
             if code in READS_CELLS:
                 first |= every_cell - written
             if code in _STORES:
                 written.add(name)
-            if (code in _CELL_STORES and name in cells - boxed) or code is Opcode.SAVE_CELL:
+            if code is Opcode.SAVE_CELL:
                 written.add(f"{CELL}{name}")
     changed = True
     while changed:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device.bytecode.cfg import CELL, Span
+from cuda_device.bytecode.cfg import Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reader import Reader
+from cuda_device.bytecode.scopes import CELL
 from cuda_device.bytecode.suspension import finish, suspend
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
@@ -48,26 +49,17 @@ def _load_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
     name = instruction.argument
     if name in reader.boxed:
         _push(reader, ops.PY_UNBOX, reader.variable(f"{CELL}{name}"))
-    elif name in reader.cells:
-        reader.stack.append(reader.variable(f"{CELL}{name}"))
     else:
         _push(reader, ops.PY_CELL, name=name)
 
 
-def _store_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
-    name = instruction.argument
-    if name in reader.boxed or name not in reader.cells:
-        _assign(reader, name, reader.stack.pop())
-    else:
-        _store(reader, Instruction(Opcode.STORE, f"{CELL}{name}"), span)
+def _store_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
+    _assign(reader, instruction.argument, reader.stack.pop())
 
 
-def _delete_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
+def _delete_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
     name = instruction.argument
-    if name in reader.boxed or name not in reader.cells:
-        _assign(reader, name, reader.build.op(ops.PY_UNDEFINED, None, name=name))
-    else:
-        _delete(reader, Instruction(Opcode.DELETE, f"{CELL}{name}"), span)
+    _assign(reader, name, reader.build.op(ops.PY_UNDEFINED, None, name=name))
 
 
 def _assign(reader: Reader, name: str, value: Value) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
-from cuda_device.bytecode.cfg import CELL, spans
-from cuda_device.bytecode.scopes import ITERATOR, Scopes, is_of_comprehension
+from cuda_device.bytecode.cfg import spans
+from cuda_device.bytecode.scopes import CELL, ITERATOR, Scopes, is_of_comprehension
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
@@ -59,7 +59,7 @@ class Reader:
         """The places in the stack where an assignment needs the access path of a value: those that have it, and all."""
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
         self.boxed = found.boxed
-        self.spans = spans(self.instructions, self.cells, self.boxed)
+        self.spans = spans(self.instructions, self.cells)
         self.stops: list[Stop] = []
         """The `yield`s of a generator that is read as steps, and the blocks in which it ends."""
         self.ends: list[Block] = []

@@ -2,6 +2,7 @@
 
 A comprehension that is inlined into its function (3.12) may have a cell variable with the same name as one of the function's.
 SAVE_CELL and RESTORE_CELL then enclose the comprehension. Here its variable gets another name, so nothing needs to be saved.
+Cells of the function that need no box become variables like the others.
 
     [(lambda: x) for x in t]      SAVE_CELL 'x' … STORE_CELL 'x' … CLOSURE 'x' … RESTORE_CELL 'x'
                               →   SAVE_CELL 'x.1' … STORE_CELL 'x.1' … CLOSURE 'x.1' … POP
@@ -20,6 +21,10 @@ from cuda_device.device.parameters import parameter_names
 from cuda_device.lazy_dataclasses import dataclass, replace
 
 _NAMES_CELLS = frozenset((Opcode.LOAD_CELL, Opcode.STORE_CELL, Opcode.DELETE_CELL, Opcode.CLOSURE))
+_PLAIN = {Opcode.LOAD_CELL: Opcode.LOAD, Opcode.STORE_CELL: Opcode.STORE, Opcode.DELETE_CELL: Opcode.DELETE}
+"""The instructions for cells of the function that need no box, which are like its other variables."""
+CELL = "&"
+"""The prefix of the name of a cell variable among the variables of its function."""
 OF_KNOWN_LENGTH = ("<listcomp>", "<dictcomp>")
 """The names of comprehensions' own functions (until 3.11) whose loops are unrolled."""
 ITERATOR = ".0"
@@ -65,6 +70,11 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
         else:
             result.append(instruction)
     boxed = (_assigned_inside(code) | _changing(code, result)).intersection(own) if own else frozenset[str]()
+    plain = own - boxed
+    for index, instruction in enumerate(result):
+        if instruction.opcode in _PLAIN and instruction.argument in plain:
+            name = f"{CELL}{instruction.argument}"
+            result[index] = replace(instruction, opcode=_PLAIN[instruction.opcode], argument=name)
     return Scopes(tuple(result), frozenset(own), boxed, _unrolled(code, instructions))
 
 

@@ -18,11 +18,11 @@ from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
 
-from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span
+from cuda_device.bytecode.cfg import READS_CELLS, Span
 from cuda_device.bytecode.constructs import HANDLERS
 from cuda_device.bytecode.decode import decode, original
 from cuda_device.bytecode.reader import Reader, TooLittleKept
-from cuda_device.bytecode.scopes import OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
+from cuda_device.bytecode.scopes import CELL, OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
