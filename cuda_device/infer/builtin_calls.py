@@ -406,7 +406,7 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
         return while_compiling(len)(frame, [items], {})
     items = frame.as_iterable(items)
     if isinstance(items.known.type, Range):
-        return frame.run(standard.length_of_range, *(frame.field(items, i) for i in range(3)))
+        return frame.run(standard.length_of_range, *frame.fields(items))
     return frame.call_plain(constant(len), [items], {})
 
 

@@ -148,7 +148,7 @@ def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
         case Tuple():
             return construct(frame, struct, frame.fields(cell), {})
         case Struct(_, fields) as other if other != struct and len(fields) == len(struct.fields):
-            return construct(frame, struct, [frame.field(cell, i) for i in range(len(fields))], {})
+            return construct(frame, struct, frame.fields(cell), {})
     return cell
 
 
@@ -157,7 +157,7 @@ def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
     given = cell.known.type
     if given == wanted or not (isinstance(wanted, Struct) and isinstance(given, Struct) and alike(given, wanted)):
         return cell
-    return composite(frame, wanted, [frame.field(cell, i) for i in range(len(wanted.fields))])
+    return composite(frame, wanted, frame.fields(cell))
 
 
 def _points_alike(given: Pointer, wanted: Pointer) -> bool:
@@ -287,12 +287,12 @@ def no_member(type: Type, name: str) -> CompileError:
 
 def compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """`==` and `!=` of tuples, vectors and structs, which compare all members."""
-    sizes = {length(cell.known.type) for cell in (a, b)}
     x, y = (cell.known.type for cell in (a, b))
     is_same = alike(x, y) if isinstance(x, Struct) and isinstance(y, Struct) else type(x) is type(y)
-    if len(sizes) == 2 or not is_same:
+    first, second = frame.fields(a), frame.fields(b)
+    if not is_same or len(first) != len(second):
         return Cell(constant(sign == "!="))
-    return all_equal(frame, sign, [(frame.field(a, i), frame.field(b, i)) for i in range(sizes.pop())])
+    return all_equal(frame, sign, [*zip(first, second, strict=True)])
 
 
 def all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Cell:
@@ -306,18 +306,6 @@ def all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Ce
             values = [frame.materialise(cell, BOOL) for cell in joined]
             result = frame.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
     return result or Cell(constant(sign == "=="))
-
-
-def length(type: Type) -> int:
-    """The number of parts of a value of a type."""
-    match type:
-        case Vector(_, size):
-            return size
-        case Subarray():
-            return type.count
-        case Struct(_, parts) | Tuple(parts):
-            return len(parts)
-    raise AssertionError(type)
 
 
 # Lists and dicts

@@ -463,8 +463,17 @@ class Frame:
         return self.as_object(self.bundle(Thing.LIST, cells))
 
     def fields(self, cell: Cell) -> list[Cell]:
-        """Every part of a tuple or bundle."""
-        return [self.field(cell, i) for i in range(len(cell.known.items))]
+        """Every part of a value."""
+        match cell.known.type:
+            case Vector(_, count):
+                pass
+            case Subarray() as array:
+                count = array.count
+            case Struct(_, parts):
+                count = len(parts)
+            case _:
+                count = len(cell.known.items)
+        return [self.field(cell, i) for i in range(count)]
 
     def _make(self, known: Known, cells: Sequence[Cell]) -> Cell:
         if is_static(known):

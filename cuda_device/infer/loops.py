@@ -272,8 +272,7 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
         case model.Tuple() | model.Vector():
             return frame.bundle(ListIterator(0), [frame.tuple(frame.items_of(cell, "reversed")[::-1])])
         case model.Range():
-            parts = [frame.field(cell, i) for i in range(3)]
-            return iterator_over(frame, frame.run(standard.reversed_range, *parts))
+            return iterator_over(frame, frame.run(standard.reversed_range, *frame.fields(cell)))
         case model.Array(_, ndim) if ndim > 0:
             return iterator_over(frame, frame.run(standard.backwards, cell))
     raise CompileError(f"reversed cannot take {cell.known}", help="give it a range, a tuple or an array")
@@ -425,7 +424,5 @@ RANGE = Kind(
     rank=Rank.OTHER,
     getattr=lambda frame, _, cell, name: frame.field(cell, _PARTS.index(name)) if name in _PARTS else None,
     names=lambda _: _PARTS,
-    truth=lambda frame, cell: frame.truth(
-        frame.run(standard.length_of_range, *(frame.field(cell, i) for i in range(3)))
-    ),
+    truth=lambda frame, cell: frame.truth(frame.run(standard.length_of_range, *frame.fields(cell))),
 )

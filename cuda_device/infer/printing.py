@@ -181,16 +181,16 @@ class Line:
         match known.type:
             case model.Tuple():
                 return "(", fields(cell), ",)" if len(known.items) == 1 else ")", ()
-            case model.Vector(_, count) as vector:
+            case model.Vector() as vector:
                 host = host_vector(vector)
                 name = host.__name__ if host is not None else str(vector)
             case model.Struct(name, members):
-                count, labels = len(members), [f"{member.name}=" for member in members]
+                labels = [f"{member.name}=" for member in members]
             case model.Range():
-                name, count = "range", 2 if known.items[2].value == 1 else 3
+                return "range(", fields(cell)[: 2 if known.items[2].value == 1 else 3], ")", ()
             case _:
                 return None
-        return f"{name}(", [self.frame.field(cell, i) for i in range(count)], ")", labels
+        return f"{name}(", fields(cell), ")", labels
 
     def listed(self, begin: str, cells: Sequence[Cell], end: str, names: Sequence[str]) -> None:
         """Appends several values between brackets."""

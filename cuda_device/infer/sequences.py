@@ -76,8 +76,7 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     if isinstance(container.known.type, model.Array) or is_iterator:
         return frame.run(standard.array_contains, item, container)
     if isinstance(container.known.type, model.Range) and isinstance(item.known.type, model.Number):
-        parts = [frame.field(container, i) for i in range(3)]
-        return frame.run(standard.range_contains, item, *parts)
+        return frame.run(standard.range_contains, item, *frame.fields(container))
     result = Cell(constant(False))
     for other in items_of(frame, container, "in"):
         equal = _equal(frame, item, other)

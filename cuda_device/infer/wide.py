@@ -187,7 +187,7 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
 def _parts(frame: Frame, cell: Cell) -> list[Cell]:
     """The elements of a vector, which numba accepts as arguments of longer vectors; any other value itself."""
     vector = cell.known.type
-    return [frame.field(cell, i) for i in range(vector.size)] if isinstance(vector, model.Vector) else [cell]
+    return frame.fields(cell) if isinstance(vector, model.Vector) else [cell]
 
 
 def _takes_floats(function: Any) -> bool:

@@ -151,7 +151,8 @@ def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, va
             help=f"call it on an element of an array, as points[i].{frame.function.__name__}(…), or return replace(self, "
             f"{name}=…) and assign that",
         )
-    parts = [value if i == position else frame.field(owner, i) for i in range(len(struct.fields))]
+    parts = frame.fields(owner)
+    parts[position] = value
     return [composites.composite(frame, struct, parts)]
 
 

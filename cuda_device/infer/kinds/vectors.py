@@ -31,7 +31,7 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
             help="use single elements: v.x, v.y, …",
         )
     (size,) = sizes
-    columns = [_parts(frame, cell) if isinstance(cell.known.type, Vector) else [cell] * size for cell in cells]
+    columns = [frame.fields(cell) if isinstance(cell.known.type, Vector) else [cell] * size for cell in cells]
     results = [operate(column) for column in zip(*columns, strict=True)]
     dtype: Number = results[0].type
     if dtype.kind is NumberKind.BOOL:
@@ -39,10 +39,6 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     if dtype.is_complex:
         raise CompileError("there are no vectors of complex numbers", help="use a tuple of them")
     return frame.composite(Vector(machine(dtype), size), results)
-
-
-def _parts(frame: Frame, cell: Cell) -> list[Cell]:
-    return [frame.field(cell, i) for i in range(cell.type.size)]
 
 
 def _operate(frame: Frame, sign: str, *cells: Cell) -> Cell:
@@ -57,7 +53,7 @@ def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
         return frame.field(vector, indexing.position(index, size))
     indexing.check_index(index.known)
     conditions.element(frame, index, size)
-    return frame.run(prelude.element, frame.tuple(_parts(frame, vector)), index)
+    return frame.run(prelude.element, frame.tuple(frame.fields(vector)), index)
 
 
 def _refuse_slice(frame: Frame, index: Cell) -> None:
@@ -108,7 +104,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
 def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Cell:
     """A copy of `owner` with one element changed."""
     value = _as_element(frame, owner, vector, value)
-    parts = _parts(frame, owner)
+    parts = frame.fields(owner)
     if index.known.constant:
         parts[indexing.position(index, vector.size)] = value
         return frame.composite(vector, parts)
@@ -140,7 +136,7 @@ KIND = Kind(
     setattr=_setattr,
     names=_names,
     methods=_METHODS,
-    items=_parts,
+    items=Frame.fields,
     unary=_operate,
     binary=_operate,
 )
