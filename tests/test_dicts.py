@@ -114,6 +114,7 @@ def test_values_of_a_generator_are_numbered(stream):
     [
         ("d = {}\nd.popitem()\nreturn 1", "a dict has no attribute 'popitem'"),
         ("return len(dict(a=1))", "dict cannot be called in device code"),
+        ("return 1 if {1: 2} == {1: 3} else 0", "a dict == a dict is not defined"),
         ("d = {1: 2}\nreturn d[n]", "the key of a dict must be a constant expression"),
         ("return len({[]: 1})", "a list cannot be a key of a dict"),
         ("d = {}\nd[{}] = 1\nreturn 1", "a dict cannot be a key of a dict"),

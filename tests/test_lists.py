@@ -12,7 +12,14 @@ X = np.arange(8) * 1.5 - 3
 A = np.array([5, 3, -2, 7, 0, 11, -9, 4], np.int32)
 
 # Each is the body of a function of i (0 to 7), n (an integer), v (a float), x and a (arrays).
+HOST = [1, 2]
 BODIES = {
+    "compared_with_what_is_no_list_of_its_own": """
+f = lambda w: w + i
+d = {'a': i}
+results = HOST == [1, 2], [1, i] == HOST, HOST != [2], [1, 2] == (1, 2), f == 3, d == i, (1, i) != d, [f] == i
+return sum(2 ** k * result for k, result in enumerate(results))
+""",
     "swap_loop": """
 p, q = [1, 2], [3, n]
 for j in range(i):
@@ -348,7 +355,7 @@ return c
 
 @pytest.mark.parametrize("name", BODIES)
 def test_lists_change_as_in_python(stream, name):
-    check_body(stream, BODIES[name], X, A)
+    check_body(stream, BODIES[name], X, A, HOST=HOST)
 
 
 @pytest.mark.parametrize(

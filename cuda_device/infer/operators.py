@@ -77,6 +77,8 @@ def _is_exact(known: Known) -> bool:
             return all(map(_is_exact, known.items))
         case model.Static():
             return isinstance(known.value, (str, CompileTime, enum.Enum))
+        case model.Bundle():  # equal meanings, such as dicts with the same keys, may have other parts
+            return False
         case _:
             return True
 
@@ -191,8 +193,10 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x < y` and the other comparisons. Lists are compared with each other like tuples."""
     sign = str(op.attributes["op"])
-    if len([cell for cell in cells if is_list(cell.known)]) == 1 and sign in ("==", "!="):
-        return [Cell(constant(sign == "!="))]
+    if any(is_list(cell.known) for cell in cells):
+        if sign in ("==", "!=") and not all(is_list(k) or isinstance(k.value, list) for k in (c.known for c in cells)):
+            return [Cell(constant(sign == "!="))]
+        cells = [frame.as_iterable(cell) for cell in cells]
     cells = [frame.scalar(frame.as_tuple(cell)) for cell in cells]
     a, b = cells
     folded = fold(frame, FOLDS[sign], cells) if a.known.constant and b.known.constant else None
@@ -218,9 +222,11 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _are_unlike(a: Known, b: Known) -> bool:
-    """Whether two values are never equal: only one is None, or a number meets a member of an enumeration."""
+    """Whether two values are never equal: one is None, or a function or dict; or a number meets a member of an enumeration."""
     if model.NONE in (a.type, b.type):
         return a.type != b.type
+    if isinstance(a.type, model.Bundle) != isinstance(b.type, model.Bundle):
+        return model.Static() not in (a.type, b.type)
     members = (x.value for x, y in ((a, b), (b, a)) if x.type == model.Static() and isinstance(y.type, model.Number))
     return any(isinstance(member, enum.Enum) and type(member).__eq__ is object.__eq__ for member in members)
 
