@@ -43,6 +43,8 @@ statement("unknown_attribute_of_module", "x[0] = math.sqroot(x[0])")
 statement("unknown_device_name", "x[device.thread_index.x] = 0")
 statement("name_of_numba", "x[device.grid(1)] = 0")
 statement("name_like_none", "device.printf(n)")
+statement("atomic_of_cuda", "device.atomicAdd(x, 0, 1)")
+statement("vector_of_cuda", "x[0] = device.make_float4(1, 2, 3, 4).x")
 statement("host_function_zeros", "scratch = device.zeros(4)\nx[0] = scratch[0]")
 statement("exit_of_the_interpreter", "if n > 3:\n    exit()\nx[0] = n")
 statement("host_function_launch", "device.launch(print, x, grid=1, block=1)")
@@ -412,6 +414,7 @@ statement("builtin_with_keyword", "x[0] = math.sqrt(x=2)")
 statement("len_of_number", "x[0] = len(n)")
 statement("tid_without_arguments", "x[device.tid()] = 1")
 statement("syncthreads_with_argument", "device.syncthreads(0)")
+statement("method_without_arguments", "x[0] = device.philox(1).uniform()")
 FUNCTION = "def scale(value, factor):\n    return value * factor\n\n\n@device.kernel\ndef k(x):\n    x[0] = "
 for name, call in [
     ("argument_missing", "scale(x[0])"),

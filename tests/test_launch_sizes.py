@@ -93,7 +93,7 @@ def test_a_kernels_own_parameter_of_that_name():
     ("named", "reason"),
     [
         ({"grid": 1, "threads": 5, "block": 1}, "a launch takes grid or threads, not both"),
-        ({"block": 1}, "a launch takes grid or threads, not neither"),
+        ({"block": 1}, "a launch needs grid or threads"),
         ({"grid": 1}, "a launch with grid also needs block"),
         ({"grid": 1, "block": "best"}, "block='best' is not a size of a block"),
         ({"threads": 0, "block": 1}, "threads=0: 0 threads along x"),

@@ -192,7 +192,8 @@ def bind(
 ) -> list[Cell]:
     """Binds arguments to the parameters of a Python function. Returns a cell for each parameter."""
     signature = _signature(function.__code__, tuple(defaults))
-    given = bind_to_signature(signature, table.shown(function), positional, named).arguments
+    is_method = function.__code__.co_varnames[:1] == ("self",)
+    given = bind_to_signature(signature, table.shown(function), positional, named, is_method).arguments
     cells: list[Cell] = []
     # In the order of `parameter_names`, whose last ones are those of `*args` and `**kwargs`.
     for parameter in sorted(signature.parameters.values(), key=lambda each: each.kind in _REST):

@@ -97,7 +97,7 @@ def _help_with_items(known: Known) -> str:
     if isinstance(known.value, Text):
         return "strings with run-time values can be joined with other strings, printed, and raised"
     if isinstance(known.value, str):
-        return "index a string by a constant, or pass the kernel an array of its bytes: np.frombuffer(text.encode(), np.uint8)"
+        return "index a string by a constant, or write bytes, b'…', whose items are integers"
     return use_of(known) or (
         "pass it to the kernel as an argument" if isinstance(known.type, model.Static) else "call its methods"
     )

@@ -88,8 +88,8 @@ _plain_shape = functools.lru_cache(maxsize=1024)(_shape)
 def has_block(grid: Any, block: Any, threads: Any) -> bool:
     """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
     if (grid is None) == (threads is None):
-        what = "neither" if grid is None else "both"
-        raise CallError(f"a launch takes grid or threads, not {what}", "write either grid=… or threads=…")
+        what = "needs grid or threads" if grid is None else "takes grid or threads, not both"
+        raise CallError(f"a launch {what}", "write either grid=… or threads=…")
     if block is None and threads is None:
         raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
     if isinstance(block, str) and block != AUTO:
