@@ -122,6 +122,12 @@ def test_first_available_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cubin.identity(SM_90) == "b 1"
 
 
+def test_an_assembler_that_cannot_link_is_no_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, ptxas=True)
+    with pytest.raises(device.CompileError, match="there is no assembler that links for sm_90"):
+        cubin.assemble(ptx(), SM_90, (assemblers.Input("other.ptx", b".version 8.0"),))
+
+
 @pytest.mark.parametrize(
     "log",
     [

@@ -220,7 +220,8 @@ def _bug(assembler: Assembler, request: Request, log: str, numbers: Sequence[int
 
 
 def _none_left(architecture: Architecture, reasons: list[str], request: Request | None = None) -> CompileError:
-    reason = f"there is no assembler for {architecture} on this machine"
+    kind = "assembler that links" if request is not None and request.inputs else "assembler"
+    reason = f"there is no {kind} for {architecture} on this machine"
     if forced := os.environ.get(VARIABLE):
         reason += f" ({VARIABLE} allows only {forced})"
     remedies = [assembler.remedy for assembler in reversed(_candidates(request))]  # the easiest first
