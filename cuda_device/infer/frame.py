@@ -574,7 +574,8 @@ class Frame:
             operands = self.build.const(source, limit), cell.value
             fits = self.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)
             message = f"the int {{0}} does not fit {type}, the type that it takes here"
-            self.check(fits, message, cell, help=f"use a wider type, or convert the int: {type}(…)")
+            instead = "signed type, as in int(x)," if limit == 0 else "wider type,"
+            self.check(fits, message, cell, help=f"use a {instead} or convert the int: {type}(…)")
 
 
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
