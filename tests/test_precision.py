@@ -106,6 +106,7 @@ def test_an_int_of_python_takes_a_narrow_type(statement, type):
         "w[i] = sum((u[0], u[1]), int32(0))",
         "w[i] = 1 + u[0] + u[1]",
         "w[i] = u[i] + (n & 15)",
+        "w[i] = u[i] ^ (27 if n > 2 else 0)",
         "u[i] = n",
         "u[i] = min(max(n, 0), 255)",
         "w[i] = u[i] < n",
@@ -330,6 +331,12 @@ def test_checked_mode_reports_what_does_not_fit(stream, statement, n, report):
     assert caught.value.location.line >= 3
     stream.launch(device.kernel(checked=True)(function), *arrays, 5, grid=1, block=1)
     stream.launch(device.kernel(checked=False)(function), *arrays, n, grid=1, block=1)
+
+
+def test_a_negative_int_needs_a_signed_type():
+    function = define("def k(w, n):\n    w[device.thread_idx.x + n] = 1\n", "k", **NAMES)
+    with pytest.raises(device.KernelError, match=r"use a signed type, as in int\(x\), or convert the int: uint32"):
+        device.launch(device.kernel(function), ROWS["w"].copy(), -1, grid=1, block=1, stream=CPU)
 
 
 @pytest.mark.parametrize(

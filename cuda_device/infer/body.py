@@ -259,7 +259,7 @@ class Body:
         """Joins the states at all incoming edges, and schedules the version if the result is new.
 
         The join starts from the edges alone, so that wrong states of earlier visits leave no trace. After many changes it
-        includes the version's old state, which ensures termination.
+        includes the version's old state, which ensures termination. Bounds are widened once the version has been visited.
         """
         incoming = [*version.incoming.values()]
         if version.changes > WIDENING_DELAY and not version.is_new:
@@ -271,7 +271,7 @@ class Body:
             if self.wide:
                 incoming = wide.joined(incoming)
         states = incoming[0] if len(incoming) == 1 else [join_all(column) for column in zip(*incoming, strict=True)]
-        if not version.is_new:
+        if not version.is_new and version.frame is not None:
             pairs = zip(version.states, states, strict=True)
             states = [new if old is new else widened(old, new) for old, new in pairs]
         if len(incoming) > 1:
