@@ -571,8 +571,7 @@ class Frame:
         limits = [("<=", type.low)] * (low < type.low) + [(">=", type.high)] * (high > type.high)
         for sign, limit in limits:
             assert cell.value is not None
-            operands = self.build.const(source, limit), cell.value
-            fits = self.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)
+            fits = self.emit(ops.PY_COMPARE, of_type(BOOL), self.build.const(source, limit), cell.value, op=sign)
             message = f"the int {{0}} does not fit {type}, the type that it takes here"
             instead = "signed type, as in int(x)," if limit == 0 else "wider type,"
             self.check(fits, message, cell, help=f"use a {instead} or convert the int: {type}(…)")

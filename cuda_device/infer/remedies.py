@@ -43,14 +43,7 @@ CONSTRUCTS = {
 
 # Where numba-cuda and CUDA C++ have another name that no name here is like.
 NAMES_ELSEWHERE = {"grid": "tid", "gridsize": "grid_size", "local": "local_array", "printf": "print"}
-NAMES_ELSEWHERE |= dict.fromkeys(
-    ("atomic", "atomicAdd", "atomicCAS", "atomicExch", "atomicMax", "atomicMin"), "atomic_ref"
-)
-NAMES_ELSEWHERE |= {
-    f"{name}{size}": f"{dtype}x{size}"
-    for name, dtype in {"float": "float32", "double": "float64", "int": "int32", "uint": "uint32"}.items()
-    for size in (2, 3, 4)
-}
+NAMES_ELSEWHERE |= {f"{name}{size}": f"{name}32x{size}" for name in ("float", "int", "uint") for size in (2, 3, 4)}
 
 ON_THE_HOST = "do that on the host, and use the result through a variable"
 _NEW_ARRAY = "use local_array or shared_array, which have a constant shape"
@@ -152,7 +145,8 @@ def _of_class(function: type) -> str:
 
 def of_attribute(owner: str, name: str) -> str:
     """What to write instead of a name that a module of another programming model has."""
-    if owner == "cuda_device" and (there := NAMES_ELSEWHERE.get(name.removeprefix("make_"))):
+    there = "atomic_ref" if name.startswith("atomic") else NAMES_ELSEWHERE.get(name.removeprefix("make_"))
+    if owner == "cuda_device" and there:
         return f"did you mean {there}?"
     plain = name.strip("_").removesuffix("f")
     for module, prefix in ((math, "math"), (builtins, "")):
