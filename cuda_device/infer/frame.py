@@ -564,13 +564,11 @@ class Frame:
     def _check_room(self, cell: Cell, type: Number) -> None:
         """Checks, in checked mode, that a Python int fits the integer type to which it is converted."""
         source = cell.known.type
-        assert isinstance(source, Number)
+        assert isinstance(source, Number) and cell.value is not None
         if not (source.is_integer and source.builtin and type.is_integer) or source == BOOL:
             return
         low, high = cell.known.bounds
-        limits = [("<=", type.low)] * (low < type.low) + [(">=", type.high)] * (high > type.high)
-        for sign, limit in limits:
-            assert cell.value is not None
+        for sign, limit in [("<=", type.low)] * (low < type.low) + [(">=", type.high)] * (high > type.high):
             fits = self.emit(ops.PY_COMPARE, of_type(BOOL), self.build.const(source, limit), cell.value, op=sign)
             message = f"the int {{0}} does not fit {type}, the type that it takes here"
             instead = "signed type, as in int(x)," if limit == 0 else "wider type,"
