@@ -26,6 +26,7 @@ ROWS = {
     "d": np.arange(8, dtype=np.float64),
     "z": np.arange(8, dtype=np.complex128),
     "p": np.zeros(1, [("a", np.uint8)]),
+    "e": np.arange(8, dtype=np.float16),
 }
 
 
@@ -45,7 +46,7 @@ NAMES = {
 
 def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMessage]:
     """The warnings of a kernel with these statements; `n` and `x` are arguments, the other names arrays."""
-    text = "def k(u, s, w, f, d, z, p, n, x):\n    i = device.tid(1)\n" + "".join(
+    text = "def k(u, s, w, f, d, z, p, e, n, x):\n    i = device.tid(1)\n" + "".join(
         f"    {line}\n" for line in body.split("\n")
     )
     with warnings.catch_warnings(record=True) as found:
@@ -188,6 +189,27 @@ def test_a_float32_that_comes_of_floats_of_python_meets_a_wider_type(statement, 
 )
 def test_exact_floats_and_those_that_were_asked_for_say_nothing(statement):
     assert told(statement) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "count"),
+    [
+        ("acc = 0.0\nfor j in range(n):\n    acc += e[j]\nf[i] = acc", 1),
+        ("acc = 0\nfor v in e:\n    acc += v * v\nf[i] = acc", 1),
+        ("acc = 0.0\nfor j in (0, 1, 2):\n    acc += e[j]\nf[i] = acc", 1),
+        ("f[i] = sum(e)", 1),
+        ("acc = float32(0)\nfor j in range(n):\n    acc += e[j]\nf[i] = acc", 0),
+        ("acc = e.dtype(0)\nfor j in range(n):\n    acc += e[j]\nf[i] = acc", 0),
+        ("acc = 0.0\nfor j in range(n):\n    acc = max(acc, e[j])\nf[i] = acc", 0),
+        ("acc = 0.0\nfor j in range(n):\n    acc += f[j]\nf[i] = acc", 0),
+        ("f[i] = e[i] * n + 1.0 + e[0] + e[1]", 0),
+    ],
+)
+def test_a_sum_that_started_as_a_number_of_python_takes_a_short_float(statement, count):
+    found = told(statement)
+    assert len(found) == count
+    for each in found:
+        assert "took the type float16" in str(each.message) and "start with float32(0)" in str(each.message)
 
 
 @device.struct

@@ -541,7 +541,7 @@ class Body:
                         value = frame.build.const(state.type, None)
                     else:  # a variable without a value passes zero
                         given = cell if isinstance(cell, Cell) else Cell(constant(0))
-                        if cell is given and _is_int(given.known) and precision.is_narrow(state.type):
+                        if cell is given and _is_number(given.known) and precision.is_narrow(state.type):
                             self.program.adopted.add(target.block.params[len(arguments)])
                         value = frame.carry(given, state, found)
                 arguments.append(value)
@@ -570,9 +570,9 @@ def effects_of(found: Iterable[Op]) -> Effect:
     return effects
 
 
-def _is_int(known: Known) -> bool:
-    """Whether this is a constant int of Python."""
-    return known.constant and isinstance(known.type, Number) and known.type.is_integer and known.type.builtin
+def _is_number(known: Known) -> bool:
+    """Whether this is a constant number of Python."""
+    return known.constant and isinstance(known.type, Number) and known.type.builtin
 
 
 def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:

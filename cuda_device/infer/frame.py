@@ -190,7 +190,7 @@ class Program:
     ) -> None:
         self.target, self.checked, self.on_cpu, self.debug, self.wide = target, checked, on_cpu, debug, wide
         self.adopted: set[Value] = set()
-        """Parameters of blocks at which a constant Python int took the type of the value on another edge."""
+        """Parameters of blocks at which a constant Python number took the type of the value on another edge."""
         self.given: set[Value] = set()
         """Constants with an explicit type, such as `float32(0.5)`."""
         self.dependencies: dict[tuple[int, str], Dependency] = {}

@@ -2,6 +2,7 @@
 
     img[i] * gain           uint8, and a Python int that is known only at run time: the product is a uint8
     y[i] + 0.1 * i          float64, and a product that was computed in float32 because a Python float is one
+    total += half[i]        float16, also for a total that started as 0.0
 
 The promotion rules allow these losses, but programs seldom intend them. The analysis runs on typed IR, in which an implicit
 conversion is a `convert`. An integer may lose digits in an operation or where control flow joins, unless its bounds show that its
@@ -201,7 +202,7 @@ class _Body:
         source = value.type
         if not isinstance(source, Number) or not source.is_integer or not source.builtin or source == BOOL:
             return
-        if not is_narrow(target) or op.attributes.get("exact"):
+        if not is_narrow(target) or not target.is_integer or op.attributes.get("exact"):
             return
         self.losses.report(
             self._place(op),
@@ -270,9 +271,14 @@ class _Body:
                     self._report_growth(op, term)
 
     def _report_growth(self, op: Op, value: Value) -> None:
-        reason = (
-            f"{self._named(value)} started as a Python int and took the type {value.type}: it wraps if it does not fit"
-        )
+        started = f"{self._named(value)} started as a Python"
+        if _is_float(value):
+            reason = f"{started} number and took the type {value.type}: each step is rounded to it"
+            self.losses.report(
+                self._place(op), reason, f"start with float32(0), or with {value.type}(0) if that is meant"
+            )
+            return
+        reason = f"{started} int and took the type {value.type}: it wraps if it does not fit"
         self.losses.report(self._place(op), reason, _WIDER)
         if op.code is ops.PY_BINARY:
             self.losses.grown[op.result] = self.function, op
@@ -354,8 +360,8 @@ def _is_explicit(op: Op) -> bool:
 
 
 def is_narrow(type: object) -> bool:
-    """Whether a type is an integer type of at most 16 bits."""
-    return isinstance(type, Number) and type.is_integer and type.bits <= _NARROW and type != BOOL
+    """Whether a type is a number type of at most 16 bits."""
+    return isinstance(type, Number) and type.bits <= _NARROW and type != BOOL
 
 
 def _fits_float32(value: object) -> bool:

@@ -18,7 +18,7 @@ def multiply(a, b, c):
     """One element of `c` for each thread."""
     j, i = device.tid(2)
     if i < c.shape[0] and j < c.shape[1]:
-        total = 0.0
+        total = a.dtype(0)
         for k in range(a.shape[1]):
             total += a[i, k] * b[k, j]
         c[i, j] = total
@@ -31,7 +31,7 @@ def multiply_tiled(a, b, c):
     b_tile = device.shared_array((TILE, TILE), b.dtype)
     column, row = int(device.thread_idx.x), int(device.thread_idx.y)
     j, i = device.tid(2)
-    total = 0.0
+    total = a.dtype(0)
     for start in range(0, a.shape[1], TILE):
         in_a = i < a.shape[0] and start + column < a.shape[1]
         in_b = start + row < b.shape[0] and j < b.shape[1]
