@@ -49,7 +49,7 @@ def help_with(index: Known) -> str:
         return "use its .value"
     match index.type:
         case Number():
-            return "convert it: int(…)"
+            return "divide with //, or convert it: int(…)"
         case Vector():
             return "use one of its elements: .x, .y, .z"
         case Static() if isinstance(index.value, str):

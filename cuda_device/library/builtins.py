@@ -151,7 +151,7 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
     for part in arguments:
         type = number_of(part, "range")
         if not (type.is_integer or type.kind is model.NumberKind.BOOL):
-            raise CompileError(f"range takes integers, not {part}", help="convert with int(…)")
+            raise CompileError(f"range takes integers, not {part}", help="divide with //, or convert it: int(…)")
         item = item and promote(item, type)
     if item is None:
         raise CompileError("range has no common type for its arguments", help="convert one of them")
