@@ -135,6 +135,9 @@ class _Body:
         """Reports the losses."""
         shown = {value for op in self.function.ops() if op.code in _SHOWING for value in op.operands}
         stored = {op.operands[-1] for op in self.function.ops() if op.code in _STORES}
+        for op in self.function.ops():  # x[i] |= 1 << n keeps the bits that x[i] = 1 << n does
+            if op.code is ops.PY_BINARY and op.attributes["op"] in ("&", "|", "^") and op.result in stored:
+                stored.update(op.operands)
         for op in self.function.ops():
             if op.code is ops.CONVERT and op.result not in shown:
                 self._float(op)
