@@ -360,7 +360,7 @@ def test_checked_mode_reports_what_does_not_fit(stream, statement, n, report):
 
 def test_a_negative_int_needs_a_signed_type():
     function = define("def k(w, n):\n    w[device.thread_idx.x + n] = 1\n", "k", **NAMES)
-    with pytest.raises(device.KernelError, match=r"use a signed type, as in int\(x\), or convert the int: uint32"):
+    with pytest.raises(device.KernelError, match=r"convert the int, uint32\(…\), or use a signed type"):
         device.launch(device.kernel(function), ROWS["w"].copy(), -1, grid=1, block=1, stream=CPU)
 
 

@@ -571,8 +571,8 @@ class Frame:
         for sign, limit in [("<=", type.low)] * (low < type.low) + [(">=", type.high)] * (high > type.high):
             fits = self.emit(ops.PY_COMPARE, of_type(BOOL), self.build.const(source, limit), cell.value, op=sign)
             message = f"the int {{0}} does not fit {type}, the type that it takes here"
-            instead = "signed type, as in int(x)," if limit == 0 else "wider type,"
-            self.check(fits, message, cell, help=f"use a {instead} or convert the int: {type}(…)")
+            instead = "signed type, as in int(x)" if limit == 0 else "wider type"
+            self.check(fits, message, cell, help=f"convert the int, {type}(…), or use a {instead}")
 
 
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
