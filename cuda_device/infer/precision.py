@@ -205,7 +205,7 @@ class _Body:
         source = value.type
         if not isinstance(source, Number) or not source.is_integer or not source.builtin or source == BOOL:
             return
-        if not is_narrow(target) or not target.is_integer or op.attributes.get("exact"):
+        if not is_narrow(target) or _is_float(op.result) or op.attributes.get("exact"):
             return
         self.losses.report(
             self._place(op),
