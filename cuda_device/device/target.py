@@ -96,7 +96,7 @@ class TargetDescription(CompileTime):
         return _describe(_EVERY - self._targets, f"~{self}")
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self} has no truth value: write target({self})")
+        raise TypeError(f"{self} has no truth value: write target({self}), and combine descriptions with &, | and ~")
 
     def __repr__(self) -> str:
         return self._text
