@@ -491,11 +491,6 @@ for name, body in [
     ("struct_has_no_such_member", "x[0] = Point(1, 2).z"),
     ("struct_member_of_another_kind", "p = Point(1, 2.5)\n    x[0] = p.y"),
     ("struct_in_arithmetic", "x[0] = Point(1, 2) + 1"),
-    ("struct_changed_by_a_callee", "p = Point(1, 2)\n    clear(p)\n    x[0] = p.x\n\n\ndef clear(p):\n    p.x = 0"),
-    (
-        "part_changed_by_a_callee",
-        "def clear(v, i):\n        if i > 0:\n            v[i] = 0\n\n    clear(device.float32x2(1, 2), 1)",
-    ),
 ]:
     program(name, "float32[1]", f"{POINT}    {body}\n")
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
-from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import NOWHERE, CompileError, Location
 from cuda_device.infer import closures, composites, hosted, objects, precision, references, wide
 from cuda_device.infer.frame import (
@@ -154,13 +153,6 @@ class BlockVersion:
         for edge in [edge for edge in self.incoming if edge[0] >= first]:
             del self.incoming[edge]
         self.is_new = True
-
-
-def _is_read_after(block: Block, op: Op) -> bool:
-    """Whether a block reads the variable that `op` changes, or passes it to another block, after `op`."""
-    later = block.ops[block.ops.index(op) + 1 :]
-    passed = (value for edge in block.successors for value in edge.arguments)
-    return any(op.operands[0] in each.operands for each in later) or op.operands[0] in passed
 
 
 def _is_another(old: State, new: State) -> bool:
@@ -373,12 +365,6 @@ class Body:
             version.fresh.clear()
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # Vectors and structs are values: the variable has a new one.
-            name = op.operands[0].hint
-            if results and name in parameter_names(self.source.__code__) and not _is_read_after(version.source, op):
-                raise CompileError(
-                    f"the assignment changes the function's own copy of {name!r}, which nothing reads afterwards",
-                    help=f"vectors and structs are passed by value: return {name} and assign the result, or pass an array",
-                )
             cells.update(zip(op.operands, results, strict=False))
             version.changed.update(op.operands[: len(results)])
             return
