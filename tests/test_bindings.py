@@ -5,6 +5,7 @@ import pickle
 import re
 import sys
 
+import cuda_cpp
 import numpy as np
 import pytest
 from conftest import a_gpu
@@ -59,6 +60,13 @@ __device__ int of_derived(Derived d);
 __device__ inline void change(Point& p) { p.x = 0; }
 __device__ int printed(const char* format, ...);
 __device__ Opaque* opened(Opaque*);
+union Either { int a; float b; };
+struct Later;
+constexpr int LIMIT = 3;
+typedef Mode Way;
+using real = float;
+enum { ANONYMOUS = 4 };
+__device__ inline float of_three(const float (&three)[3]) { return three[0]; }
 """
 SOURCE = """
 #include "norms.h"
@@ -99,6 +107,25 @@ def test_structs_and_enumerations(norms):
     assert issubclass(norms.Mode, enum.IntEnum)
     assert (norms.EXACT, norms.Mode.FAST, norms.Kind.B) == (5, 1, 200)
     assert norms.FAST is norms.Mode.FAST
+    assert norms.Way is norms.Mode and norms.ANONYMOUS == 4
+    assert not any("(" in name for name in dir(norms))
+
+
+def test_types_in_a_struct_are_attributes_of_its_class(tmp_path):
+    (tmp_path / "outer.h").write_text("""
+struct Outer { struct Inner { int x; } one; enum Kind { A, B = 3 } kind; enum of { C }; using Other = Inner; };
+__device__ inline int total(Outer outer, Outer::Inner inner, Outer::Kind kind) { return outer.one.x + inner.x + kind; }
+""")
+    lib = device.bindings(tmp_path / "outer.h")
+    outer = lib.Outer(lib.Outer.Inner(1), lib.Outer.Kind.B)
+    assert (outer.one.x, outer.kind, lib.Outer.B, lib.Outer.Other) == (1, 3, 3, lib.Outer.Inner)
+    assert lib.Outer.of(lib.Outer.Inner(1), 2) == lib.Outer(lib.Outer.Inner(1), 2)
+
+    @device.kernel
+    def kernel(x):
+        x[0] = lib.total(lib.Outer(lib.Outer.Inner(1), 2), lib.Outer.Inner(3), lib.Outer.B)
+
+    assert device.compile(kernel, FLOATS).code
 
 
 def test_functions(norms):
@@ -132,15 +159,45 @@ def test_functions(norms):
         ("operator+", "it is an operator; write a function that calls it"),
         ("dot", r"it is overloaded: choose one as an item, such as \['dot\("),
         ("Unbound", "it is not declared there"),
+        ("Either", "Either has a layout that a struct of Python does not have"),
+        ("Later", "Later is not defined"),
+        ("LIMIT", "it is a variable"),
+        ("real", "it is another name of float"),
+        ("of_three", r"const float \(&\)\[3\] is a reference"),
     ],
 )
 def test_what_has_no_counterpart_says_why(norms, name, reason):
     with pytest.raises(AttributeError, match=f"^norms.h has no binding for '{re.escape(name)}': {reason}"):
         getattr(norms, name)
+    if name.isidentifier():
+        with pytest.raises(device.CompileError, match=f"^norms.h has no binding for '{name}': {reason}"):
+            device.compile(f"def f():\n    norms.{name}\n", globals={"norms": norms})
     with pytest.raises(
         AttributeError, match=r"norms.h::ns has no binding for 'twice': it is a template; .*cpp='ns::twice<…>'"
     ):
         norms.ns.twice  # noqa: B018
+
+
+DEFINED = {
+    "comment": ("__device__ inline float f(float x)  // {\n{ return x; }", "f(2.0)"),
+    "block comment": ("__device__ inline float f(float x) /* { */ noexcept /* ; */ { return x; }", "f(2.0)"),
+    "constexpr": ("__device__ constexpr float f(float x) { return x; }", "f(2.0)"),
+    "deduced": ("__device__ inline auto f(float x) { return 2.0 * x; }", "f(2.0)"),
+    "array": (
+        "__device__ inline float f(float x[4], float y[]) { return x[0] + y[0]; }",
+        "f(x.pointer(0), x.pointer(1))",
+    ),
+    "reference": ("__device__ inline float& f(float* x) { return x[1]; }", "f(x.pointer(0))[0]"),
+}
+
+
+@pytest.mark.parametrize("what", DEFINED)
+def test_what_a_header_defines_can_be_called(tmp_path, what):
+    text, call = DEFINED[what]
+    (tmp_path / "f.h").write_text(text)
+    kernel = f"@device.kernel\ndef kernel(x):\n    x[0] = {call}\n"
+    names = {"f": device.bindings(tmp_path / "f.h").f, "device": device}
+    assert cuda_cpp.calls(device.compile(kernel, FLOATS, globals=names).code) == 0  # types that differ prevent inlining
 
 
 def kernels(norms):

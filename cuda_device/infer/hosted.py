@@ -230,16 +230,16 @@ def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell:
         value = getattr(np.dtype(owner) if is_dtype else owner, name)  # type: ignore[call-overload]
         if isinstance(value, np.ndarray):
             value = frame.program.once(owner, name, (), lambda: value)
-    except AttributeError:
+    except AttributeError as error:
         if can_change:  # for `hasattr`
             frame.program.depend(owner, name, MISSING)
         remedy = remedies.of_attribute(describe(owner), name)
         if not remedy:
             close = remedies.nearest(name, dir(owner), 0.65)
-            remedy = (
-                f"did you mean {close[0]}?" if close else "correct the name, or define it before the kernel is launched"
-            )
-        raise CompileError(f"{describe(owner)} has no attribute {name!r}", help=remedy) from None
+            remedy = f"did you mean {close[0]}?" if close else "correct the name, or define it before the launch"
+        says_why = isinstance(owner, ModuleType) and hasattr(type(owner), "__getattr__")  # as bindings do
+        reason = str(error) if says_why else f"{describe(owner)} has no attribute {name!r}"
+        raise CompileError(reason, help=remedy) from None
     except Exception as error:
         raise CompileError(
             f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}", help=ON_THE_HOST

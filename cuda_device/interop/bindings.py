@@ -71,6 +71,12 @@ _BY_KIND = {
 }  # fmt: skip
 
 
+_DECLARATIONS = (
+    "STRUCT_DECL", "CLASS_DECL", "UNION_DECL", "FUNCTION_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "VAR_DECL",
+)  # fmt: skip
+_BODY = rb"(?s)(?:\s|//[^\n]*|/\*.*?\*/)*\{"
+
+
 class Bindings(ModuleType):
     """The declarations of a header, or of one of its namespaces, as attributes.
 
@@ -117,11 +123,12 @@ def bindings(
 
     `__device__` functions become functions like those of `extern`; `link` is the code that defines functions that the header
     only declares. Structs become classes like those of `struct`, with the layout of C++; array members become tuples.
-    Enumerations become `IntEnum` classes, and namespaces become attributes. Parameters that are references to const take
-    values, pointers become those of `device.pointer`, and `cuda::interoperable_array_descriptor` becomes an array. Headers that
-    this one includes are read, too, but not bound. `include`, `define` and `std` are those of `cuda_source`.
+    Enumerations become `IntEnum` classes, and namespaces and the types in a struct become attributes. Parameters that are
+    references to const take values, pointers and results that are references become those of `device.pointer`, and
+    `cuda::interoperable_array_descriptor` becomes an array. Headers that this one includes are read, too, but not bound.
+    `include`, `define` and `std` are those of `cuda_source`.
 
-    Names without a counterpart in Python (templates, classes with bases, bit-fields, other references) raise an
+    Names without a counterpart in Python (templates, classes with bases, bit-fields, variables, other references) raise an
     `AttributeError` with the reason when they are used. Raises `CompileError` for a header that cannot be read or parsed, and
     if libclang is missing.
     """
@@ -158,7 +165,7 @@ class _Reader:
         again = partial(bindings, link=link, include=others, define=define, std=std)
         self.made = _named(os.path.basename(path), again, path)
         self.folders = [os.path.dirname(path), *others]
-        self.structs: dict[str, type] = {}
+        self.classes: dict[str, type] = {}  # of structs and enumerations
         self.refused: dict[str, str] = {}
         self.text = ""
         self.inline: list[tuple[Bindings, str, FunctionType, str, str]] = []
@@ -211,7 +218,7 @@ class _Reader:
                 self.scope(getattr(made, name), each)
             elif kind == "ENUM_DECL" and each.is_definition():
                 self.enumeration(made, each)
-            elif kind in ("STRUCT_DECL", "CLASS_DECL", "FUNCTION_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL"):
+            elif kind in _DECLARATIONS:
                 try:
                     self.declaration(made, name, each)
                 except _NoCounterpart as reason:
@@ -229,18 +236,22 @@ class _Reader:
                 made._missing.setdefault(name, "it is no __device__ function")
             return
         type = cursor.type.get_canonical()
-        if type.kind.name == "RECORD" and (cursor.is_definition() or cursor.kind.name.startswith("TYPE")):
-            self.type_of(type)
-            if found := self.structs.get(type.spelling):
-                setattr(made, name, found)
+        if cursor.kind.name == "VAR_DECL":
+            raise _NoCounterpart("it is a variable")
+        self.type_of(type)
+        if type.spelling not in self.classes:
+            raise _NoCounterpart(f"it is another name of {type.spelling}")
+        setattr(made, name, self.classes[type.spelling])
 
     def enumeration(self, made: Bindings, cursor: Any) -> None:
         members = {
             each.spelling: each.enum_value for each in cursor.get_children() if each.kind.name == "ENUM_CONSTANT_DECL"
         }
-        found = enum.IntEnum(cursor.spelling or "Anonymous", members, module=made.__name__)  # type: ignore[misc]
-        if cursor.spelling:
-            setattr(made, cursor.spelling, found)
+        name = "" if cursor.is_anonymous() else cursor.spelling
+        found = enum.IntEnum(name or "Anonymous", members, module=made.__name__)  # type: ignore[misc]
+        self.classes[cursor.type.get_canonical().spelling] = found
+        if name:
+            setattr(made, name, found)
         if not cursor.is_scoped_enum():
             for member in found:
                 setattr(made, member.name, member)
@@ -251,12 +262,15 @@ class _Reader:
             raise _NoCounterpart("it is an operator; write a function that calls it")
         if cursor.type.is_function_variadic():
             raise _NoCounterpart("it takes any number of arguments")
-        is_inline = self.text.encode()[cursor.extent.end.offset :].lstrip().startswith(b"{")
+        # libclang parses the bodies of some functions nevertheless, such as constexpr ones; the others follow the declaration.
+        after = self.text.encode()[cursor.extent.end.offset :]
+        is_inline = cursor.is_definition() or re.match(_BODY, after) is not None
+        types = list(cursor.type.get_canonical().argument_types())  # where arrays are pointers
         hints = {}
-        for number, parameter in enumerate(cursor.get_arguments()):
-            hint = self.type_of(parameter.type.get_canonical(), by_value=is_inline)
-            hints[_plain(parameter.spelling) or f"a{number}"] = hint
-        hints["return"] = self.type_of(cursor.result_type.get_canonical())
+        for number, (parameter, type) in enumerate(zip(cursor.get_arguments(), types, strict=True)):
+            hints[_plain(parameter.spelling) or f"a{number}"] = self.type_of(type, by_value=is_inline)
+        result = cursor.result_type.get_canonical()
+        hints["return"] = self.type_of(result)
         parameters = ", ".join([each for each in hints if each != "return"])
         text = "\n" * (cursor.location.line - 1) + f"def {_plain(name)}({parameters}): ..."
         names: dict[str, Any] = {"__name__": made.__name__}
@@ -266,11 +280,11 @@ class _Reader:
         if not is_inline:
             _bind(_HeaderFunction(made, cursor.displayname, stub, cursor.mangled_name, self.link))
             return
-        types = [_value_type(each.type) for each in cursor.get_arguments()]
-        parameters = ", ".join(f"cuda_device_type<{type}> a{i}" for i, type in enumerate(types))
+        parameters = ", ".join(f"cuda_device_type<{_value_type(type)}> a{i}" for i, type in enumerate(types))
         symbol = f"cuda_device_{cursor.mangled_name}"
-        head = f'extern "C" __device__ {_value_type(cursor.result_type)} {symbol}({parameters})'
-        call = f"{_qualified(cursor)}({', '.join(f'a{i}' for i in range(len(types)))})"
+        star, address = ("*", "&") if result.kind.name == "LVALUEREFERENCE" else ("", "")
+        head = f'extern "C" __device__ cuda_device_type<{_value_type(result)}{star}> {symbol}({parameters})'
+        call = f"{address}{_qualified(cursor)}({', '.join(f'a{i}' for i in range(len(types)))})"
         self.inline.append((made, cursor.displayname, stub, symbol, f"{head} {{ return {call}; }}"))
 
     def define_inline(self) -> None:
@@ -297,7 +311,7 @@ class _Reader:
             case "POINTER" | "LVALUEREFERENCE":
                 pointee = type.get_pointee().get_canonical()
                 if kind == "LVALUEREFERENCE" and by_value:
-                    if not pointee.is_const_qualified():
+                    if not pointee.is_const_qualified() or pointee.kind.name == "CONSTANTARRAY":
                         raise _NoCounterpart(f"{type.spelling} is a reference; write a function that takes a pointer")
                     return self.type_of(pointee)
                 try:
@@ -319,15 +333,24 @@ class _Reader:
         spelled = type.spelling.removeprefix("const ")
         if spelled in self.refused:
             raise _NoCounterpart(self.refused[spelled])
-        if spelled not in self.structs:
+        if spelled not in self.classes:
             self.refused[spelled] = f"{spelled} refers to itself"  # while its members are read
             try:
-                self.structs[spelled] = self.structure(type, spelled)
+                self.classes[spelled] = self.structure(type, spelled)
             except _NoCounterpart as reason:
                 self.refused[spelled] = str(reason)
                 raise
             del self.refused[spelled]
-        return self.structs[spelled]
+            self.nested(self.classes[spelled], type.get_declaration())
+        return self.classes[spelled]
+
+    def nested(self, made: type, cursor: Any) -> None:
+        """Makes the types that are declared in a struct attributes of its class, unless a member has the name."""
+        found = Bindings(made.__name__)
+        self.scope(found, cursor)
+        for name, value in vars(found).items():
+            if not name.startswith("_") and not hasattr(made, name):
+                setattr(made, name, value)
 
     def structure(self, found: Any, spelled: str) -> Any:
         """Creates the class for a C++ struct, with the same layout."""
