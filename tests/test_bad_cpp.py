@@ -32,6 +32,11 @@ class pair:  # noqa: N801 (a name in C++)
     y: device.float32
 
 
+@device.struct
+class lock:  # noqa: N801
+    held: device.Atomic(device.int32)
+
+
 def old_cubin(_):
     return cuda_cpp.compile_cpp(GOOD.text, "cubin", target="sm_80")
 
@@ -140,6 +145,12 @@ def a_number(x):
     return x[0]
 
 
+def a_pointer(x):
+    return x.pointer(0)
+
+
+FLOAT_POINTER = device.pointer(device.float32)
+DESCRIPTOR = "cuda::interoperable_array_descriptor"
 OTHER_TYPES = {
     "a result": ("double taken(float p) { return p; }", device.float32, a_number, "taken, result: float32"),
     "a parameter": ("float taken(double p) { return p; }", device.float32, a_number, "taken, p: float32"),
@@ -161,6 +172,37 @@ OTHER_TYPES = {
     "another order": ("float taken(pair p) { return p.x; }", pair, a_pair, "taken, p.x", "float y, x;"),
     "another member": ("float taken(pair p) { return p.x; }", pair, a_pair, "taken, p.y: float32", "float x; int y;"),
     "another name": ("float taken(pair p) { return p.x; }", pair, a_pair, 'has no member "y"', "float x, z;"),
+    "what a pointer points to": (
+        "float taken(double* p) { return *p; }",
+        FLOAT_POINTER,
+        a_pointer,
+        r"taken, p\[0\]: float32",
+    ),
+    "members behind a pointer": (
+        "float taken(const pair* p) { return p->x; }",
+        device.pointer(pair),
+        lambda x: x.pointer(0).cast(pair),
+        r"taken, p\[0\].y: float32",
+        "float x; int y;",
+    ),
+    "a pointer behind a pointer": (
+        "float taken(double** p) { return **p; }",
+        device.pointer(FLOAT_POINTER),
+        lambda x: x.pointer(0).cast(FLOAT_POINTER),
+        r"taken, p\[0\]\[0\]: float32",
+    ),
+    "a pointer that is not to const": (
+        "float taken(float* p) { return *p = 1; }",
+        device.pointer(device.float32, readonly=True),
+        a_pointer,
+        "taken, p: pointer<float32, readonly>",
+    ),
+    "elements": (
+        f"float taken({DESCRIPTOR}<double, 1> p) {{ return p.data[0]; }}",
+        device.ArrayType(device.float32, 1),
+        lambda x: x,
+        r"taken, p\[0\]: float32",
+    ),
 }
 
 
@@ -168,6 +210,8 @@ OTHER_TYPES = {
 def test_other_types_are_an_error_at_the_stub(what):
     text, type, argument, message, *members = OTHER_TYPES[what]
     text = "".join(f"struct pair {{ {each} }};\n" for each in members) + f'extern "C" __device__ {text}'
+    if DESCRIPTOR in text:
+        text = f"#include <cuda_device/interop.h>\n{text}"
     with pytest.raises(device.CompileError, match=message) as caught:
         device.compile(with_types(text, type, argument), device.ArrayType(device.float32, 1))
     assert caught.value.help == "give the stub the types that the function has in C++"
@@ -179,11 +223,21 @@ SAME_TYPES = {
     "noexcept": ("", "float p) noexcept(true", "p", device.float32, a_number),
     "long long": ("", "long long p", "p", device.int64, lambda x: device.int64(x[0])),
     "an enumeration": ("enum class E { A };", "E p", "int(p)", device.int32, lambda x: device.int32(x[0])),
-    "a pointer to const": ("", "const float* p", "*p", device.pointer(device.float32), lambda x: x.pointer(0)),
+    "a pointer to const": ("", "const float* p", "*p", FLOAT_POINTER, a_pointer),
+    "a volatile pointer": ("", "volatile float* p", "*p", FLOAT_POINTER, a_pointer),
+    "a pointer to void": ("", "void* p", "1", FLOAT_POINTER, a_pointer),
+    "a pointer of Python to void": ("struct hidden;", "hidden* p", "1", device.pointer(), a_pointer),
+    "an atomic number": (
+        "struct lock { int held; };",
+        "lock* p",
+        "p->held",
+        device.pointer(lock),
+        lambda x: x.pointer(0).cast(lock),
+    ),
     "half": ("#include <cuda_fp16.h>\n", "__half p", "float(p)", device.float16, lambda x: device.float16(x[0])),
     "an array": (
         "#include <cuda_device/interop.h>\n",
-        "cuda::interoperable_array_descriptor<float, 1> p",
+        f"{DESCRIPTOR}<float, 1> p",
         "p.data[0]",
         device.ArrayType(device.float32, 1),
         lambda x: x,

@@ -29,7 +29,7 @@ from cuda_device.types.abi import representation
 from cuda_device.types.architectures import Architecture
 from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_checks
 from cuda_device.types.layout import placement
-from cuda_device.types.model import NONE, Number, Ref, Struct, Subarray, Tuple, Type
+from cuda_device.types.model import NONE, Array, AtomicCell, Number, Pointer, Ref, Struct, Subarray, Tuple, Type
 
 _SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h")  # of C++ files
 
@@ -108,6 +108,13 @@ template <class T> struct cuda_device_kind<T&> : cuda_device_kind<T*> {};
 template <> struct cuda_device_kind<void> { static constexpr char of = 'v'; };
 template <> struct cuda_device_kind<float> { static constexpr char of = 'f'; };
 template <> struct cuda_device_kind<double> : cuda_device_kind<float> {};
+template <class T> struct cuda_device_pointee;
+template <class T> struct cuda_device_pointee<T*> { using type = T; static constexpr bool is_const = false; };
+template <class T> struct cuda_device_pointee<const T*> { using type = T; static constexpr bool is_const = true; };
+template <class T> struct cuda_device_pointee<volatile T*> : cuda_device_pointee<T*> {};
+template <class T> struct cuda_device_pointee<const volatile T*> : cuda_device_pointee<const T*> {};
+template <class T> struct cuda_device_pointee<T&> : cuda_device_pointee<T*> {};
+template <class T> struct cuda_device_pointee<const T> : cuda_device_pointee<T> {};
 #endif
 """
 
@@ -140,12 +147,14 @@ def _fits(what: str, cpp: str, type: Type) -> list[str]:
     is_scalar = isinstance(ours, Number) and not (ours.is_complex or (ours.is_float and ours.bits < 32))
     scalar = "f" if isinstance(ours, Number) and ours.is_float else "i"
     kind = "v" if type == NONE else "p" if isinstance(ours, Ref) else scalar if is_scalar else "s"
-    facts = [f"cuda_device_kind<{cpp}>::of == '{kind}'"]
+    facts = [f"cuda_device_kind<{cpp}>::of == '{kind}'"] * (not isinstance(type, AtomicCell))  # a number or a class
     if type == NONE:
         return [f'static_assert({facts[0]}, "{what}: {type}");']
     place = placement(ours)
     facts += [f"sizeof({cpp}) == {place.size}", f"alignof({cpp}) == {place.align}"]
     checks = [f'static_assert({" && ".join(facts)}, "{what}: {type}");']
+    if isinstance(type, (Pointer, Array)):
+        checks += _points_to(what, cpp if isinstance(type, Pointer) else f"decltype({cpp}::data)", type)
     if isinstance(type, Struct):
         for field, offset in zip(type.fields, place.offsets, strict=True):
             if field.name not in CPP_WORDS:
@@ -153,6 +162,20 @@ def _fits(what: str, cpp: str, type: Type) -> list[str]:
                 checks.append(f'static_assert({at}, "{what}.{field.name}");')
                 if not isinstance(field.type, Subarray):
                     checks += _fits(f"{what}.{field.name}", f"decltype({cpp}::{field.name})", field.type)
+    return checks
+
+
+def _points_to(what: str, cpp: str, type: Pointer | Array) -> list[str]:
+    """The checks that a C++ pointer is to const if ours is, and to the same type, or to void."""
+    name = f"cuda_device_{re.sub(r'[^a-zA-Z0-9]+', '_', what)}"
+    checks = [f'static_assert(cuda_device_pointee<{cpp}>::is_const, "{what}: {type}");'] * type.readonly
+    if type.dtype != NONE:
+        checks += [
+            f"template <class {name}_type, class = void> struct {name} {{",
+            *_fits(f"{what}[0]", f"{name}_type", type.dtype),
+            f"}}; template <class T> struct {name}<void, T> {{}};",
+            f'static_assert(sizeof({name}<typename cuda_device_pointee<{cpp}>::type>), "");',
+        ]
     return checks
 
 
