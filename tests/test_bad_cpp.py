@@ -107,19 +107,35 @@ def test_it_is_refused_where_it_is_called(what, tmp_path):
     assert cuda_cpp.calls(device.compile(calling(GOOD), device.ArrayType(device.float32, 1)).code) == 0
 
 
-def test_another_layout():
-    text = "struct pair { float x; double y; };\n__device__ float first(pair p) { return p.x; }"
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [("float x; double y;", "pair: struct<pair"), ("float y, x;", "pair.x"), ("float x; int y;", "pair.y: float32")],
+)
+def test_another_layout(members, message):
+    text = f"struct pair {{ {members} }};\n__device__ float first(pair p) {{ return p.x; }}"
+    kernel = with_first(text)
+    with pytest.raises(device.CompileError, match=f'failed with "{message}') as caught:
+        device.compile(kernel, device.ArrayType(pair, 1), device.ArrayType(device.float32, 1))
+    assert caught.value.location.file == __file__ and caught.value.help
 
-    @device.extern(link=device.cuda_source(text), cpp="first")
+
+def test_an_old_standard_has_structs_too():
+    text = "struct pair { float x, y; };\n__device__ float first(pair p) { return p.x; }"
+    kernel = with_first(text, std="c++03")
+    assert device.compile(kernel, device.ArrayType(pair, 1), device.ArrayType(device.float32, 1)).code
+
+
+def with_first(text, **options):
+    """A kernel that calls `first` in this text with a struct."""
+
+    @device.extern(link=device.cuda_source(text, **options), cpp="first")
     def first(p: pair) -> device.float32: ...
 
     @device.kernel
     def kernel(x, out):
         out[0] = first(x[0])
 
-    with pytest.raises(device.CompileError, match="sizeof pair") as caught:
-        device.compile(kernel, device.ArrayType(pair, 1), device.ArrayType(device.float32, 1))
-    assert caught.value.location.file == __file__ and caught.value.help
+    return kernel
 
 
 def with_types(text, parameter, argument, result=device.float32):

@@ -27,7 +27,7 @@ from cuda_device.errors import CompileError, Location
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.abi import representation
 from cuda_device.types.architectures import Architecture
-from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_checks
+from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for
 from cuda_device.types.layout import placement
 from cuda_device.types.model import NONE, Array, AtomicCell, Number, Pointer, Ref, Struct, Subarray, Tuple, Type
 
@@ -90,12 +90,13 @@ def _source_of(given: Any) -> Any:
 
 def _added(function: Extern, source: CudaSource) -> str:
     """The C++ that is appended to a source for a stub: the function that it calls, or a check of its types."""
+    checked = source.std != "c++03"  # which has no static_assert
     if function.cpp is not None:
-        return _instance(function)
+        return _instance(function, checked)
     if function.header:
         seen = os.path.basename(function.header) in source.read()
         return "" if seen else f"\n#include {json.dumps(function.header)}\n"
-    return "" if source.std == "c++03" else _agreement(function)
+    return _agreement(function) if checked else ""
 
 
 _KINDS = """
@@ -179,7 +180,7 @@ def _points_to(what: str, cpp: str, type: Pointer | Array) -> list[str]:
     return checks
 
 
-def _instance(function: Extern) -> str:
+def _instance(function: Extern, checked: bool) -> str:
     """A C++ function with the symbol of a stub, which calls the function that the stub names. Its lines are the stub's."""
     structs: dict[str, Struct] = {}
 
@@ -197,15 +198,13 @@ def _instance(function: Extern) -> str:
     names = [f"a{i}" for i in range(len(types))]
     parameters = ", ".join(f"{type} {name}" for type, name in zip(types, names, strict=True))
     head = f'extern "C" __device__ {result} {function.symbol}({parameters})'
-    checks = " ".join(
-        check
-        for name, type in structs.items()
-        for check in layout_checks(name, placement(representation(type)), [field.name for field in type.fields])
-    )
+    checks = [check for name, type in structs.items() for check in _fits(name, name, type)] * checked
+    if checks:
+        checks = [f"struct {function.symbol}_types {{", *checks, "};"]
     includes = "".join(f"#include <{header}>\n" for header in headers_for(head))
-    line = f"#line {code.co_firstlineno} {json.dumps(code.co_filename)}"
-    body = f"{{ return {function.cpp}({', '.join(names)}); }}"
-    return f"\n{OFFSETOF * bool(checks)}{includes}{line}\n{checks} {head} {body}\n"
+    lines = [*checks, f"{head} {{ return {function.cpp}({', '.join(names)}); }}"]
+    place = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
+    return f"\n{(OFFSETOF + _KINDS) * bool(checks)}{includes}{place}{place.join(lines)}\n"
 
 
 def _read(source: Any, number: int) -> Input:
