@@ -1,6 +1,7 @@
 """What `compile` says of its result, and kernels that are saved, loaded and launched without the compiler, on a fake driver."""
 
 import ctypes
+import enum
 import struct
 
 import numpy as np
@@ -214,6 +215,53 @@ def test_constants_may_be_left_out_and_not_be_others(gpu):
     with pytest.raises(TypeError, match="'count' is 4, but the kernel was compiled for 3") as caught:
         made.launch(x, 4, grid=1, block=8, stream=gpu.stream)
     assert "build the kernel for this argument" in caught.value.help
+
+
+def returned(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("default", "constant", "shown", "also"),
+    [
+        ((1, 2.5), False, "(1, 2.5)", (1, 2.5)),
+        (float("inf"), False, "inf", 2.0),
+        (np.float32(2), False, "2.0", np.float32(3)),
+        (1 + 2j, False, "(1+2j)", 1j),
+        ((1, (2.5, "a"), returned), True, f"(1, (2.5, 'a'), {__name__}.returned)", (1, (2.5, "a"), returned)),
+        (np.int32(3), True, "3", 3),
+        (enum.IntEnum("Mode", ["FAST"]).FAST, True, "1", 1),
+        (returned, True, f"{__name__}.returned", returned),
+        (device.float64, True, "numpy.float64", np.float64),
+    ],
+)
+def test_defaults_and_constants_of_all_kinds_are_in_the_file(gpu, tmp_path, default, constant, shown, also):
+    def stores(x, value):
+        x[0] = 1
+
+    stores.__defaults__ = (default,)
+    stores.__annotations__ = {"value": device.ConstExpr} if constant else {}
+    device.compile(device.kernel(stores), FLOATS).save(tmp_path / "stores.cubin")
+    loaded = device.load(tmp_path / "stores.cubin")
+    assert (loaded.parameters[1].constant if constant else loaded.parameters[1].default) == shown
+    (x,) = arrays(gpu, 1)
+    for value in ((), (default,), (also,)):
+        loaded.launch(x, *value, grid=1, block=8, stream=gpu.stream)
+    with pytest.raises(device.LaunchError, match="the argument 'value' is "):
+        loaded.launch(x, "other", grid=1, block=8, stream=gpu.stream)
+
+
+def test_a_constant_of_a_type_takes_the_numbers_of_it(gpu):
+    @device.kernel
+    def stores(x, value: device.ConstExpr[device.float32]):
+        x[0] = value
+
+    made = device.compile(stores, FLOATS, 2)
+    (x,) = arrays(gpu, 1)
+    for value in (2, 2.0, np.float32(2)):
+        made.launch(x, value, grid=1, block=8, stream=gpu.stream)
+    with pytest.raises(TypeError, match="'value' is 3.0, but the kernel was compiled for 2.0"):
+        made.launch(x, 3, grid=1, block=8, stream=gpu.stream)
 
 
 def test_arrays_that_are_read_only_fit_where_others_do(gpu):

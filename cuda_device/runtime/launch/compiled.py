@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cuda_device.cache import sha256
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import Cubin
@@ -44,6 +46,7 @@ from cuda_device.runtime.launch.launcher import (
 )
 from cuda_device.types.abi import exchanged
 from cuda_device.types.architectures import parse
+from cuda_device.types.host import convert_number
 from cuda_device.types.model import NONE, NUMBERS, Array, NoneType, Number, Pointer, Space, Type
 
 _CONSTANTS = ".nv.constant3"
@@ -192,7 +195,7 @@ class Compiled:
     @cached_property
     def _defaults(self) -> dict[str, Any]:
         """The values of parameters without an argument."""
-        given = {each.name: ast.literal_eval(each.default) for each in self.parameters if each.default is not None}
+        given = {each.name: _value(each.default) for each in self.parameters if each.default is not None}
         given |= {each.name: None for each in self.parameters if each.type == "none"}
         return given | dict.fromkeys(self._constants, _AS_COMPILED)
 
@@ -209,6 +212,29 @@ class Compiled:
 
 _AS_COMPILED: Any = object()
 """The value of a constant parameter without an argument."""
+
+
+def notation(value: Any) -> str:
+    """A value in Python notation: NumPy's numbers as those of Python, and functions and types by their names."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(notation, value))}{',' * (len(value) == 1)})"
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    return repr(int(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+def literal_notation(value: Any) -> str | None:
+    """The notation of a value that consists of Python's literals; None for others."""
+    with contextlib.suppress(ValueError, SyntaxError):
+        _value(notation(value))
+        return notation(value)
+    return None
+
+
+def _value(text: str) -> Any:
+    return float(text) if text in ("inf", "-inf", "nan") else ast.literal_eval(text)
 
 
 _FORM = 3
@@ -417,7 +443,9 @@ def arguments_for(
         is_constant = parameter.name in variant._constants
         name, compiled_for = parameter.name, parameter.constant if is_constant else parameter.type
         if is_constant:
-            given = parameter.constant if value is _AS_COMPILED else repr(value)
+            with contextlib.suppress(TypeError, OverflowError, KeyError):
+                value = convert_number(value, NUMBERS[parameter.type], name)  # noqa: PLW2901
+            given = parameter.constant if value is _AS_COMPILED else notation(value)
             fits = given == compiled_for
         else:
             found.append(argument_of(hinted, name, value, stream))

@@ -39,7 +39,7 @@ from cuda_device.runtime.launch.arguments import (
     type_named,
     with_hints,
 )
-from cuda_device.runtime.launch.compiled import Compiled, Parameter, arguments_for
+from cuda_device.runtime.launch.compiled import Compiled, Parameter, arguments_for, literal_notation, notation
 from cuda_device.runtime.launch.launcher import users_traceback
 from cuda_device.types import model
 from cuda_device.types.abi import boundary_packing, exchanged, packing, representation
@@ -365,11 +365,11 @@ def _record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> di
         if places:
             offset, size = places[i], size_of(representation(fact.type))
         elif fact.constant:
-            constant = repr(given.value)
+            constant = notation(given.python)
         elif leaves is not None and (here := packing(runtime_types([fact])).codes):
             offset, at = leaves.offsets[at], at + len(here)
             size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
-        default = repr(defaults[name]) if isinstance(defaults.get(name, ...), _LITERALS) else None
+        default = literal_notation(defaults[name]) if name in defaults else None
         parameters.append(Parameter(name, str(given.type), offset, size, constant, default))
     result = "none" if job.kernel else str(work["typed"].main.result)
     options = {name: getattr(job.options, name) for name in fields_of(Options)}
@@ -397,9 +397,6 @@ def _joined(compiled: Sequence[Compiled]) -> dict[str, Any]:
     found = [each.record for each in compiled]
     known = {target: program for record in found for target, program in record["programs"].items()}
     return {**found[-1], "programs": known}
-
-
-_LITERALS = (bool, int, float, str, type(None))
 
 
 # Functions of the host
