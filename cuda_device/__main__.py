@@ -234,7 +234,8 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
 def _build(wanted: argparse.Namespace) -> None:
     from cuda_device.interop.building import build
 
-    loaded, given = [load(kernel) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
+    run: dict[str, Any] = {}  # a file runs once, so that its kernels have the same structs
+    loaded, given = [load(kernel, run) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
     if len(loaded) == 1:
         loaded *= len(given)
     if len(loaded) != len(given):
@@ -340,13 +341,19 @@ def _names() -> Iterator[tuple[str, Any]]:
     yield from ((name, getattr(device, name)) for name in dir(device) if name != "__version__")
 
 
-def load(place: str) -> Any:
-    """The kernel or function that `file.py:name` or `package.module:name` means. Raises `ValueError` if there is none."""
+def load(place: str, run: dict[str, Any] | None = None) -> Any:
+    """The kernel or function that `file.py:name` or `package.module:name` means. Raises `ValueError` if there is none.
+
+    `run` holds the files that have run before.
+    """
+    run = {} if run is None else run
     home, colon, name = place.rpartition(":")
     if not colon:
         raise ValueError(f"{place}: write file.py:name or package.module:name")
     if home.endswith(".py"):
-        found: Any = SimpleNamespace(**runpy.run_path(home))
+        if home not in run:
+            run[home] = SimpleNamespace(**runpy.run_path(home))
+        found: Any = run[home]
     else:
         sys.path.insert(0, "")
         found = importlib.import_module(home)

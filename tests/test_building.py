@@ -25,6 +25,10 @@ class Point:
     x: device.float32x2
     y: int8
 
+@device.struct
+class Node:
+    points: device.pointer(Point)
+
 @device.kernel
 def saxpy(a, x, y):
     i = device.tid(1)
@@ -40,6 +44,14 @@ def shift(points: ArrayType(Point, 1), by: int8):
     i = device.tid(1)
     if i < len(points):
         points[i].y += by
+
+@device.kernel(interop=True)
+def reset(node: Node):
+    node.points[0].y = 0
+
+@device.kernel(interop=True)
+def copied(node: Node, other: Node):
+    node.points[0] = other.points[0]
 
 @device.func(interop=True)
 def twice(x):
@@ -216,6 +228,11 @@ def test_the_header_has_launchers(folder):
         )
 
 
+def test_kernels_of_a_file_share_its_structs(folder):
+    built("kernels.py:reset", "kernels.py:copied")
+    assert (folder / "out" / "kernels.h").read_text().count("struct Node {") == 1
+
+
 def test_kernels_that_are_not_interoperable_have_no_header(folder):
     built("kernels.py:hinted")
     assert not (folder / "out" / "kernels.h").exists()
@@ -230,7 +247,7 @@ def test_kernels_that_are_not_interoperable_have_no_header(folder):
         (["kernels.py:saxpy"], "saxpy has no type hint for a, x, y"),
         (["kernels.py:nothing"], "kernels.py has no 'nothing'"),
         (["kernels.py:hinted", "kernels.py:shift", "--signature", "float32"], "2 kernels have 1 signatures"),
-        (["kernels.py:hinted", "kernels.py:hinted"], "two functions have the same name"),
+        (["kernels.py:hinted", "./kernels.py:hinted"], "two functions have the same name"),
         (["kernels.py:hinted", "--target", "sm_91"], "no architecture 'sm_91'"),
         (["kernels.py:shift", "--signature", "ArrayType(float32, 1), int8", "--signature", ""], "has no member|y"),
     ],
