@@ -23,6 +23,7 @@ import re
 import runpy
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -87,6 +88,11 @@ def main(words: Sequence[str] | None = None) -> int:
         wanted.run(wanted)
     except (device.Error, LookupError, TypeError, ValueError, OSError, ImportError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        others = (os.path.dirname(device.__file__), os.path.dirname(os.__file__), "<")  # us and the standard library
+        frames = traceback.extract_tb(error.__traceback__)
+        users = [each for each in frames if not each.filename.startswith(others)]
+        if users and not isinstance(error, device.Error):  # the kernel's file raised it
+            print(f"  at {users[-1].filename}:{users[-1].lineno}", file=sys.stderr)
         return 1
     return 0
 

@@ -160,13 +160,20 @@ def test_a_stage_that_there_is_not(capsys):
         (["dump", "{}:wrong", "--signature", "ArrayType(float32, 1)"], "CompileError: .*nothing"),
         (["dump", "{}:missing"], "program.py has no 'missing'"),
         (["dump", "double"], "write file.py:name or package.module:name"),
-        (["dump", "no.such.module:double"], "No module named 'no'"),
+        (["dump", "no.such.module:double"], "No module named 'no'\n$"),
         (["dump", "{}:double", "--target", "sm_1"], "sm_1"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(capsys, program, words, message):
     assert command(*(word.format(program) for word in words)) == 1
     assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("line", ["import no_such_module", "@device.kernel\ndef k(*x): ..."])
+def test_an_error_of_the_file_has_its_line(capsys, tmp_path, line):
+    (tmp_path / "other.py").write_text(f"import cuda_device as device\n\n{line}\n")
+    assert command("dump", f"{tmp_path}/other.py:k") == 1
+    assert capsys.readouterr().err.endswith(f"  at {tmp_path}/other.py:3\n")
 
 
 def test_the_cache_is_shown_and_cleared(capsys, monkeypatch, tmp_path):
