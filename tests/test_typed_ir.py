@@ -73,6 +73,7 @@ def test_written_by_hand():
         ('"<"} %2', '"<"} %x.1', "the IR cannot be compiled"),
         ("  return\n}", "  return", "not the head of a function|cannot read"),
         ("  return %3\n}", "  return %3\n", "the text does not end with a line '}'"),
+        ("func @scale", "func @empty -> none kernel typed {\n}\nfunc @scale", "empty has no block"),
     ],
 )
 def test_bad_text(old, new, message):

@@ -276,6 +276,8 @@ class _Parser:
         except (LookupError, TypeError, ValueError, SyntaxError) as error:
             raise ValueError(f"cannot read {line!r}: {error}") from error
         blocks = list(self.blocks.values())
+        if not blocks:
+            raise ValueError(f"{name} has no block")
         return Function(name, blocks, Level[level.upper()], parse_type(result), bool(kernel), bool(interop))
 
     def declare(self, line: str) -> None:
