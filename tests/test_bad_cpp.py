@@ -1,6 +1,8 @@
 """C++ that is wrong is said where it is called, with what helps, and the next launch works."""
 
+import contextlib
 import pathlib
+import re
 
 import cuda_cpp
 import numpy as np
@@ -65,6 +67,14 @@ def twice_as_ptx(_):
     return [cuda_cpp.compile_cpp(f"{GOOD.text} __device__ int v{n};") for n in range(2)]
 
 
+def other_types(output):
+    return cuda_cpp.compile_cpp(GOOD.text.replace("float x", "double x"), output)
+
+
+def newer_ptx():
+    return re.sub(rb"\.version \S+", b".version 99.9", cuda_cpp.compile_cpp(GOOD.text))
+
+
 BAD = {
     "syntax": (
         lambda _: device.cuda_source('extern "C" __device__ float scaled(float x) { return }'),
@@ -88,6 +98,9 @@ BAD = {
     "no file": (lambda folder: folder / "missing.ltoir", "missing.ltoir' cannot be read"),
     "two definitions": (twice, "scaled is defined twice, in .*0.cu.*1.cu"),
     "two definitions in PTX": (twice_as_ptx, "scaled is defined twice"),
+    "other types in PTX": (lambda _: other_types("ptx"), "scaled has other parameters or another result in link 1"),
+    "other types in a cubin": (lambda _: other_types("cubin"), "scaled has other parameters or another result"),
+    "PTX of a newer version": (lambda _: newer_ptx(), r"cannot link the kernel to link 1: .*Unsupported .version 99.9"),
 }
 
 
@@ -281,6 +294,14 @@ def test_two_stubs_of_one_function():
         x[0] = stubs[0](x[0]) + stubs[1](x[1])
 
     assert device.compile(kernel, device.ArrayType(device.float32, 1)).code
+
+
+def test_a_newer_version_of_ptx_does_not_disable_the_linker(monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
+    for link in (newer_ptx(), cuda_cpp.compile_cpp(GOOD.text)):
+        with contextlib.suppress(device.CompileError):
+            made = device.compile(calling(link), device.ArrayType(device.float32, 1))
+    assert cuda_cpp.calls(made.code) == 1
 
 
 def test_the_next_launch_works(tmp_path):

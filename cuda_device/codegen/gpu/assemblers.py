@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 # The inputs that `linking` has read: PTX, cubins, LTO-IR, objects and libraries, whose kind nvJitLink detects. If two inputs
-# define the same function, nvJitLink may terminate the process, so this is checked first.
+# define the same function, or declare it with other parameters, nvJitLink may terminate the process, so this is checked first.
 
 _LTO_IR = b"\xedCN\x7f"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
@@ -36,6 +36,9 @@ _RELOCATABLE, _EM_CUDA = 1, 190
 # The offset of an ELF file's flags, and, by the version of CUDA's ABI (its ninth byte), the offset of the architecture in them.
 _FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
 _PTX_DEFINITION = rb"(?m)^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{"
+_PTX_PROTOTYPE = rb"(?m)^\s*\.(?:extern|visible|weak) \.func\s*(?:\(([^)]*)\))?\s*([\w$]+)\s*(?:\(([^)]*)\))?"
+_PTX_PARAMETER = rb"\.param\s*(?:\.align\s+\d+\s*)?\.[a-z](\d+)\s+[\w$]+(?:\[(\d+)\])?"
+_PTX_NOTATION = {b"32": "i", b"64": "l"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,17 @@ class Input:
         return frozenset(name.decode() for name in re.findall(_PTX_DEFINITION, self.data))
 
     @property
+    def prototypes(self) -> dict[str, str]:
+        """The prototypes of the functions that it declares or defines, if it is PTX or a cubin; see `elf.prototypes`."""
+        if self.data.startswith(_ELF):
+            try:
+                return elf.prototypes(self.data)
+            except (struct.error, IndexError, ValueError):
+                return {}
+        found = re.findall(_PTX_PROTOTYPE, self.data)
+        return {name.decode(): f"#{_notation(result) or 'v'}{_notation(taken)}" for result, name, taken in found}
+
+    @property
     def architecture(self) -> int | None:
         """The number of a cubin's architecture (90 for sm_90a, too)."""
         if not _is_cubin(self.data) or self.data[_VERSION] not in _ARCHITECTURE:
@@ -83,14 +97,23 @@ class Input:
         return sha256(self.data).hexdigest()
 
 
+def _notation(parameters: bytes) -> str:
+    """Parameters in PTX in the notation of `elf.prototypes`."""
+    return "".join(
+        f"b{int(bits) * int(count or 1) // 8}" if count or bits not in _PTX_NOTATION else _PTX_NOTATION[bits]
+        for bits, count in re.findall(_PTX_PARAMETER, parameters)
+    )
+
+
 def _is_cubin(data: bytes) -> bool:
     return len(data) > _FLAGS + 4 and data.startswith(_ELF) and int.from_bytes(data[18:20], "little") == _EM_CUDA
 
 
 def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
-    """Raises `CompileError` if two inputs define the same function, or if a cubin is for another architecture.
+    """Raises `CompileError` if inputs contradict each other or `main`, and if a cubin is for another architecture.
 
-    A cubin fits its architecture and the later ones of the same generation: one for sm_80 also fits sm_86 and sm_89.
+    A function is defined once, with the parameters and the result that `main` declares. A cubin fits its architecture and the
+    later ones of the same generation: one for sm_80 also fits sm_86 and sm_89.
     """
     owners: dict[str, str] = {}
     for item in (main, *inputs):
@@ -109,6 +132,14 @@ def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> N
                     help="link only one of them",
                 )
             owners[function] = item.name
+    declared = main.prototypes
+    for item in inputs:
+        for function, prototype in item.prototypes.items():
+            if declared.get(function, prototype) != prototype:
+                raise CompileError(
+                    f"{function} has other parameters or another result in {item.name} than in its declaration",
+                    help="give the stub the types that the function has in C++",
+                )
 
 
 def find(in_packages: str, in_toolkit: str) -> str | None:

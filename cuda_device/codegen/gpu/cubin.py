@@ -43,7 +43,7 @@ VARIABLE = "CUDA_DEVICE_ASSEMBLER"
 # The patterns are text, because to compile them takes longer than to load a cached kernel.
 
 # Messages of an assembler that is too old for the PTX or the architecture (the last is nvJitLink's). It is not tried again.
-_TOO_OLD = r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
+_TOO_OLD = r"Unsupported \.version (?P<version>[\d.]+)|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
 _VERSION = r"(?m)^\.version (\S+)"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
@@ -90,16 +90,19 @@ def assemble(
     request = Request(ptx, architecture, inputs, line_info, relocatable, debug)
     if inputs:
         check(Input("the program", ptx.encode()), inputs, architecture)
-    version = re.search(_VERSION, ptx)
+    found = re.search(_VERSION, ptx)
+    version = found[1] if found else ""
     reasons = []
     for assembler in _candidates(request):
-        key = (assembler, architecture, version[1] if version else "")
+        key = (assembler, architecture, version)
         if key not in _unusable and assembler.available(architecture):
             try:
                 return Cubin(_run(assembler, request), assembler.name)
             except Rejection as rejection:
                 text = str(rejection).strip()
-                if not isinstance(rejection, Unusable) and not re.search(_TOO_OLD, text):
+                too_old = re.search(_TOO_OLD, text)
+                is_linked = bool(inputs) and too_old is not None and too_old["version"] not in (None, version)
+                if not isinstance(rejection, Unusable) and (too_old is None or is_linked):
                     raise _explain(assembler, request, text) from None
                 _unusable[key] = f"{assembler.name} cannot be used ({text.splitlines()[0]})"
         reasons += [_unusable[key]] if key in _unusable else []
@@ -189,6 +192,8 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
     if request.inputs:
         names = ", ".join(item.name for item in request.inputs)
         help = "link code for this architecture"
+        if re.search(_TOO_OLD, log):
+            help = f"install a newer {assembler.name}, or link code of an older CUDA toolkit"
         if re.search(_NO_CODE, log):
             help = "pass C++, or what nvcc, NVRTC or clang makes of it: PTX, a cubin, LTO-IR, bitcode, an object or a library"
         return CompileError(f"{assembler.name} cannot link the kernel to {names}: {log}", help=help)

@@ -75,6 +75,19 @@ def functions(file: bytes, only_global: bool = False) -> frozenset[str]:
     return frozenset(s.name for s in named if s.kind == _FUNCTION and s.section and (s.is_global or not only_global))
 
 
+def prototypes(file: bytes) -> dict[str, str]:
+    """The prototypes of the functions that a relocatable cubin declares or defines, in the linker's notation.
+
+    `#ilb12` returns 32 bits (v: nothing) and takes 64 bits and a struct of 12 bytes.
+    """
+    found = {section.name: section for section in sections(file)}
+    if ".nv.prototype" not in found:
+        return {}
+    named, strings = list(symbols(file)), found[".strtab"].offset
+    pairs = struct.iter_unpack("<II", content(file, found[".nv.prototype"]))
+    return {named[number].name: text(file, strings + at) for number, at in pairs}
+
+
 @functools.lru_cache(maxsize=1)  # the assembler asks first, and then the launch
 def _counts(cubin: bytes) -> dict[int, dict[str, int]]:
     """The counts of each kind of attribute by the names of functions."""
