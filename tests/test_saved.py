@@ -378,7 +378,7 @@ def test_what_cannot_be_loaded(tmp_path):
     for changed, match in (
         ("{}", "not an index of compiled kernels"),
         ("[3", "not an index of compiled kernels"),
-        (text.replace('"cuda_device": 3', '"cuda_device": 99'), "of format 99"),
+        (text.replace('"cuda_device": 4', '"cuda_device": 99'), "of format 99"),
         (text.replace('"symbol"', '"other"'), "not an index of compiled kernels"),
     ):
         index.write_text(changed)
@@ -422,6 +422,18 @@ def test_a_fatbin_has_all_targets(gpu, tmp_path):
             1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream
         )
     compiled_saxpy(target="sm_75", output="fatbin").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+
+
+@pytest.mark.skipif(not nvfatbin_is_here(), reason="no nvFatbin: pip install nvidia-nvfatbin")
+@pytest.mark.parametrize("options", [{"target": ["sm_80", "sm_100"]}, {"target": "sm_80", "link": "PTX"}])
+def test_the_ptx_of_a_fatbin_is_for_its_highest_target_and_only_if_nothing_is_linked(gpu, tmp_path, options):
+    if "link" in options:
+        options = options | {
+            "link": device.compile(device.func(interop=True)(returned), 1, target="sm_80", output="ptx")
+        }
+    compiled_saxpy(**options, output="fatbin").save(tmp_path / "saxpy.fatbin")
+    with pytest.raises(device.LaunchError, match=r"compiled for sm_80.* .fatbin., but this GPU is sm_90"):
+        device.load(tmp_path / "saxpy.fatbin").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
 
 
 def test_without_nvfatbin(monkeypatch):

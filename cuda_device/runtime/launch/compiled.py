@@ -237,7 +237,7 @@ def _value(text: str) -> Any:
     return float(text) if text in ("inf", "-inf", "nan") else ast.literal_eval(text)
 
 
-_FORM = 3
+_FORM = 4
 """The version of the format of an index."""
 
 
@@ -427,8 +427,8 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
             (is_plain or name.endswith("f")) and made_for.number // 10 == here // 10 and made_for.number <= here
         ):
             ranks.append((1, made_for.number, name))
-        elif compiled.output == "fatbin" and is_plain and made_for.number <= here:
-            ranks.append((0, made_for.number, name))  # by the PTX in it
+        elif name == compiled.record.get("ptx") and is_plain and made_for.number <= here:
+            ranks.append((0, made_for.number, name))  # by the PTX in the fatbin
     return max(ranks, default=None)
 
 

@@ -253,16 +253,17 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     try:
         for each in cubins:
             nvfatbin.add_cubin(handle, each.code, len(each.code), each.target.removeprefix("sm_"), each.symbol)
+        later = None
         if ptx is not None and is_whole(ptx):
+            later = ptx.target
             text = str(ptx).encode() + b"\0"
             nvfatbin.add_ptx(handle, text, len(text), ptx.target.removeprefix("sm_"), ptx.symbol, "")
         code = bytearray(nvfatbin.size(handle))
         nvfatbin.get(handle, code)
     finally:
         nvfatbin.destroy(handle)
-    return Compiled(
-        bytes(code), cubins[-1].symbol, ", ".join(each.target for each in cubins), "fatbin", _joined(cubins)
-    )
+    targets = ", ".join(each.target for each in cubins)
+    return Compiled(bytes(code), cubins[-1].symbol, targets, "fatbin", _joined(cubins) | {"ptx": later})
 
 
 def is_whole(ptx: Compiled) -> bool:
