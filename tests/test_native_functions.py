@@ -184,6 +184,16 @@ def test_arrays_and_pointers():
     assert out[0] == 7
 
 
+def test_pointers_to_structs():
+    made = native(lambda p, i: p[i].y, device.pointer(Point, readonly=True), int)
+    points = np.array([(1, 2), (3, 4)], device.numpy_dtype(Point))
+    assert made(points, 1) == 4 and made(points.ctypes.data, 0) == 2
+    with pytest.raises(
+        device.LaunchError, match="'p' is an array of float64, but the parameter's type hint is pointer<struct"
+    ):
+        made(points["y"].copy(), 0)
+
+
 def test_the_address_is_that_of_c():
     f = native(lambda x, y: x - y, device.float64, int)
     call = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_int)(f.address)

@@ -264,6 +264,22 @@ def test_a_constant_of_a_type_takes_the_numbers_of_it(gpu):
         made.launch(x, 3, grid=1, block=8, stream=gpu.stream)
 
 
+def test_pointers_to_structs_and_pointers(gpu, tmp_path):
+    @device.kernel
+    def moves(p: device.pointer(Point), table: device.pointer(device.pointer(device.float32), readonly=True)):
+        p[0].x = table[1][0]
+
+    device.compile(moves).save(tmp_path / "moves.cubin")
+    loaded = device.load(tmp_path / "moves.cubin")
+    points = device.array([Point(1, 2)], stream=gpu.stream)
+    for given in (points, address(points)):
+        loaded.launch(given, 4096, grid=1, block=1, stream=gpu.stream)
+    assert gpu.names().count("cuLaunchKernel") == 2
+    for wrong, message in ((arrays(gpu, 1)[0], "is an array of float32"), (None, "is None"), (3, "the address 0x3")):
+        with pytest.raises(device.LaunchError, match=f"the argument 'p' {message}|the argument 'p' is {message}"):
+            loaded.launch(wrong, 4096, grid=1, block=1, stream=gpu.stream)
+
+
 def test_arrays_that_are_read_only_fit_where_others_do(gpu):
     made = device.compile(saxpy, device.float32, device.ArrayType(device.float32, 1, readonly=True), FLOATS, int)
     made.launch(1.0, *arrays(gpu, 2), grid=1, block=8, stream=gpu.stream)

@@ -32,9 +32,12 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
+    Parameters,
     argument_of,
     bind,
     parameters_of,
+    pointer_to,
+    read,
 )
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
@@ -448,7 +451,7 @@ def arguments_for(
             given = parameter.constant if value is _AS_COMPILED else notation(value)
             fits = given == compiled_for
         else:
-            found.append(argument_of(hinted, name, value, stream))
+            found.append(_argument(hinted, name, value, stream))
             given = f"of type {found[-1].known.type}"
             fits = compiled_for in _forms(found[-1].known.type, space)
         if not fits:
@@ -457,6 +460,17 @@ def arguments_for(
                 "pass what it was compiled for, or build the kernel for this argument as well",
             )
     return tuple(found)
+
+
+def _argument(parameters: Parameters, name: str, value: Any, stream: Stream) -> Argument:
+    """Reads an argument. The index has no classes, so a pointer to structs has the class of the array that it points to."""
+    wanted = parameters.hints.get(name)
+    is_address = isinstance(value, (int, np.integer))
+    if not is_address and isinstance(wanted, Pointer) and not isinstance(wanted.dtype, (Number, NoneType)):
+        given = read(value, name, stream).known.type
+        if isinstance(given, Array) and str(given.dtype) == str(wanted.dtype):
+            return pointer_to(value, replace(wanted, dtype=given.dtype), name, stream)
+    return argument_of(parameters, name, value, stream)
 
 
 @lru_cache(maxsize=4096)
@@ -469,12 +483,18 @@ def _forms(given: Type, space: Space | None) -> tuple[str, ...]:
 
 
 def _hint_of(type: str) -> Number | Pointer | None:
-    """The type of a parameter that is a number or a pointer to numbers. An index does not describe structs."""
+    """The type of a parameter that is a number or a pointer."""
+    if not type.startswith("pointer<"):
+        return NUMBERS.get(type)
     to, _, flag = type.removeprefix("pointer<").removesuffix(">").partition(", ")
     pointees: dict[str, Number | NoneType] = {"none": NONE, **NUMBERS}
-    if type.startswith("pointer<") and to in pointees:
+    if to in pointees:
         return Pointer(pointees[to], flag == "readonly")
-    return NUMBERS.get(type)
+    from cuda_device.ir.text import parse_type  # few kernels need it
+
+    found = parse_type(type)
+    assert isinstance(found, Pointer)
+    return found
 
 
 def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
