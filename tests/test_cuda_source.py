@@ -214,6 +214,7 @@ def test_functions_for_the_host_do_no_harm():
 def test_headers_that_are_not_there():
     error = refused(calling(device.cuda_source("#include <nowhere.h>\n")))
     assert "include=folder" in error.help and "pip install nvidia-cuda-runtime nvidia-cuda-cccl" in error.help
+    assert "<cuda/std/…>" in refused(calling(device.cuda_source("#include <cstdint>\n"))).help
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -316,7 +316,10 @@ class CudaSource:
             help = "give the stub the types that the function has in C++"
         if missing := re.search(_NO_HEADER, log):
             packages = " ".join(_CUDA_HEADERS.values())
-            help = f"name the folder of {missing[1]}: cuda_source(…, include=folder); CUDA's own headers: pip install {packages}"
+            help = (
+                f"name the folder of {missing[1]}: cuda_source(…, include=folder); CUDA's own headers: pip install {packages}; "
+                "in place of the standard library's headers, which NVRTC lacks, include CCCL's <cuda/std/…>"
+            )
         if self.text is not None:  # for the excerpt in the message
             linecache.cache[self.name] = len(text), None, text.splitlines(keepends=True), self.name
         whole = "\n".join(f"    {line}".rstrip() for line in log.splitlines())
