@@ -180,7 +180,7 @@ def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel |
         file = f"<generated {sha256(source.encode()).hexdigest()[:12]}>"
         linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
         try:
-            code = builtins.compile(source, file, "exec")
+            code = builtins.compile(source, file, "exec", dont_inherit=True)
         except SyntaxError as error:
             where = Location(file, error.lineno or 1)
             raise CompileError(
@@ -309,7 +309,11 @@ def job_of(
             help="leave cluster out, or compile for sm_90 or later",
         )
     parameters = parameters_of(f.underlying)
-    names = parameters.names
+    names, code = parameters.names, f.underlying.__code__
+    if len(names) > code.co_argcount + code.co_kwonlyargcount:
+        raise TypeError(
+            f"{f.underlying.__qualname__} cannot be compiled by itself with *args or **kwargs: name each parameter"
+        )
     defaults: dict[str, Any] = {**defaults_of(f.underlying), **parameters.hints}
     if len(args) > len(names) or not defaults.keys() >= {*names[len(args) :]}:
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
