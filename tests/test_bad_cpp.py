@@ -122,7 +122,12 @@ def test_it_is_refused_where_it_is_called(what, tmp_path):
 
 @pytest.mark.parametrize(
     ("members", "message"),
-    [("float x; double y;", "pair: struct<pair"), ("float y, x;", "pair.x"), ("float x; int y;", "pair.y: float32")],
+    [
+        ("float x; double y;", "pair: struct<pair"),
+        ("float y, x;", "pair.x"),
+        ("float x; int y;", "pair.y: float32"),
+        ("float x, y; __device__ ~pair() {}", "pair: struct<pair, .* is passed as a copy"),
+    ],
 )
 def test_another_layout(members, message):
     text = f"struct pair {{ {members} }};\n__device__ float first(pair p) {{ return p.x; }}"
@@ -201,6 +206,13 @@ OTHER_TYPES = {
     "another order": ("float taken(pair p) { return p.x; }", pair, a_pair, "taken, p.x", "float y, x;"),
     "another member": ("float taken(pair p) { return p.x; }", pair, a_pair, "taken, p.y: float32", "float x; int y;"),
     "another name": ("float taken(pair p) { return p.x; }", pair, a_pair, 'has no member "y"', "float x, z;"),
+    "a copy constructor": (
+        "float taken(pair p) { return p.x; }",
+        pair,
+        a_pair,
+        "taken, p: struct<pair, .* is passed as a copy",
+        "float x, y; __device__ pair(const pair& p) : x(p.x), y(p.y) {}",
+    ),
     "what a pointer points to": (
         "float taken(double* p) { return *p; }",
         FLOAT_POINTER,

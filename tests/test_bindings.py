@@ -67,6 +67,10 @@ typedef Mode Way;
 using real = float;
 enum { ANONYMOUS = 4 };
 __device__ inline float of_three(const float (&three)[3]) { return three[0]; }
+enum class Choice { None, Some = 2 };
+enum class Order { mro };
+struct Owner { int x; __device__ ~Owner() {} };
+__device__ inline int of_owner(Owner owner) { return owner.x; }
 """
 SOURCE = """
 #include "norms.h"
@@ -108,6 +112,7 @@ def test_structs_and_enumerations(norms):
     assert (norms.EXACT, norms.Mode.FAST, norms.Kind.B) == (5, 1, 200)
     assert norms.FAST is norms.Mode.FAST
     assert norms.Way is norms.Mode and norms.ANONYMOUS == 4
+    assert norms.Choice.None_ == 0
     assert not any("(" in name for name in dir(norms))
 
 
@@ -163,6 +168,8 @@ def test_functions(norms):
         ("Later", "Later is not defined"),
         ("LIMIT", "it is a variable"),
         ("real", "it is another name of float"),
+        ("Order", "invalid enum member name"),
+        ("of_owner", "Owner has a copy constructor or a destructor, so it is passed by its address"),
         ("of_three", r"const float \(&\)\[3\] is a reference"),
     ],
 )
@@ -258,6 +265,10 @@ def test_a_wrong_header_is_an_error_at_its_line(tmp_path, text, reason, line):
     with pytest.raises(device.CompileError, match=reason) as caught:
         device.bindings(file)
     assert (caught.value.location.file, caught.value.location.line) == (str(file), line)
+    assert text.splitlines()[line - 1] in str(caught.value)
+    file.write_text(f"\n\n// changed\n{text}")
+    with pytest.raises(device.CompileError, match=re.escape(text.splitlines()[line - 1])):
+        device.bindings(file)
     assert caught.value.help == "correct the header; pass folders of other headers as include=…, and macros as define=…"
     file.write_text("__device__ float f(float);")
     assert shown(device.bindings(file).f) == ["float32", "float32"]
@@ -283,6 +294,8 @@ def test_options(tmp_path, monkeypatch):
     assert device.compile(kernel, FLOATS, target="sm_90").code.startswith(b"\x7fELF")
     with pytest.raises(TypeError, match="takes files"):
         device.bindings(tmp_path / "f.h", link=3)
+    with pytest.raises(TypeError, match="std='c.*99'"):
+        device.bindings(tmp_path / "f.h", std="c++99")
     monkeypatch.setitem(sys.modules, "clang", None)
     with pytest.raises(device.CompileError, match="libclang reads headers") as caught:
         device.bindings(tmp_path / "f.h")

@@ -187,6 +187,8 @@ def test_the_messages_of_nvrtc_are_whole_and_have_a_place(tmp_path):
     text = str(error)
     assert f"at {file}:2\n     2 |   return x * factor;" in text
     assert f"{file}(4): error" in text and "errors detected" in text
+    file.write_text('\nextern "C" __device__ float scaled(float x) { return x * divisor; }\n')
+    assert '2 | extern "C"' in str(refused(calling(file)))
     file.write_text(SCALED.replace("SCALE", "2"))
     assert links(calling(file))
 

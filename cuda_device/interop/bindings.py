@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import keyword
+import linecache
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -72,7 +73,7 @@ _BY_KIND = {
 
 
 _DECLARATIONS = (
-    "STRUCT_DECL", "CLASS_DECL", "UNION_DECL", "FUNCTION_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "VAR_DECL",
+    "ENUM_DECL", "STRUCT_DECL", "CLASS_DECL", "UNION_DECL", "FUNCTION_DECL", "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "VAR_DECL",
 )  # fmt: skip
 _BODY = rb"(?s)(?:\s|//[^\n]*|/\*.*?\*/)*\{"
 
@@ -133,6 +134,7 @@ def bindings(
     if libclang is missing.
     """
     path = os.path.abspath(header)
+    cuda_source("", include=include, define=define, std=std)  # checks these arguments
     reader = _Reader(path, links_of(link, "bindings"), folders_of(include, "bindings"), dict(define or {}), std)
     return reader.read()
 
@@ -195,9 +197,11 @@ class _Reader:
         for message in unit.diagnostics:
             if message.severity >= cindex.Diagnostic.Error:
                 where = message.location
+                file = where.file.name if where.file else self.path
+                linecache.checkcache(file)  # which may have changed since an earlier error
                 raise CompileError(
                     f"libclang cannot read {self.path}: {message.spelling}",
-                    Location(where.file.name if where.file else self.path, where.line),
+                    Location(file, where.line),
                     "correct the header; pass folders of other headers as include=…, and macros as define=…",
                 )
         self.scope(self.made, unit.cursor)
@@ -216,8 +220,6 @@ class _Reader:
                 if name not in vars(made):
                     setattr(made, name, _named(f"{made.__name__}::{name}", getattr, made, name))
                 self.scope(getattr(made, name), each)
-            elif kind == "ENUM_DECL" and each.is_definition():
-                self.enumeration(made, each)
             elif kind in _DECLARATIONS:
                 try:
                     self.declaration(made, name, each)
@@ -236,6 +238,9 @@ class _Reader:
                 made._missing.setdefault(name, "it is no __device__ function")
             return
         type = cursor.type.get_canonical()
+        if cursor.kind.name == "ENUM_DECL" and cursor.is_definition():
+            self.enumeration(made, cursor)
+            return
         if cursor.kind.name == "VAR_DECL":
             raise _NoCounterpart("it is a variable")
         self.type_of(type)
@@ -245,10 +250,15 @@ class _Reader:
 
     def enumeration(self, made: Bindings, cursor: Any) -> None:
         members = {
-            each.spelling: each.enum_value for each in cursor.get_children() if each.kind.name == "ENUM_CONSTANT_DECL"
+            _plain(each.spelling): each.enum_value
+            for each in cursor.get_children()
+            if each.kind.name == "ENUM_CONSTANT_DECL"
         }
         name = "" if cursor.is_anonymous() else cursor.spelling
-        found = enum.IntEnum(name or "Anonymous", members, module=made.__name__)  # type: ignore[misc]
+        try:
+            found = enum.IntEnum(name or "Anonymous", members, module=made.__name__)  # type: ignore[misc]
+        except ValueError as error:  # for names with a meaning in Python
+            raise _NoCounterpart(str(error)) from None
         self.classes[cursor.type.get_canonical().spelling] = found
         if name:
             setattr(made, name, found)
@@ -362,6 +372,8 @@ class _Reader:
             raise _NoCounterpart("it has a struct without a name")
         if "CXX_BASE_SPECIFIER" in parts or any(each.is_virtual_method() for each in cursor.get_children()):
             raise _NoCounterpart(f"{spelled} has a base class or a virtual function")
+        if any(map(_runs_code, cursor.get_children())):
+            raise _NoCounterpart(f"{spelled} has a copy constructor or a destructor, so it is passed by its address")
         fields = list(found.get_fields())
         if any(field.is_bitfield() or not field.spelling for field in fields):
             raise _NoCounterpart(f"{spelled} has a bit-field, or a member without a name")
@@ -389,6 +401,12 @@ def _bind(function: _HeaderFunction) -> None:
         made._missing[name] = f"it is overloaded: choose one as an item, such as [{signature!r}]"
     else:
         setattr(made, name, function)
+
+
+def _runs_code(member: Any) -> bool:
+    """Whether a member of a class is a copy or move constructor or a destructor that is not the default one."""
+    copies = member.is_copy_constructor() or member.is_move_constructor()
+    return (copies or member.kind.name == "DESTRUCTOR") and not member.is_default_method()
 
 
 def _value_type(type: Any) -> str:

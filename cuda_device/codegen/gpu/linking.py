@@ -25,7 +25,7 @@ from cuda_device.device.functions import CPP_WORDS, Extern, Instance
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.abi import representation
+from cuda_device.types.abi import passing, representation
 from cuda_device.types.architectures import Architecture
 from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for
 from cuda_device.types.layout import placement
@@ -109,6 +109,12 @@ template <class T> struct cuda_device_kind<T&> : cuda_device_kind<T*> {};
 template <> struct cuda_device_kind<void> { static constexpr char of = 'v'; };
 template <> struct cuda_device_kind<float> { static constexpr char of = 'f'; };
 template <> struct cuda_device_kind<double> : cuda_device_kind<float> {};
+template <class T> struct cuda_device_passing {  // by its address if its copies, or its end, run code
+  static constexpr bool copies = __is_trivially_constructible(T, const T&) && __is_trivially_constructible(T, T&&)
+                                 && __has_trivial_destructor(T);
+};
+template <class T> struct cuda_device_passing<T&> { static constexpr bool copies = true; };
+template <> struct cuda_device_passing<void> { static constexpr bool copies = true; };
 template <class T> struct cuda_device_pointee;
 template <class T> struct cuda_device_pointee<T*> { using type = T; static constexpr bool is_const = false; };
 template <class T> struct cuda_device_pointee<const T*> { using type = T; static constexpr bool is_const = true; };
@@ -134,12 +140,19 @@ def _agreement(function: Extern) -> str:
     lines = [
         f"namespace cuda_device_absent {{ extern const char {symbol}; }} using namespace cuda_device_absent;",
         f"{head} struct {made}_types {{",
-        *(check for each in zip(names, cpp, types, strict=True) for check in _fits(*each)),
+        *(check for each in zip(names, cpp, types, strict=True) for check in (_passes(*each), *_fits(*each))),
         f"}}; {head} {made}_types<{', '.join(cpp)}> {made}(R (*)({', '.join(cpp[1:])})); char {made}(const char*);",
         f'static_assert(sizeof({made}(&::{symbol})), "");',
     ]
     place = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
     return f"\n{OFFSETOF}{_KINDS}{place}{place.join(lines)}\n"
+
+
+def _passes(what: str, cpp: str, type: Type) -> str:
+    """The check that values of a C++ type are passed in the same way: as a copy, or by the address of one."""
+    copies = type == NONE or passing(type, kernel=False) != "address"
+    word, how = ("true", "as a copy") if copies else ("false", "by its address")
+    return f'static_assert(cuda_device_passing<{cpp}>::copies == {word}, "{what}: {type} is passed {how}");'
 
 
 def _fits(what: str, cpp: str, type: Type) -> list[str]:
@@ -198,7 +211,9 @@ def _instance(function: Extern, checked: bool) -> str:
     names = [f"a{i}" for i in range(len(types))]
     parameters = ", ".join(f"{type} {name}" for type, name in zip(types, names, strict=True))
     head = f'extern "C" __device__ {result} {function.symbol}({parameters})'
+    passed = [each for each in (*function.parameters, function.result) if isinstance(each, Struct)]
     checks = [check for name, type in structs.items() for check in _fits(name, name, type)] * checked
+    checks += [_passes(each.name, each.name, each) for each in passed] * checked
     if checks:
         checks = [f"struct {function.symbol}_types {{", *checks, "};"]
     includes = "".join(f"#include <{header}>\n" for header in headers_for(head))
@@ -320,6 +335,7 @@ class CudaSource:
                 f"name the folder of {missing[1]}: cuda_source(…, include=folder); CUDA's own headers: pip install {packages}; "
                 "in place of the standard library's headers, which NVRTC lacks, include CCCL's <cuda/std/…>"
             )
+        linecache.checkcache(found["file"])  # which may have changed since an earlier error
         if self.text is not None:  # for the excerpt in the message
             linecache.cache[self.name] = len(text), None, text.splitlines(keepends=True), self.name
         whole = "\n".join(f"    {line}".rstrip() for line in log.splitlines())
