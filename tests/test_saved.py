@@ -394,6 +394,8 @@ def test_what_cannot_be_loaded(tmp_path):
     for changed, match in (
         ("{}", "not an index of compiled kernels"),
         ("[3", "not an index of compiled kernels"),
+        ('{"cuda_device": 4, "kernels": []}', "not an index of compiled kernels"),
+        ('{"cuda_device": 4, "kernels": [""]}', "not an index of compiled kernels"),
         (text.replace('"cuda_device": 4', '"cuda_device": 99'), "of format 99"),
         (text.replace('"symbol"', '"other"'), "not an index of compiled kernels"),
     ):

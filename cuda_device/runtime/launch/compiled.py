@@ -278,13 +278,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     index = os.path.join(path, "index.json") if is_folder else f"{path}.json"
     try:
         found = _read_index(index)
+        if not is_folder:
+            return found[0]
     except OSError as error:
         help = "load the output of Compiled.save(path) or of python -m cuda_device build, with its index in the same folder"
         raise LaunchError(f"{path} cannot be loaded: {error.filename}: {error.strerror}", help) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise LaunchError(f"{index} is not an index of compiled kernels ({error})", "build it again") from None
-    if not is_folder:
-        return found[0]
     kernels: dict[str, list[Compiled]] = {}
     for each in found:
         if each.output in _LOADABLE and each.record["kernel"]:
