@@ -263,6 +263,8 @@ def test_a_fatbin_for_all_targets(folder):
     if command("build", "kernels.py:hinted", "--target", "sm_90,sm_100", "--fatbin", "--output", "out") == 1:
         pytest.skip("no nvFatbin")
     assert entries(folder) == [("hinted", "sm_90, sm_100", "fatbin")]
+    built("kernels.py:hinted", "kernels.py:twice", "--signature", "", "--signature", "float32", "--fatbin")
+    assert [entry[2] for entry in entries(folder)] == ["fatbin", "cubin", "ptx"], "a function is for a linker"
 
 
 def test_build_takes_objects_of_the_program(tmp_path):

@@ -216,10 +216,10 @@ def build(
 ) -> list[str]:
     """Writes compiled kernels, a C++ header, and an index to a folder; returns the names of the files.
 
-    There is a cubin for each target, or with `fatbin` one file for all targets, and PTX of the newest target for later GPUs,
-    unless the kernel is linked with other code. With `ltoir`, there is also LTO-IR for each target. The header declares the
-    interoperable kernels and functions, and has a function that launches each kernel. Raises `ValueError` if two functions have
-    the same name; other errors are those of `compile` and `cpp_header`.
+    There is a cubin for each target, or with `fatbin` one file for all targets of a kernel, and PTX of the newest target for
+    later GPUs, unless the kernel is linked with other code. With `ltoir`, there is also LTO-IR for each target. The header
+    declares the interoperable kernels and functions, and has a function that launches each kernel. Raises `ValueError` if two
+    functions have the same name; other errors are those of `compile` and `cpp_header`.
     """
     names = [function.__qualname__ for function, _ in kernels]
     if len(set(names)) < len(names):
@@ -245,7 +245,7 @@ def _variants(
     function: Kernel | Func, signature: Sequence[Any], targets: Sequence[str], fatbin: bool, ltoir: bool
 ) -> Iterator[Compiled]:
     """The compiled forms of one signature."""
-    if fatbin:
+    if fatbin and isinstance(function, Kernel):
         yield compile(function, *signature, target=targets, output="fatbin")
     else:
         yield from (compile(function, *signature, target=target) for target in targets)
