@@ -19,7 +19,7 @@ from test_reference import family
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.infer import builtin_calls, joins, remedies
+from cuda_device.infer import builtin_calls, constants, remedies
 from cuda_device.infer.kinds import arrays, dicts, scalars, tuples
 from cuda_device.library import numbers, standard, table
 
@@ -80,7 +80,7 @@ def document() -> str:
     """The page."""
     everything = entities()
     rows = {
-        "Operators": listed([*joins.FOLDS, *joins.UNARY, "and", "or", "is", "in", "if else", ":="]),
+        "Operators": listed([*constants.FOLDS, *constants.UNARY, "and", "or", "is", "in", "if else", ":="]),
         "Builtins": of_module(builtins, "", everything),
         "`math`": of_module(math, "math.", everything),
         "`cmath`": of_module(cmath, "cmath.", everything),

@@ -186,9 +186,10 @@ def test_numpy_waits_for_the_kernel(stream, late):
 def test_streams_are_ordered(core_stream, core_stream_2, late):
     first, second = as_stream(core_stream), as_stream(core_stream_2)
     made = device.zeros(COUNT, np.uint32, stream=first)
-    second.wait_for(first.handle)
-    late.fill(view_of(made).data, 5, second.handle)
-    second.hold_back(first.handle)
+    with second.using():
+        driver.order((first.handle,), (second.handle,))
+        late.fill(view_of(made).data, 5, second.handle)
+        driver.order((second.handle,), (first.handle,))
     assert (made.numpy() == 5).all()
 
 
