@@ -4,7 +4,8 @@
 
 A launch on a GPU only queues it. Each round queues fewer launches than the driver's queue holds, and what was queued is waited
 for after the clock has stopped. All are measured in one run, in turns, on one GPU and one stream; the kernels do nothing. The
-first row is a loop in machine code of the driver's `cuLaunchKernel`, and the ratios are to it. What is not installed is left
+first row is a loop in machine code of the driver's `cuLaunchKernel`, and the ratios are to it. "A built-in function" is one that
+Python calls as it calls `launch`, and that only calls the driver: no launch from Python takes less. What is not installed is left
 out. The last rows are what the driver's answers take that a launch of ours may need: the current context where the stream is the
 default one, else whether the stream is being captured, and its context where it is not one of ours. "Another stream" is one of
 cuda.core, on which the arrays are not made: such a launch is put in order with the stream that they are made on, before and
@@ -104,20 +105,73 @@ end:
 """
 
 
+def ready(arguments: int) -> tuple[ctypes.Array[ctypes.c_void_p], object]:
+    """The addresses of parameters that are zeros, and the zeros."""
+    values = (ctypes.c_uint64 * arguments)()
+    return (ctypes.c_void_p * arguments)(*(ctypes.addressof(values) + 8 * i for i in range(arguments))), values
+
+
+def handle_of(kernel: device.Kernel, stream: Any) -> int:
+    """The driver's handle of a kernel that was launched before."""
+    return int(next(iter(kernel.variants.values())).loaded[stream.context].handle)
+
+
 def bare(kernel: device.Kernel, stream: Any, arguments: int) -> Callable[[int], object]:
     """A loop in machine code of `cuLaunchKernel` with ready parameters, for a kernel that was launched before."""
     code = compile_native(_LOOP, exports=("loop",), alone=True)
     loop = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 4)(code.address("loop"))
-    values = (ctypes.c_uint64 * arguments)()
-    addresses = (ctypes.c_void_p * arguments)(*(ctypes.addressof(values) + 8 * i for i in range(arguments)))
-    handle = next(iter(kernel.variants.values())).loaded[stream.context].handle
-    launch = driver.entry_point("cuLaunchKernel")
+    addresses, values = ready(arguments)
+    handle, launch = handle_of(kernel, stream), driver.entry_point("cuLaunchKernel")
 
     def run(count: int) -> None:
         assert code, values
         loop(count, launch, handle, stream.handle, addresses)
 
     return run
+
+
+_CALL = """
+declare void @Py_IncRef(ptr)
+define ptr @call(ptr %self, ptr %args, i64 %count, ptr %names) {
+  %status = call i32 LAUNCH(i64 KERNEL, i32 1, i32 1, i32 1, i32 32, i32 1, i32 1, i32 0, i64 STREAM, ptr READY, ptr null)
+  call void @Py_IncRef(ptr NONE)
+  ret ptr NONE
+}
+"""
+
+
+class Method(ctypes.Structure):
+    """Python's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+METH_FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
+
+
+def least(stream: Any, arrays: list[Any], name: str) -> Row:
+    """Calls of a built-in function that ignores its arguments and calls the driver: what Python and the driver take alone."""
+    x, y, z, *_ = arrays
+    addresses, values = ready(7)
+    pointers = {"LAUNCH": driver.entry_point("cuLaunchKernel"), "READY": ctypes.addressof(addresses), "NONE": id(None)}
+    text = _CALL.replace("KERNEL", str(handle_of(nothing, stream))).replace("STREAM", str(stream.handle))
+    for word, address in pointers.items():
+        text = text.replace(word, f"inttoptr (i64 {address} to ptr)")
+    increase = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value
+    code = compile_native(text, {"Py_IncRef": increase or 0}, exports=("call",), alone=True)
+    method = Method(b"call", code.address("call"), METH_FASTCALL_WITH_KEYWORDS, None)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    call = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(method), None, None)
+
+    def launch(keep: Any = (code, method, addresses, values)) -> None:
+        call(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
+
+    return Row(name, repeated(launch))
 
 
 _QUESTION = """
@@ -352,14 +406,14 @@ def on_home_stream(stream: Any, name: str) -> list[Row]:
 
 
 def captured(row: Row, stream: int) -> Row:
-    """The same launches, captured into a graph that is thrown away."""
+    """The same launches, captured into a graph. All graphs are kept, so each needs new memory for its nodes, as a user's does."""
     api = importlib.import_module("cuda.bindings.driver")
     mode = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 
     def run(count: int) -> None:
         driver.check(api.cuStreamBeginCapture(stream, mode))
         row.run(count)
-        driver.check(api.cuGraphDestroy(driver.check(api.cuStreamEndCapture(stream))))
+        driver.check(api.cuStreamEndCapture(stream))
 
     return Row(f"{row.name}, captured", run)
 
@@ -410,7 +464,8 @@ def main() -> None:
     for row in rows:
         row.run(WARM)
     at_home = GpuStream(handle, 0, core)
-    rows += [captured(Row("bare loop", bare(nothing, at_home, 7)), handle)]
+    alone = least(at_home, arrays, "a built-in function")
+    rows += [captured(Row("bare loop", bare(nothing, at_home, 7)), handle), alone, captured(alone, handle)]
     loops = [Row("bare loop", bare(nothing, stream, 7)), Row("bare loop, 16 arrays", bare(many, stream, 32))]
     side = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
     questions = [question("cuCtxGetCurrent"), question("cuStreamGetCtx", side), question("cuStreamIsCapturing", side)]

@@ -108,7 +108,7 @@ class Ways(Printing):
         return first_difference(printed(lambda: self.launch(stream, checked=not watching, level=1)), self.expected)
 
 
-_SEARCHES = re.compile(r"ndex|v\d+ = \{|\}\[|pow\(.*, -|comb\(|perm\(")
+_SEARCHES = re.compile(r"ndex|v\d+ = \{|\}\[|pow\(.*, -|comb\(|perm\(|isqrt\(")
 """An index of an item, dicts with a name, keys of dicts, inverses of numbers, and functions that refuse negative numbers."""
 
 
