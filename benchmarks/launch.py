@@ -28,6 +28,7 @@ import numpy as np
 
 import cuda_device as device
 from cuda_device.codegen.cpu.machine_code import compile_native
+from cuda_device.launchers import plans
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream
 
@@ -140,20 +141,6 @@ define ptr @call(ptr %self, ptr %args, i64 %count, ptr %names) {
 """
 
 
-class Method(ctypes.Structure):
-    """Python's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-METH_FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
-
-
 def least(stream: Any, arrays: list[Any], name: str) -> Row:
     """Calls of a built-in function that ignores its arguments and calls the driver: what Python and the driver take alone."""
     x, y, z, *_ = arrays
@@ -164,9 +151,8 @@ def least(stream: Any, arrays: list[Any], name: str) -> Row:
         text = text.replace(word, f"inttoptr (i64 {address} to ptr)")
     increase = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value
     code = compile_native(text, {"Py_IncRef": increase or 0}, exports=("call",), alone=True)
-    method = Method(b"call", code.address("call"), METH_FASTCALL_WITH_KEYWORDS, None)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    call = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(method), None, None)
+    method = plans.method("call", code.address("call"))
+    call = plans.builtin_of(method)
 
     def launch(keep: Any = (code, method, addresses, values)) -> None:
         call(nothing, x, y, z, 5, grid=1, block=32, stream=stream)

@@ -191,7 +191,7 @@ def _hook(support: Support, launch: Callable[..., Any]) -> bool:
     return True
 
 
-class _MethodDefinition(ctypes.Structure):
+class MethodDefinition(ctypes.Structure):
     """PyMethodDef."""
 
     _fields_ = (
@@ -202,15 +202,25 @@ class _MethodDefinition(ctypes.Structure):
     )
 
 
+def method(name: str, address: int) -> MethodDefinition:
+    """The definition of a built-in function with machine code at `address`, which takes a vector call's arguments."""
+    return MethodDefinition(name.encode(), address, _FASTCALL_WITH_KEYWORDS, None)
+
+
 @functools.cache
-def _definition(name: str) -> _MethodDefinition:
-    """The definition of a built-in function, which Python uses until the process ends."""
-    return _MethodDefinition(name.encode(), support().address(name), _FASTCALL_WITH_KEYWORDS, None)
+def _definition(name: str) -> MethodDefinition:
+    """The definition of one of our built-in functions, which Python uses until the process ends."""
+    return method(name, support().address(name))
 
 
 def builtin(name: str, owner: object = None) -> Callable[..., Any]:
     """Returns a built-in function of Python that runs machine code with `owner` as its `self`."""
-    made: Callable[..., Any] = _new_builtin(ctypes.addressof(_definition(name)), owner, None)
+    return builtin_of(_definition(name), owner)
+
+
+def builtin_of(definition: MethodDefinition, owner: object = None) -> Callable[..., Any]:
+    """Returns the built-in function of a definition, which has to live as long, with `owner` as its `self`."""
+    made: Callable[..., Any] = _new_builtin(ctypes.addressof(definition), owner, None)
     return made
 
 
