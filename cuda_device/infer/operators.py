@@ -148,7 +148,7 @@ _REFLECTED = {METHODS[sign]: METHODS[other] for sign, other in ops.SWAPPED.items
 
 
 def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool = False) -> Cell | None:
-    """Calls the method of a struct for an operator (`__add__`, or `__radd__` of the second operand), or a library\'s overload.
+    """Calls the method of a struct for an operator (`__add__`, or `__radd__` of the second operand), or a library's overload.
 
     `+=` calls `__iadd__` if the struct has it. Returns None if there is none of these.
     """

@@ -231,8 +231,9 @@ def notation(value: Any) -> str:
 def literal_notation(value: Any) -> str | None:
     """The notation of a value that consists of Python's literals; None for others."""
     with contextlib.suppress(ValueError, SyntaxError):
-        _value(notation(value))
-        return notation(value)
+        text = notation(value)
+        _value(text)
+        return text
     return None
 
 
