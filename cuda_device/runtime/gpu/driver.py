@@ -54,6 +54,15 @@ def bindings() -> Any:
     return libcuda.load()
 
 
+def cuda_core() -> Any:
+    """The package `cuda.core`, which takes 120 ms to import. Raises `LaunchError` if it cannot be imported."""
+    try:
+        from cuda import core
+    except ImportError as error:
+        raise LaunchError(f"cuda.core cannot be imported: {error}", "pip install 'cuda-core>=1.2'") from None
+    return core
+
+
 @functools.cache
 def available() -> bool:
     """Whether this process can use a GPU. Never raises; `unavailable_reason()` returns the reason."""

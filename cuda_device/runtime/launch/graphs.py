@@ -63,7 +63,7 @@ class _CpuRecorder(CpuStream):
     recorded: list[Recorded]
     is_captured = True
 
-    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+    def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
         self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller()))
         return True
 
@@ -74,7 +74,7 @@ class _GpuRecorder(GpuStream):
     __slots__ = ("recorded",)
     recorded: list[Recorded]
 
-    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+    def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
         node = driver.newest_node(self.handle)
         self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller(), node))
         return True

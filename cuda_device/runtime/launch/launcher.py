@@ -523,7 +523,7 @@ def _start_on_cpu(
             if view.stream is not None:  # managed memory, which a GPU may be writing
                 with driver.using(driver.context_of(view.ordinal)):
                     driver.synchronize_stream(view.stream)
-    if stream.record(variant, shape, buffer, arguments):
+    if stream.record_launch(variant, shape, buffer, arguments):
         return
     detector = _race_detector(variant.work, shape, arguments) if variant.work.job.options.races else None
     execution(buffer, arguments, detector.address if detector else None, stopped)
@@ -611,7 +611,7 @@ def _start_on_gpu(
     views = [view for argument in arguments for view in argument.views]
     with stream.using():
         _launch_by_driver(variant, stream, shape, buffer, views)
-        if not stream.record(variant, shape, buffer, arguments):
+        if not stream.record_launch(variant, shape, buffer, arguments):
             _keep(stream, views)
 
 
