@@ -11,8 +11,8 @@
     increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, otherwise compiled for the CPU
 
 Numbers are numba's (`infer/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
-record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. The
-host's part is in `numba_host`; random numbers, `cuda.random`, are in `numba_random`.
+record in a variable is a reference. Positions are int64; atomic operations are relaxed. The host's part is in
+`numba_host`, what kernels tell about themselves in `numba_overloads`, and random numbers, `cuda.random`, in `numba_random`.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from cuda_device.numba_host import (
     stream_of,
     to_device,
 )
+from cuda_device.numba_overloads import Overload, Overloads, hint_of, parameter_of
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays.host_arrays import HostArray
 from cuda_device.runtime.gpu.streams import CpuStream, Stream
@@ -325,6 +326,13 @@ class Dispatcher:
     def __init__(self, kernel: Any, signatures: Sequence[Signature] = ()) -> None:
         functools.update_wrapper(self, kernel.underlying)
         self.kernel, self.py_func, self._signatures = kernel, kernel.underlying, signatures
+        self.specialized = False
+        """Whether this was made by `specialize`."""
+        self.overloads = Overloads({each: Overload(kernel, [*map(hint_of, each)]) for each in signatures})
+        """The forms of the kernel: those of its signatures, or, without signatures, those that were launched."""
+        self._specialized: dict[Signature, Dispatcher] = {}
+        self._recorded: set[tuple[Any, ...]] = set()
+        """What the latest launches had that makes up their types, so that they need not be recorded again."""
         self.extensions: list[Any] = []
         """Objects whose `prepare_args(None, value, stream=…, retr=…)` returns a type and what takes the argument's place."""
 
@@ -369,6 +377,7 @@ class Dispatcher:
                 value = arrays.array(value, stream=where)
                 copies.append((argument, value))
             given.append(_typed(value, signature[i] if signature else SignatureParameter()))
+        self._record(signature, given)
         try:
             launcher.launch(self.kernel, *given, stream=where, **sizes)
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
@@ -383,6 +392,69 @@ class Dispatcher:
         for argument, value in copies:
             argument[...] = value.numpy()
 
+    def _record(self, signature: Signature, arguments: Sequence[Any]) -> None:
+        """Records the types of a launch in `overloads`, unless the signatures tell them."""
+        key = tuple([(type(a), getattr(a, "dtype", None), getattr(a, "strides", None)) for a in arguments])
+        if key in self._recorded:
+            return
+        self._recorded = {*self._recorded, key} if len(self._recorded) < _MOST_RECORDED else {key}
+        types = signature or tuple(map(parameter_of, arguments))
+        overload = self.overloads.get(types)
+        if overload is None or not overload.is_known:
+            self.overloads[types] = Overload(self.kernel, [*map(hint_of, types, arguments)])
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """The argument types of `overloads`."""
+        return [*self.overloads]
+
+    def specialize(self, *args: Any) -> Dispatcher:
+        """Returns the kernel for one combination of argument types: types, as text or objects, or examples of arguments."""
+        types = tuple(parameter_of(each) for each in args)
+        types = tuple(each if each.type else parse((arg,))[0][0] for each, arg in zip(types, args, strict=True))
+        found = self._specialized.setdefault(types, Dispatcher(self.kernel, [types]))
+        found.specialized = True
+        return found
+
+    def _of_overloads(self, of: Callable[[Overload], Any], signature: Any) -> Any:
+        if signature is not None:
+            return of(self.overloads[signature])
+        if self.specialized:
+            return of(next(iter(self.overloads.values())))
+        return {types: of(overload) for types, overload in self.overloads.items()}
+
+    def inspect_llvm(self, signature: Any = None) -> Any:
+        """Returns the LLVM IR for the current GPU: for a signature, or by argument types for all of `overloads`."""
+        return self._of_overloads(Overload.inspect_llvm, signature)
+
+    def inspect_asm(self, signature: Any = None) -> Any:
+        """Returns the PTX for the current GPU: for a signature, or by argument types for all of `overloads`."""
+        return self._of_overloads(Overload.inspect_asm, signature)
+
+    def inspect_types(self, file: Any = None, signature: Any = None) -> None:
+        """Writes the typed IR of one or all of `overloads`, with the type of each value, to `file` or the standard output."""
+        self._of_overloads(lambda overload: overload.inspect_types(file), signature)
+
+    def get_regs_per_thread(self, signature: Any = None) -> Any:
+        """Returns the registers of a thread: for a signature or a specialised kernel, or by argument types."""
+        return self._of_overloads(lambda overload: overload.regs_per_thread, signature)
+
+    def get_local_mem_per_thread(self, signature: Any = None) -> Any:
+        """Returns the bytes of local memory of a thread, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.local_mem_per_thread, signature)
+
+    def get_shared_mem_per_block(self, signature: Any = None) -> Any:
+        """Returns the bytes of static shared memory of a block, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.shared_mem_per_block, signature)
+
+    def get_const_mem_size(self, signature: Any = None) -> Any:
+        """Returns the bytes of constant memory, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.const_mem_size, signature)
+
+    def get_max_threads_per_block(self, signature: Any = None) -> Any:
+        """Returns the number of threads that a block can have, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.max_threads_per_block, signature)
+
     def _prepared(self, argument: Any, stream: Stream) -> Any:
         for extension in self.extensions:
             _, argument = extension.prepare_args(None, argument, stream=stream, retr=[])
@@ -391,6 +463,9 @@ class Dispatcher:
         if isinstance(argument, In):
             return argument.value if isinstance(argument, InOut) else to_device(argument.value, stream)
         return argument
+
+
+_MOST_RECORDED = 256
 
 
 class In:
