@@ -24,6 +24,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Sequence
+from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -33,6 +34,7 @@ from numpy import int64
 from cuda_device.device import machine_functions, memory, numeric, positioning, sync
 from cuda_device.device.atomics import atomic_ref, by_cas
 from cuda_device.device.atomics import threadfence as fence
+from cuda_device.device.constant_parameters import ConstExpr
 from cuda_device.device.functions import RESERVED, Func, extern, func
 from cuda_device.device.functions import kernel as make_kernel
 from cuda_device.device.memory import sized_local_array, sized_shared_array
@@ -331,6 +333,8 @@ class Dispatcher:
         self.overloads = Overloads({each: Overload(kernel, [*map(hint_of, each)]) for each in signatures})
         """The forms of the kernel: those of its signatures, or, without signatures, those that were launched."""
         self._specialized: dict[Signature, Dispatcher] = {}
+        self._variants: dict[tuple[int, ...], Any] = {}
+        """The kernel with constant parameters, by their positions."""
         self._recorded: set[tuple[Any, ...]] = set()
         """What the latest launches had that makes up their types, so that they need not be recorded again."""
         self.extensions: list[Any] = []
@@ -370,16 +374,22 @@ class Dispatcher:
         where = stream_of(stream)
         prepared = [self._prepared(arg, where) for arg in args]
         signature = choose(self._signatures, prepared, self.py_func.__name__)
-        given, copies = [], []
+        given, copies, members = [], [], ()
         for i, argument in enumerate(prepared):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
             if isinstance(value, np.ndarray) and not isinstance(where, CpuStream) and not isinstance(value, HostArray):
                 value = arrays.array(value, stream=where)
                 copies.append((argument, value))
-            given.append(_typed(value, signature[i] if signature else SignatureParameter()))
-        self._record(signature, given)
+            parameter = signature[i] if signature else SignatureParameter()
+            if isinstance(value, Enum) and parameter.type is None:
+                members += (i,)
+                given.append(value)
+            else:
+                given.append(_typed(value, parameter))
+        kernel = self._with_constants(members) if members else self.kernel
+        self._record(kernel, signature, given)
         try:
-            launcher.launch(self.kernel, *given, stream=where, **sizes)
+            launcher.launch(kernel, *given, stream=where, **sizes)
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
             if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
                 where.synchronize()
@@ -392,7 +402,18 @@ class Dispatcher:
         for argument, value in copies:
             argument[...] = value.numpy()
 
-    def _record(self, signature: Signature, arguments: Sequence[Any]) -> None:
+    def _with_constants(self, positions: tuple[int, ...]) -> Any:
+        """The kernel with parameters that are constants: those at the positions of members of enumerations."""
+        if positions not in self._variants:
+            plain = self.kernel.underlying
+            names, code = plain.__code__.co_varnames, plain.__code__
+            function = FunctionType(code, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+            function.__annotations__ = plain.__annotations__ | {names[i]: ConstExpr for i in positions}
+            made = self._variants[positions] = make_kernel(function)
+            made.options = self.kernel.options
+        return self._variants[positions]
+
+    def _record(self, kernel: Any, signature: Signature, arguments: Sequence[Any]) -> None:
         """Records the types of a launch in `overloads`, unless the signatures tell them."""
         key = tuple([(type(a), getattr(a, "dtype", None), getattr(a, "strides", None)) for a in arguments])
         if key in self._recorded:
@@ -401,7 +422,7 @@ class Dispatcher:
         types = signature or tuple(map(parameter_of, arguments))
         overload = self.overloads.get(types)
         if overload is None or not overload.is_known:
-            self.overloads[types] = Overload(self.kernel, [*map(hint_of, types, arguments)])
+            self.overloads[types] = Overload(kernel, [*map(hint_of, types, arguments)])
 
     @property
     def signatures(self) -> list[Signature]:

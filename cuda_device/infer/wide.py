@@ -170,6 +170,8 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
     arguments = [Cell(wide(cell.known)) if cell.known.constant else cell for cell in arguments]
     if len(arguments) == 1 and value in _INSTEAD and _number(arguments[0]).is_float == (value is not float):
         function = frame.literal(_INSTEAD[value])
+    elif value is round and _number(arguments[0]) in (model.FLOAT16, model.FLOAT32):
+        function = frame.literal(numbers.round_to_wide)
     elif len(arguments) == 2 and value in _OPERATORS:
         arguments = _of_binary(frame, _OPERATORS[value], arguments)
     elif value is complex:
