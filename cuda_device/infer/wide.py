@@ -25,7 +25,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import numbers, standard
 from cuda_device.library.table import entry, find
-from cuda_device.types import host, model
+from cuda_device.types import host, model, vector_classes
 from cuda_device.types.known import Known, State, known_as, tuple_of
 from cuda_device.types.promote import to_complex
 from cuda_device.types.vector_classes import VectorValue
@@ -153,6 +153,9 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
         arguments = [references.value_of(frame, cell) for cell in arguments]
     if (number := host.number_of_numba(value)) is not None:
         return frame.literal(number), arguments
+    if isinstance(value, type) and value.__module__ == "numba.cuda.stubs" and value.__name__ in vector_classes.families():
+        value = vector_classes.families()[value.__name__]
+        function = frame.literal(value)
     if isinstance(value, np.ufunc) and len(arguments) == value.nin + 1:
         *arguments, out = arguments
         return frame.literal(standard.apply_to_each), [
