@@ -156,7 +156,7 @@ def rect(r: Any, phi: Any, /) -> Any:
     if phi == 0:
         real, imaginary = r, math.copysign(phi, r) * math.copysign(1.0, phi)
     elif not math.isfinite(phi) and (r == 0 or math.isinf(r)):
-        real = abs(r) if phi != phi else r
+        real = abs(r)
         if r == 0:
             imaginary = real
     return complex_of(real, imaginary)
@@ -215,7 +215,7 @@ def exp(z: Any, /) -> Any:
     if y == 0:
         return complex_of(size, y)
     if math.isinf(x) and not math.isfinite(y):
-        return complex_of(x, y - y) if x > 0 else complex_of(size, math.copysign(size, y))
+        return complex_of(x, y - y) if x > 0 else complex_of(size, size)
     cosine, sine = math.cos(y), math.sin(y)
     real, imaginary = size * cosine, size * sine
     if x > (709.0 if isinstance(x, np.float64) else 88.0):
