@@ -271,7 +271,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
     The arguments and the result of a device function with one signature are converted to its number types, as in numba.
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
-    ignored. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
+    ignored. With `debug`, kernels are checked, a division of floats by zero is an error, and launches raise Python's exceptions. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
     """
     if unknown := sorted(set(options) - _OPTIONS):
         raise TypeError(f"cuda.jit has no option {unknown[0]!r}: there are {', '.join(sorted(_OPTIONS))}")
@@ -310,7 +310,7 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
         function = FunctionType(plain, function.__globals__, None, function.__defaults__, function.__closure__)
     ours = {name: options[name] for name in ("fastmath", "max_registers", "lineinfo", "link") if options.get(name)}
     if options.get("debug"):
-        ours["checked"] = True
+        ours["checked"] = ours["debug"] = True
     if bounds := options.get("launch_bounds"):
         threads, *blocks = bounds if isinstance(bounds, tuple) else (bounds,)
         ours |= {"max_threads": threads} | ({"min_blocks": blocks[0]} if blocks else {})
@@ -530,13 +530,21 @@ def _typed(value: Any, parameter: SignatureParameter) -> Any:
 
 
 def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
-    """Returns the exception of a kernel, if Python or its module has it, or an `IndexError` for an index out of bounds."""
-    text = str(error).partition("\n")[0]
+    """Returns the exception that Python raises, if the kernel's module or Python has it, with the place as numba states it."""
+    text, _, shown = str(error).partition("\n")
+    name, _, detail = text.partition(": ")
+    kind = names.get(name, getattr(builtins, name, None))
     if text.startswith("index ") and "out of bounds" in text:
-        return IndexError(f"{'tuple' if 'tuple' in text else 'array'} index out of range: {error}")
-    name = text.partition(":")[0]
-    found = names.get(name, getattr(builtins, name, None))
-    return found(str(error)) if isinstance(found, type) and issubclass(found, Exception) else error
+        kind, detail = IndexError, f"{'tuple' if 'tuple' in text else 'array'} index out of range: {text}"
+    elif text.endswith("division by zero"):
+        kind, detail = ZeroDivisionError, text
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        return error
+    place, where = error.location, ""
+    if error.thread and error.block:
+        where = f"In function {place.function.rpartition('.')[2]!r}, file {place.file}, line {place.line}, "
+        where += f"tid={[*error.thread]} ctaid={[*error.block]}"
+    return kind(": ".join(filter(None, (where, detail))) + f"\n{shown}")
 
 
 # Functions of arrays

@@ -85,7 +85,10 @@ def operands(frame: Frame, op: Op, cells: list[Cell]) -> list[Cell]:
     """The operands of an operation, converted to the types in which numba computes."""
     sign = str(op.attributes.get("op"))
     if op.code is ops.PY_BINARY and _are_numbers(cells):
-        return _of_binary(frame, sign, cells)
+        cells = _of_binary(frame, sign, cells)
+        if frame.program.debug and sign in ("/", "//", "%") and _number(cells[1]).is_float:
+            frame.check(frame.truth(cells[1]), "float division by zero", help="divide only where the divisor is not 0")
+        return cells
     if op.code is ops.PY_COMPARE and _are_numbers(cells):
         return [Cell(wide(c.known)) if c.known.type == model.FLOAT and c.known.constant else c for c in cells]
     if op.code is ops.PY_UNARY and sign != "not" and _are_numbers(cells):
