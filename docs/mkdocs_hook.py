@@ -92,7 +92,8 @@ def pages_of(path: Path) -> dict[str, str | bytes]:
 
 def reference() -> str:
     """The chapters of docs/reference.md, with the whole docstrings of functions and classes that modules of the package define."""
-    lines = ["# Reference", "", "Every public name of `cuda_device`, with its docstring.", ""]
+    introduction = "In device code, integers in parameters and results have fixed widths: see [Types and promotion](numbers.md)."
+    lines = ["# Every public name", "", introduction, ""]
     rows: list[str] = []
     for line in [*(DOCS / "reference.md").read_text().splitlines(), "## "]:
         if line.startswith("## "):

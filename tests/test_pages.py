@@ -253,7 +253,7 @@ def test_the_site(tmp_path):
         assert f'id="cuda_device.{name}"' in text, name
     for row in ("thread_idx: Dim3", "lane_id: np.int32", "float32(value)", "smXX: SMSelector"):
         assert f"<td><code>{row}</code></td>" in text, row
-    assert f"<title>Reference - cuda_device {device.__version__}</title>" in text
+    assert f"<title>Every public name - cuda_device {device.__version__}</title>" in text
     assert '<a href="requirements.html#thread-positioning">Thread Positioning</a>' in text
 
 
