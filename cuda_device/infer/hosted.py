@@ -6,7 +6,8 @@
     WEIGHTS[i]                                  a load from constant memory, which holds the array as it is now
 
 Lists and tuples of the host and the members of an enumeration become tuples, and ranges those of device code. Dicts are looked up
-at compile time. Attributes are those that Python's own `getattr` finds.
+at compile time. Attributes are those that Python's own `getattr` finds. `contents` notices later changes of
+arrays, lists and dicts.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell:
     if isinstance(owner, dict) and (method := frame.attribute(op, as_mapping(frame, cell), name)) is not None:
         return method
     is_dtype = name in _OF_DTYPES and isinstance(owner, type) and issubclass(owner, np.generic)
-    can_change = isinstance(owner, (ModuleType, type)) and not is_dtype
+    can_change = not is_dtype and (isinstance(owner, (ModuleType, type)) or name in getattr(owner, "__dict__", ()))
     try:
         value = getattr(np.dtype(owner) if is_dtype else owner, name)  # type: ignore[call-overload]
         if isinstance(value, np.ndarray):

@@ -1,8 +1,8 @@
 """`launch`: finds or compiles the variant of a kernel for the arguments, checks the launch, and starts it.
 
 A kernel stores its variants by the target and by the facts about the arguments that the compiler may use. Before each launch, the
-values of the global and closure variables that a variant read are compared with the current ones; if one has changed, the kernel
-is compiled again.
+values of the global and closure variables that a variant read are compared with the current ones, and so are the contents of
+arrays, lists and dicts among them; if one has changed, the kernel is compiled again.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
     from cuda_device.device.functions import Kernel
+    from cuda_device.infer.contents import Content
     from cuda_device.runtime.cpu_executor import Execution
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
@@ -142,6 +143,8 @@ class CompiledKernel:
     packing: Packing
     described: bool = False
     """Whether the arguments are passed as to a C++ kernel."""
+    contents: tuple[Content, ...] = ()
+    """The contents of arrays, lists and dicts that are arguments of `ConstExpr` parameters, when the kernel was compiled."""
     loaded: dict[int, Loaded] = field(default_factory=dict)
     launches: int = 0
     """The number of launches that Python has made."""
@@ -200,10 +203,10 @@ class CompiledKernel:
 
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
-        """Returns whether all names that the compiler looked up still have the same values."""
+        """Returns whether all names that the compiler looked up still have the same values, with the same contents."""
         from cuda_device.infer.dependencies import unchanged  # kernels that are loaded from files have none
 
-        return unchanged(self.work.dependencies)
+        return unchanged(self.work.dependencies, self.contents)
 
 
 machine_launch: Callable[..., bool] | None = None
@@ -440,8 +443,11 @@ def _compiled(
                 kernel.options.link,
             )
             from cuda_device import compiler
+            from cuda_device.infer.contents import contents_of
 
+            contents = contents_of(tuple(each.python for each in known))
             variant = CompiledKernel.of(compiler.run(job))
+            variant.contents = contents
             variant.nvtx |= kernel.options.nvtx
             kernel.variants[key] = variant
     return variant
