@@ -28,7 +28,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log
-from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, in_rows, shape_of, sizes_of_config
+from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, block_for, shape_of, sizes_of_config
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -244,9 +244,10 @@ def launch(
 
     Numbers are converted to the type hints of their parameters. `grid` and `block` are ints or tuples of one to three ints,
     along x, y and z. Instead of `grid`, you can give `threads`, the minimum number of threads along each axis, such as the
-    shape of an array; the grid is then as large as necessary, so there may be more threads. `block="auto"`, the default with
-    `threads`, is the size with which a GPU runs the most threads at once, according to the driver's occupancy calculator, and
-    256 on the CPU stream. `cluster` is the number of blocks in a cluster along each axis, at most 8 in all; the grid must
+    shape of an array; the grid is then as large as necessary, so there may be more threads. If one of these numbers is 0, the
+    arguments are checked and nothing is launched. `block="auto"` is the size with which a GPU runs the most threads at once,
+    according to the driver's occupancy calculator, and 256 on the CPU stream. Without `block`, `threads` start blocks of this
+    size, or, if they fit into one, a block of just these threads. `cluster` is the number of blocks in a cluster along each axis, at most 8 in all; the grid must
     consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter called `threads` or `cluster`, the
     argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all sizes at once; its grid counts
     clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this
@@ -323,7 +324,7 @@ def sized(
     shape = shape_of(grid, block, shared, threads, cluster, *limits)
     if shape is None:
         size = _best_block(variant, stream, shared)
-        block = size if threads is None else in_rows(size, threads)
+        block = size if threads is None else block_for(size, threads, may_shrink=block is None)
         shape = shape_of(grid, block, shared, threads, cluster, *limits)
         assert shape is not None
     return shape
@@ -481,7 +482,12 @@ def start(
     arguments: Sequence[Argument],
     stopped: Callable[[], bool] | None = None,
 ) -> None:
-    """Starts a compiled kernel with packed arguments. On a CPU stream it runs to its end, or until `stopped` returns True."""
+    """Starts a compiled kernel with packed arguments, unless it has 0 threads.
+
+    On a CPU stream it runs to its end, or until `stopped` returns True.
+    """
+    if 0 in shape.grid:
+        return
     begin: Callable[..., None] = _start_on_gpu if isinstance(stream, GpuStream) else _start_on_cpu
     if variant.nvtx:
         with _range(variant.work.job.name):
