@@ -39,6 +39,10 @@ Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
 _EDGE = 3
 """The number of elements that `repr` shows at each end of an axis of a large array, as in NumPy."""
+_NO_COMPARISON = (
+    "a DeviceArray has no == and !=: np.array_equal(a.numpy(), b.numpy()) compares the elements on the host, and `a is b` tells "
+    "whether two names are one array"
+)
 _BLOCK = 1 << 16
 """The number of elements that are copied from the host to fill an array."""
 
@@ -159,10 +163,38 @@ class DeviceArray:
         """
         self[...] = value
 
+    def copy(self) -> DeviceArray:
+        """Returns a C-contiguous copy on the same stream, in whose order the elements are copied."""
+        made = _new(self.shape, self._dtype, self._stream, zero=False)
+        _copy(self._view, made)
+        return made
+
+    def astype(self, dtype: Any) -> DeviceArray:
+        """Returns a C-contiguous copy with elements of another type, on the same stream.
+
+        Converts as NumPy's `astype`, on the host; the copies run in stream order. Raises `TypeError` for a dtype that device
+        code does not support, and for complex elements with a real `dtype`.
+        """
+        return array(self, dtype, stream=self._stream)
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """Returns the elements, in C order, with another shape: ints or a tuple of ints, of which one may be -1.
+
+        Shares the memory where the strides allow that, and returns a copy otherwise, as NumPy does. Raises `TypeError` or
+        `ValueError` for a shape that does not fit the number of elements.
+        """
+        lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        try:
+            return self._part(self._host().reshape(lengths, copy=False))
+        except ValueError:
+            if self._view.layout is Layout.C:
+                raise
+        return self.copy().reshape(lengths)
+
     def __getitem__(self, key: Any) -> DeviceArray:
         """Returns the part that `key` selects by NumPy's basic indexing (ints, slices, `...`, None). It shares the memory.
 
-        A single element is a 0-d array: `x[3].item()`. Raises `IndexError` for other keys and for an index out of bounds.
+        A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for other keys and for an index out of bounds.
         """
         return self._part(self._host()[_basic(key)])
 
@@ -271,6 +303,21 @@ class DeviceArray:
             raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
         self._join_producer()
         return self._host().astype(wanted, copy=bool(copy))
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(_NO_COMPARISON)
+
+    def __ne__(self, other: object) -> bool:
+        raise TypeError(_NO_COMPARISON)
+
+    __hash__ = object.__hash__
+
+    def __format__(self, spec: str) -> str:
+        """Formats a 0-d array as its element, for which this waits for the stream. Other arrays take no `spec`."""
+        if self.ndim:
+            return super().__format__(spec)
+        element = self.numpy()[()]
+        return format(element, spec) if spec else str(element)
 
     def __len__(self) -> int:
         if not self._view.shape:

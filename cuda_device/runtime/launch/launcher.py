@@ -247,11 +247,12 @@ def launch(
     shape of an array; the grid is then as large as necessary, so there may be more threads. If one of these numbers is 0, the
     arguments are checked and nothing is launched. `block="auto"` is the size with which a GPU runs the most threads at once,
     according to the driver's occupancy calculator, and 256 on the CPU stream. Without `block`, `threads` start blocks of this
-    size, or, if they fit into one, a block of just these threads. `cluster` is the number of blocks in a cluster along each axis, at most 8 in all; the grid must
-    consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter called `threads` or `cluster`, the
-    argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all sizes at once; its grid counts
-    clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this
-    package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
+    size, or, if they fit into one, a block of just these threads. `cluster` is the number of blocks in a cluster along each
+    axis, at most 8 in all; the grid must consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter
+    called `threads` or `cluster`, the argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all
+    sizes at once; its grid counts clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream`
+    is a stream of this package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for
+    `default_stream()`.
 
     Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
     `KernelError` if the kernel reports an error. Specification: 'Kernel Functions'.
