@@ -287,7 +287,9 @@ def test_a_chart_names_what_was_not_measured(monkeypatch):
         )
     ]  # fmt: skip
     chart = charts["Picture"](640, 200, "a chart")
-    charts["compare"](chart, 0, "title", "kernels.py", {"machine": "a GPU, 2026-11-23", "results": results}, ("Triton", "Warp"))
+    charts["compare"](
+        chart, 0, "title", "kernels.py", {"machine": "a GPU, 2026-11-23", "results": results}, ("Triton", "Warp")
+    )
     charts["bars"](chart, 100, ("", "", ""), [("cuda_device", 3.54), ("Warp", None)], "µs")
     drawn = str(chart)
     assert ">0.25</text>" in drawn and drawn.count("<circle") == 2 and drawn.count(">not measured</text>") == 2
