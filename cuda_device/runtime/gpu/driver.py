@@ -423,10 +423,10 @@ def is_capturing(stream: int) -> bool:
     return bool(status == _CAPTURE_IMPLICIT or (status == SUCCESS and int(state) != 0))
 
 
-def takes_part_in_capture(stream: int) -> bool:
-    """Whether launches on `stream` are captured into a graph."""
-    status, state = bindings().cuStreamIsCapturing(stream)
-    return bool(status == SUCCESS and int(state) != 0)
+def capture_number(stream: int) -> int:
+    """The driver's number of the capture that `stream` takes part in, which streams that are forked from it share; 0 if none."""
+    status, state, number, *_ = bindings().cuStreamGetCaptureInfo(stream)
+    return int(number) if status == SUCCESS and int(state) != 0 else 0
 
 
 def stream_context(stream: int) -> int:

@@ -675,8 +675,10 @@ def foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
         return set()
     found = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
     if found and driver.is_capturing(stream.handle):
-        # Only streams of the same capture can be ordered; whoever launches the graph orders it with others.
-        return {producer for producer in found if driver.takes_part_in_capture(producer)}
+        # Only streams of the same capture can be ordered (the body of a conditional node is another one); whoever launches the
+        # graph orders it with others.
+        capture = driver.capture_number(stream.handle)
+        return {producer for producer in found if capture and driver.capture_number(producer) == capture}
     return found
 
 
