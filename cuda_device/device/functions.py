@@ -569,11 +569,11 @@ def extern(
     `symbol` is its name for the linker, by default the name of the stub (`extern "C"`). `link` is the code that defines it,
     which is linked to every kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a
     C++ file, `cuda_source(…)`, a result of `device.compile`, a `cuda.core.ObjectCode`, or several of these. A function of
-    libdevice, such as `symbol="__nv_sinf"`, needs no `link`. `cpp="ns::norm<float>"` names a function in C++ source that is not `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints
-    select one. Structs have the names of their classes in C++, which checks their layouts. The stub's body replaces the
-    function on the host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
-    `cuda::interoperable_array_descriptor`. A stub without `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function
-    of NVSHMEM's headers. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
+    libdevice, such as `symbol="__nv_sinf"`, needs no `link`. `cpp="ns::norm<float>"` names a function in C++ source that is not
+    `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints select one. Structs have the
+    names of their classes in C++, which checks their layouts. The stub's body replaces the function on the host and on the CPU
+    stream, unless it is `...`. Arguments are passed by value, arrays as `cuda::interoperable_array_descriptor`. A stub without
+    `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function of NVSHMEM's headers. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
     Specification: 'Interoperable Functions'.
     """
     found = links_of(link, "@extern")

@@ -89,12 +89,13 @@ _unfreed: deque[tuple[int, GpuStream, bool, Any]] = deque()
 
 
 def allocate(nbytes: int, stream: Stream, *, zero: bool, resource: Any = None) -> HostMemory | GpuMemory:
-    """Allocates memory on `stream`'s device, with unspecified contents or zeros, from a `MemoryResource` of cuda.core if given."""
+    """Allocates memory on `stream`'s device, with unspecified contents or zeros, by default from the device's pool."""
     if isinstance(stream, GpuStream):
         return GpuMemory(nbytes, stream, zero=zero, resource=resource)
     if resource is not None:
         raise LaunchError(
-            "memory=… is for arrays on a GPU, but the stream is a CPU stream", "leave memory out, or pass a GPU's stream"
+            "memory=… is for arrays on a GPU, but the stream is a CPU stream",
+            "leave memory out, or pass a GPU's stream",
         )
     try:
         return HostMemory(nbytes, zero=zero)
@@ -125,7 +126,8 @@ def _allocate_from(resource: Any, nbytes: int, stream: GpuStream) -> Any:
         allocate = resource.allocate
     except AttributeError:
         raise LaunchError(
-            f"memory={resource!r} is not a MemoryResource of cuda.core", "pass one, such as cuda.core.DeviceMemoryResource(0)"
+            f"memory={resource!r} is not a MemoryResource of cuda.core",
+            "pass one, such as cuda.core.DeviceMemoryResource(0)",
         ) from None
     if not fits:
         raise LaunchError(
