@@ -215,11 +215,19 @@ def test_cuda_stays_a_namespace():
 
 
 def stub() -> str:
-    """The package as type checkers see it: an import of each public name."""
+    """The package as type checkers see it: an import of each public name.
+
+    Numbers are Python's, so that members and parameters with hints such as `float32` take 2.0.
+    """
     imports, others, vectors = ["from typing import TypeAlias\n\n"], [], []
     for name, (module, there) in sorted(cuda_device._HOMES.items(), key=lambda item: (item[1][0], item[0])):
         if name in families():
             vectors.append(f"class {name}(VectorValue): ...\n")
+            continue
+        value = getattr(cuda_device, name)
+        if module in cuda_device._FOREIGN and isinstance(value, type) and issubclass(value, np.generic):
+            python = {"i": "int", "u": "int", "c": "complex"}.get(np.dtype(value).kind, "float")
+            others.append(f"{name}: TypeAlias = {python}\n")
             continue
         home = module if module in cuda_device._FOREIGN else f"cuda_device.{module}"
         imports.append(f"from {home} import {there}" + (f" as {name}\n" if name == there else "\n"))

@@ -26,7 +26,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from cuda_device.device.options import DEFAULTS, FASTMATH, LLVM_FLAGS, Options
 from cuda_device.device.parameters import parameter_names
@@ -230,10 +230,17 @@ class Kernel(DecoratedFunction):
         self.changes = 0
         """How many times it was recompiled because a name had changed."""
 
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        """Raises `DeviceOnlyError`: kernels are started by `launch`."""
-        name = self.underlying.__name__
-        raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
+    if not TYPE_CHECKING:  # type checkers report a call or an index, instead of skipping what follows it
+
+        def __call__(self, *_: Any, **__: Any) -> NoReturn:
+            """Raises `DeviceOnlyError`: kernels are started by `launch`."""
+            name = self.underlying.__name__
+            raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
+
+        def __getitem__(self, _: object) -> NoReturn:
+            """Raises `TypeError` for the launch syntax of numba-cuda and Triton."""
+            name = self.underlying.__name__
+            raise TypeError(f"a kernel cannot be indexed: start it with launch({name}, …, grid=…, block=…)")
 
     def bind(
         self, *, grid: Any = None, block: Any = None, shared: Any = 0, threads: Any = None, cluster: Any = None
@@ -245,11 +252,6 @@ class Kernel(DecoratedFunction):
         """
         # This module cannot import it, because it is in a higher layer.
         return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads, cluster)
-
-    def __getitem__(self, _: object) -> NoReturn:
-        """Raises `TypeError` for the launch syntax of numba-cuda and Triton."""
-        name = self.underlying.__name__
-        raise TypeError(f"a kernel cannot be indexed: start it with launch({name}, …, grid=…, block=…)")
 
     def timings(self) -> dict[str, float]:
         """Returns the seconds that each compiler stage took for the newest variant; empty before the first launch.

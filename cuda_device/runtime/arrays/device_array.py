@@ -194,7 +194,8 @@ class DeviceArray:
     def __getitem__(self, key: Any) -> DeviceArray:
         """Returns the part that `key` selects by NumPy's basic indexing (ints, slices, `...`, None). It shares the memory.
 
-        A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for other keys and for an index out of bounds.
+        A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for
+        other keys and for an index out of bounds.
         """
         return self._part(self._host()[_basic(key)])
 
