@@ -271,7 +271,9 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
     The arguments and the result of a device function with one signature are converted to its number types, as in numba.
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
-    ignored. With `debug`, kernels are checked, a division of floats by zero is an error, and launches raise Python's exceptions. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
+    ignored. With `debug`, kernels are checked, divisions of floats by zero included, and not optimised; launches raise Python's
+    exceptions. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is
+    not a function.
     """
     if unknown := sorted(set(options) - _OPTIONS):
         raise TypeError(f"cuda.jit has no option {unknown[0]!r}: there are {', '.join(sorted(_OPTIONS))}")
@@ -374,7 +376,9 @@ class Dispatcher:
         where = stream_of(stream)
         prepared = [self._prepared(arg, where) for arg in args]
         signature = choose(self._signatures, prepared, self.py_func.__name__)
-        given, copies, members = [], [], ()
+        given: list[Any] = []
+        copies: list[tuple[Any, Any]] = []
+        members: tuple[int, ...] = ()
         for i, argument in enumerate(prepared):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
             if isinstance(value, np.ndarray) and not isinstance(where, CpuStream) and not isinstance(value, HostArray):
@@ -387,9 +391,9 @@ class Dispatcher:
             else:
                 given.append(_typed(value, parameter))
         kernel = self._with_constants(members) if members else self.kernel
-        self._record(kernel, signature, given)
         try:
             launcher.launch(kernel, *given, stream=where, **sizes)
+            self._record(kernel, signature, given)
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
             if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
                 where.synchronize()

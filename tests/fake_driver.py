@@ -175,6 +175,9 @@ class FakeDriver:
     def cuDeviceGetName(self, length, ordinal):
         return 0, b"Fake GPU\0\0"
 
+    def cuMemGetInfo(self):
+        return 0, self.total_memory // 4, self.total_memory
+
     def cuDeviceTotalMem(self, ordinal):
         return 0, self.total_memory
 

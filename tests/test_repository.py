@@ -40,7 +40,7 @@ FOLDERS = (
     """.split(),
     *"""
         runtime/gpu runtime/cpu_executor runtime/arrays runtime/races launchers runtime/launch interop groups
-        pytest_plugin numba_host numba_compat numba_random dask nvshmem
+        pytest_plugin numba_host numba_overloads numba_compat numba_random dask nvshmem
     """.split(),
     *("__init__", "__main__"),
 )
