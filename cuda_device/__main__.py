@@ -31,6 +31,12 @@ from typing import Any
 import cuda_device as device
 
 STAGES = ("ir", "llvm", "ptx")
+_PACKAGES_OF_CUDA_12 = (
+    "nvidia-nvjitlink-cu12",
+    "nvidia-cuda-nvcc-cu12",
+    "nvidia-cuda-nvrtc-cu12",
+    "nvidia-nvfatbin-cu12",
+)
 PACKAGES = (
     "numpy",
     "ml_dtypes",
@@ -119,11 +125,12 @@ def facts() -> Iterator[tuple[str, str]]:
     )
     yield "cuda_device", f"{device.__version__}, {_mib(total)}, {here}"
     yield "Python", f"{sys.version.split()[0]}, {platform.python_implementation()}, {platform.platform()}"
-    for package in PACKAGES:
+    for package in (*PACKAGES, *_PACKAGES_OF_CUDA_12):
         try:
             installed = importlib.metadata.distribution(package)
         except importlib.metadata.PackageNotFoundError:
-            yield package, "not installed"
+            if package in PACKAGES:
+                yield package, "not installed"
         else:
             size = sum(file.size or 0 for file in installed.files or ())
             total += size
@@ -139,7 +146,10 @@ def facts() -> Iterator[tuple[str, str]]:
         yield "GPU", f"none ({driver.unavailable_reason()})"
     for assembler in ASSEMBLERS[1:]:
         is_there = assembler.available(parse("sm_90"))
-        yield f"assembler {assembler.name}", assembler.version() if is_there else f"not found ({assembler.remedy})"
+        said = assembler.version() if is_there else f"not found ({assembler.remedy()})"
+        if is_there and (excess := assembler.excess()):
+            said += f"; not used, the driver assembles: {excess} ({assembler.remedy()})"
+        yield f"assembler {assembler.name}", said
     try:
         yield "libdevice", str(libdevice.file())
     except device.CompileError as error:

@@ -289,6 +289,9 @@ class FakeDriver:
     def cuLibraryGetKernel(self, library, symbol):
         return self._answer("cuLibraryGetKernel", library, symbol.decode(), value=next(self._numbers))
 
+    def cuKernelGetFunction(self, kernel):
+        return 0, kernel
+
     def cuKernelGetAttribute(self, which, kernel, ordinal):
         return 0, self.attributes.get(which.removeprefix("CU_FUNC_ATTRIBUTE_"), 1)
 

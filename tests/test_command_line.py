@@ -10,7 +10,7 @@ import pytest
 from conftest import command
 
 import cuda_device as device
-from cuda_device.codegen.gpu import assemblers
+from cuda_device.codegen.gpu import assemblers, libcuda, toolkit
 
 PROGRAM = """
 import cuda_device as device
@@ -72,22 +72,39 @@ def test_info_has_versions_of_what_is_there(capsys, monkeypatch, tmp_path):
     ptxas.chmod(0o755)
     monkeypatch.setattr(assemblers, "_ptxas", lambda: str(ptxas))
     monkeypatch.setattr(assemblers, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (13, 5)))
-    monkeypatch.setattr(assemblers, "_driver", lambda: SimpleNamespace(cuDriverGetVersion=lambda: (0, 13010)))
+    monkeypatch.setattr(libcuda, "driver_version", lambda: 13010)
     monkeypatch.setattr(
         assemblers, "_kernel_module", lambda: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05"
     )
     assert command("info") == 0
     text = capsys.readouterr().out
-    assert re.search(r"^driver +CUDA 13\.1, 580\.95\.05$", text, re.M)
+    assert re.search(r"^driver +CUDA 13\.1, 580\.95\.05, reads PTX up to 9\.0$", text, re.M)
     assert re.search(r"^assembler nvJitLink +13\.5$", text, re.M)
     assert re.search(rf"^assembler ptxas +13\.0\.88, {ptxas}$", text, re.M)
 
 
+def test_info_says_what_does_not_fit_the_driver(capsys, monkeypatch):
+    monkeypatch.setattr(assemblers, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (13, 5)))
+    monkeypatch.setattr(assemblers, "_ptxas", lambda: "ptxas")
+    monkeypatch.setattr(assemblers, "_ptxas_version", lambda: "12.9.86")
+    assemblers._ptxas_release.cache_clear()
+    monkeypatch.setattr(libcuda, "driver_version", lambda: 12020)
+    monkeypatch.setattr(assemblers, "_kernel_module", lambda: "NVRM version: Kernel Module  535.104.05")
+    assert command("info") == 0
+    text = capsys.readouterr().out
+    assemblers._ptxas_release.cache_clear()
+    assert re.search(r"^driver +CUDA 12\.2, 535\.104\.05, reads PTX up to 8\.2$", text, re.M)
+    unused = r"13\.5; not used, the driver assembles: it is of CUDA 13, whose code a driver of CUDA 12\.2 does not load"
+    assert re.search(rf"^assembler nvJitLink +{unused} \(pip install 'cuda-device\[cu12\]'\)$", text, re.M)
+    assert re.search(r"^assembler ptxas +12\.9\.86$", text, re.M)
+
+
 def test_info_says_how_to_get_what_is_missing(capsys, monkeypatch):
-    monkeypatch.setattr(assemblers, "find", lambda *_: None)
+    monkeypatch.setattr(toolkit, "find", lambda _: None)
     monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
-    for name in ("_ptxas", "_nvjitlink", "_driver"):
+    for name in ("_ptxas", "_nvjitlink"):
         monkeypatch.setattr(assemblers, name, lambda: None)
+    monkeypatch.setattr(libcuda, "driver_version", lambda: 0)
     assert command("info") == 0
     text = capsys.readouterr().out
     assert re.search(r"^driver +not found$", text, re.M)

@@ -109,7 +109,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
                 raise outcome
             return ELF
 
-        return assemblers.Assembler(name, lambda _: outcome is not None, run, lambda: name + " 1", "get " + name)
+        return assemblers.Assembler(name, lambda _: outcome is not None, run, lambda: name + " 1", lambda: "get " + name)
 
     monkeypatch.setattr(cubin, "ASSEMBLERS", tuple(row(name, outcome) for name, outcome in rows.items()))
     return ran
@@ -250,7 +250,7 @@ def test_it_is_assembled_again_for_more_warps(
         asked.append(int(bound[1]) if bound else 0)
         return b"%d" % (asked[-1] or registers)
 
-    monkeypatch.setattr(cubin, "ASSEMBLERS", (assemblers.Assembler("a", lambda _: True, run, str, ""),))
+    monkeypatch.setattr(cubin, "ASSEMBLERS", (assemblers.Assembler("a", lambda _: True, run, str, str),))
     monkeypatch.setattr(cubin.elf, "registers", lambda code: {"k": int(code)})
     monkeypatch.setattr(cubin.elf, "stacks", lambda code: {"k": stack * (code == b"96")})
     assert cubin.assemble(ptx(), SM_90).code == b"%d" % expected

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cuda_device.codegen.gpu import assemblers, libcuda
+from cuda_device.codegen.gpu import libcuda, toolkit
 
 # How the parameters of our rows are spelt in C; all other types are enumerations, or handles, which are pointers.
 NUMBERS = {
@@ -27,7 +27,7 @@ READ_AS = {
 @functools.cache
 def header():
     """The text of cuda.h without comments; None where it is not."""
-    path = assemblers.find("nvidia/cu13/include/cuda.h", "include/cuda.h")
+    path = toolkit.find("cuda.h")
     if path is None:
         return None
     return re.sub(r"/\*.*?\*/|//[^\n]*", "", Path(path).read_text(errors="replace"), flags=re.S)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 from cuda_device.codegen import cpp_signatures
 from cuda_device.codegen.cpp_signatures import TYPE, split
 from cuda_device.codegen.emit.to_llvm import Llvm
-from cuda_device.codegen.gpu import libdevice
+from cuda_device.codegen.gpu import libdevice, toolkit
 from cuda_device.device.options import Options
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir.nodes import Prototype
@@ -440,7 +440,7 @@ def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Ma
     if not identity():
         raise CompileError(
             "LTO-IR needs libNVVM, which is not on this machine",
-            help="pip install 'cuda-device[cu13]', or install a CUDA toolkit and set CUDA_HOME",
+            help=f"{toolkit.pip_install()}, or install a CUDA toolkit and set CUDA_HOME",
         )
     from cuda.bindings import nvvm
 

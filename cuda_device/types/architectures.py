@@ -3,7 +3,7 @@
 `sm_90` code runs on every GPU of the same major generation with that number or a higher one. The variants can use instructions
 that later generations may drop, and run on fewer GPUs: `a` code runs only on that architecture, `f` code only on its family.
 
-    parse("sm_90a")  ->  Architecture("sm_90a", 90, "a", 88)
+    parse("sm_90a")  ->  Architecture("sm_90a", 90, "a", 80)
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FLUSH_DENORMALS_ATTRIBUTE = '"denormal-fp-math-f32"="preserve-sign,preserve-sign
 class Architecture:
     """One architecture.
 
-    `name` is its name in PTX, `number` the compute capability times ten, `variant` the suffix of its name, and `ptx` the PTX
-    version to use, times ten.
+    `name` is its name in PTX, `number` the compute capability times ten, `variant` the suffix of its name, and `ptx` the oldest
+    PTX version to use, times ten: a program says a newer one if its instructions need it (`codegen/gpu/ptx_versions`).
     """
 
     name: str
@@ -59,28 +59,25 @@ def moved_bytes(shared_bytes: int) -> int:
 _MOST_SHARED = {75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99}
 """In KiB, by the compute capability times ten."""
 
-# PTX 8.8 (CUDA 12.9) supports all architectures up to sm_121, including the `f` variants, except for sm_88 and sm_110.
-# These came with PTX 9.0 (CUDA 13.0), the newest version that LLVM 22 writes and driver 580 reads.
-_COMMON, _NEWEST = 88, 90
-
-# Number, PTX version, variants. sm_101 is omitted because CUDA 13 renamed it to sm_110 and no longer assembles it.
+# Number, and the variants with the PTX version that introduced each; 80 (CUDA 12.0) for all that are older. sm_101 is omitted
+# because CUDA 13 renamed it to sm_110 and no longer assembles it.
 _ROWS = (
-    (75, _COMMON, ""),
-    (80, _COMMON, ""),
-    (86, _COMMON, ""),
-    (87, _COMMON, ""),
-    (88, _NEWEST, ""),
-    (89, _COMMON, ""),
-    (90, _COMMON, "a"),
-    (100, _COMMON, "af"),
-    (103, _COMMON, "af"),
-    (110, _NEWEST, "af"),
-    (120, _COMMON, "af"),
-    (121, _COMMON, "af"),
+    (75, {"": 80}),
+    (80, {"": 80}),
+    (86, {"": 80}),
+    (87, {"": 80}),
+    (88, {"": 90}),
+    (89, {"": 80}),
+    (90, {"": 80, "a": 80}),
+    (100, {"": 86, "a": 86, "f": 88}),
+    (103, {"": 88, "a": 88, "f": 88}),
+    (110, {"": 90, "a": 90, "f": 90}),
+    (120, {"": 87, "a": 87, "f": 88}),
+    (121, {"": 88, "a": 88, "f": 88}),
 )
 
 ARCHITECTURES = {
-    f"sm_{number}{variant}": (number, variant, ptx) for number, ptx, more in _ROWS for variant in ("", *more)
+    f"sm_{number}{variant}": (number, variant, ptx) for number, variants in _ROWS for variant, ptx in variants.items()
 }
 """The number, the variant and the PTX version of each architecture."""
 

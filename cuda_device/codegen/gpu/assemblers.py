@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.cache import sha256
-from cuda_device.codegen.gpu import elf, libcuda
+from cuda_device.codegen.gpu import elf, libcuda, ptx_versions, toolkit
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture, parse
@@ -142,31 +142,6 @@ def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> N
                 )
 
 
-def find(in_packages: str, in_toolkit: str) -> str | None:
-    """The first file that matches a glob pattern in the folders of Python's packages or in the toolkit of the environment.
-
-    In a conda environment, whose own toolkit comes first, only packages are searched.
-    """
-    from glob import glob
-
-    packages = [folder for folder in sys.path if folder.endswith("-packages")]
-    toolkits = [] if os.environ.get("CONDA_PREFIX") else cuda_homes()
-    places = [(folder, in_packages) for folder in packages] + [(folder, in_toolkit) for folder in toolkits]
-    found = (os.path.join(folder, file) for folder, name in places for file in sorted(glob(name, root_dir=folder)))
-    return next(found, None)
-
-
-@cache
-def library_file(name: str) -> str | None:
-    """The file of a library such as "nvJitLink", if it is in a usual place."""
-    return find(f"nvidia/cu13/lib/lib{name}.so.*", f"lib64/lib{name}.so.*")
-
-
-def cuda_homes() -> list[str]:
-    """The folders of the toolkit that the environment names."""
-    return [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """The input of an assembler. `line_info` adds line tables for profilers; a `relocatable` cubin is for a linker."""
@@ -209,11 +184,20 @@ class Assembler:
     available: Callable[[Architecture], bool]
     run: Callable[[Request], bytes]
     identity: Callable[[], str]
-    remedy: str
+    remedy: Callable[[], str]
     installed: Callable[[], bool] = lambda: False
     relocates: bool = True
     links: bool = False
     version: Callable[[], str] = lambda: ""
+    release: Callable[[], int] = lambda: 0
+    """The release of CUDA that it is from, 12 or 13; 0 for the driver itself."""
+
+    def excess(self) -> str:
+        """Why the driver does not load its code: it is of a newer release of CUDA than the driver; else empty."""
+        cuda = libcuda.version()
+        if cuda is None or cuda[0] >= toolkit.NEWEST or self.release() <= cuda[0]:
+            return ""
+        return f"it is of CUDA {self.release()}, whose code a driver of CUDA {cuda[0]}.{cuda[1]} does not load"
 
     def can(self, request: Request) -> bool:
         """Whether it supports what the request asks for."""
@@ -321,7 +305,7 @@ def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: s
     Raises `CompileError` if nvJitLink is missing or rejects the input.
     """
     if _nvjitlink() is None:
-        raise CompileError("there is no nvJitLink on this machine", help="pip install 'cuda-device[cu13]'")
+        raise CompileError("there is no nvJitLink on this machine", help=toolkit.pip_install())
     try:
         return _link(Request("", architecture, inputs), _AS_PTX, *options).rstrip(b"\0").decode()
     except Rejection as rejection:
@@ -330,8 +314,8 @@ def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: s
 
 def _identify_nvjitlink() -> str:
     """The size and time of the file if it is in a usual place, else the version, for which loading the library takes 40 ms."""
-    file = library_file("nvJitLink")
-    return f"nvJitLink {stamp(file) if file else _nvjitlink_version()}"
+    file = toolkit.library_file("nvJitLink")
+    return f"nvJitLink {toolkit.stamp(file) if file else _nvjitlink_version()}"
 
 
 def _nvjitlink_version() -> str:
@@ -358,10 +342,10 @@ def _ptxas() -> str | None:
 @cache
 def _ptxas_file() -> str | None:
     """The path of ptxas if it is on the PATH, in the toolkit that CUDA_HOME or CUDA_PATH names, or in a wheel."""
-    homes = (os.path.join(home, "bin") for home in cuda_homes())
+    homes = (os.path.join(home, "bin") for home in toolkit.cuda_homes())
     files = (os.path.join(folder, "ptxas") for folder in (*os.get_exec_path(), *homes) if folder)
     path = next((file for file in files if os.path.isfile(file) and os.access(file, os.X_OK)), None)
-    return path or find("nvidia/cu13/bin/ptxas*", "bin/ptxas*")
+    return path or toolkit.find("ptxas")
 
 
 def _run_ptxas(request: Request) -> bytes:
@@ -387,7 +371,7 @@ def _run_ptxas(request: Request) -> bytes:
 
 def _identify_ptxas() -> str:
     path = _ptxas()
-    return f"ptxas {stamp(path)}" if path else "ptxas"
+    return f"ptxas {toolkit.stamp(path)}" if path else "ptxas"
 
 
 def _ptxas_version() -> str:
@@ -399,6 +383,13 @@ def _ptxas_version() -> str:
         said = str(error)
     found = re.search(r"\bV(\d\S*)", said)
     return f"{found[1] if found else said}, {_ptxas()}"
+
+
+@cache
+def _ptxas_release() -> int:
+    """The release of CUDA that it is from; 0 if it does not say."""
+    major, _, _ = _ptxas_version().partition(".")
+    return int(major) if major.isdecimal() else 0
 
 
 # The driver
@@ -482,15 +473,17 @@ def _run_driver(request: Request) -> bytes:
 @cache
 def _identify_driver() -> str:
     """The version of CUDA and that of the driver."""
-    return f"driver {_driver().cuDriverGetVersion()[1]} {_kernel_module()}".rstrip()
+    return f"driver {libcuda.driver_version()} {_kernel_module()}".rstrip()
 
 
 def _driver_version() -> str:
-    if _driver() is None:
+    number = libcuda.driver_version()
+    if not number:
         return "not found"
-    version = _driver().cuDriverGetVersion()[1]
+    cuda = number // 1000, number % 1000 // 10
     own = re.search(r"\b\d+\.\d[\d.]*", _kernel_module())
-    return f"CUDA {version // 1000}.{version % 1000 // 10}{f', {own[0]}' if own else ''}"
+    reads = f"reads PTX up to {ptx_versions.in_words(ptx_versions.readable(cuda))}"
+    return ", ".join([f"CUDA {cuda[0]}.{cuda[1]}", *([own[0]] if own else []), reads])
 
 
 def _kernel_module() -> str:
@@ -499,12 +492,6 @@ def _kernel_module() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def stamp(file: str) -> str:
-    """A file's path, size and time, which identify its version."""
-    status = os.stat(file)
-    return f"{file} {status.st_size} {status.st_mtime_ns}"
 
 
 # In the order in which they are tried. The driver is the fastest from the first kernel on (9 ms on an H200, then 5 to 10 ms), but
@@ -516,7 +503,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _driver_fits,
         _run_driver,
         _identify_driver,
-        "use a machine with a GPU of this architecture, and make its context current",
+        lambda: "use a machine with a GPU of this architecture, and make its context current",
         relocates=False,
         version=_driver_version,
     ),
@@ -525,18 +512,20 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         lambda architecture: _nvjitlink() is not None,
         _run_nvjitlink,
         _identify_nvjitlink,
-        "pip install 'cuda-device[cu13]'",
-        lambda: library_file("nvJitLink") is not None,
+        toolkit.pip_install,
+        lambda: toolkit.library_file("nvJitLink") is not None,
         links=True,
         version=_nvjitlink_version,
+        release=lambda: int(_nvjitlink().version()[0]) if _nvjitlink() else 0,
     ),
     Assembler(
         "ptxas",
         lambda architecture: _ptxas() is not None,
         _run_ptxas,
         _identify_ptxas,
-        "pip install nvidia-cuda-nvcc, or install a CUDA toolkit and set CUDA_HOME",
+        lambda: f"{toolkit.pip_install('nvidia-cuda-nvcc')}, or install a CUDA toolkit and set CUDA_HOME",
         lambda: _ptxas_file() is not None,
         version=_ptxas_version,
+        release=_ptxas_release,
     ),
 )

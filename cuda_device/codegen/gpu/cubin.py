@@ -2,8 +2,8 @@
 
     assemble(ptx, parse("sm_90"))  ->  Cubin(code=b"\\x7fELF...", assembler="ptxas")
 
-The assemblers are tried in the order of `assemblers.ASSEMBLERS`. If one is missing, or older than the PTX or the architecture,
-the next one is used:
+The assemblers are tried in the order of `assemblers.ASSEMBLERS`. If one is missing, older than the PTX or the architecture, or of a
+newer release of CUDA than the driver, the next one is used:
 
     driver      comes with every GPU, and assembles only for the GPU of the current context
     nvJitLink   a library, in the toolkit or from pip
@@ -21,7 +21,7 @@ import re
 from collections.abc import Sequence
 
 from cuda_device.cache.programs import Kept
-from cuda_device.codegen.gpu import elf
+from cuda_device.codegen.gpu import elf, ptx_versions
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
     Assembler,
@@ -45,6 +45,8 @@ VARIABLE = "CUDA_DEVICE_ASSEMBLER"
 # Messages of an assembler that is too old for the PTX or the architecture (the last is nvJitLink's). It is not tried again.
 _TOO_OLD = r"Unsupported \.version (?P<version>[\d.]+)|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
 _VERSION = r"(?m)^\.version (\S+)"
+# An instruction needs a newer PTX version than the program says.
+_TOO_NEW = r"requires PTX ISA \.version (\d+\.\d+) or later"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
 # Instructions that become calls of the assembler's own functions, and fences (a counter of `atomic_ref` on an H100: 1.01).
@@ -84,6 +86,8 @@ def assemble(
 ) -> Cubin:
     """Assembles PTX with the first assembler that is available and new enough, and links it to `inputs`; see `Request`.
 
+    If the program has an instruction that needs a newer PTX version than it says, it is assembled with that version.
+
     Raises `CompileError` if there is none, if a kernel needs more of a resource than a GPU has, or if linking fails, and
     `CompilerBug` if the PTX is wrong.
     """
@@ -96,10 +100,16 @@ def assemble(
     for assembler in _candidates(request):
         key = (assembler, architecture, version)
         if key not in _unusable and assembler.available(architecture):
+            if excess := assembler.excess():
+                reasons.append(f"{assembler.name} cannot be used ({excess})")
+                continue
             try:
                 return Cubin(_run(assembler, request), assembler.name)
             except Rejection as rejection:
                 text = str(rejection).strip()
+                if newer := _newer(text, version):
+                    options = {"line_info": line_info, "relocatable": relocatable, "debug": debug}
+                    return assemble(ptx_versions.with_version(ptx, newer), architecture, inputs, **options)
                 too_old = re.search(_TOO_OLD, text)
                 is_linked = bool(inputs) and too_old is not None and too_old["version"] not in (None, version)
                 if not isinstance(rejection, Unusable) and (too_old is None or is_linked):
@@ -107,6 +117,12 @@ def assemble(
                 _unusable[key] = f"{assembler.name} cannot be used ({text.splitlines()[0]})"
         reasons += [_unusable[key]] if key in _unusable else []
     raise _none_left(architecture, reasons, request)
+
+
+def _newer(log: str, version: str) -> str:
+    """The PTX version that an assembler's message asks for, if it is newer than that of the program; else empty."""
+    asked = max(re.findall(_TOO_NEW, log), key=float, default="")
+    return asked if asked and version and float(asked) > float(version) else ""
 
 
 def _run(assembler: Assembler, request: Request) -> bytes:
@@ -154,9 +170,9 @@ def identity(architecture: Architecture) -> str:
     """The assemblers that `assemble` may use and their versions, for cache keys. Raises `CompileError` if there is none."""
     able = _candidates()
     found = [assembler for assembler in able if assembler.installed()]
-    first = next((each for each in able if each in found or each.available(architecture)), None)
+    first = next((each for each in able if (each in found or each.available(architecture)) and not each.excess()), None)
     if first is None:
-        raise _none_left(architecture, [])
+        raise _none_left(architecture, [f"{each.name} cannot be used ({each.excess()})" for each in found])
     return ", ".join(each.identity() for each in able if each is first or each in found)
 
 
@@ -229,7 +245,7 @@ def _none_left(architecture: Architecture, reasons: list[str], request: Request 
     reason = f"there is no {kind} for {architecture} on this machine"
     if forced := os.environ.get(VARIABLE):
         reason += f" ({VARIABLE} allows only {forced})"
-    remedies = [assembler.remedy for assembler in reversed(_candidates(request))]  # the easiest first
+    remedies = [assembler.remedy() for assembler in reversed(_candidates(request))]  # the easiest first
     return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))
 
 
@@ -242,7 +258,8 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
         from cuda_device.codegen.gpu import libdevice
 
         library = f"{' '.join(sorted(program.library))} {libdevice.content_hash()}"
-    return identity(architecture), "cubin", repr(architecture), options, library, program.digest
+    target = f"{architecture} PTX {ptx_versions.written(architecture)}"
+    return identity(architecture), "cubin", target, options, library, program.digest
 
 
 def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:

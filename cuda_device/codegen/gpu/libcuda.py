@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from cuda_device.errors import CompileError
+
+VARIABLE = "CUDA_DEVICE_DRIVER"
 _LIBRARY = "libcuda.so.1"
 _LONGEST_NAME = 256
 _TYPES: dict[str, Any] = {
@@ -31,7 +35,7 @@ _TYPES: dict[str, Any] = {
     "n": ctypes.c_char * _LONGEST_NAME,
 }
 
-# The parameters by symbol. `>` marks outputs, and `&` inputs that are replaced by outputs.
+# The parameters by symbol, of functions that CUDA 12.0 has, or else of `OLDER`. `>` marks outputs, and `&` inputs that are replaced by outputs.
 FUNCTIONS = {
     "cuInit": "u",
     "cuDriverGetVersion": ">i",
@@ -66,6 +70,7 @@ FUNCTIONS = {
     "cuLibraryLoadData": ">p s p p u p p u",
     "cuLibraryUnload": "p",
     "cuKernelGetAttribute": ">i i p i",
+    "cuKernelGetFunction": ">p p",
     "cuKernelSetAttribute": "i i p i",
     "cuLaunchCooperativeKernel": "p u u u u u u u p p",
     "cuLaunchHostFunc": "p p p",
@@ -110,6 +115,12 @@ FUNCTIONS = {
     "cuEventQuery": "p",
     "cuEventRecord": "p p",
     "cuEventSynchronize": "p",
+}
+
+# What CUDA 12.0 has in place of newer functions. The outputs are the same, but for those at the end.
+OLDER = {
+    "cuEventElapsedTime_v2": ("cuEventElapsedTime", ">f p p"),  # 12.8
+    "cuStreamGetCaptureInfo_v3": ("cuStreamGetCaptureInfo_v2", "p >i >l >p >p >z"),  # 12.3
 }
 
 # They return at once, so they keep the GIL: to get it back could take much longer.
@@ -176,7 +187,10 @@ class DriverLibrary:
             found: Any = SimpleNamespace(**ENUMERATIONS[name])
         elif symbol := _symbols().get(name):
             library = self._locked if symbol in QUICK else self._free
-            found = _function(library[symbol], FUNCTIONS[symbol].split(), name)
+            parameters = FUNCTIONS[symbol]
+            if symbol in OLDER and not hasattr(library, symbol):
+                symbol, parameters = OLDER[symbol]
+            found = _function(library[symbol], parameters.split(), name)
         else:
             raise AttributeError(f"{name} is not in the table of the driver's functions")
         setattr(self, name, found)
@@ -187,6 +201,29 @@ class DriverLibrary:
 def load() -> DriverLibrary:
     """The driver's library. Raises `OSError` if there is none."""
     return DriverLibrary(_LIBRARY)
+
+
+def version() -> tuple[int, int] | None:
+    """The version of CUDA to compile for: the one that `VARIABLE` names, or the driver's; None without a driver."""
+    if named := os.environ.get(VARIABLE):
+        major, point, minor = named.partition(".")
+        if not (major.isdecimal() and (minor.isdecimal() or not point)):
+            raise CompileError(
+                f"{VARIABLE} is {named!r}, which is not a version of CUDA", help="set it to one such as 12.2"
+            )
+        return int(major), int(minor or 0)
+    number = driver_version()
+    return (number // 1000, number % 1000 // 10) if number else None
+
+
+@functools.cache
+def driver_version() -> int:
+    """The newest version of CUDA that the driver supports, as 12020 for 12.2; 0 without a driver."""
+    try:
+        status, number = load().cuDriverGetVersion()
+    except OSError:
+        return 0
+    return int(number) if status == 0 else 0
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from cuda_device.cache import disk, sha256
-from cuda_device.codegen.gpu import assemblers
+from cuda_device.codegen.gpu import toolkit
 from cuda_device.errors import CompileError, CompilerBug
 
 _SYMBOL = re.compile(r"@[\w.]+|%struct\.\w+")
@@ -98,7 +98,7 @@ def content_hash() -> str:
 
 def file() -> Path:
     """The path of libdevice. Raises `CompileError` if it is missing."""
-    found = assemblers.find("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc")
+    found = toolkit.find("libdevice")
     if found:
         return Path(found)
     try:
@@ -107,5 +107,5 @@ def file() -> Path:
         return Path(find_bitcode_lib("device"))
     except (ImportError, RuntimeError, OSError) as error:
         reason = "this kernel uses mathematical functions of libdevice, which is not on this machine"
-        help = "pip install 'cuda-device[cu13]', or install a CUDA toolkit and set CUDA_HOME"
+        help = f"{toolkit.pip_install()}, or install a CUDA toolkit and set CUDA_HOME"
         raise CompileError(reason, help=help) from error

@@ -20,7 +20,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuda_device.cache import disk, sha256
-from cuda_device.codegen.gpu.assemblers import Input, library_file, stamp
+from cuda_device.codegen.gpu.assemblers import Input
+from cuda_device.codegen.gpu.toolkit import library_file, pip_install, stamp
 from cuda_device.device.functions import CPP_WORDS, Extern, Instance
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
@@ -433,7 +434,7 @@ def _nvrtc() -> Any:
     except (ImportError, RuntimeError, OSError):
         raise CompileError(
             "C++ sources need NVRTC, which is not on this machine",
-            help="pip install nvidia-cuda-nvrtc, or install a CUDA toolkit and set CUDA_HOME; or link the output of nvcc",
+            help=f"{pip_install('nvidia-cuda-nvrtc')}, or install a CUDA toolkit and set CUDA_HOME; or link the output of nvcc",
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Compiles LLVM IR text to PTX with LLVM's NVPTX target.
 
     parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
-    ".version 8.8\n.target sm_90\n…"
+    ".version 8.0\n.target sm_90\n…"
 
 The optimiser is created with the NVPTX target machine. Without it, LLVM would assume that threads never diverge, and move and
 duplicate barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise. Flushing denormals
@@ -27,7 +27,7 @@ from functools import cache
 
 from cuda_device.cache import disk
 from cuda_device.codegen import cpp_signatures, llvm
-from cuda_device.codegen.gpu import peephole
+from cuda_device.codegen.gpu import peephole, ptx_versions
 from cuda_device.codegen.gpu.assemblers import Input
 from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
@@ -104,27 +104,32 @@ def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
 def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> None:
     """Runs LLVM's optimiser for the target at a level from 0 to 3."""
     # SLP vectorisation joins pairs of 16-bit floats, nearly the only vectors that GPUs compute with.
-    llvm.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
+    machine = _machine(architecture, level, ptx_versions.written(architecture))
+    llvm.optimise(module, machine, level, SLPVectorization=level >= 2)
 
 
-def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True) -> str:
+def emit(
+    module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True, version: int | None = None
+) -> str:
     """Writes the module, which it changes, as PTX.
 
-    `reduce` turns LLVM's loop strength reduction on (see `optimise/loop_addresses`).
+    `reduce` turns LLVM's loop strength reduction on (see `optimise/loop_addresses`). `version` is the newest PTX version of the
+    instructions that LLVM uses, times ten, by default `ptx_versions.written`.
     """
     try:
-        text = _machine(architecture, level).assembly(module, reduce)
+        machine = _machine(architecture, level, version or ptx_versions.written(architecture))
+        text = machine.assembly(module, reduce)
     except RuntimeError as error:
         raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
     if ".extern" in text and (missing := set(_UNRESOLVED.findall(text))):
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not linked from libdevice")
     # LLVM numbers the calls of the whole process in comments; the text must be the same for the same program.
     text = _CALL_NUMBER.sub("", text) if "callseq" in text else text
-    return peephole.avoid_faults(peephole.run(text))
+    return ptx_versions.lowered(peephole.avoid_faults(peephole.run(text)), architecture)
 
 
 @cache
-def _machine(architecture: Architecture, level: int) -> Machine:
+def _machine(architecture: Architecture, level: int, version: int) -> Machine:
     """LLVM's target machine, which all kernels share."""
     api = llvm.load()
     with llvm.LOCK:
@@ -132,7 +137,7 @@ def _machine(architecture: Architecture, level: int) -> Machine:
         api.InitializeAllTargets()
         api.InitializeAllTargetMCs()
         api.InitializeAllAsmPrinters()
-        return Machine(TRIPLE, architecture.name, f"+ptx{architecture.ptx}", level)
+        return Machine(TRIPLE, architecture.name, f"+ptx{version}", level)
 
 
 # Intrinsics that programs declare
@@ -145,12 +150,13 @@ _BEGUN = b"begun"
 
 def refusal(declared: str, architecture: Architecture) -> str:
     """Why LLVM cannot compile a call of an intrinsic, or "" if it can. Answers are cached on disk."""
+    version = str(ptx_versions.written(architecture))
 
     def tried() -> bytes:
         import subprocess  # which takes a while to import
 
         path = os.pathsep.join(filter(None, sys.path))
-        given = [sys.executable, "-m", "cuda_device.codegen.gpu.nvptx", declared, architecture.name]
+        given = [sys.executable, "-m", "cuda_device.codegen.gpu.nvptx", declared, architecture.name, version]
         made = subprocess.run(given, check=False, capture_output=True, env=os.environ | {"PYTHONPATH": path})
         if made.returncode == _UNKNOWN:
             return b"LLVM has none of this name with parameters and a result of these types"
@@ -159,10 +165,10 @@ def refusal(declared: str, architecture: Architecture) -> str:
 
     if not sys.executable or getattr(sys, "frozen", False):  # Python cannot start another process
         return ""
-    return disk.loaded(f"intrinsic {declared} {architecture}", tried, bytes.decode)
+    return disk.loaded(f"intrinsic {declared} {architecture} {version}", tried, bytes.decode)
 
 
-def _try(declared: str, architecture: Architecture) -> int:
+def _try(declared: str, architecture: Architecture, version: int) -> int:
     """The exit status of the other process."""
     result, _, rest = declared.partition(" ")
     name, _, types = rest.removesuffix(")").partition("(")
@@ -172,10 +178,10 @@ def _try(declared: str, architecture: Architecture) -> int:
     os.write(1, _BEGUN)
     try:
         module = parse(f"declare {declared}\ndefine {result} @f({', '.join(values)}) {{\n{body}\n}}\n")
-        return _UNKNOWN * (".extern" in emit(module, architecture))
+        return _UNKNOWN * (".extern" in emit(module, architecture, version=version))
     except CompilerBug:
         return _UNKNOWN
 
 
 if __name__ == "__main__":
-    sys.exit(_try(sys.argv[1], architectures.parse(sys.argv[2])))
+    sys.exit(_try(sys.argv[1], architectures.parse(sys.argv[2]), int(sys.argv[3])))

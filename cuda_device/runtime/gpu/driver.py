@@ -441,7 +441,7 @@ def begin_capture(stream: int) -> int:
 
 def newest_node(stream: int) -> int:
     """The newest graph node of `stream`, which is being captured."""
-    *_, nodes, _, count = check(bindings().cuStreamGetCaptureInfo(stream), "asking for the newest node of a graph")
+    _, _, _, nodes, *_, count = check(bindings().cuStreamGetCaptureInfo(stream), "asking for the newest node of a graph")
     return int(ctypes.c_uint64.from_address(nodes + 8 * (count - 1)).value) if count else 0
 
 
@@ -627,12 +627,15 @@ def set_max_dynamic_shared(kernel: int, nbytes: int, ordinal: int) -> None:
     check(api.cuKernelSetAttribute(which, nbytes, kernel, ordinal), f"asking for {nbytes} bytes of shared memory")
 
 
+def _function(kernel: int) -> int:
+    """The function of a kernel in the current context, which the occupancy calculator of CUDA 12 needs."""
+    return int(check(bindings().cuKernelGetFunction(kernel), "asking for the function of a kernel"))
+
+
 def best_block(kernel: int, dynamic_shared: int, most: int) -> int:
     """The block size, at most `most`, with the highest occupancy on the current device."""
-    api = bindings()
-    _, threads = check(
-        api.cuOccupancyMaxPotentialBlockSize(kernel, None, dynamic_shared, most), "asking for the best size of a block"
-    )
+    asked = bindings().cuOccupancyMaxPotentialBlockSize(_function(kernel), None, dynamic_shared, most)
+    _, threads = check(asked, "asking for the best size of a block")
     return int(threads)
 
 
@@ -658,8 +661,7 @@ def write_global(library: int, symbol: str, source: int, nbytes: int) -> None:
 
 def resident_blocks(kernel: int, threads: int, dynamic_shared: int) -> int:
     """The number of blocks of `threads` that are resident on a multiprocessor of the current device."""
-    api = bindings()
-    asked = api.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel, threads, dynamic_shared)
+    asked = bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor(_function(kernel), threads, dynamic_shared)
     return int(check(asked, "asking for the number of blocks that run at once"))
 
 

@@ -241,6 +241,8 @@ def _declared(main: Function) -> Kernel | Func:
 
 def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     """Combines the cubins of several targets, and PTX for later GPUs."""
+    from cuda_device.codegen.gpu.toolkit import pip_install
+
     try:
         from cuda.bindings import nvfatbin
 
@@ -248,7 +250,7 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     except (ImportError, RuntimeError, OSError):
         raise CompileError(
             "fatbins need nvFatbin, which is not installed",
-            help="pip install nvidia-nvfatbin, or install a CUDA toolkit and set CUDA_HOME",
+            help=f"{pip_install('nvidia-nvfatbin')}, or install a CUDA toolkit and set CUDA_HOME",
         ) from None
     try:
         for each in cubins:

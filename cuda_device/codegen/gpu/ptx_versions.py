@@ -1,0 +1,116 @@
+"""Chooses the PTX version of a program: the oldest one that its instructions and its architecture need.
+
+    lowered(".version 8.8\n…\tst.global.b32 …", sm_90)     ".version 8.0\n…"
+    lowered(".version 8.8\n…\tfence.acquire.gpu; …", sm_90)  ".version 8.6\n…"
+
+A driver reads PTX up to the version of its release of CUDA, so an older version runs on more drivers. LLVM writes `WRITTEN`, or what
+the driver of this machine reads if that is older: then it replaces newer instructions by older ones (`fence.acquire` by
+`fence.acq_rel`, which takes longer). The PTX of a program therefore depends on the driver only if the driver is older than CUDA 12.9.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+
+from cuda_device.codegen.gpu import libcuda
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.architectures import Architecture
+
+WRITTEN = 88
+"""The PTX version (times ten) that LLVM writes, or the architecture's if it is newer."""
+_OLDEST_WRITTEN = 82
+# The releases of CUDA 12 and 13, and the newest PTX version that each reads.
+_RELEASES = (
+    ((12, 0), 80), ((12, 1), 81), ((12, 2), 82), ((12, 3), 83), ((12, 4), 84), ((12, 5), 85), ((12, 7), 86), ((12, 8), 87),
+    ((12, 9), 88), ((13, 0), 90),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of PTX and the version that introduced it, times ten, for architectures before the number `before`.
+
+    A program has the feature if its text contains `word` and matches `pattern`, or contains `word` if there is no pattern. These are
+    the features that LLVM and this compiler write, and others that programs may write with `ptx` or as intrinsics.
+    """
+
+    version: int
+    word: str
+    pattern: str = ""
+    before: int = 1000
+
+    def is_in(self, text: str) -> bool:
+        """Whether a program has it."""
+        return self.word in text and (not self.pattern or re.search(self.pattern, text) is not None)
+
+
+# From the release notes of "PTX ISA", and `tests/test_ptx_versions.py` compares the rows to an assembler.
+FEATURES = (
+    Feature(81, "x2", r"\.e[45]m[23]x2\b", before=90),
+    Feature(81, ".satfinite", r"\.satfinite(?:\.relu)?\.(?:b?f16(?:x2)?|tf32)\."),
+    Feature(81, ".oob"),
+    Feature(81, ".v", r"\b(?:red|atom)\.[\w.:]*\.v[248]\."),
+    Feature(81, ".async.", r"\b(?:st|red)\.async\."),
+    Feature(81, "%aggr_smem_size"),
+    Feature(82, ".mmio"),
+    Feature(82, ".acc::"),
+    Feature(82, "lop3.", r"\blop3\.(?:or|and)\b"),
+    # Before CUDA 12.3 (PTX 8.3) assemblers did not know that `trap` ends a block, so LLVM writes an `exit` behind it.
+    Feature(83, "trap;", r"\btrap;(?!\s*(?://.*\s*)*exit;)"),
+    Feature(83, "used_bytes_mask"),
+    Feature(83, ".b128"),
+    Feature(83, ".param::"),
+    Feature(83, "tensormap", r"\b(?:tensormap\.|fence\.proxy\.tensormap)"),
+    Feature(84, ".b128", r"\.sys\b[\w.:]*\.b128\b"),
+    Feature(84, "mma.sync", r"(?<!\w)mma\.sync[\w.:]*\.e[45]m[23]\b"),
+    Feature(85, "::ordered_metadata"),
+    Feature(86, "fence.", r"\bfence\.(?:acquire|release)\b"),
+    Feature(86, ".sync_restrict"),
+    Feature(86, ".f32x2"),
+    Feature(86, ".f32.", r"\b(?:add|sub|fma)\.(?:\w+\.)*f32\.b?f16\b"),
+    Feature(86, "redux.sync", r"\bredux\.sync[\w.]*\.f32\b"),
+    Feature(86, "cp.async.bulk", r"\bcp\.async\.bulk\.(?:\w+\.)*shared::cta\.global\b"),
+    Feature(86, "x2", r"\.(?:ue8m0|e2m1|e2m3|e3m2)x2\b"),
+    Feature(86, "st.bulk"),
+    Feature(86, "tcgen05."),
+    Feature(86, "clusterlaunchcontrol."),
+    Feature(88, ".v", r"\b(?:ld|st)\.[\w.:]*\.v(?:8\.[bfsu]32|4\.[bfsu]64)\b"),
+    Feature(88, ".f32", r"\b(?:min|max)\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;"),
+)
+
+_LINE = re.compile(r"^\.version \d+\.\d+", re.M)
+
+
+def readable(cuda: tuple[int, int]) -> int:
+    """The newest PTX version that a driver of this version of CUDA reads, times ten."""
+    place = bisect([release for release, _ in _RELEASES], cuda)
+    return _RELEASES[place - 1][1] if place else 0
+
+
+def written(architecture: Architecture) -> int:
+    """The PTX version that LLVM writes for an architecture and the driver of this machine, if there is one; times ten."""
+    cuda = libcuda.version()
+    limit = WRITTEN if cuda is None else max(readable(cuda), _OLDEST_WRITTEN)
+    return max(architecture.ptx, min(WRITTEN, limit))
+
+
+def needed(text: str, architecture: Architecture) -> int:
+    """The oldest PTX version that a program needs, times ten."""
+    features = (row.version for row in FEATURES if architecture.number < row.before and row.is_in(text))
+    return max((architecture.ptx, *features))
+
+
+def in_words(version: int) -> str:
+    """A version as PTX writes it: 8.0 for 80."""
+    return f"{version // 10}.{version % 10}"
+
+
+def lowered(text: str, architecture: Architecture) -> str:
+    """A program with the oldest version that it needs in its first directive."""
+    return with_version(text, in_words(needed(text, architecture)))
+
+
+def with_version(text: str, version: str) -> str:
+    """A program with another version in its first directive."""
+    return _LINE.sub(f".version {version}", text, count=1)
