@@ -11,6 +11,7 @@ from cuda_device.codegen.gpu import assemblers, cubin, libcuda, nvptx, ptx_versi
 from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.types.architectures import ARCHITECTURES, parse
 
+F4, R4, R2 = "{%f, %f, %f, %f}", "{%r, %r, %r, %r}", "{%r, %r}"
 # A program for each row of the table, in its order: an architecture, and an instruction that the row is about.
 PROGRAMS = (
     ("sm_89", "cvt.rn.satfinite.e4m3x2.f32 %h, %f, %f;"),
@@ -28,8 +29,8 @@ PROGRAMS = (
     ("sm_90", "isspacep.param::entry %p, %rd;"),
     ("sm_90", "fence.proxy.tensormap::generic.release.gpu;"),
     ("sm_90", "ld.relaxed.sys.global.b128 %q, [%rd];"),
-    ("sm_89", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f, %f, %f, %f}, {%r, %r, %r, %r}, {%r, %r}, {%f, %f, %f, %f};"),
-    ("sm_80", "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r, %r}, {%r, %r}, {%r, %r}, {%r, %r}, %r, 0;"),
+    ("sm_89", f"mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {F4}, {R4}, {R2}, {F4};"),
+    ("sm_80", f"mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {R2}, {R2}, {R2}, {R2}, %r, 0;"),
     ("sm_90", "fence.acquire.gpu;"),
     ("sm_90", "fence.acquire.sync_restrict::shared::cluster.cluster;"),
     ("sm_100", "add.rn.f32x2 %rd, %rd, %rd;"),
@@ -145,11 +146,12 @@ def fences(target="sm_90"):
 def test_fences_are_those_that_the_driver_knows(cuda):
     newest = "8.6", {"acquire", "release"}
     assert fences() == newest
-    for driver, expected in {"12.2": ("8.0", {"acq_rel"}), "12.6": ("8.0", {"acq_rel"}), "12.8": newest, "13.0": newest}.items():
+    older = "8.0", {"acq_rel"}
+    for driver, expected in (("12.2", older), ("12.6", older), ("12.8", newest), ("13.0", newest)):
         cuda(driver)
         assert fences() == expected
     cuda("12.2")
-    assert fences("sm_80") == ("8.0", {"acq_rel"})
+    assert fences("sm_80") == older
 
 
 def test_a_trap_ends_the_block_for_old_assemblers_too(cuda):

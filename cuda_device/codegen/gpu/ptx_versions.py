@@ -3,9 +3,9 @@
     lowered(".version 8.8\n…\tst.global.b32 …", sm_90)     ".version 8.0\n…"
     lowered(".version 8.8\n…\tfence.acquire.gpu; …", sm_90)  ".version 8.6\n…"
 
-A driver reads PTX up to the version of its release of CUDA, so an older version runs on more drivers. LLVM writes `WRITTEN`, or what
-the driver of this machine reads if that is older: then it replaces newer instructions by older ones (`fence.acquire` by
-`fence.acq_rel`, which takes longer). The PTX of a program therefore depends on the driver only if the driver is older than CUDA 12.9.
+A driver reads PTX up to the version of its release of CUDA, so a program of an older version runs on more drivers. LLVM writes
+`WRITTEN`, or what the driver of this machine reads if that is older: it then uses older instructions (`fence.acq_rel` in place of
+`fence.acquire`, which is faster). The instructions therefore depend on the driver only if it is older than CUDA 12.9.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _RELEASES = (
 class Feature:
     """A feature of PTX and the version that introduced it, times ten, for architectures before the number `before`.
 
-    A program has the feature if its text contains `word` and matches `pattern`, or contains `word` if there is no pattern. These are
-    the features that LLVM and this compiler write, and others that programs may write with `ptx` or as intrinsics.
+    A program has it if its text contains `word` and matches `pattern`, if there is one. The table has what LLVM and this
+    compiler write, and what programs may write with `ptx` and as intrinsics.
     """
 
     version: int
