@@ -40,17 +40,14 @@ class Feature:
     pattern: str = ""
     before: int = 1000
 
-    def is_in(self, text: str) -> bool:
-        """Whether a program has it."""
-        return self.word in text and (not self.pattern or re.search(self.pattern, text) is not None)
-
 
 # From the release notes of "PTX ISA", and `tests/test_ptx_versions.py` compares the rows to an assembler.
 FEATURES = (
     Feature(81, "x2", r"\.e[45]m[23]x2\b", before=90),
     Feature(81, ".satfinite", r"\.satfinite(?:\.relu)?\.(?:b?f16(?:x2)?|tf32)\."),
     Feature(81, ".oob"),
-    Feature(81, ".v", r"\b(?:red|atom)\.[\w.:]*\.v[248]\."),
+    Feature(81, "red.", r"\bred\.[\w.:]*\.v[248]\."),
+    Feature(81, "atom.", r"\batom\.[\w.:]*\.v[248]\."),
     Feature(81, ".async.", r"\b(?:st|red)\.async\."),
     Feature(81, "%aggr_smem_size"),
     Feature(82, ".mmio"),
@@ -75,11 +72,13 @@ FEATURES = (
     Feature(86, "st.bulk"),
     Feature(86, "tcgen05."),
     Feature(86, "clusterlaunchcontrol."),
-    Feature(88, ".v", r"\b(?:ld|st)\.[\w.:]*\.v(?:8\.[bfsu]32|4\.[bfsu]64)\b"),
-    Feature(88, ".f32", r"\b(?:min|max)\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;"),
+    Feature(88, ".v8.", r"\b(?:ld|st)\.[\w.:]*\.v8\.[bfsu]32\b"),
+    Feature(88, ".v4.", r"\b(?:ld|st)\.[\w.:]*\.v4\.[bfsu]64\b"),
+    Feature(88, "min.", r"\bmin\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;"),
+    Feature(88, "max.", r"\bmax\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;"),
 )
 
-_LINE = re.compile(r"^\.version \d+\.\d+", re.M)
+_DIRECTIVE = ".version "
 
 
 def readable(cuda: tuple[int, int]) -> int:
@@ -97,8 +96,12 @@ def written(architecture: Architecture) -> int:
 
 def needed(text: str, architecture: Architecture) -> int:
     """The oldest PTX version that a program needs, times ten."""
-    features = (row.version for row in FEATURES if architecture.number < row.before and row.is_in(text))
-    return max((architecture.ptx, *features))
+    version, number = architecture.ptx, architecture.number
+    for row in FEATURES:
+        if row.word in text and row.version > version and number < row.before:
+            if not row.pattern or re.search(row.pattern, text):
+                version = row.version
+    return version
 
 
 def in_words(version: int) -> str:
@@ -113,4 +116,6 @@ def lowered(text: str, architecture: Architecture) -> str:
 
 def with_version(text: str, version: str) -> str:
     """A program with another version in its first directive."""
-    return _LINE.sub(f".version {version}", text, count=1)
+    before, directive, behind = text.partition(_DIRECTIVE)
+    _, end, rest = behind.partition("\n")
+    return f"{before}{directive}{version}{end}{rest}"
