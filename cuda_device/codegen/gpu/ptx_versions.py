@@ -29,53 +29,48 @@ _RELEASES = (
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of PTX and the version that introduced it, times ten, for architectures before the number `before`.
+    """A feature of PTX and the version that introduced it, times ten, for architectures `since` a number and `before` another.
 
     A program has it if its text contains `word` and matches `pattern`, if there is one. The table has what LLVM and this
-    compiler write, and what programs may write with `ptx` and as intrinsics.
+    compiler write, and what programs may write with `ptx` and as intrinsics. Instructions that came with their
+    architecture, such as `tcgen05` with sm_100, need no row.
     """
 
     version: int
     word: str
     pattern: str = ""
+    since: int = 0
     before: int = 1000
 
 
-# From the release notes of "PTX ISA", and `tests/test_ptx_versions.py` compares the rows to an assembler.
+# From the release notes of NVIDIA's "PTX ISA". `tests/test_ptx_versions.py` compares each row to an assembler.
 FEATURES = (
     Feature(81, "x2", r"\.e[45]m[23]x2\b", before=90),
     Feature(81, ".satfinite", r"\.satfinite(?:\.relu)?\.(?:b?f16(?:x2)?|tf32)\."),
     Feature(81, ".oob"),
-    Feature(81, "red.", r"\bred\.[\w.:]*\.v[248]\."),
-    Feature(81, "atom.", r"\batom\.[\w.:]*\.v[248]\."),
-    Feature(81, ".async.", r"\b(?:st|red)\.async\."),
+    Feature(81, "red.", r"red\.[\w.:]*\.v[248]\."),
+    Feature(81, "atom.", r"atom\.[\w.:]*\.v[248]\."),
+    Feature(81, ".async.", r"(?:st|red)\.async\."),
     Feature(81, "%aggr_smem_size"),
     Feature(82, ".mmio"),
     Feature(82, ".acc::"),
-    Feature(82, "lop3.", r"\blop3\.(?:or|and)\b"),
+    Feature(82, "lop3.", r"lop3\.(?:or|and)\b"),
     # Before CUDA 12.3 (PTX 8.3) assemblers did not know that `trap` ends a block, so LLVM writes an `exit` behind it.
-    Feature(83, "trap;", r"\btrap;(?!\s*(?://.*\s*)*exit;)"),
+    Feature(83, "trap;", r"trap;(?!\s*(?://.*\s*)*exit;)"),
     Feature(83, "used_bytes_mask"),
     Feature(83, ".b128"),
     Feature(83, ".param::"),
-    Feature(83, "tensormap", r"\b(?:tensormap\.|fence\.proxy\.tensormap)"),
+    Feature(83, "tensormap", r"(?:tensormap\.|fence\.proxy\.tensormap)"),
     Feature(84, ".b128", r"\.sys\b[\w.:]*\.b128\b"),
-    Feature(84, "mma.sync", r"(?<!\w)mma\.sync[\w.:]*\.e[45]m[23]\b"),
+    Feature(84, "mma.sync", r"(?<!g)mma\.sync[\w.:]*\.e[45]m[23]\b"),
     Feature(85, "::ordered_metadata"),
-    Feature(86, "fence.", r"\bfence\.(?:acquire|release)\b"),
+    Feature(86, "fence.", r"fence\.(?:acquire|release)\b"),
     Feature(86, ".sync_restrict"),
-    Feature(86, ".f32x2"),
-    Feature(86, ".f32.", r"\b(?:add|sub|fma)\.(?:\w+\.)*f32\.b?f16\b"),
-    Feature(86, "redux.sync", r"\bredux\.sync[\w.]*\.f32\b"),
-    Feature(86, "cp.async.bulk", r"\bcp\.async\.bulk\.(?:\w+\.)*shared::cta\.global\b"),
-    Feature(86, "x2", r"\.(?:ue8m0|e2m1|e2m3|e3m2)x2\b"),
-    Feature(86, "st.bulk"),
-    Feature(86, "tcgen05."),
-    Feature(86, "clusterlaunchcontrol."),
-    Feature(88, ".v8.", r"\b(?:ld|st)\.[\w.:]*\.v8\.[bfsu]32\b"),
-    Feature(88, ".v4.", r"\b(?:ld|st)\.[\w.:]*\.v4\.[bfsu]64\b"),
-    Feature(88, "min.", r"\bmin\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;"),
-    Feature(88, "max.", r"\bmax\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;"),
+    Feature(86, "cp.async.bulk", r"cp\.async\.bulk\.(?:\w+\.)*shared::cta\.global\b"),
+    Feature(88, ".v8.", r"\.v8\.[bfsu]32\b", since=100),
+    Feature(88, ".v4.", r"\.v4\.[bfsu]64\b", since=100),
+    Feature(88, "min.", r"min\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;", since=100),
+    Feature(88, "max.", r"max\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;", since=100),
 )
 
 _DIRECTIVE = ".version "
@@ -98,9 +93,9 @@ def needed(text: str, architecture: Architecture) -> int:
     """The oldest PTX version that a program needs, times ten."""
     version, number = architecture.ptx, architecture.number
     for row in FEATURES:
-        if row.word in text and row.version > version and number < row.before:
-            if not row.pattern or re.search(row.pattern, text):
-                version = row.version
+        counts = row.version > version and row.since <= number < row.before and row.word in text
+        if counts and (not row.pattern or re.search(row.pattern, text)):
+            version = row.version
     return version
 
 
