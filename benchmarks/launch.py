@@ -1,6 +1,6 @@
 """What a launch costs the host: microseconds from the call to its return, beside a loop in machine code and other libraries.
 
-    python benchmarks/launch.py
+    python benchmarks/launch.py [--json launch.json]
 
 A launch on a GPU only queues it. Each round queues fewer launches than the driver's queue holds, and what was queued is waited
 for after the clock has stopped. All are measured in one run, in turns, on one GPU and one stream; the kernels do nothing. The
@@ -9,19 +9,23 @@ Python calls as it calls `launch`, and that only calls the driver: no launch fro
 out. The last rows are what the driver's answers take that a launch of ours may need: the current context where the stream is the
 default one, else whether the stream is being captured, and its context where it is not one of ours. "Another stream" is one of
 cuda.core, on which the arrays are not made: such a launch is put in order with the stream that they are made on, before and
-after. On the CPU stream a launch includes running it, here over 32 numbers.
+after. "New object" wraps that stream anew for each launch. On the CPU stream a launch includes running it, here over 32 numbers.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import importlib
 import importlib.metadata
+import json
 import platform
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -213,7 +217,7 @@ def ours(stream: Any, arrays: list[Any], name: str) -> list[Row]:
         def launch_many() -> None:
             device.launch(many, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, grid=1, block=32, stream=stream)
 
-        rows.append(Row(f"16 of {name.removeprefix('3 ')}", repeated(launch_many)))
+        rows.append(Row(f"16 {name.removeprefix('3 ')}", repeated(launch_many)))
     return rows
 
 
@@ -373,7 +377,7 @@ def elsewhere(stream: Any, arrays: list[Any], name: str) -> list[Row]:
 
     return [
         Row(f"{name}, another stream", repeated(launch)),
-        Row(f"{name}, another stream, made anew", repeated(on_new_stream)),
+        Row(f"{name}, another stream, new object", repeated(on_new_stream)),
         Row(f"{name}, another stream, prepared, new int", repeated(lambda: prepared(n=6))),
         Row(f"{name}, another stream, unordered", repeated(unordered)),
     ]
@@ -387,8 +391,8 @@ def on_home_stream(stream: Any, name: str) -> list[Row]:
         device.launch(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
 
     prepared = device.prepare(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
-    rows = [Row(f"{name}, made there", repeated(launch))]
-    return [*rows, Row(f"{name}, made there, prepared, new int", repeated(lambda: prepared(n=6)))]
+    rows = [Row(f"{name}, made on that stream", repeated(launch))]
+    return [*rows, Row(f"{name}, made on that stream, prepared, new int", repeated(lambda: prepared(n=6)))]
 
 
 def captured(row: Row, stream: int) -> Row:
@@ -428,9 +432,13 @@ def versions() -> str:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the table, and writes it as JSON where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="a file for the results")
+    options = parser.parse_args()
     print(versions())
-    for name, cost in measure(on_cpu(), lambda: None).items():
+    on_cpu_stream = measure(on_cpu(), lambda: None)
+    for name, cost in on_cpu_stream.items():
         print(f"{name:40} {cost:7.2f} us")
     stream = device.default_stream()
     if isinstance(stream, device.CpuStream):
@@ -438,12 +446,12 @@ def main() -> None:
         return
     print(stream.device_name)
     arrays = [device.zeros(256, stream=stream) for _ in range(16)]
-    rows = ours(stream, arrays, "3 arrays of ours")
+    rows = ours(stream, arrays, "3 cuda_device arrays")
     core = core_stream()
     handle = core.__cuda_stream__()[1]
-    home = on_home_stream(core, "3 arrays of ours")
+    home = on_home_stream(core, "3 cuda_device arrays")
     rows += [*home, captured(home[0], handle)]
-    rows += elsewhere(core, arrays, "3 arrays of ours")
+    rows += elsewhere(core, arrays, "3 cuda_device arrays")
     for name, (where, found) in arrays_of_frameworks().items():
         rows += ours(where, found, name)
         rows += elsewhere(core, found, name)
@@ -460,6 +468,11 @@ def main() -> None:
         kind = ", 16 arrays" if name.startswith("16") else ", captured" if name.endswith("captured") else ""
         base = costs[f"bare loop{kind}"]
         print(f"{name:40} {cost:7.2f} us  {cost / base:6.2f}")
+    if options.json:
+        machine = f"{stream.device_name}, {datetime.now(UTC).date()}"
+        times = {name: round(cost, 2) for name, cost in (costs | on_cpu_stream).items()}
+        found = {"machine": machine, "versions": versions(), "microseconds": times}
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

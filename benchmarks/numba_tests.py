@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import importlib.util
 import inspect
 import re
@@ -83,6 +84,8 @@ def replace_names() -> None:
         if name.startswith("skip_unless_cc") or name == "skip_if_cudadevrt_missing":
             setattr(testing, name, lambda test: test)
     testing.CUDATestCase.setUp = testing.CUDATestCase.tearDown = lambda self: None
+    # pytest 9 reports subtests one by one, and pytest-xdist cannot send their parameters: a test ends with its first failure.
+    testing.CUDATestCase.subTest = lambda self, *args, **params: contextlib.nullcontext()
 
 
 def pytest_configure(config: Any) -> None:

@@ -1,6 +1,6 @@
 """What a start costs: milliseconds from the import to the first result of saxpy, in new processes, cold and warm.
 
-    python benchmarks/start.py [--count 5] [--at-once 64]
+    python benchmarks/start.py [--count 5] [--at-once 64] [--json start.json]
 
 Each program (`starts/`) begins with NumPy imported and a CUDA context, and ends its first launch with the result on the host; a
 second specialisation follows, of float64. Those of CuPy (RawKernel, by NVRTC), numba-cuda and Triton do the same beside ours
@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,19 @@ class Program:
             keeps = self.state in KEEPING
             self.runs.append(once(self.script, *self.words, cache=kept if keeps else empty, cold=not keeps))
 
-    def show(self) -> dict[str, float]:
-        """Prints the medians, and gives them. All times but those of the next one are on the way to the first result."""
+    def medians(self) -> dict[str, float]:
+        """Milliseconds by part. All times but those of the next specialisation are on the way to the first result."""
         found = {
             part: 1000 * statistics.median(run["parts"][part] for run in self.runs) for part in self.runs[0]["parts"]
         }
         found["result"] = 1000 * statistics.median(
             sum(run["parts"].values()) - run["parts"]["next"] for run in self.runs
         )
+        return found
+
+    def show(self) -> dict[str, float]:
+        """Prints the medians, and gives them."""
+        found = self.medians()
         name = f"{self.runs[0]['version']}, {' '.join(self.words[:1])} {self.state}"
         print(f"{name:<34}" + "".join(f"{found[part]:8.1f}" for part in COLUMNS), end="   ")
         print(self.parts("stages"))
@@ -132,6 +138,15 @@ def measure(programs: list[Program], count: int) -> dict[tuple[str, str], dict[s
     return {(program.script, program.state): program.show() for program in able}
 
 
+def row_of(program: Program) -> dict[str, Any] | None:
+    """What the chart of starts reads; None where the program cannot run."""
+    if not program.runs:
+        return None
+    times = {part: round(time, 1) for part, time in program.medians().items()}
+    where = program.words[0] if program.words else "gpu"
+    return {"system": program.runs[0]["version"], "where": where, "state": program.state, "milliseconds": times}
+
+
 def judge(what: str, milliseconds: float, most: float) -> None:
     """Prints whether a goal is met."""
     print(f"  {what}: {milliseconds:.1f} ms, goal {most:.1f}: {'met' if milliseconds <= most else 'MISSED'}")
@@ -167,19 +182,28 @@ def at_once(count: int) -> None:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description="What a start costs.")
+    parser.add_argument("--json", type=Path, help="a file for the results")
     parser.add_argument("--count", type=int, default=5, help="how many processes a row")
     parser.add_argument("--at-once", type=int, default=64, help="how many processes start at once")
     options = parser.parse_args()
+    import cuda_device as device
     from cuda_device.runtime.gpu import driver
 
     print(f"{'milliseconds':<34}" + "".join(f"{part:>8}" for part in COLUMNS) + "   of the first: its parts")
+    rows: list[dict[str, Any]] = []
     for where in ("cpu", "gpu" if driver.available() else "fake"):
         programs = ours(where, options.count)
-        found = measure(programs + (peers(options.count) if where == "gpu" else []), options.count)
+        programs += peers(options.count) if where == "gpu" else []
+        found = measure(programs, options.count)
+        rows += [row for row in map(row_of, programs) if row]
         assert all(run["found"] == [0, 0, 2] for run in programs[0].runs)
         assert all(run["found"] == [2, 2, 0] for run in programs[2].runs)
         if where != "cpu":
             judge_ours(found)
+    if options.json:
+        machine = f"{getattr(device.default_stream(), 'device_name', 'no GPU')}, {datetime.now(UTC).date()}"
+        lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+        options.json.write_text(f'{{\n "machine": {json.dumps(machine)},\n "results": [\n{lines}\n ]\n}}\n')
     if options.at_once:
         at_once(options.at_once)
 

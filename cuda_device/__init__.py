@@ -68,6 +68,8 @@ _MODULES = {
     "runtime.launch.host_functions": "HostFunction host_function",
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "BoundKernel PreparedLaunch prepare",
+    "runtime.gpu.cpu_events": "CpuEvent",
+    "runtime.gpu.created_streams": "event stream",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
     "types.host": "ArrayType alignof machine_representation numpy_dtype pointer sizeof",
     "types.extensions": "overload register",

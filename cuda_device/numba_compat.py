@@ -11,8 +11,8 @@
     increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, otherwise compiled for the CPU
 
 Numbers are numba's (`infer/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
-record in a variable is a reference. Positions are int64; atomic operations are relaxed. Every stream is the default stream. The
-host's part is in `numba_host`; random numbers, `cuda.random`, are in `numba_random`.
+record in a variable is a reference. Positions are int64; atomic operations are relaxed. The host's part is in
+`numba_host`, what kernels tell about themselves in `numba_overloads`, and random numbers, `cuda.random`, in `numba_random`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Sequence
+from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -33,6 +34,7 @@ from numpy import int64
 from cuda_device.device import machine_functions, memory, numeric, positioning, sync
 from cuda_device.device.atomics import atomic_ref, by_cas
 from cuda_device.device.atomics import threadfence as fence
+from cuda_device.device.constant_parameters import ConstExpr
 from cuda_device.device.functions import RESERVED, Func, extern, func
 from cuda_device.device.functions import kernel as make_kernel
 from cuda_device.device.memory import sized_local_array, sized_shared_array
@@ -52,11 +54,14 @@ from cuda_device.numba_host import (
     stream_of,
     to_device,
 )
+from cuda_device.numba_overloads import Overload, Overloads, hint_of, parameter_of
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays.host_arrays import HostArray
 from cuda_device.runtime.gpu.streams import CpuStream, Stream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types import vector_classes
+
+__tracebackhide__ = True  # pytest shows the user's line instead
 
 # In kernels
 
@@ -266,7 +271,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
     The arguments and the result of a device function with one signature are converted to its number types, as in numba.
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
-    ignored. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
+    ignored. With `debug`, kernels are checked, a division of floats by zero is an error, and launches raise Python's exceptions. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
     """
     if unknown := sorted(set(options) - _OPTIONS):
         raise TypeError(f"cuda.jit has no option {unknown[0]!r}: there are {', '.join(sorted(_OPTIONS))}")
@@ -305,7 +310,7 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
         function = FunctionType(plain, function.__globals__, None, function.__defaults__, function.__closure__)
     ours = {name: options[name] for name in ("fastmath", "max_registers", "lineinfo", "link") if options.get(name)}
     if options.get("debug"):
-        ours["checked"] = True
+        ours["checked"] = ours["debug"] = True
     if bounds := options.get("launch_bounds"):
         threads, *blocks = bounds if isinstance(bounds, tuple) else (bounds,)
         ours |= {"max_threads": threads} | ({"min_blocks": blocks[0]} if blocks else {})
@@ -323,6 +328,15 @@ class Dispatcher:
     def __init__(self, kernel: Any, signatures: Sequence[Signature] = ()) -> None:
         functools.update_wrapper(self, kernel.underlying)
         self.kernel, self.py_func, self._signatures = kernel, kernel.underlying, signatures
+        self.specialized = False
+        """Whether this was made by `specialize`."""
+        self.overloads = Overloads({each: Overload(kernel, [*map(hint_of, each)]) for each in signatures})
+        """The forms of the kernel: those of its signatures, or, without signatures, those that were launched."""
+        self._specialized: dict[Signature, Dispatcher] = {}
+        self._variants: dict[tuple[int, ...], Any] = {}
+        """The kernel with constant parameters, by their positions."""
+        self._recorded: set[tuple[Any, ...]] = set()
+        """What the latest launches had that makes up their types, so that they need not be recorded again."""
         self.extensions: list[Any] = []
         """Objects whose `prepare_args(None, value, stream=…, retr=…)` returns a type and what takes the argument's place."""
 
@@ -360,15 +374,22 @@ class Dispatcher:
         where = stream_of(stream)
         prepared = [self._prepared(arg, where) for arg in args]
         signature = choose(self._signatures, prepared, self.py_func.__name__)
-        given, copies = [], []
+        given, copies, members = [], [], ()
         for i, argument in enumerate(prepared):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
             if isinstance(value, np.ndarray) and not isinstance(where, CpuStream) and not isinstance(value, HostArray):
                 value = arrays.array(value, stream=where)
                 copies.append((argument, value))
-            given.append(_typed(value, signature[i] if signature else SignatureParameter()))
+            parameter = signature[i] if signature else SignatureParameter()
+            if isinstance(value, Enum) and parameter.type is None:
+                members += (i,)
+                given.append(value)
+            else:
+                given.append(_typed(value, parameter))
+        kernel = self._with_constants(members) if members else self.kernel
+        self._record(kernel, signature, given)
         try:
-            launcher.launch(self.kernel, *given, stream=where, **sizes)
+            launcher.launch(kernel, *given, stream=where, **sizes)
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
             if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
                 where.synchronize()
@@ -381,6 +402,80 @@ class Dispatcher:
         for argument, value in copies:
             argument[...] = value.numpy()
 
+    def _with_constants(self, positions: tuple[int, ...]) -> Any:
+        """The kernel with parameters that are constants: those at the positions of members of enumerations."""
+        if positions not in self._variants:
+            plain = self.kernel.underlying
+            names, code = plain.__code__.co_varnames, plain.__code__
+            function = FunctionType(code, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+            function.__annotations__ = plain.__annotations__ | {names[i]: ConstExpr for i in positions}
+            made = self._variants[positions] = make_kernel(function)
+            made.options = self.kernel.options
+        return self._variants[positions]
+
+    def _record(self, kernel: Any, signature: Signature, arguments: Sequence[Any]) -> None:
+        """Records the types of a launch in `overloads`, unless the signatures tell them."""
+        key = tuple([(type(a), getattr(a, "dtype", None), getattr(a, "strides", None)) for a in arguments])
+        if key in self._recorded:
+            return
+        self._recorded = {*self._recorded, key} if len(self._recorded) < _MOST_RECORDED else {key}
+        types = signature or tuple(map(parameter_of, arguments))
+        overload = self.overloads.get(types)
+        if overload is None or not overload.is_known:
+            self.overloads[types] = Overload(kernel, [*map(hint_of, types, arguments)])
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """The argument types of `overloads`."""
+        return [*self.overloads]
+
+    def specialize(self, *args: Any) -> Dispatcher:
+        """Returns the kernel for one combination of argument types: types, as text or objects, or examples of arguments."""
+        types = tuple(parameter_of(each) for each in args)
+        types = tuple(each if each.type else parse((arg,))[0][0] for each, arg in zip(types, args, strict=True))
+        found = self._specialized.setdefault(types, Dispatcher(self.kernel, [types]))
+        found.specialized = True
+        return found
+
+    def _of_overloads(self, of: Callable[[Overload], Any], signature: Any) -> Any:
+        if signature is not None:
+            return of(self.overloads[signature])
+        if self.specialized:
+            return of(next(iter(self.overloads.values())))
+        return {types: of(overload) for types, overload in self.overloads.items()}
+
+    def inspect_llvm(self, signature: Any = None) -> Any:
+        """Returns the LLVM IR for the current GPU: for a signature, or by argument types for all of `overloads`."""
+        return self._of_overloads(Overload.inspect_llvm, signature)
+
+    def inspect_asm(self, signature: Any = None) -> Any:
+        """Returns the PTX for the current GPU: for a signature, or by argument types for all of `overloads`."""
+        return self._of_overloads(Overload.inspect_asm, signature)
+
+    def inspect_types(self, file: Any = None, signature: Any = None) -> None:
+        """Writes the typed IR of one or all of `overloads`, with the type of each value, to `file` or the standard output."""
+        self._of_overloads(lambda overload: overload.inspect_types(file), signature)
+
+    def get_regs_per_thread(self, signature: Any = None) -> Any:
+        """Returns the registers of a thread: for a signature or a specialised kernel, or by argument types."""
+        return self._of_overloads(lambda overload: overload.regs_per_thread, signature)
+
+    def get_local_mem_per_thread(self, signature: Any = None) -> Any:
+        """Returns the bytes of local memory of a thread, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.local_mem_per_thread, signature)
+
+    def get_shared_mem_per_block(self, signature: Any = None) -> Any:
+        """Returns the bytes of static shared memory of a block, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.shared_mem_per_block, signature)
+
+    def get_const_mem_size(self, signature: Any = None) -> Any:
+        """Returns the bytes of constant memory, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.const_mem_size, signature)
+
+    def get_max_threads_per_block(self, signature: Any = None) -> Any:
+        """Returns the number of threads that a block can have, like `get_regs_per_thread`."""
+        return self._of_overloads(lambda overload: overload.max_threads_per_block, signature)
+
     def _prepared(self, argument: Any, stream: Stream) -> Any:
         for extension in self.extensions:
             _, argument = extension.prepare_args(None, argument, stream=stream, retr=[])
@@ -389,6 +484,9 @@ class Dispatcher:
         if isinstance(argument, In):
             return argument.value if isinstance(argument, InOut) else to_device(argument.value, stream)
         return argument
+
+
+_MOST_RECORDED = 256
 
 
 class In:
@@ -432,13 +530,21 @@ def _typed(value: Any, parameter: SignatureParameter) -> Any:
 
 
 def _as_python_raises(error: KernelError, names: dict[str, Any]) -> Exception:
-    """Returns the exception of a kernel, if Python or its module has it, or an `IndexError` for an index out of bounds."""
-    text = str(error).partition("\n")[0]
+    """Returns the exception that Python raises, if the kernel's module or Python has it, with the place as numba states it."""
+    text, _, shown = str(error).partition("\n")
+    name, _, detail = text.partition(": ")
+    kind = names.get(name, getattr(builtins, name, None))
     if text.startswith("index ") and "out of bounds" in text:
-        return IndexError(f"{'tuple' if 'tuple' in text else 'array'} index out of range: {error}")
-    name = text.partition(":")[0]
-    found = names.get(name, getattr(builtins, name, None))
-    return found(str(error)) if isinstance(found, type) and issubclass(found, Exception) else error
+        kind, detail = IndexError, f"{'tuple' if 'tuple' in text else 'array'} index out of range: {text}"
+    elif text.endswith("division by zero"):
+        kind, detail = ZeroDivisionError, text
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        return error
+    place, where = error.location, ""
+    if error.thread and error.block:
+        where = f"In function {place.function.rpartition('.')[2]!r}, file {place.file}, line {place.line}, "
+        where += f"tid={[*error.thread]} ctaid={[*error.block]}"
+    return kind(": ".join(filter(None, (where, detail))) + f"\n{shown}")
 
 
 # Functions of arrays

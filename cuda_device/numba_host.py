@@ -1,31 +1,35 @@
 """The host part of `numba_compat`: arrays, streams, events, devices and the signatures of `jit`.
 
 d = to_device([0.1, 0.2])                       a DeviceNDArray of float64 that wraps our DeviceArray
-with stream().auto_synchronize() as s: ...      every stream is the default stream
+with stream().auto_synchronize() as s: ...      a stream of cuda.core, or, without a GPU, the CPU
 parse("void(float32[:], int32)")                [(SignatureParameter(float32, 1), SignatureParameter(int32))]
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays import host_arrays
+from cuda_device.runtime.arrays.host_arrays import HostArray
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
 from cuda_device.types.host import number_of_numba
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 __all__ = [
-    "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array", "close",
+    "DeviceNDArray", "DeviceStream", "Devices", "GpuContext", "GpuDevice", "MemoryInfo", "StreamEvent", "as_cuda_array", "close",
     "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "event_elapsed_time",
     "external_stream", "get_current_device", "gpus", "is_available", "is_cuda_array", "legacy_default_stream",
     "list_devices", "managed_array", "mapped", "mapped_array", "mapped_array_like", "per_thread_default_stream",
@@ -105,7 +109,7 @@ class DeviceNDArray:
         return bool(self.flags["F_CONTIGUOUS"])
 
     def bind(self, stream: Any = 0) -> DeviceNDArray:
-        """Returns the array itself, because every stream is the default stream."""
+        """Returns the array itself, because launches are ordered with the streams of their arrays."""
         return self
 
     @property
@@ -114,29 +118,66 @@ class DeviceNDArray:
         return self.array._host().flags
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
-        """Copies the array to `ary` or a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ."""
+        """Copies the array to `ary` or a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ.
+
+        With a stream, a copy to a pinned array (`pinned_array`) runs in the order of this stream: synchronize it before `ary`
+        is read. Other copies have ended when this returns.
+        """
+        if ary is not None:
+            if ary.shape != self.array.shape:
+                raise ValueError(f"an array of shape {self.array.shape} does not fit one of shape {ary.shape}")
+            if ary.dtype != self.array.dtype:
+                raise TypeError(f"incompatible dtype: {self.array.dtype} vs. {ary.dtype}: convert the copy with astype")
+            if self._copies_async(ary, stream):
+                self._copy_async(ary.ctypes.data, self._address, ary, stream)
+                return ary
         found = self.array.numpy().copy()
         if ary is None:
             return found
-        if ary.shape != found.shape:
-            raise ValueError(f"an array of shape {found.shape} does not fit one of shape {ary.shape}")
-        if ary.dtype != found.dtype:
-            raise TypeError(f"incompatible dtype: {found.dtype} vs. {ary.dtype}: convert the copy with astype")
         ary[...] = found
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Copies the elements of another array to this one. Raises `ValueError` if the shapes differ."""
-        elements = ary.copy_to_host() if isinstance(ary, DeviceNDArray) else np.asarray(ary)
+        """Copies the elements of another array to this one. Raises `ValueError` if the shapes differ.
+
+        With a stream, a copy from a pinned array of this dtype runs in the order of this stream: do not change the array before
+        the stream is synchronized.
+        """
+        elements = ary.copy_to_host() if isinstance(ary, DeviceNDArray) else np.asanyarray(ary)
         if elements.shape != self.array.shape:
             raise ValueError(f"an array of shape {elements.shape} does not fit one of shape {self.array.shape}")
-        self.array[...] = elements.astype(self.array.dtype)
+        if elements.dtype == self.array.dtype and self._copies_async(elements, stream):
+            self._copy_async(self._address, elements.ctypes.data, elements, stream)
+        else:
+            self.array[...] = elements.astype(self.array.dtype)
+
+    @property
+    def _address(self) -> int:
+        return int(self.array.__cuda_array_interface__["data"][0])
+
+    def _copies_async(self, ary: Any, stream: Any) -> bool:
+        """Whether a copy between a host array and this one on the GPU can end later: the host array is pinned."""
+        if _is_default(stream) or not isinstance(ary, HostArray) or isinstance(self.array.stream, CpuStream):
+            return False
+        return bool(ary.flags.c_contiguous and self.is_c_contiguous())
+
+    def _copy_async(self, target: int, source: int, ary: HostArray, stream: Any) -> None:
+        """Copies in the order of the stream, which waits for earlier work on the array; later work on the array waits for it."""
+        where = stream_of(stream)
+        assert isinstance(where, GpuStream)
+        join([self.array.stream, where])
+        with where.using():
+            driver.copy(target, source, self.array.nbytes, where.handle)
+        where.retain(ary, self.array)
+        join([where, self.array.stream])
 
 
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
     """Copies an array, or anything that NumPy converts to one, to `to` or to a new array on the device."""
+    if to is None and isinstance(obj, HostArray) and not _is_default(stream):
+        to = device_array(obj.shape, obj.dtype, stream=stream)
     if to is not None:
-        to.copy_to_device(obj)
+        to.copy_to_device(obj, stream)
         return to  # type: ignore[no-any-return]
     if isinstance(obj, DeviceNDArray):
         obj = obj.array
@@ -249,18 +290,24 @@ def as_cuda_array(obj: Any) -> Any:
     return obj
 
 
-class DefaultStream:
-    """The default stream, or a stream of another library."""
+class DeviceStream:
+    """A stream: the default stream, one that `stream` created, or one of another library."""
 
-    def __init__(self, ours: Stream) -> None:
+    def __init__(self, ours: Stream, handle: int = 0) -> None:
         self.ours = ours
+        self.handle = ours.handle or handle
+        """The driver's handle of the stream; 0 on the CPU."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """cuda.core's protocol, by which other libraries take the stream: its version, and the handle."""
+        return 0, self.handle
 
     def synchronize(self) -> None:
         """Waits for all work on the stream."""
         self.ours.synchronize()
 
     @contextlib.contextmanager
-    def auto_synchronize(self) -> Iterator[DefaultStream]:
+    def auto_synchronize(self) -> Iterator[DeviceStream]:
         """Waits for the stream at the end of the block."""
         yield self
         self.synchronize()
@@ -271,24 +318,51 @@ class DefaultStream:
         callback(self, 0, arg)
 
 
-def stream() -> DefaultStream:
-    """Returns the default stream."""
-    return DefaultStream(as_stream(None))
+def stream() -> DeviceStream:
+    """Creates a stream on the current device, or, without a GPU, returns that of the CPU.
+
+    As in numba, its work runs beside that of other streams, except for the legacy default stream, with which it is ordered.
+    """
+    return DeviceStream(as_stream(_new_stream() if driver.available() else None))
 
 
-default_stream = legacy_default_stream = per_thread_default_stream = stream
+def _new_stream() -> Any:
+    """A stream of cuda.core on the current device."""
+    from cuda.core import Device, StreamOptions
+
+    device = Device(driver.current_ordinal())
+    device.set_current()
+    return device.create_stream(options=StreamOptions(nonblocking=False))
 
 
-def external_stream(ptr: int) -> DefaultStream:
-    """Returns the stream with this driver handle, or, without a GPU, the default stream."""
-    return DefaultStream(as_stream(ptr if driver.available() else None))
+def external_stream(ptr: int) -> DeviceStream:
+    """Returns the stream with this driver handle, or, without a GPU, the CPU's stream with this handle."""
+    return DeviceStream(as_stream(ptr if driver.available() else None), ptr)
+
+
+def legacy_default_stream() -> DeviceStream:
+    """Returns the legacy default stream, on which launches without a stream run, or, without a GPU, that of the CPU."""
+    return DeviceStream(as_stream(None))
+
+
+default_stream = legacy_default_stream
+
+
+def per_thread_default_stream() -> DeviceStream:
+    """Returns the default stream of the calling thread, or, without a GPU, that of the CPU."""
+    return external_stream(2)
 
 
 def stream_of(stream: Any) -> Stream:
     """Returns our stream for a stream of numba; 0 is the default stream."""
-    if isinstance(stream, DefaultStream):
+    if isinstance(stream, DeviceStream):
         return stream.ours
-    return as_stream(None if stream is None or (type(stream) is int and stream == 0) else stream)
+    return as_stream(None if _is_default(stream) else stream)
+
+
+def _is_default(stream: Any) -> bool:
+    """Whether no stream was given, with which copies are synchronous."""
+    return stream is None or (type(stream) is int and stream == 0)
 
 
 class StreamEvent:
@@ -321,7 +395,8 @@ class StreamEvent:
         """Makes later work on the stream wait for the event."""
         where = stream_of(stream)
         if self._event and isinstance(where, GpuStream):
-            driver.wait_event(where.handle, self._event)
+            with where.using():
+                driver.wait_event(where.handle, self._event)
 
     def elapsed_time(self, evtend: StreamEvent) -> float:
         """Returns the milliseconds from this event to another."""
@@ -413,17 +488,37 @@ class Devices:
 gpus = Devices()
 
 
+class MemoryInfo(NamedTuple):
+    """The free and the total memory in bytes."""
+
+    free: int
+    total: int
+
+
 class GpuContext:
     """The context of a device."""
 
-    def __init__(self) -> None:
+    def __init__(self, id: int = 0) -> None:
+        self.id = id
+        """The number of the device."""
         self.deallocations: list[Any] = []
         """Always empty, because freed memory returns to its pool immediately."""
 
+    def get_memory_info(self) -> MemoryInfo:
+        """Returns the free and the total memory of the GPU in bytes, or, without a GPU, those of this machine.
+
+        Freed memory that the driver keeps in its pool for later arrays is not free.
+        """
+        if not driver.available():
+            pages = [os.sysconf(name) for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES")]
+            return MemoryInfo(*(count * os.sysconf("SC_PAGE_SIZE") for count in pages))
+        with driver.using(driver.context_of(self.id)):
+            return MemoryInfo(*driver.check(driver.bindings().cuMemGetInfo(), "asking for the free memory"))
+
 
 def current_context(devnum: int | None = None) -> GpuContext:
-    """Returns the context of the current device."""
-    return GpuContext()
+    """Returns the context of a device, by default of the current one."""
+    return GpuContext(get_current_device().id if devnum is None else devnum)
 
 
 def close() -> None:
@@ -447,19 +542,28 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class SignatureParameter:
-    """A parameter: a number of `type`, an array of `ndim` axes of it, or anything if `type` is None."""
+    """A parameter: a number of `type`, an array of `ndim` axes of it, or anything if `type` is None.
+
+    `layout` is that of an argument, "C" or "F" for contiguous arrays. Signatures do not ask for a layout.
+    """
 
     type: Any = None
     ndim: int | None = None
+    layout: str = ""
 
     def __str__(self) -> str:
-        axes = "" if self.ndim is None else f"[{', '.join(':' * self.ndim)}]"
+        steps = [":"] * (self.ndim or 0)
+        if steps and self.layout:
+            steps[-1 if self.layout == "C" else 0] = "::1"
+        axes = "" if self.ndim is None else f"[{', '.join(steps)}]"
         return "…" if self.type is None else np.dtype(self.type).name + axes
+
+    __repr__ = __str__
 
     def __getitem__(self, axes: Any) -> SignatureParameter:
         """An array type: `float32[:, :]`."""
         lengths = axes if isinstance(axes, tuple) else (axes,)
-        if not all(isinstance(axis, slice) for axis in lengths):
+        if not all(isinstance(axis, slice) and axis.start is axis.stop is None for axis in lengths):
             raise TypeError("an axis is written as a colon")
         return replace(self, ndim=len(lengths))
 
@@ -521,7 +625,12 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name[0].isupper():
             return lambda *_: SignatureParameter()
-        return SignatureParameter(None if name == "void" else np.dtype(NAMES.get(name, name)).type)
+        if name in ("void", "none"):
+            return SignatureParameter()
+        with contextlib.suppress(TypeError):
+            if (dtype := np.dtype(NAMES.get(name, name))).kind in "biufc":
+                return SignatureParameter(dtype.type)
+        raise TypeError(f"{name} is no type of numba")
 
 
 def _read(given: Any) -> Any:
@@ -530,15 +639,16 @@ def _read(given: Any) -> Any:
 
 
 def _signature(given: Any) -> Signature:
+    reason = ""
     try:
         read = _read(given)
         parts = (read,) if isinstance(read, SignatureParameter) else getattr(read, "args", read)
         if isinstance(parts, tuple):
             return tuple(map(_parameter, parts))
-    except (SyntaxError, TypeError):
-        pass
+    except (SyntaxError, TypeError) as error:
+        reason = f": {error.msg if isinstance(error, SyntaxError) else error}"
     raise TypeError(
-        f"{given!r} is not a signature of a kernel\n"
+        f"{given!r} is not a signature of a kernel{reason}\n"
         '  help: write "void(float32[:, :], int32)", the same in a tuple, a list of such texts, or numba\'s types'
     )
 

@@ -1,8 +1,9 @@
 """What MkDocs does beyond turning these pages into HTML (`mkdocs.yml` names this file as a hook).
 
-README becomes the first page, and the other documents of the repository pages, too. A page with the signatures and docstrings of
-all public functions and classes is added, and one for each notebook, with its outputs. Links lead to pages of the site; those to
-other files of the repository, such as sources, become plain text. A link to a file that does not exist is an error.
+README becomes the first page, and the other documents of the repository pages, too. The page of the reference, which in the
+repository is a list of names, has the docstrings of all public functions and classes. There is a page for each notebook, with its
+outputs. Links lead to pages of the site; those to other files of the repository, such as sources, lead to the repository if its URL
+is known, and else become plain text. A link to a file that does not exist is an error.
 """
 
 from __future__ import annotations
@@ -40,9 +41,21 @@ PLACES = {path: name for name, path in (PAGES | PICTURES).items()}
 LINK = re.compile(r"`[^`\n]+`|(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<path>[^):#\s]+)(?P<heading>#[^)\s]*)?\)")
 
 
+def on_config(config: Any) -> Any:
+    """The name of the site with the version that it describes."""
+    config.site_name = f"cuda_device {cuda_device.__version__}"
+    config.extra["files"] = f"{config.repo_url.rstrip('/')}/blob/HEAD/" if config.repo_url else ""
+    return config
+
+
+def on_page_read_source(page: Any, **_: Any) -> str | None:
+    """The reference with docstrings."""
+    return reference() if page.file.src_uri == "reference.md" else None
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are made from other files."""
-    made: dict[str, str | bytes] = {"api.md": api()} | {name: path.read_bytes() for name, path in PICTURES.items()}
+    made: dict[str, str | bytes] = {name: path.read_bytes() for name, path in PICTURES.items()}
     for name, path in PAGES.items():
         made |= pages_of(path) if path in NOTEBOOKS else {name: path.read_text()}
     MADE.update(made)
@@ -77,9 +90,10 @@ def pages_of(path: Path) -> dict[str, str | bytes]:
     return {f"notebooks/{name}": content for name, content in made.items()}
 
 
-def api() -> str:
-    """The chapters of the reference, with the whole docstrings of functions and classes that modules of the package define."""
-    lines = ["# Functions and classes", "", "[Every public name](reference.md) is a list without docstrings.", ""]
+def reference() -> str:
+    """The chapters of docs/reference.md, with the whole docstrings of functions and classes that modules of the package define."""
+    introduction = "In device code, integers in parameters and results have fixed widths: see [Types and promotion](numbers.md)."
+    lines = ["# Every public name", "", introduction, ""]
     rows: list[str] = []
     for line in [*(DOCS / "reference.md").read_text().splitlines(), "## "]:
         if line.startswith("## "):
@@ -123,7 +137,7 @@ def of_nvshmem() -> str:
     return "\n".join(["```cpp", "\n".join(lines).strip(), "```", ""])
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """The page with links that stay in the site, and without the backslash that GitHub wants before | in a table."""
     here = page.file.src_uri
     folder = PAGES.get(here, DOCS / here).parent
@@ -140,7 +154,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         if name is None and there.is_relative_to(DOCS) and there.is_file() and there.suffix != ".py":
             name = there.relative_to(DOCS).as_posix()
         if name is None:
-            return link["text"]
+            files = config.extra.get("files")
+            return f"[{link['text']}]({files}{there.relative_to(ROOT).as_posix()})" if files else link["text"]
         return f"{link['picture']}[{link['text']}]({os.path.relpath(name, Path(here).parent)}{link['heading'] or ''})"
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.M | re.S)
@@ -149,7 +164,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(text: str, page: Any, **_: Any) -> str:
     """The docstrings with links from chapters of the specification to what it requires there of programs."""
-    if page.file.src_uri != "api.md":
+    if page.file.src_uri != "reference.md":
         return text
     for chapter in re.findall(r"^## (.+)$", (DOCS / "requirements.md").read_text(), re.M):
         anchor = re.sub(r"[^\w\- ]", "", chapter.lower()).replace(" ", "-")

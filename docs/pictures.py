@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 FOLDER = Path(__file__).parent / "pictures"
 BACKGROUND, LINE, INK, FAINT = "#f6f8fa", "#57606a", "#1f2328", "#57606a"
 BLUE, GREEN, ORANGE, GREY, RED = "#cfe4ff", "#d2f2d9", "#ffe3c2", "#e4e7eb", "#ffd6d6"
@@ -87,6 +89,25 @@ def pipeline() -> Picture:
     made.text(680, 54, "typed by the arguments of the", 12, "start", FAINT)
     made.text(680, 70, "launch; then for each target", 12, "start", FAINT)
     return made
+
+
+def smooth() -> Picture:
+    """The first program of README: each thread reads three elements and writes one."""
+    x = np.float32([0, 0, 0, 9, 0, 0, 6, 0])
+    y = np.convolve(x, [1 / 3] * 3, "same") * (np.arange(8) % 7 > 0)
+    chart = Picture(640, 264, "Eight threads smooth eight numbers; thread 4 reads three elements and writes one")
+    for top, name, numbers in ((24, "x", x), (200, "y", y)):
+        chart.text(24, top + 26, name, 16, "start", bold=True)
+        for i, number in enumerate(numbers):
+            chart.box(75 + 66 * i, top, 60, 40, GREEN if top > 100 and 0 < i < 7 else GREY, f"{number:g}")
+    chart.text(24, 137, "thread", 14, "start", bold=True)
+    for i in range(8):
+        chart.box(75 + 66 * i, 112, 60, 40, BLUE if 0 < i < 7 else "#ffffff", f"{i}")
+        if 0 < i < 7:
+            chart.arrow((105 + 66 * i, 152), (105 + 66 * i, 198), dashed=i != 4)
+            for j in (i - 1, i, i + 1) if i == 4 else (i,):
+                chart.arrow((105 + 66 * j, 64), (105 + 66 * i + 12 * (j - i), 110), dashed=i != 4)
+    return chart
 
 
 def threads() -> Picture:
@@ -171,7 +192,7 @@ def house() -> Picture:
     return made
 
 
-PICTURES = {"pipeline": pipeline, "threads": threads, "memory": memory, "house": house}
+PICTURES = {"smooth": smooth, "pipeline": pipeline, "threads": threads, "memory": memory, "house": house}
 
 
 def main() -> None:

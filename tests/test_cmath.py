@@ -4,6 +4,7 @@ import cmath
 import itertools
 import math
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -52,9 +53,12 @@ def alike(found, expected, signs=True):
 
 
 def by_cpython(function, z):
-    """The result in doubles; None where CPython raises an error, or C leaves the signs open."""
-    if function is cmath.exp and z == complex(-inf, -inf):
-        return None
+    """The result in doubles; None where CPython raises an error."""
+    if sys.version_info < (3, 14) and (z.real == 0 or z.imag == 0) and cmath.isnan(z):  # where it does not follow C
+        if (function is cmath.tanh and z.real == 0) or (function is cmath.tan and z.imag == 0):
+            return z
+        if function is cmath.acosh and z.real == 0:
+            return complex(nan, math.pi / 2)
     try:
         return function(z)
     except (ValueError, OverflowError):
@@ -141,14 +145,8 @@ def test_rect_of_zeros_infinities_and_nan(stream):
             expected = cmath.rect(a, b)
         except ValueError:
             continue
-        if a == 0 and not math.isfinite(b):
-            assert result == 0
-        else:
-            assert alike(result, expected) and (cmath.isnan(expected) or cmath.isclose(result, expected)), (
-                a,
-                b,
-                result,
-            )
+        assert alike(result, expected), (a, b, result)
+        assert cmath.isnan(expected) or cmath.isclose(result, expected), (a, b, result)
 
 
 @DTYPES

@@ -720,3 +720,93 @@ def test_full_and_likes(stream):
         with pytest.raises(TypeError, match="not an array"):
             make([1, 2], stream=stream)
     assert not device.zeros_like(made).numpy().any()
+
+
+def test_comparisons_are_refused(stream):
+    x, y = device.zeros(2, stream=stream), device.zeros(2, stream=stream)
+    for compare in (
+        lambda: x == y,
+        lambda: x != y,
+        lambda: x == x,  # noqa: PLR0124
+        lambda: x == 0,
+        lambda: None != x,  # noqa: E711
+        lambda: y in [x],
+    ):
+        with pytest.raises(TypeError, match=r"np\.array_equal\(a\.numpy\(\), b\.numpy\(\)\)"):
+            compare()
+    assert x in [y, x][1:] and {x: 1, y: 2}[x] == 1 and hash(x) == object.__hash__(x)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype([("a", np.int8), ("b", np.float32)]), *DTYPES])
+def test_copies_are_of_their_own(stream, dtype):
+    source = np.arange(24, dtype=np.int8).reshape(4, 6).astype(dtype)
+    x = device.array(source, stream=stream)
+    for part in (x, x[1:3, ::2], x[0], x[:, :0], x[2, 3]):
+        right = part.numpy()
+        copied = part.copy()
+        assert copied.dtype == dtype and copied.stream is part.stream
+        assert not copied.size or copied.strides == right.copy().strides
+        assert copied.numpy().tobytes() == right.tobytes()
+    copied = x.copy()
+    x[...] = np.zeros((), dtype)
+    assert copied.numpy().tobytes() == source.tobytes()
+
+
+@pytest.mark.parametrize("source", DTYPES)
+@pytest.mark.parametrize("dtype", [np.uint64, np.float16, bool, "complex64", device.bfloat16])
+def test_types_are_converted_as_numpy_does(stream, source, dtype):
+    elements = np.array([0, 1, 2.5, 3]).astype(source)
+    x, wanted = device.array(elements, stream=stream), device.zeros(0, dtype, stream=stream).dtype
+    if source.kind == "c" and wanted.kind != "c":
+        with pytest.raises(TypeError, match="lose their imaginary parts"):
+            x.astype(dtype)
+        return
+    for part in (x, x[::2], x.astype(source)):
+        converted = part.astype(dtype)
+        assert converted.dtype == wanted and converted.stream is stream
+        assert converted.numpy().tobytes() == part.numpy().astype(wanted).tobytes()
+    x.astype(source).fill(0)
+    assert x.numpy().tobytes() == elements.tobytes()
+    with pytest.raises(TypeError, match="not a type of device code"):
+        x.astype("U3")
+
+
+@pytest.mark.parametrize("shape", [(12,), 12, -1, (3, 4), [2, -1], (1, 2, 3, 2)])
+def test_shapes_are_changed_as_numpy_does(stream, shape):
+    elements = np.arange(24).reshape(4, 6)
+    x = device.array(elements, stream=stream)
+    for key, shares in ((np.s_[:2], True), (np.s_[:, ::2], True), (np.s_[:, :3], False), (np.s_[::-2], False)):
+        part = x[key]
+        changed, right = part.reshape(shape), part.numpy().reshape(shape)
+        assert changed.numpy().tolist() == right.tolist() and changed.shape == right.shape
+        if isinstance(shape, tuple):
+            assert part.reshape(*shape).shape == right.shape
+        if shares or len(right.shape) > 1:
+            continue
+        changed.fill(-1)
+        assert x.numpy().tolist() == elements.tolist()
+    x[:2].reshape(shape).fill(-1)
+    assert (x.numpy()[:2] == -1).all() and (x.numpy()[2:] == elements[2:]).all()
+
+
+def test_shapes_that_do_not_fit_are_refused(stream):
+    x = device.zeros((4, 6), stream=stream)
+    for part in (x, x[:, :3]):
+        for shape, error in (((5, 5), ValueError), ((-1, -1), ValueError), ((7, -1), ValueError), (("a",), TypeError)):
+            with pytest.raises(error):
+                part.reshape(shape)
+    assert device.zeros((0, 3), stream=stream).reshape(3, 0).shape == (3, 0)
+    assert device.array(2.5, stream=stream).reshape(1, 1).numpy().tolist() == [[2.5]]
+    assert device.array([2.5], stream=stream).reshape(()).item() == 2.5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elements_format_as_numpys(stream, dtype):
+    element = np.array(0.1 if dtype.kind != "c" else 0.1 + 2j).astype(dtype)
+    x = device.array(element.reshape(1), stream=stream)
+    assert f"{x[0]}" == str(element[()])
+    for spec in ("5", ">9", "d" if dtype.kind in "iu" else ".2f"):
+        assert format(x[0], spec) == format(element[()], spec)
+    assert f"{x}" == repr(x)
+    with pytest.raises(TypeError):
+        format(x, ".2f")

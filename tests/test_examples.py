@@ -102,8 +102,17 @@ def test_a_wrong_photograph_fails(photo, monkeypatch, tmp_path, capsys):
 
 
 def test_the_program_in_readme(tmp_path):
+    """It prints what README says; README has no other program, because `.ci/run` extracts this one."""
+    text = README.read_text()
+    (program,), (printed,) = (re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S) for language in ("python", "text"))
+    (tmp_path / "smooth.py").write_text(program)
+    done = python(*_STRICT, "smooth.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
+def test_the_program_of_the_photograph(tmp_path):
     plots, filters = pytest.importorskip("matplotlib.pyplot"), pytest.importorskip("scipy.ndimage")
-    program = re.search(BLOCK, README.read_text(), re.S)["text"]
+    program = re.search(BLOCK, (ROOT / "docs" / "photo.md").read_text(), re.S)["text"]
     (tmp_path / "program.py").write_text(program)
     done = python(*_STRICT, "program.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -48,6 +48,60 @@ def test_a_plane_of_threads(stream):
         assert stream.numpy(sizes)[0] == (32 if block in ("auto", None) else 16)
 
 
+@pytest.mark.parametrize(
+    ("threads", "sizes"),
+    [(5, (5, 1)), (1, (1, 1)), ((3, 4), (3, 4)), ((70, 1), (70, 1)), ((1, 40), (1, 40)), ((8, 2, 2), (8, 2))],
+)
+def test_few_threads_are_one_block_of_just_these(stream, threads, sizes):
+    x, found = stream.array(np.zeros((4, 70), np.int32)), stream.array(np.zeros(2, np.int32))
+
+    @device.kernel
+    def count(x, sizes):
+        device.atomic_ref(x, (0, 0)).add(1)
+        sizes[0], sizes[1] = device.block_dim.x, device.block_dim.y
+
+    prepared = device.prepare(count, x, found, threads=threads, stream=stream.stream)
+    starts = (
+        lambda: device.launch(count, x, found, threads=threads, stream=stream.stream),
+        lambda: count.bind(threads=lambda x, sizes: threads)(x, found, stream=stream.stream),
+        lambda: device.launch_group(device.DeviceGroup([stream.stream]), count, x, found, threads=threads),
+        prepared,
+        prepared.replace(),
+    )
+    for number, start in enumerate(starts, 1):
+        start()
+        assert stream.numpy(x)[0, 0] == number * np.prod(threads)
+        assert tuple(stream.numpy(found)) == sizes
+    device.launch(count, x, found, threads=threads, block=(32, 2), stream=stream.stream)  # a block that was given stays
+    assert tuple(stream.numpy(found)) == (32, 2)
+
+
+@device.kernel
+def never(x: device.ArrayType(device.int32, 1)):
+    x[0] = 1
+
+
+@pytest.mark.parametrize("threads", [0, (0,), (0, 5), (3, 0, 2)])
+@pytest.mark.parametrize("sizes", [{}, {"block": 32}, {"block": "auto"}])
+def test_no_threads_start_nothing(stream, threads, sizes):
+    where, sizes = stream.stream, {"threads": threads, **sizes}
+    x = stream.array(np.zeros(5, np.int32))
+    prepared = device.prepare(never, x, stream=where, **sizes)
+    assert 0 in prepared.grid
+    with device.graph(where) as graph:
+        device.launch(never, x, stream=graph.stream, **sizes)
+    graph.launch()
+    prepared()
+    prepared.replace(x)()
+    never.bind(**sizes)(x, stream=where)
+    device.launch(never, x, stream=where, **sizes)
+    device.launch_group(device.DeviceGroup([where]), never, x, **sizes)
+    assert not stream.numpy(x).any()
+    for arguments in ((), (1.5,), (stream.array(np.zeros(5)),)):
+        with pytest.raises(device.LaunchError):
+            device.launch(never, *arguments, stream=where, **sizes)
+
+
 def test_the_cpus_blocks_have_a_fixed_size():
     x, sizes = np.zeros(1000, np.int32), np.zeros(2, np.int32)
     for named in ({"threads": 1000}, {"threads": 1000, "block": "auto"}, {"grid": 4, "block": "auto"}):
@@ -96,7 +150,7 @@ def test_a_kernels_own_parameter_of_that_name():
         ({"block": 1}, "a launch needs grid or threads"),
         ({"grid": 1}, "a launch with grid also needs block"),
         ({"grid": 1, "block": "best"}, "block='best' is not a size of a block"),
-        ({"threads": 0, "block": 1}, "threads=0: 0 threads along x"),
+        ({"threads": (1, -1), "block": 1}, "threads=.*: -1 threads along y"),
         ({"threads": "all", "block": 1}, "threads='all' is not a number of threads"),
         ({"threads": 5, "block": 2000}, "block=2000: 2000 threads along x"),
         ({"threads": (1, 1 << 20), "block": 8}, "grid=.*1048576 blocks along y"),
@@ -110,7 +164,7 @@ def test_what_is_no_size(named, reason):
         assert caught.value.help
 
 
-@pytest.mark.parametrize("size", [{"threads": 0}, {"threads": 1.0}, {"threads": (True,)}, {"grid": 3, "cluster": 2}])
+@pytest.mark.parametrize("size", [{"threads": -1}, {"threads": 1.0}, {"threads": (True,)}, {"grid": 3, "cluster": 2}])
 def test_an_impossible_size_is_refused_before_the_kernel_is_compiled(size):
     @device.kernel
     def cannot_be_compiled(x):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from copy import deepcopy
 from functools import partial
 from types import SimpleNamespace
 
@@ -631,6 +632,53 @@ def test_changes_are_seen(gpu, monkeypatch, change):
         gpu.launch(k, x, y)
     assert gpu.by_machine_code(k, x, y)
     assert gpu.last[0] != first
+
+
+TABLES = {
+    "array": (np.arange(3.0), lambda table: table.__setitem__(1, 7)),
+    "array of no dimension": (np.array(1.0), lambda table: table.__setitem__((), 7)),
+    "array of several pieces": (np.arange(6.0)[::2], lambda table: table.__setitem__(1, 7)),
+    "array in Fortran's order": (np.arange(6.0).reshape(2, 3).T, lambda table: table.__setitem__((1, 1), 7)),
+    "array that grows": (np.arange(3.0), lambda table: table.resize(2000, refcheck=False)),
+    "shape": (np.zeros((2, 3)), lambda table: setattr(table, "shape", (3, 2))),
+    "list": ([1, 2], lambda table: table.__setitem__(1, 7)),
+    "list that grows": ([1, 2], lambda table: table.extend(range(100))),
+    "dict": ({"a": 1}, lambda table: table.__setitem__("a", 7)),
+    "list in a tuple": ((1, [2]), lambda table: table[1].append(7)),
+    "empty list": ([], lambda table: table.append(7)),
+}
+
+
+@pytest.mark.parametrize(("table", "change"), TABLES.values(), ids=TABLES)
+def test_changed_contents_are_seen(gpu, table, change):
+    table = deepcopy(table)
+
+    @device.kernel
+    def k(x, y):
+        y[0] = x[0] if table is None else x[1]
+
+    x, y = tensors()
+    gpu.warm(k, x, y)
+    assert gpu.by_machine_code(k, x, y) and gpu.by_machine_code(k, x, y)
+    change(table)
+    assert not gpu.by_machine_code(k, x, y)
+    for _ in range(2 * BY_PYTHON):
+        gpu.launch(k, x, y)
+    assert gpu.by_machine_code(k, x, y)
+
+
+def test_a_constant_argument_that_changes_is_seen(gpu):
+    table = np.arange(3.0)
+
+    @device.kernel
+    def k(x, y, table: device.ConstExpr = table):
+        y[0] = x[0] + table[1]
+
+    x, y = tensors()
+    gpu.warm(k, x, y)
+    assert gpu.by_machine_code(k, x, y)
+    table[1] = 7
+    assert not gpu.by_machine_code(k, x, y)
 
 
 def test_changed_code_is_seen(gpu, copy):

@@ -34,6 +34,7 @@ import cuda_device as device
 from cuda_device import __main__ as command_line
 
 DOCS = Path(__file__).parent.parent / "docs"
+README = DOCS.parent / "README.md"
 PAGES = [DOCS / "guide.md", *sorted(DOCS.glob("*/*.md"))]
 FENCE = re.compile(
     r"(?:<!-- (?P<mark>raises|warns|needs: (?P<needs>[\w, ]+)) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
@@ -206,7 +207,7 @@ def test_a_page_that_is_wrong_fails(text, complaint, tmp_path):
         run_and_compare()
 
 
-@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
 def test_names_are_public(page):
     names = set(re.findall(r"(?<![\w./])device\.([a-zA-Z]\w*)", page.read_text()))
     assert {name for name in names if not hasattr(device, name)} == set()
@@ -214,7 +215,7 @@ def test_names_are_public(page):
 
 def test_the_site_has_every_page():
     named = set(re.findall(r"(?<=[ /])[\w/.-]+\.md$", (DOCS.parent / "mkdocs.yml").read_text(), re.M))
-    made = {f"{name}.md" for name in "index api benchmarks contributing security changelog".split()}
+    made = {f"{name}.md" for name in "index benchmarks contributing security changelog".split()}
     made |= {f"notebooks/{path.stem}.md" for path in (DOCS.parent / "examples/notebooks").glob("*.ipynb")}
     assert named == made | {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
@@ -224,13 +225,17 @@ def test_links_of_the_site():
     exceptions = pytest.importorskip("mkdocs.exceptions")
     namespace = runpy.run_path(str(DOCS / "mkdocs_hook.py"))
 
-    def shown(text, page):
-        return namespace["on_page_markdown"](text, SimpleNamespace(file=SimpleNamespace(src_uri=page)))
+    def shown(text, page, repository=None):
+        config = namespace["on_config"](SimpleNamespace(repo_url=repository, extra={}))
+        return namespace["on_page_markdown"](text, SimpleNamespace(file=SimpleNamespace(src_uri=page)), config)
 
     assert shown("[a](docs/guide.md#launch) ![b](docs/photo.jpg)", "index.md") == "[a](guide.md#launch) ![b](photo.jpg)"
     assert shown("[the plot](../../benchmarks/kernels.svg)", "howto/debug.md") == "[the plot](../kernels.svg)"
     assert shown("[`a`](../../README.md), [b](../mkdocs_hook.py), `x[0](y)`", "howto/debug.md") == (
         "[`a`](../index.md), b, `x[0](y)`"
+    )
+    assert shown("[b](../mkdocs_hook.py)", "howto/debug.md", "https://example.org/us/it/") == (
+        "[b](https://example.org/us/it/blob/HEAD/docs/mkdocs_hook.py)"
     )
     with pytest.raises(exceptions.PluginError, match="howto/debug.md has a link to guide.md, which does not exist"):
         shown("[a](guide.md)", "howto/debug.md")
@@ -243,19 +248,21 @@ def test_the_site(tmp_path):
     options = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run([sys.executable, "-m", "mkdocs", *options], cwd=DOCS.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    text = (tmp_path / "site" / "api.html").read_text()
+    text = (tmp_path / "site" / "reference.html").read_text()
     for name in ("runtime.launch.launcher.launch", "dask.spmd", "numba_compat.jit", "pytest_plugin.stream", "nvshmem"):
         assert f'id="cuda_device.{name}"' in text, name
     for row in ("thread_idx: Dim3", "lane_id: np.int32", "float32(value)", "smXX: SMSelector"):
         assert f"<td><code>{row}</code></td>" in text, row
+    assert f"<title>Every public name - cuda_device {device.__version__}</title>" in text
     assert '<a href="requirements.html#thread-positioning">Thread Positioning</a>' in text
 
 
-def test_the_pictures_are_what_the_script_draws(update_golden):
+def test_the_pictures_are_what_the_scripts_draw(update_golden, monkeypatch):
     """And each of them is on a page."""
-    pictures = runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"]
+    monkeypatch.syspath_prepend(DOCS)
+    pictures = runpy.run_path(str(DOCS / "pictures.py"))["PICTURES"] | runpy.run_path(str(DOCS / "charts.py"))["CHARTS"]
     assert {path.stem for path in (DOCS / "pictures").glob("*.svg")} == set(pictures) or update_golden
-    pages = "".join(page.read_text() for page in DOCS.rglob("*.md"))
+    pages = "".join(page.read_text() for page in (*DOCS.rglob("*.md"), *DOCS.parent.glob("*/README.md"), README))
     for name, draw in pictures.items():
         path, text = DOCS / "pictures" / f"{name}.svg", str(draw())
         if update_golden:
@@ -264,3 +271,24 @@ def test_the_pictures_are_what_the_script_draws(update_golden):
         assert path.read_text() == text
         assert f"pictures/{name}.svg)" in pages
         ET.fromstring(text)
+
+
+def test_a_chart_names_what_was_not_measured(monkeypatch):
+    """And has the mean of the ratios to what was measured: wrong results and other algorithms do not count."""
+    monkeypatch.syspath_prepend(DOCS)
+    charts = runpy.run_path(str(DOCS / "charts.py"))
+    results = [
+        {"contender": contender, "kernel": kernel, "seconds": seconds, "right": right, "alike": alike}
+        for contender, kernel, seconds, right, alike in (
+            ("cuda_device", "scan", 1.0, True, True), ("Triton", "scan", 2.0, True, True),
+            ("cuda_device", "life", 1.0, True, True), ("Triton", "life", 8.0, True, True),
+            ("cuda_device", "sort", 1.0, True, True), ("Triton", "sort", 64.0, False, True),
+            ("cuda_device", "copy", 1.0, True, True), ("Triton", "copy", 64.0, True, False),
+        )
+    ]  # fmt: skip
+    chart = charts["Picture"](640, 200, "a chart")
+    charts["compare"](chart, 0, "title", "kernels.py", {"machine": "a GPU, 2026-11-23", "results": results}, ("Triton", "Warp"))
+    charts["bars"](chart, 100, ("", "", ""), [("cuda_device", 3.54), ("Warp", None)], "µs")
+    drawn = str(chart)
+    assert ">0.25</text>" in drawn and drawn.count("<circle") == 2 and drawn.count(">not measured</text>") == 2
+    assert ">3.5 µs</text>" in drawn and "a GPU, 2026-11-23, benchmarks/kernels.py" in drawn

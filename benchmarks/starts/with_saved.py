@@ -63,4 +63,4 @@ with contextlib.ExitStack() as stack:
     assert WHERE == "fake" or (first == 3).all()
     assert WHERE == "fake" or "llvmlite" not in sys.modules
 
-start.report(f"ours {device.__version__}", loads_llvm="llvmlite" in sys.modules, next_stages={})
+start.report(f"cuda_device {device.__version__}", loads_llvm="llvmlite" in sys.modules, next_stages={})

@@ -27,6 +27,7 @@ import numpy as np
 
 from cuda_device.cache import disk, sha256
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
+from cuda_device.infer.contents import contents_of
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import ProgramSummary, packed, unpacked
 from cuda_device.lazy_dataclasses import dataclass
@@ -78,8 +79,8 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
             value = read(owner, name)
         except Exception:  # reading a name can run any code
             return None
+        dependencies.append(Dependency(owner, name, value, contents_of(value)))
         _add(fingerprint, value)
-        dependencies.append(Dependency(owner, name, value))
     kept = disk.find(_key(_PROGRAM, fingerprint))
     try:
         return (unpacked(kept), tuple(dependencies)) if kept else None
@@ -88,7 +89,9 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
 
 
 def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: ProgramSummary) -> None:
-    """Stores the program of a question, if everything that it read has a fingerprint."""
+    """Stores the program of a question, if everything that it read has a fingerprint and has not changed since."""
+    if not all(map(Dependency.current, dependencies)):
+        return
     key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
     try:
         for dependency in dependencies:

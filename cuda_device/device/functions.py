@@ -30,12 +30,14 @@ from typing import Any, NoReturn, overload
 
 from cuda_device.device.options import DEFAULTS, FASTMATH, LLVM_FLAGS, Options
 from cuda_device.device.parameters import parameter_names
-from cuda_device.errors import DeviceOnlyError
+from cuda_device.errors import DeviceOnlyError, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
+
+__tracebackhide__ = True  # pytest shows the user's line instead
 
 _NVCC = ("afn", "ftz")
 """The flags of `fastmath=True`, which are those of nvcc's `-use_fast_math`; products and sums fuse by default."""
@@ -276,7 +278,9 @@ class Kernel(DecoratedFunction):
             source = inspect.getsource(self.underlying)
         except (OSError, TypeError):  # as of what exec and the prompt of Python define
             return made
-        return made + notebook_html.folded(f"{code.co_filename}:{code.co_firstlineno}", notebook_html.text(source))
+        return made + notebook_html.folded(
+            str(Location(code.co_filename, code.co_firstlineno)), notebook_html.text(source)
+        )
 
     def _parts(self) -> tuple[Any, ...]:
         return self.underlying, self.options
@@ -311,14 +315,30 @@ def _options(decorator: str, keywords: dict[str, Any]) -> FunctionOptions:
     return FunctionOptions(build=build, link=link, **given)
 
 
+@dataclass(frozen=True, slots=True)
+class LinkedCode:
+    """The contents of a `cuda.core.ObjectCode`, which itself can be hashed only where there is a GPU. `symbol` is its name."""
+
+    code: bytes | str
+    symbol: str
+
+
+def _linkable(item: Any) -> Any:
+    """The item of `link=` for an `ObjectCode`: its code, or the path of its file. Other items are returned unchanged."""
+    if not (hasattr(item, "code_type") and hasattr(item, "code")):
+        return item
+    is_file = isinstance(item.code, str)  # cuda.core has text as bytes
+    return item.code if is_file else LinkedCode(bytes(item.code), item.name)
+
+
 def links_of(given: Any, who: str) -> tuple[Any, ...]:
     """Returns the value of `link=` as a tuple. Raises `TypeError` for an item that holds no code."""
-    each = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    each = tuple(map(_linkable, given if isinstance(given, (tuple, list)) else (given,)))
     for item in each:
         holds_code = hasattr(item, "code") or hasattr(item, "compiled")
         if not isinstance(item, (str, bytes, os.PathLike)) and not holds_code:
             raise TypeError(
-                f"{who}(link=…) takes files, bytes, cuda_source(…), or results of device.compile, not {item!r}"
+                f"{who}(link=…) takes files, bytes, cuda_source(…), or results of device.compile and cuda.core, not {item!r}"
             )
     return each
 
@@ -548,9 +568,8 @@ def extern(
 
     `symbol` is its name for the linker, by default the name of the stub (`extern "C"`). `link` is the code that defines it,
     which is linked to every kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a
-    C++ file, `cuda_source(…)`, a result of `device.compile`, or several of these. A function of libdevice, such as
-    `symbol="__nv_sinf"`, needs no `link`. `cpp="ns::norm<float>"` names a function in
-    C++ source that is not `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints
+    C++ file, `cuda_source(…)`, a result of `device.compile`, a `cuda.core.ObjectCode`, or several of these. A function of
+    libdevice, such as `symbol="__nv_sinf"`, needs no `link`. `cpp="ns::norm<float>"` names a function in C++ source that is not `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints
     select one. Structs have the names of their classes in C++, which checks their layouts. The stub's body replaces the
     function on the host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
     `cuda::interoperable_array_descriptor`. A stub without `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function

@@ -38,6 +38,7 @@ from cuda_device.errors import Call, CompileError, Location
 from cuda_device.infer import calls, closures, loops, objects, precision
 from cuda_device.infer.body import PLAIN, Body, CallContext
 from cuda_device.infer.calls import as_constant, bind
+from cuda_device.infer.contents import contents_of
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.infer.frame import Cell, Frame, NeverReturns, Program, is_static
 from cuda_device.infer.meanings import NestedFunction, Origin
@@ -163,6 +164,7 @@ class Inference(Program):
     def __init__(self, target: SMSelector | None, **options: bool) -> None:
         super().__init__(target, **options)
         self.row = find
+        self.contents_of = contents_of
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}

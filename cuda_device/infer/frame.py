@@ -214,11 +214,14 @@ class Program:
         return self.made[key][1]
 
     def depend(self, owner: object, name: str, value: object) -> None:
-        """Records that the program read `name` of `owner`. Later launches check that it is still `value`."""
-        self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
+        """Records that the program read `name` of `owner`. Later launches check that it is still `value`, unchanged."""
+        if (id(owner), name) not in self.dependencies:
+            self.dependencies[id(owner), name] = Dependency(owner, name, value, self.contents_of(value))
 
     row: Callable[[object], Intrinsic | None]
     """The row of an entity in the device tables, or None."""
+    contents_of: Callable[[object], tuple[Any, ...]]
+    """The contents of an object of the host that may change in place."""
     link: ClassVar[Callable[[Any, Any], None]]
     """Records a call of a function of CUDA C++."""
     call: ClassVar[Callable[[Any, Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell]]

@@ -25,7 +25,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import numbers, standard
 from cuda_device.library.table import entry, find
-from cuda_device.types import host, model
+from cuda_device.types import host, model, vector_classes
 from cuda_device.types.known import Known, State, known_as, tuple_of
 from cuda_device.types.promote import to_complex
 from cuda_device.types.vector_classes import VectorValue
@@ -85,7 +85,10 @@ def operands(frame: Frame, op: Op, cells: list[Cell]) -> list[Cell]:
     """The operands of an operation, converted to the types in which numba computes."""
     sign = str(op.attributes.get("op"))
     if op.code is ops.PY_BINARY and _are_numbers(cells):
-        return _of_binary(frame, sign, cells)
+        cells = _of_binary(frame, sign, cells)
+        if frame.program.debug and sign in ("/", "//", "%") and _number(cells[1]).is_float:
+            frame.check(frame.truth(cells[1]), "float division by zero", help="divide only where the divisor is not 0")
+        return cells
     if op.code is ops.PY_COMPARE and _are_numbers(cells):
         return [Cell(wide(c.known)) if c.known.type == model.FLOAT and c.known.constant else c for c in cells]
     if op.code is ops.PY_UNARY and sign != "not" and _are_numbers(cells):
@@ -153,6 +156,9 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
         arguments = [references.value_of(frame, cell) for cell in arguments]
     if (number := host.number_of_numba(value)) is not None:
         return frame.literal(number), arguments
+    if isinstance(value, type) and value.__module__ == "numba.cuda.stubs" and value.__name__ in vector_classes.families():
+        value = vector_classes.families()[value.__name__]
+        function = frame.literal(value)
     if isinstance(value, np.ufunc) and len(arguments) == value.nin + 1:
         *arguments, out = arguments
         return frame.literal(standard.apply_to_each), [
@@ -170,6 +176,8 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
     arguments = [Cell(wide(cell.known)) if cell.known.constant else cell for cell in arguments]
     if len(arguments) == 1 and value in _INSTEAD and _number(arguments[0]).is_float == (value is not float):
         function = frame.literal(_INSTEAD[value])
+    elif value is round and _number(arguments[0]) in (model.FLOAT16, model.FLOAT32):
+        function = frame.literal(numbers.round_to_wide)
     elif len(arguments) == 2 and value in _OPERATORS:
         arguments = _of_binary(frame, _OPERATORS[value], arguments)
     elif value is complex:

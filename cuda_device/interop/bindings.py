@@ -35,6 +35,8 @@ from cuda_device.types.model import NONE, Array, Layout, Pointer, Tuple, Type, V
 from cuda_device.types.model import NUMBERS as OURS
 from cuda_device.types.struct_classes import struct
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 _LIBRARY = "libclang reads headers of C++, and it is not installed"
 _FOLDER = "/cuda_device_headers"  # of texts that libclang treats as files
 _PRELUDE = f"{_FOLDER}/cuda_device_prelude.h"
@@ -186,6 +188,8 @@ class _Reader:
         options = [
             *("-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", f"-std={self.std}"),
             *("-Wno-unknown-cuda-version", "-Wno-pragma-once-outside-header", "-include", _PRELUDE),
+            # Without it, libclang refuses variadic functions on machines where it finds no CUDA toolkit.
+            *("-Xclang", "-fcuda-allow-variadic-functions"),
             *(f"-I{folder}" for folder in (_FOLDER, *self.folders)),
         ]
         unit = index.parse(

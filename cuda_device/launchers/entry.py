@@ -93,7 +93,7 @@ def bind(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %names", "i64 %count")
 def unchanged(code: GuardWriter) -> None:
-    """Whether the names that the compiler looked up still have the same values."""
+    """Whether the names that the compiler looked up still have the same values, with the same contents."""
     version_at = memory_layout.version_of_dicts()
     with code.repeat("%count") as i:
         name = code.at("%names", i, 8 * len(NAME.fields))
@@ -109,9 +109,15 @@ def unchanged(code: GuardWriter) -> None:
 
 @shared("i1", "ptr %name", rare=True)
 def has_value(code: GuardWriter) -> None:
-    """Whether a name still has the same value; notes the version of the namespace."""
+    """Whether a name still has the same value, or an object the same content; notes the version of the namespace."""
     kind = code.get(NAME, "%name", "kind")
     owner, name, value = (code.get(NAME, "%name", field) for field in ("owner", "name", "value"))
+    with code.when(code.equal("i64", kind, Owner.BYTES)):
+        count = code.value(f"ptrtoint ptr {name} to i64")
+        operands = ("ptr", owner), ("ptr", value), ("i64", count)
+        difference = code.call_pointer("i32", code.word(Word.COMPARE_BYTES), *operands)
+        code.leave_when(code.equal("i32", difference, 0), "true")
+        code.leave_when("true", "false")
     found = code.memory(8)
     code.store("ptr", "null", found)
     with code.when(code.equal("i64", kind, Owner.NAMESPACE)):
@@ -120,6 +126,8 @@ def has_value(code: GuardWriter) -> None:
         _compare_later(code, code.call("PyCell_Get", owner), found)
     with code.when(code.equal("i64", kind, Owner.OBJECT)):
         _compare_later(code, code.call("PyObject_GetAttr", owner, name), found)
+    with code.when(code.equal("i64", kind, Owner.CALL)):
+        _compare_later(code, code.call("PyObject_Vectorcall", owner, "null", 0, "null"), found)
     code.require(code.equal("ptr", code.load("ptr", found), value))
     with code.when(code.equal("ptr", value, "null")):
         # There is no such name, or the lookup raised an exception.

@@ -21,16 +21,12 @@ A function holds no references when it checks a condition, so it can return at o
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
-from collections.abc import Callable, Iterator, Sequence
-from types import CellType, ModuleType
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cuda_device.codegen.cpu.records import Record
-from cuda_device.infer.dependencies import MISSING, PASSING, Dependency
 from cuda_device.launchers import memory_layout
-from cuda_device.launchers.memory_layout import NAME, TABLE, Owner, Word, buffer, pack
+from cuda_device.launchers.memory_layout import TABLE, Word
 from cuda_device.lazy_dataclasses import dataclass
 
 PYTHON = {
@@ -332,69 +328,3 @@ class GuardWriter:
     def has_type(self, obj: str, word: Word) -> str:
         """Whether a Python object is exactly of the type that a word names."""
         return self.is_word(self.type_of(obj), word)
-
-
-# The names that the compiler looked up for a kernel, which machine code checks before each launch
-
-
-Row = tuple[Owner, object, object, object]
-"""The kind of the owner, the owner, the name, and the value: `MISSING` if there was none."""
-
-
-@dataclass(frozen=True)
-class Names:
-    """A table of `count` names in memory, and the objects to which it refers."""
-
-    table: Any
-    count: int
-    keep: tuple[Row, ...]
-
-    @property
-    def address(self) -> int:
-        """The address of the table."""
-        return ctypes.addressof(self.table)
-
-
-def table_of(rows: Sequence[Row]) -> Names:
-    """Makes the table."""
-    data = b"".join(
-        pack(
-            NAME,
-            kind=kind,
-            owner=id(owner),
-            name=id(name),
-            value=0 if value is MISSING else id(value),
-            version=0,
-        )
-        for kind, owner, name, value in rows
-    )
-    return Names(buffer(data), len(rows), tuple(rows))
-
-
-def rows_of(dependencies: Sequence[Dependency]) -> list[Row | None]:
-    """The names that the compiler looked up; None for one that only Python can compare."""
-    return [_row(dependency) for dependency in dependencies if dependency.owner is not PASSING]
-
-
-def _row(dependency: Dependency) -> Row | None:
-    owner, name, value = dependency.owner, dependency.name, dependency.value
-    if type(owner) is dict:
-        return Owner.NAMESPACE, owner, name, value
-    if isinstance(owner, CellType):
-        return Owner.CELL, owner, name, value
-    if type(owner) is ModuleType and vars(owner).get(name, MISSING) is value:
-        return Owner.NAMESPACE, vars(owner), name, value
-    # Bound methods and computed attributes are new objects at each access.
-    if value is not MISSING and getattr(owner, name, MISSING) is value:
-        return Owner.OBJECT, owner, name, value
-    return None
-
-
-def environment(variable: str) -> Row | None:
-    """A variable of the environment, if `os.environ` keeps it in a dict as CPython's does."""
-    data = getattr(os.environ, "_data", None)
-    encode = getattr(os.environ, "encodekey", None)
-    if type(data) is not dict or encode is None:
-        return None
-    key = encode(variable)
-    return Owner.NAMESPACE, data, key, data.get(key, MISSING)

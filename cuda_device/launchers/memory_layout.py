@@ -24,6 +24,7 @@ Word = IntEnum(
     "GRID BLOCK STREAM SHARED CUDA_STREAM DEVICE_INDEX DEVICE_ID PTR POP APPEND "  # names
     "LAUNCH_KERNEL GET_CONTEXT CAPTURE_STATE CONTEXT_OF_STREAM "  # functions of the driver
     "CREATE_EVENT DESTROY_EVENT RECORD_EVENT WAIT_EVENT "
+    "COMPARE_BYTES "  # a function of C
     "LAUNCH RING STREAM_TYPES STREAM_OF_LAUNCH STREAM_OF_CUPY SEVERAL_DEVICES",
     start=0,
 )
@@ -100,11 +101,17 @@ NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("va
 
 
 class Owner(IntEnum):
-    """The kinds of objects in which names are looked up."""
+    """The kinds of objects in which names are looked up.
+
+    Two kinds of rows check contents: the bytes at the address `owner`, as many as the number `name`, equal those at the address
+    `value`, or a call of `owner` returns `value`.
+    """
 
     NAMESPACE = 0
     CELL = 1
     OBJECT = 2
+    BYTES = 3
+    CALL = 4
 
 
 CALL = Record(

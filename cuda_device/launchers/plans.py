@@ -26,7 +26,7 @@ from cuda_device.codegen.llvm import Linked
 from cuda_device.device.functions import Kernel
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.launchers import framework_fields, guard_writer, memory_layout
+from cuda_device.launchers import dependency_table, framework_fields, guard_writer, memory_layout
 from cuda_device.launchers.guard_writer import PYTHON, declarations, symbol_of
 from cuda_device.launchers.memory_layout import (
     CALL,
@@ -51,6 +51,7 @@ from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
     from cuda_device.device.functions import Kernel
+    from cuda_device.infer.contents import Content
     from cuda_device.jobs import Work
     from cuda_device.types.abi import Packing
 
@@ -253,6 +254,7 @@ class Launched(Protocol):
     work: Work
     packing: Packing
     described: bool
+    contents: tuple[Content, ...]
 
     @property
     def loaded(self) -> Mapping[int, OnGpu]:
@@ -337,7 +339,7 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
         raise UnsupportedSignature("shared arrays in dynamic shared memory")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
-    asked = [guard_writer.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
+    asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
     signature = Signature(
         known=job.known,
@@ -412,14 +414,14 @@ class _Start:
     keep: tuple[object, ...]
 
 
-def _start_of(variant: Launched, stream: GpuStream, more: Sequence[guard_writer.Row | None]) -> _Start:
+def _start_of(variant: Launched, stream: GpuStream, more: Sequence[dependency_table.CheckRow | None]) -> _Start:
     """The record of a variant in the stream's context, in which it has been launched; `more` are further names to check."""
     if stream.handle == driver.PER_THREAD_STREAM:
         raise UnsupportedSignature("the per-thread stream")
-    rows = [*guard_writer.rows_of(variant.work.dependencies), *more]
+    rows = [*dependency_table.rows_of(variant.work.dependencies, variant.contents), *more]
     if None in rows:
         raise UnsupportedSignature("names that only Python can compare")
-    table = guard_writer.table_of([row for row in rows if row is not None])
+    table = dependency_table.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
     most = driver.properties(stream.ordinal).max_shared_optin - variant.work.shared_bytes
     status, events = report_message.status_of(stream.context), driver.spare_events(stream.context)
@@ -454,6 +456,7 @@ def _ready_support(launch: Callable[..., None]) -> None:
     if not _is_ready:
         for word, obj in _OBJECTS.items():
             found.words[word] = id(obj)
+        found.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
         for word, memory in {Word.STREAM_TYPES: _stream_types, **_seen_streams}.items():
             found.words[word] = ctypes.addressof(memory)
         if not _hook(found, launch):

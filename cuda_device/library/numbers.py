@@ -293,12 +293,21 @@ def inverse_modulo(base: Any, modulus: Any) -> Any:
 
 
 def round_to(x: Any, digits: Any) -> Any:
-    """`round(x, digits)` of a float. Scaling may round, so the last bit may differ from Python's."""
-    scale = (
-        np.float64(10) if isinstance(x, np.float64) else 10.0
-    ) ** digits  # so that an int32 `digits` does not narrow it
-    scaled = x * scale
-    return entities.float_round(scaled) / scale if math.isfinite(scaled) else x
+    """`round(x, digits)` of a float. Scaling may round, as in NumPy, so the last bit may differ from Python's."""
+    ten = np.float64(10) if isinstance(x, np.float64) else 10.0  # so that an int32 `digits` does not narrow it
+    scale = ten ** abs(digits)
+    scaled = x / scale if digits < 0 else x * scale
+    if not math.isfinite(scaled):
+        return x
+    rounded = entities.float_round(scaled)
+    if digits >= 0:
+        return rounded / scale
+    return rounded * scale if rounded else rounded  # the scale may be infinite
+
+
+def round_to_wide(x: Any, digits: Any) -> Any:
+    """`round(x, digits)` of a narrow float in `numba_compat`, which scales it in float64."""
+    return type(x)(round_to(np.float64(x), digits))
 
 
 def round_to_int64(x: Any) -> Any:

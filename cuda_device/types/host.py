@@ -37,6 +37,8 @@ from cuda_device.types.abi import representation
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, size_of
 from cuda_device.types.model import Array, Pointer
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 V = TypeVar("V")
 
 # The type codes of DLPack, in its order (DLDataTypeCode).
@@ -163,16 +165,17 @@ def dtype_of_element(element: model.Type) -> np.dtype[Any]:
     return np.dtype(_row(element).scalar)
 
 
-_NUMBAS = ("numba", "numba_cuda")  # their types are named like dtypes
+def _is_of_numba(spelling: Any) -> bool:
+    """Whether this is a type of numba. Those of numbers are named like dtypes, and those of records have a `dtype`."""
+    return type(spelling).__module__.partition(".")[0] in ("numba", "numba_cuda")
 
 
 def _dtype_of_number(spelling: Any) -> np.dtype[Any]:
     """The dtype of a number for a NumPy dtype or its name, or a type of numba. Raises `TypeError` for other types."""
     if isinstance(spelling, model.Type):
         return dtype_of_element(spelling)
-    if type(spelling).__module__.partition(".")[0] in _NUMBAS:
-        of_record = getattr(spelling, "dtype", None)
-        spelling = of_record if isinstance(of_record, np.dtype) else str(spelling)
+    if _is_of_numba(spelling):
+        spelling = str(spelling)
     if isinstance(spelling, str) and spelling in _OF_ML_DTYPES:
         return np.dtype(_BY_NAME[spelling].scalar)
     if spelling is None:
@@ -187,7 +190,7 @@ def _dtype_of_number(spelling: Any) -> np.dtype[Any]:
 
 def number_of_numba(spelling: Any) -> type[np.generic] | None:
     """NumPy's scalar for a number type of numba; None for anything else."""
-    if type(spelling).__module__.partition(".")[0] not in _NUMBAS:
+    if not _is_of_numba(spelling):
         return None
     try:
         return _dtype_of_number(spelling).type
@@ -502,6 +505,8 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
 
 def element_of(spelling: Any) -> model.Type:
     """The element type for a type hint, a dtype, or a dtype's name. Raises `TypeError` for anything else."""
+    if _is_of_numba(spelling) and isinstance(record := getattr(spelling, "dtype", None), np.dtype):
+        spelling = record
     if isinstance(spelling, np.dtype):
         return element_of_dtype(spelling)
     if isinstance(spelling, Aligned):

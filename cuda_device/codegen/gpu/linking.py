@@ -264,14 +264,14 @@ class CudaSource:
         text = plain + more
         folders = (*([os.path.dirname(self.name) or "."] if self.text is None else []), *self.include, _OUR_HEADERS)
         cuda = _cuda_headers() if "include" in text else ()
-        options = [
-            f"-arch={architecture}",
-            f"-std={self.std}",
-            "-rdc=true",
-            "-default-device",  # NVRTC rejects host functions, such as headers declare
-            *(f"-I{each}" for each in (*folders, *cuda)),
-        ]
-        options += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in self.define]
+        options = {
+            "arch": str(architecture),
+            "std": self.std,
+            "relocatable_device_code": True,
+            "device_as_default_execution_space": True,  # NVRTC rejects host functions, such as headers declare
+            "include_path": [*folders, *cuda],
+            "define_macro": [name if value is None else (name, value) for name, value in self.define] or None,
+        }
 
         def compile() -> bytes:
             try:
@@ -285,7 +285,7 @@ class CudaSource:
         if headers is None:
             return compile()
         times = [str(os.stat(folder).st_ctime_ns) for folder in cuda]
-        parts = (_identity(), self.name, text, *options, *headers, *times)
+        parts = (_identity(), self.name, text, options, *headers, *times)
         name = f"C++ {sha256(repr(parts).encode()).hexdigest()}"
         return disk.loaded(name, compile, bytes)
 
@@ -297,25 +297,19 @@ class CudaSource:
         except UnicodeDecodeError as error:
             raise CompileError(f"{self.name} is not C++ in UTF-8: {error}", help="save the file as UTF-8") from None
 
-    def _compile(self, text: str, options: list[str], architecture: Architecture) -> bytes:
+    def _compile(self, text: str, options: Mapping[str, Any], architecture: Architecture) -> bytes:
         """Compiles a text with NVRTC, whose messages become a `CompileError` at the line of the first error."""
-        # By the bindings, because cuda.core's `Program` needs the driver.
-        nvrtc = _nvrtc()
         lto = _linker_takes_lto()
-        given = [option.encode() for option in (*options, *["-dlto"] * lto)]
-        _, program = nvrtc.nvrtcCreateProgram(text.encode(), self.name.encode(), 0, [], [])
+        from cuda.core import Program, ProgramOptions
+
+        made = ProgramOptions(**options, name=self.name, link_time_optimization=lto or None)
         try:
-            (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
-            if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-                log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
-                nvrtc.nvrtcGetProgramLog(program, log)
-                raise self._refused(text, log.rstrip(b"\0").decode(errors="replace").strip(), architecture)
-            kind = "LTOIR" if lto else "CUBIN"
-            code = bytearray(getattr(nvrtc, f"nvrtcGet{kind}Size")(program)[1])
-            getattr(nvrtc, f"nvrtcGet{kind}")(program, code)
-            return bytes(code)
-        finally:
-            nvrtc.nvrtcDestroyProgram(program)
+            return bytes(Program(text, "c++", made).compile("ltoir" if lto else "cubin").code)
+        except Exception as error:  # an NVRTCError, which cuda.core does not export
+            _, found, log = str(error).partition("compilation log:")
+            if not found:
+                raise
+            raise self._refused(text, log.rstrip("\0").strip(), architecture) from None
 
     def _refused(self, text: str, log: str, architecture: Architecture) -> CompileError:
         """The error for NVRTC's messages."""

@@ -24,6 +24,8 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, release_finished_everywhere
 from cuda_device.types.host import dtype_of_type
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 HOST_ALIGNMENT = 64  # a cache line, and the widest vector register
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -49,22 +51,28 @@ class GpuMemory:
     device, instead of the work of one stream.
     """
 
-    __slots__ = ("__weakref__", "_stream", "address", "nbytes", "used_elsewhere")
+    __slots__ = ("__weakref__", "_buffer", "_stream", "address", "nbytes", "used_elsewhere")
 
-    def __init__(self, nbytes: int, stream: GpuStream, *, zero: bool) -> None:
+    def __init__(self, nbytes: int, stream: GpuStream, *, zero: bool, resource: Any = None) -> None:
         self.address = 0
         self.nbytes = nbytes
         self.used_elsewhere = False
         self._stream = stream
+        self._buffer: Any = None
+        """The `cuda.core.Buffer` of a memory resource, which it keeps alive."""
         with stream.using():
-            self.address = _allocate(nbytes, stream)
+            if resource is None or nbytes == 0:
+                self.address = _allocate(nbytes, stream)
+            else:
+                self._buffer = _allocate_from(resource, nbytes, stream)
+                self.address = int(self._buffer.handle)
             if zero:
                 driver.fill_zero(self.address, nbytes, stream.handle)
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # When the interpreter exits, the driver frees everything, and the driver and the names of this module may be gone.
         if self.address and not is_ending():
-            _release(self.address, self._stream, self.used_elsewhere)
+            _release(self.address, self._stream, self.used_elsewhere, self._buffer)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("GPU memory cannot be copied as an object, or it would be freed twice: copy the array")
@@ -77,13 +85,17 @@ def is_freed_behind(owner: object, stream: GpuStream) -> bool:
 
 
 # The memory that could not be freed when its owner was deleted.
-_unfreed: deque[tuple[int, GpuStream, bool]] = deque()
+_unfreed: deque[tuple[int, GpuStream, bool, Any]] = deque()
 
 
-def allocate(nbytes: int, stream: Stream, *, zero: bool) -> HostMemory | GpuMemory:
-    """Allocates memory on `stream`'s device, with unspecified contents or zeros."""
+def allocate(nbytes: int, stream: Stream, *, zero: bool, resource: Any = None) -> HostMemory | GpuMemory:
+    """Allocates memory on `stream`'s device, with unspecified contents or zeros, from a `MemoryResource` of cuda.core if given."""
     if isinstance(stream, GpuStream):
-        return GpuMemory(nbytes, stream, zero=zero)
+        return GpuMemory(nbytes, stream, zero=zero, resource=resource)
+    if resource is not None:
+        raise LaunchError(
+            "memory=… is for arrays on a GPU, but the stream is a CPU stream", "leave memory out, or pass a GPU's stream"
+        )
     try:
         return HostMemory(nbytes, zero=zero)
     except MemoryError as error:
@@ -104,16 +116,47 @@ def _allocate(nbytes: int, stream: GpuStream) -> int:
         return driver.allocate(nbytes, stream.handle, stream.ordinal)
 
 
-def _release(address: int, stream: GpuStream, used_elsewhere: bool) -> None:
+def _allocate_from(resource: Any, nbytes: int, stream: GpuStream) -> Any:
+    """Allocates a `cuda.core.Buffer` in the order of `stream`, of whole words like `driver.allocate`. Raises `LaunchError`."""
+    _free_the_unfreed()
+    try:
+        fits = resource.is_device_accessible and resource.device_id in (-1, stream.ordinal)
+        where = f"GPU {resource.device_id}" if resource.is_device_accessible else "the host"
+        allocate = resource.allocate
+    except AttributeError:
+        raise LaunchError(
+            f"memory={resource!r} is not a MemoryResource of cuda.core", "pass one, such as cuda.core.DeviceMemoryResource(0)"
+        ) from None
+    if not fits:
+        raise LaunchError(
+            f"memory={resource!r} allocates memory of {where}, but the stream is on GPU {stream.ordinal}",
+            "pass a resource of the stream's GPU, or another stream",
+        )
+    rest = -nbytes % driver.WORD
+    try:
+        buffer = allocate(nbytes + rest, stream=stream.core)
+    except Exception as error:  # MemoryError, an error of cuda.core's, or any of a resource that is written in Python
+        raise LaunchError(
+            f"{type(resource).__name__} cannot allocate {nbytes + rest} bytes: {error}",
+            "delete arrays, or pass a larger resource",
+        ) from error
+    driver.fill_zero(int(buffer.handle) + nbytes, rest, stream.handle)
+    return buffer
+
+
+def _release(address: int, stream: GpuStream, used_elsewhere: bool, buffer: Any) -> None:
     """Frees memory now if possible, else with a later allocation. Never raises."""
     with contextlib.suppress(Exception), stream.using():
         # A capture would record the free, or be invalidated by it.
         if not driver.is_capturing(stream.handle):
             if used_elsewhere:
                 driver.synchronize_context()
-            driver.free(address, stream.handle, stream.ordinal)
+            if buffer is None:
+                driver.free(address, stream.handle, stream.ordinal)
+            else:
+                buffer.close(stream.core)
             return
-    _unfreed.append((address, stream, used_elsewhere))
+    _unfreed.append((address, stream, used_elsewhere, buffer))
 
 
 def _free_the_unfreed() -> None:

@@ -33,10 +33,16 @@ from cuda_device.types.host import dtype_of, dtype_of_type, element_of, element_
 from cuda_device.types.layout import pointee_of
 from cuda_device.types.model import Layout
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
 _EDGE = 3
 """The number of elements that `repr` shows at each end of an axis of a large array, as in NumPy."""
+_NO_COMPARISON = (
+    "a DeviceArray has no == and !=: np.array_equal(a.numpy(), b.numpy()) compares the elements on the host, and `a is b` tells "
+    "whether two names are one array"
+)
 _BLOCK = 1 << 16
 """The number of elements that are copied from the host to fill an array."""
 
@@ -157,10 +163,38 @@ class DeviceArray:
         """
         self[...] = value
 
+    def copy(self) -> DeviceArray:
+        """Returns a C-contiguous copy on the same stream, in whose order the elements are copied."""
+        made = _new(self.shape, self._dtype, self._stream, zero=False)
+        _copy(self._view, made)
+        return made
+
+    def astype(self, dtype: Any) -> DeviceArray:
+        """Returns a C-contiguous copy with elements of another type, on the same stream.
+
+        Converts as NumPy's `astype`, on the host; the copies run in stream order. Raises `TypeError` for a dtype that device
+        code does not support, and for complex elements with a real `dtype`.
+        """
+        return array(self, dtype, stream=self._stream)
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """Returns the elements, in C order, with another shape: ints or a tuple of ints, of which one may be -1.
+
+        Shares the memory where the strides allow that, and returns a copy otherwise, as NumPy does. Raises `TypeError` or
+        `ValueError` for a shape that does not fit the number of elements.
+        """
+        lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        try:
+            return self._part(self._host().reshape(lengths, copy=False))
+        except ValueError:
+            if self._view.layout is Layout.C:
+                raise
+        return self.copy().reshape(lengths)
+
     def __getitem__(self, key: Any) -> DeviceArray:
         """Returns the part that `key` selects by NumPy's basic indexing (ints, slices, `...`, None). It shares the memory.
 
-        A single element is a 0-d array: `x[3].item()`. Raises `IndexError` for other keys and for an index out of bounds.
+        A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for other keys and for an index out of bounds.
         """
         return self._part(self._host()[_basic(key)])
 
@@ -269,6 +303,21 @@ class DeviceArray:
             raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
         self._join_producer()
         return self._host().astype(wanted, copy=bool(copy))
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(_NO_COMPARISON)
+
+    def __ne__(self, other: object) -> bool:
+        raise TypeError(_NO_COMPARISON)
+
+    __hash__ = object.__hash__
+
+    def __format__(self, spec: str) -> str:
+        """Formats a 0-d array as its element, for which this waits for the stream. Other arrays take no `spec`."""
+        if self.ndim:
+            return super().__format__(spec)
+        element = self.numpy()[()]
+        return format(element, spec) if spec else str(element)
 
     def __len__(self) -> int:
         if not self._view.shape:
@@ -415,65 +464,69 @@ def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
     driver.synchronize_stream(stream.handle)
 
 
-def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
+def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None, memory: Any = None) -> DeviceArray:
     """Creates an array on `stream`'s device. Its initial contents are unspecified.
 
-    `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32), float (float32) or complex (complex64). Raises
-    `TypeError` for a dtype that device code does not support, `ValueError` for an invalid shape, and `LaunchError` for an
-    invalid stream or if there is not enough memory.
+    `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32), float (float32) or complex (complex64). `memory` is
+    a `cuda.core.MemoryResource`, which the array keeps alive: it allocates and frees the array's memory in the order of
+    `stream`. Without it the memory is from the GPU's default pool. Raises `TypeError` for a
+    dtype that device code does not support, `ValueError` for an invalid shape, and `LaunchError` for an invalid stream, if
+    there is not enough memory, and for a `memory` on a CPU stream or of another device.
     """
-    return _new(shape, dtype_of(dtype), as_stream(stream), zero=False)
+    return _new(shape, dtype_of(dtype), as_stream(stream), memory, zero=False)
 
 
-def zeros(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
-    """Creates an array of zeros on `stream`'s device. `dtype` and errors are those of `empty`."""
-    return _new(shape, dtype_of(dtype), as_stream(stream), zero=True)
+def zeros(shape: Shape, dtype: Any = np.float32, *, stream: Any = None, memory: Any = None) -> DeviceArray:
+    """Creates an array of zeros on `stream`'s device. `dtype`, `memory` and errors are those of `empty`."""
+    return _new(shape, dtype_of(dtype), as_stream(stream), memory, zero=True)
 
 
-def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None) -> DeviceArray:
     """Creates an array on `stream`'s device whose elements are all `value`: a number, a struct or a vector.
 
-    Without `dtype` the elements have the type that they would have in `array(value)`. Raises what `array` and `empty` raise.
+    Without `dtype` the elements have the type that they would have in `array(value)`. `memory` is that of `empty`. Raises what
+    `array` and `empty` raise.
     """
     element = array(value, dtype, stream=cpu_stream())
     if element.ndim:
         raise TypeError(f"full takes one value, not an array of the shape {element.shape}")
-    made = _new(shape, element.dtype, as_stream(stream), zero=False)
+    made = _new(shape, element.dtype, as_stream(stream), memory, zero=False)
     _store(element.numpy(), made)
     return made
 
 
-def empty_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+def empty_like(x: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None) -> DeviceArray:
     """Creates an array with the shape and, unless `dtype` is given, the dtype of `x`. Its initial contents are unspecified.
 
     It is on `stream`'s device. The default is the stream of `x` if that is a `DeviceArray`, and otherwise the default stream.
-    Raises `TypeError` if `x` is not an array, and what `empty` raises.
+    `memory` is that of `empty`. Raises `TypeError` if `x` is not an array, and what `empty` raises.
     """
-    return _like(x, dtype, stream, zero=False)
+    return _like(x, dtype, stream, memory, zero=False)
 
 
-def zeros_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+def zeros_like(x: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None) -> DeviceArray:
     """Creates an array of zeros with the shape and dtype of `x`. The parameters and errors are those of `empty_like`."""
-    return _like(x, dtype, stream, zero=True)
+    return _like(x, dtype, stream, memory, zero=True)
 
 
-def _like(x: Any, dtype: Any, stream: Any, *, zero: bool) -> DeviceArray:
+def _like(x: Any, dtype: Any, stream: Any, memory: Any, *, zero: bool) -> DeviceArray:
     view = view_of(x, -1)
     if view is None:
         raise TypeError(f"an object of type {type(x).__qualname__} is not an array: write empty(shape, dtype)")
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
     wanted = dtype_of_type(view.element) if dtype is None else dtype_of(dtype)
-    return _new(view.shape, wanted, as_stream(stream), zero=zero)
+    return _new(view.shape, wanted, as_stream(stream), memory, zero=zero)
 
 
-def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+def array(obj: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None) -> DeviceArray:
     """Creates an array on `stream`'s device with a copy of `obj`'s elements.
 
     `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers, or of structs
     or vectors of one type. Without `dtype`, arrays keep their dtype, and Python numbers get the type that they have in device
-    code: bool, int32, float32 or complex64. Raises `TypeError` for element types that device code does not support and for
-    complex numbers with a real `dtype`, `OverflowError` for an int that does not fit, and what `empty` raises.
+    code: bool, int32, float32 or complex64. `memory` is that of `empty`. Raises `TypeError` for element types that device code
+    does not support and for complex numbers with a real `dtype`, `OverflowError` for an int that does not fit, and what `empty`
+    raises.
     """
     target = as_stream(stream)
     wanted = None if dtype is None else dtype_of(dtype)
@@ -481,22 +534,22 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
     view = view_of(obj, driver.LEGACY_STREAM)
     if view is None:
         elements = _from_python(obj, wanted)
-        made = _new(elements.shape, elements.dtype, target, zero=False)
+        made = _new(elements.shape, elements.dtype, target, memory, zero=False)
         _store(elements, made)
     else:
-        made = _new(view.shape, dtype_of_type(view.element) if wanted is None else wanted, target, zero=False)
+        made = _new(view.shape, dtype_of_type(view.element) if wanted is None else wanted, target, memory, zero=False)
         _copy(view, made)
     return made
 
 
-def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, *, zero: bool) -> DeviceArray:
+def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any, *, zero: bool) -> DeviceArray:
     lengths = shape_of(shape)
     nbytes = dtype.itemsize
     for length in lengths:
         nbytes *= length
     if nbytes > _MOST_BYTES:
         raise ValueError(f"the shape {lengths} of {dtype} takes {nbytes} bytes, more than any memory has")
-    return DeviceArray(allocate(nbytes, stream, zero=zero), lengths, dtype, stream)
+    return DeviceArray(allocate(nbytes, stream, zero=zero, resource=memory), lengths, dtype, stream)
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:

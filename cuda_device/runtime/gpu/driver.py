@@ -27,6 +27,8 @@ from cuda_device.errors import KernelError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import launch_log
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
 SUCCESS = 0
@@ -52,6 +54,15 @@ _reason = ""
 def bindings() -> Any:
     """The functions of the driver's library. Raises `OSError` if there is none."""
     return libcuda.load()
+
+
+def cuda_core() -> Any:
+    """The package `cuda.core`, which takes 120 ms to import. Raises `LaunchError` if it cannot be imported."""
+    try:
+        from cuda import core
+    except ImportError as error:
+        raise LaunchError(f"cuda.core cannot be imported: {error}", "pip install 'cuda-core>=1.2'") from None
+    return core
 
 
 @functools.cache

@@ -13,6 +13,8 @@ from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import vector_of
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 Index = tuple[int, int, int]
 
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
@@ -26,7 +28,10 @@ MOST_POSITIONS = 1 << 31
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a launch: blocks, threads of a block, bytes of dynamic shared memory of a block, blocks of a cluster."""
+    """The size of a launch: blocks, threads of a block, bytes of dynamic shared memory of a block, blocks of a cluster.
+
+    A launch of 0 threads has a grid with a 0, and starts nothing.
+    """
 
     grid: Index
     block: Index
@@ -70,7 +75,8 @@ def _shape(
     block_size = _dimensions(block, "block", MOST_THREADS, "threads")
     if counts is not None:
         grid = tuple(-(-n // size) for n, size in zip(counts, block_size, strict=True))
-    grid_size = _dimensions(grid, "grid", MOST_BLOCKS, "blocks")
+    starts_nothing = counts is not None and 0 in counts
+    grid_size = grid if starts_nothing else _dimensions(grid, "grid", MOST_BLOCKS, "blocks")
     if block_size[0] * block_size[1] * block_size[2] > MOST_IN_BLOCK:
         raise LaunchError(f"block={block}: a block can have at most {MOST_IN_BLOCK} threads", _MORE_BLOCKS)
     if most_threads and block_size[0] * block_size[1] * block_size[2] > most_threads:
@@ -99,9 +105,14 @@ def has_block(grid: Any, block: Any, threads: Any) -> bool:
     return block is not None and not isinstance(block, str)
 
 
-def in_rows(size: int, threads: Any) -> Any:
-    """A block of `size` threads for `threads`: in rows of whole warps if there are several axes."""
+def block_for(size: int, threads: Any, may_shrink: bool) -> Any:
+    """A block of `size` threads for `threads`, in rows of whole warps if there are several axes.
+
+    If all `threads` fit into such a block and it `may_shrink`, it has just these.
+    """
     counts = _dimensions(threads, "threads", _MOST_COVERED, "threads")
+    if may_shrink and counts[0] * counts[1] * counts[2] <= size and counts[2] <= MOST_THREADS[2]:
+        return tuple(max(1, count) for count in counts)
     return size if counts[1:] == (1, 1) else (min(size, 32), max(1, size // 32))
 
 
@@ -154,15 +165,16 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
             "give an int, or a tuple of one to three ints",
         )
     x, y, z = (*sizes, 1, 1)[:3]
+    least = 0 if name == "threads" else 1
     for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
-        if not 1 <= size <= limit:
-            remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
+        if not least <= size <= limit:
+            remedy = "skip the launch if there is nothing to do, or write threads=0" if size == 0 else _MORE_BLOCKS
             if name == "cluster":
                 remedy = "use smaller clusters, with at least one block"
             elif unit == "blocks" and size:
                 remedy = "launch fewer blocks, and let each thread loop in steps of grid_size(1)"
             raise LaunchError(
-                f"{name}={value!r}: {size} {unit} along {axis}; the allowed range is 1 to {limit}", remedy
+                f"{name}={value!r}: {size} {unit} along {axis}; the allowed range is {least} to {limit}", remedy
             )
     return x, y, z
 

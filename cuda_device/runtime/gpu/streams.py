@@ -17,7 +17,7 @@ import struct
 from _thread import RLock
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,11 @@ from cuda_device import logs
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.gpu import driver
+
+if TYPE_CHECKING:
+    from cuda_device.runtime.gpu.cpu_events import CpuEvent
+
+__tracebackhide__ = True  # pytest shows the user's line instead
 
 MOST_RETAINED = 1024
 """The length of the driver's own queue: waiting for the oldest of more launches costs nothing."""
@@ -66,9 +71,25 @@ class Stream:
         """Whether work submitted to the stream is captured into a graph instead of being run."""
         return False
 
-    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+    def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
         """Whether the current launch is being recorded into a graph."""
         return False
+
+    @property
+    def priority(self) -> int:
+        """The stream's priority: 0 for the lowest, less for higher ones."""
+        return 0
+
+    def record(self, event: Any = None) -> Any:
+        """Records `event`, or a new one without timing, after the work submitted so far; returns the event."""
+        raise NotImplementedError
+
+    def wait(self, event_or_stream: Any) -> None:
+        """Makes later work wait for an event, or for the work submitted so far to another stream."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Releases the stream. A stream that this package did not create stays open for its other users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +110,31 @@ class CpuStream(Stream):
         from cuda_device.codegen.cpu.processor import worker_count
 
         return f"CPU, {worker_count()} threads"
+
+    def record(self, event: CpuEvent | None = None) -> CpuEvent:
+        """Records `event`, or a new one without timing; returns the event. All launches have finished.
+
+        Raises `TypeError` for an event of a GPU, and `RuntimeError` for a closed one.
+        """
+        from cuda_device.runtime.gpu.cpu_events import CpuEvent
+
+        recorded = CpuEvent() if event is None else event
+        if not isinstance(recorded, CpuEvent):
+            raise TypeError(f"{_describe(event)} is not an event of a CPU stream: pass CpuEvent(timing=…), or nothing")
+        recorded._record(self.is_captured)
+        return recorded
+
+    def wait(self, event_or_stream: Any) -> None:
+        """Waits for an event, or for another stream; the work of CPU streams has finished.
+
+        Raises `LaunchError` for anything else.
+        """
+        if hasattr(event_or_stream, "is_done"):
+            event_or_stream.sync()
+        elif event_or_stream is not None:
+            as_stream(event_or_stream).synchronize()
+        else:
+            raise LaunchError("wait(None) waits for nothing", "pass an event or a stream")
 
 
 @dataclass(slots=True)  # which machine code reads
@@ -143,6 +189,27 @@ class GpuStream(Stream):
     def __cuda_stream__(self) -> tuple[int, int]:
         """cuda.core's protocol, by which other libraries take the stream: its version, and the handle."""
         return 0, self._handle
+
+    @property
+    def core(self) -> Any:
+        """A `cuda.core.Stream` with this handle, valid while this object exists. Its context must be current for the defaults."""
+        return driver.cuda_core().Stream.from_handle(self._handle)
+
+    @property
+    def priority(self) -> int:
+        """The stream's priority: 0 for the lowest, less for higher ones."""
+        with self.using():
+            return int(self.core.priority)
+
+    def record(self, event: Any = None) -> Any:
+        """Records a `cuda.core.Event`, or a new one without timing, after the work submitted so far; returns the event."""
+        with self.using():
+            return self.core.record(event)
+
+    def wait(self, event_or_stream: Any) -> None:
+        """Makes later work wait, on the GPU, for a `cuda.core.Event`, or for the work submitted so far to another stream."""
+        with self.using():
+            self.core.wait(event_or_stream)
 
     @property
     def consumer(self) -> int:

@@ -52,6 +52,8 @@ from cuda_device.types.architectures import parse
 from cuda_device.types.host import convert_number
 from cuda_device.types.model import NONE, NUMBERS, Array, NoneType, Number, Pointer, Space, Type
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
 
@@ -181,6 +183,20 @@ class Compiled:
         with open(path, "wb") as file:
             file.write(_bytes(self))
         write_index(f"{path}.json", [(os.path.basename(path), self)])
+
+    def object_code(self) -> Any:
+        """Returns the code as a `cuda.core.ObjectCode`, for its `Linker` and `launch`. Needs no GPU.
+
+        `get_kernel` takes `symbol` and the name of the Python function. `cuda.core.launch` takes the arguments as `parameters`
+        lists them, in their C++ layout. A failed `assert` or a `raise` ends such a launch with a trap. Raises `ValueError`
+        unless the output is "cubin", "fatbin", "ptx" or "ltoir", and `LaunchError` if cuda-core is not installed.
+        """
+        if self.output not in _OBJECT_CODES:
+            raise ValueError(f"output={self.output!r} is no code for GPUs: compile to one of {', '.join(_OBJECT_CODES)}")
+        make = getattr(driver.cuda_core().ObjectCode, f"from_{self.output}")
+        # `get_kernel` takes the symbols of the mapping as bytes, although their hint is str (cuda-core 1.2).
+        names = {self.record.get("function", self.symbol): self.symbol.encode()}
+        return make(_bytes(self), name=self.symbol, symbol_mapping=names)
 
     def launch(self, /, *args: Any, **keywords: Any) -> None:
         """Launches the kernel: see `LoadedKernel.launch`."""
@@ -317,6 +333,8 @@ def _read_index(index: str) -> list[Compiled]:
 
 
 _LOADABLE = ("cubin", "fatbin", "ptx")
+_OBJECT_CODES = (*_LOADABLE, "ltoir")
+"""The outputs that `cuda.core.ObjectCode` holds."""
 
 
 class LoadedKernel:

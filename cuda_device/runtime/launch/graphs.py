@@ -30,6 +30,8 @@ from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_str
 from cuda_device.runtime.launch.arguments import Argument
 from cuda_device.runtime.launch.launcher import CompiledKernel, foreign_streams, start, users_traceback
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -63,7 +65,7 @@ class _CpuRecorder(CpuStream):
     recorded: list[Recorded]
     is_captured = True
 
-    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+    def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
         self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller()))
         return True
 
@@ -74,7 +76,7 @@ class _GpuRecorder(GpuStream):
     __slots__ = ("recorded",)
     recorded: list[Recorded]
 
-    def record(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
+    def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
         node = driver.newest_node(self.handle)
         self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller(), node))
         return True

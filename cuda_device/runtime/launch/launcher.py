@@ -1,8 +1,8 @@
 """`launch`: finds or compiles the variant of a kernel for the arguments, checks the launch, and starts it.
 
 A kernel stores its variants by the target and by the facts about the arguments that the compiler may use. Before each launch, the
-values of the global and closure variables that a variant read are compared with the current ones; if one has changed, the kernel
-is compiled again.
+values of the global and closure variables that a variant read are compared with the current ones, and so are the contents of
+arrays, lists and dicts among them; if one has changed, the kernel is compiled again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log
-from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, in_rows, shape_of, sizes_of_config
+from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, block_for, shape_of, sizes_of_config
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -45,9 +45,12 @@ from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
     from cuda_device.device.functions import Kernel
+    from cuda_device.infer.contents import Content
     from cuda_device.runtime.cpu_executor import Execution
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
+
+__tracebackhide__ = True  # pytest shows the user's line instead
 
 # Facts about the arrays of a launch, on which the compiler may rely.
 #
@@ -140,6 +143,8 @@ class CompiledKernel:
     packing: Packing
     described: bool = False
     """Whether the arguments are passed as to a C++ kernel."""
+    contents: tuple[Content, ...] = ()
+    """The contents of arrays, lists and dicts that are arguments of `ConstExpr` parameters, when the kernel was compiled."""
     loaded: dict[int, Loaded] = field(default_factory=dict)
     launches: int = 0
     """The number of launches that Python has made."""
@@ -198,10 +203,10 @@ class CompiledKernel:
 
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
-        """Returns whether all names that the compiler looked up still have the same values."""
+        """Returns whether all names that the compiler looked up still have the same values, with the same contents."""
         from cuda_device.infer.dependencies import unchanged  # kernels that are loaded from files have none
 
-        return unchanged(self.work.dependencies)
+        return unchanged(self.work.dependencies, self.contents)
 
 
 machine_launch: Callable[..., bool] | None = None
@@ -239,13 +244,15 @@ def launch(
 
     Numbers are converted to the type hints of their parameters. `grid` and `block` are ints or tuples of one to three ints,
     along x, y and z. Instead of `grid`, you can give `threads`, the minimum number of threads along each axis, such as the
-    shape of an array; the grid is then as large as necessary, so there may be more threads. `block="auto"`, the default with
-    `threads`, is the size with which a GPU runs the most threads at once, according to the driver's occupancy calculator, and
-    256 on the CPU stream. `cluster` is the number of blocks in a cluster along each axis, at most 8 in all; the grid must
-    consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter called `threads` or `cluster`, the
-    argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all sizes at once; its grid counts
-    clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream` is a stream of this
-    package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
+    shape of an array; the grid is then as large as necessary, so there may be more threads. If one of these numbers is 0, the
+    arguments are checked and nothing is launched. `block="auto"` is the size with which a GPU runs the most threads at once,
+    according to the driver's occupancy calculator, and 256 on the CPU stream. Without `block`, `threads` start blocks of this
+    size, or, if they fit into one, a block of just these threads. `cluster` is the number of blocks in a cluster along each
+    axis, at most 8 in all; the grid must consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter
+    called `threads` or `cluster`, the argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all
+    sizes at once; its grid counts clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream`
+    is a stream of this package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for
+    `default_stream()`.
 
     Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
     `KernelError` if the kernel reports an error. Specification: 'Kernel Functions'.
@@ -318,7 +325,7 @@ def sized(
     shape = shape_of(grid, block, shared, threads, cluster, *limits)
     if shape is None:
         size = _best_block(variant, stream, shared)
-        block = size if threads is None else in_rows(size, threads)
+        block = size if threads is None else block_for(size, threads, may_shrink=block is None)
         shape = shape_of(grid, block, shared, threads, cluster, *limits)
         assert shape is not None
     return shape
@@ -438,8 +445,11 @@ def _compiled(
                 kernel.options.link,
             )
             from cuda_device import compiler
+            from cuda_device.infer.contents import contents_of
 
+            contents = contents_of(tuple(each.python for each in known))
             variant = CompiledKernel.of(compiler.run(job))
+            variant.contents = contents
             variant.nvtx |= kernel.options.nvtx
             kernel.variants[key] = variant
     return variant
@@ -473,7 +483,12 @@ def start(
     arguments: Sequence[Argument],
     stopped: Callable[[], bool] | None = None,
 ) -> None:
-    """Starts a compiled kernel with packed arguments. On a CPU stream it runs to its end, or until `stopped` returns True."""
+    """Starts a compiled kernel with packed arguments, unless it has 0 threads.
+
+    On a CPU stream it runs to its end, or until `stopped` returns True.
+    """
+    if 0 in shape.grid:
+        return
     begin: Callable[..., None] = _start_on_gpu if isinstance(stream, GpuStream) else _start_on_cpu
     if variant.nvtx:
         with _range(variant.work.job.name):
@@ -523,7 +538,7 @@ def _start_on_cpu(
             if view.stream is not None:  # managed memory, which a GPU may be writing
                 with driver.using(driver.context_of(view.ordinal)):
                     driver.synchronize_stream(view.stream)
-    if stream.record(variant, shape, buffer, arguments):
+    if stream.record_launch(variant, shape, buffer, arguments):
         return
     detector = _race_detector(variant.work, shape, arguments) if variant.work.job.options.races else None
     execution(buffer, arguments, detector.address if detector else None, stopped)
@@ -611,7 +626,7 @@ def _start_on_gpu(
     views = [view for argument in arguments for view in argument.views]
     with stream.using():
         _launch_by_driver(variant, stream, shape, buffer, views)
-        if not stream.record(variant, shape, buffer, arguments):
+        if not stream.record_launch(variant, shape, buffer, arguments):
             _keep(stream, views)
 
 

@@ -39,6 +39,8 @@ from cuda_device.runtime.launch.launcher import (
 )
 from cuda_device.types.model import Struct
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 
 @users_traceback
 def prepare(
@@ -98,7 +100,8 @@ class PreparedLaunch(partial[None]):
     def replace(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
         """Returns another prepared launch, with some arguments replaced. Raises what `prepare` raises."""
         shape, values = self._shape, _exchanged(self.kernel, self._values, args, kwargs)
-        sizes = shape.grid, shape.block, shape.dynamic, None, _cluster_of(shape)
+        grid, threads = (None, shape.grid) if 0 in shape.grid else (shape.grid, None)
+        sizes = grid, shape.block, shape.dynamic, threads, _cluster_of(shape)
         return PreparedLaunch(self.kernel, values, self.stream, sizes)
 
     @property
@@ -138,7 +141,7 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
     """The function that calls of a prepared launch run until its kernel has a launcher."""
     kernel, values, shape = prepared.kernel, prepared._values, prepared._shape
     sizes: dict[str, Any] = {
-        "grid": _short(shape.grid),
+        "threads" if 0 in shape.grid else "grid": _short(shape.grid),
         "block": _short(shape.block),
         "stream": prepared.stream,
         "shared": shape.dynamic,

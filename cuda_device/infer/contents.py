@@ -1,0 +1,78 @@
+"""The contents of host objects that can change in place, as they were when the compiler read them: arrays, lists and dicts.
+
+    table = np.array([1, 2, 3])
+    (content,) = contents_of(table)       Content(table, …)
+    table[0] = 10
+    content.current()                     False
+
+A `Dependency` has the contents of its value, and each launch compares them. Arrays of more than `MOST_BYTES` are not compared:
+the kernel keeps what they were.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from cuda_device.lazy_dataclasses import dataclass
+
+MOST_BYTES = 64 * 1024
+"""The size of the largest array that launches compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of an array, a list or a dict: `state` is what `_state` returned."""
+
+    owner: Any
+    state: tuple[Any, ...]
+
+    def current(self) -> bool:
+        """Whether the object still has this content: equal bytes, or the same items in the same order."""
+        now = _state(self.owner)
+        if isinstance(self.owner, np.ndarray):
+            return now == self.state
+        return len(now) == len(self.state) and all(map(operator.is_, now, self.state))
+
+
+def contents_of(value: object) -> tuple[Content, ...]:
+    """The contents of an object and of everything in it: items, and arguments of a `functools.partial`."""
+    return tuple(Content(owner, _state(owner)) for owner in _changeable(value)) if isinstance(value, HOLDERS) else ()
+
+
+_DICTS = (dict, MappingProxyType)
+HOLDERS = (np.ndarray, list, tuple, *_DICTS, partial)
+"""The types of objects that can change in place, or hold such objects."""
+
+
+def _state(owner: Any) -> tuple[Any, ...]:
+    if isinstance(owner, np.ndarray):
+        return owner.tobytes("A"), owner.shape, owner.strides, owner.dtype
+    return (*owner, *owner.values()) if isinstance(owner, _DICTS) else tuple(owner)
+
+
+def _changeable(value: object) -> Iterator[object]:
+    """The arrays, lists and dicts in an object, each once."""
+    seen, waiting = set[int](), [value]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, HOLDERS) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        is_small_array = isinstance(part, np.ndarray) and part.nbytes <= MOST_BYTES
+        if is_small_array or isinstance(part, (list, *_DICTS)):
+            yield part
+        waiting += _parts(part)
+
+
+def _parts(value: Any) -> tuple[object, ...]:
+    if isinstance(value, partial):
+        return value.args, value.keywords
+    if isinstance(value, _DICTS):
+        return tuple(value.values())
+    return tuple(value) if isinstance(value, (list, tuple)) else ()
