@@ -13,14 +13,17 @@ import enum
 import functools
 import gc
 import itertools
+import re
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
-from cuda_device.codegen.gpu import libcuda
+from cuda_device.codegen.gpu import assemblers, cubin, libcuda, ptx_versions
 from cuda_device.runtime.arrays import buffers
 from cuda_device.runtime.gpu import driver, launch_log, streams
+from cuda_device.types.architectures import parse
 
 GENUINE = driver.available()
 CONTEXT = 0xC0
@@ -31,6 +34,7 @@ class Result(enum.IntEnum):
     CUDA_SUCCESS = 0
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704
@@ -82,10 +86,14 @@ class FakeDriver:
     CU_MEMHOSTALLOC_PORTABLE = CU_MEMHOSTALLOC_DEVICEMAP = 1
     CUgraphExecUpdateResult = SimpleNamespace(**libcuda.ENUMERATIONS["CUgraphExecUpdateResult"])
     CUlaunchAttributeID = SimpleNamespace(**libcuda.ENUMERATIONS["CUlaunchAttributeID"])
+    CUjit_option = SimpleNamespace(**libcuda.ENUMERATIONS["CUjit_option"])
+    CUjitInputType = SimpleNamespace(**libcuda.ENUMERATIONS["CUjitInputType"])
 
-    def __init__(self, devices: int = 1) -> None:
+    def __init__(self, devices: int = 1, cuda: tuple[int, int] = (13, 0)) -> None:
         self.log: list[tuple[Any, ...]] = []
         self.devices = devices
+        self.cuda = cuda
+        self.assembled: list[str] = []  # The PTX that it was given, if it is one of CUDA 12.
         self.memory: dict[int, Any] = {}
         self.stack: list[int] = [0]
         self.capturing: set[int] = set()
@@ -290,6 +298,33 @@ class FakeDriver:
     def cuEventDestroy(self, event):
         return self._answer("cuEventDestroy", event)
 
+    def cuLinkCreate(self, count, options, values):
+        names = (ctypes.c_int * count).from_address(options)
+        given = dict(zip(names, (ctypes.c_size_t * count).from_address(values), strict=True))
+        self.words_of_assembler = given[self.CUjit_option.CU_JIT_ERROR_LOG_BUFFER]
+        return 0, next(self._numbers)
+
+    def cuLinkAddData(self, state, kind, data, size, name, *options):
+        """Reads PTX, but none that is newer than CUDA."""
+        text = data.rstrip(b"\0").decode()
+        major, minor = map(int, re.search(r"^\.version (\d+)\.(\d+)", text, re.M).groups())
+        self.assembled.append(text)
+        reads = ptx_versions.readable(self.cuda)
+        if 10 * major + minor > reads:
+            words = f"fatal : Unsupported .version {major}.{minor}; current version is '{reads / 10}'\0".encode()
+            ctypes.memmove(self.words_of_assembler, words, len(words))
+            return (Result.CUDA_ERROR_UNSUPPORTED_PTX_VERSION,)
+        return (0,)
+
+    def cuLinkComplete(self, state):
+        text = self.assembled[-1]
+        target = parse(re.search(r"^\.target (\w+)", text, re.M)[1])
+        self.code = assemblers.ASSEMBLERS[1].run(assemblers.Request(text, target))
+        return 0, ctypes.cast(self.code, ctypes.c_void_p).value, len(self.code)
+
+    def cuLinkDestroy(self, state):
+        return (0,)
+
     def cuLibraryLoadData(self, code, *options):
         return self._answer("cuLibraryLoadData", len(code), value=next(self._numbers))
 
@@ -323,7 +358,8 @@ class FakeDriver:
         newest = [number for number, _ in self.nodes.get(stream, [])[-1:]]
         self.newest = (ctypes.c_uint64 * 1)(*newest)
         number = self.captures_apart.get(stream, 1)
-        return 0, int(stream in self.capturing), number, 0, ctypes.addressof(self.newest), 0, len(newest)
+        edges = (0,) if self.cuda >= (12, 3) else ()
+        return 0, int(stream in self.capturing), number, 0, ctypes.addressof(self.newest), *edges, len(newest)
 
     def _capture_info(self, stream, state, number, *_):
         state[0], number[0] = self.cuStreamGetCaptureInfo(stream)[1:3]
@@ -417,12 +453,25 @@ class FakeDriver:
 
 
 @contextlib.contextmanager
-def installed(devices: int = 1) -> Iterator[FakeDriver]:
-    """Puts a fake driver in the place of the real one, and forgets all that was learnt from it afterwards."""
-    fake = FakeDriver(devices)
+def installed(devices: int = 1, cuda: tuple[int, int] | None = None) -> Iterator[FakeDriver]:
+    """Puts a fake driver in the place of the real one, and forgets all that was learnt from it afterwards.
+
+    One with a version of CUDA assembles, too.
+    """
+    fake = FakeDriver(devices, cuda or (13, 0))
     genuine = driver.bindings
+    assembles = contextlib.ExitStack()
     _forget()
     driver.bindings = lambda: fake
+    if cuda:
+        assembles.enter_context(
+            mock.patch.object(libcuda, "driver_version", return_value=1000 * cuda[0] + 10 * cuda[1])
+        )
+        assembles.enter_context(mock.patch.object(assemblers, "_driver", return_value=fake))
+        assembles.enter_context(mock.patch.object(assemblers, "_is_loaded", return_value=True))
+        assembles.enter_context(mock.patch.object(cubin, "_unusable", {}))
+        assembles.callback(assemblers._identify_driver.cache_clear)
+        assemblers._identify_driver.cache_clear()
     try:
         yield fake
     finally:
@@ -433,6 +482,7 @@ def installed(devices: int = 1) -> Iterator[FakeDriver]:
                     each.address = 0
         _forget()
         driver.bindings = genuine
+        assembles.close()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,6 @@ import ctypes
 import os
 import re
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -375,20 +374,24 @@ def _identify_ptxas() -> str:
 
 
 def _ptxas_version() -> str:
-    import subprocess
-
-    try:
-        said = subprocess.run([str(_ptxas()), "--version"], capture_output=True, text=True, check=False).stdout
-    except OSError as error:
-        said = str(error)
-    found = re.search(r"\bV(\d\S*)", said)
-    return f"{found[1] if found else said}, {_ptxas()}"
+    return f"{_version_of_ptxas(str(_ptxas()))}, {_ptxas()}"
 
 
 @cache
+def _version_of_ptxas(path: str) -> str:
+    import subprocess
+
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        said = str(error)
+    found = re.search(r"\bV(\d\S*)", said)
+    return found[1] if found else said
+
+
 def _ptxas_release() -> int:
     """The release of CUDA that it is from; 0 if it does not say."""
-    major, _, _ = _ptxas_version().partition(".")
+    major, _, _ = _version_of_ptxas(str(_ptxas())).partition(".")
     return int(major) if major.isdecimal() else 0
 
 

@@ -2,8 +2,8 @@
 
     assemble(ptx, parse("sm_90"))  ->  Cubin(code=b"\\x7fELF...", assembler="ptxas")
 
-The assemblers are tried in the order of `assemblers.ASSEMBLERS`. If one is missing, older than the PTX or the architecture, or of a
-newer release of CUDA than the driver, the next one is used:
+The assemblers are tried in the order of `assemblers.ASSEMBLERS`. If one is missing, or older than the PTX or the architecture, or
+of a newer release of CUDA than the driver, the next one is used:
 
     driver      comes with every GPU, and assembles only for the GPU of the current context
     nvJitLink   a library, in the toolkit or from pip

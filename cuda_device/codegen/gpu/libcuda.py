@@ -35,7 +35,8 @@ _TYPES: dict[str, Any] = {
     "n": ctypes.c_char * _LONGEST_NAME,
 }
 
-# The parameters by symbol, of functions that CUDA 12.0 has, or else of `OLDER`. `>` marks outputs, and `&` inputs that are replaced by outputs.
+# The parameters by symbol, of functions that CUDA 12.0 has, or else of `OLDER`. `>` marks outputs, and `&` inputs that are
+# replaced by outputs.
 FUNCTIONS = {
     "cuInit": "u",
     "cuDriverGetVersion": ">i",

@@ -3,9 +3,9 @@
     lowered(".version 8.8\n…\tst.global.b32 …", sm_90)     ".version 8.0\n…"
     lowered(".version 8.8\n…\tfence.acquire.gpu; …", sm_90)  ".version 8.6\n…"
 
-A driver reads PTX up to the version of its release of CUDA, so an older version runs on more drivers. LLVM writes `WRITTEN`, or what
-the driver of this machine reads if that is older: then it replaces newer instructions by older ones (`fence.acquire` by
-`fence.acq_rel`, which takes longer). The PTX of a program therefore depends on the driver only if the driver is older than CUDA 12.9.
+A driver reads PTX up to the version of its release of CUDA, so a program of an older version runs on more drivers. LLVM writes
+`WRITTEN`, or what the driver of this machine reads if that is older: it then uses older instructions (`fence.acq_rel` in place of
+`fence.acquire`, which is faster). The instructions therefore depend on the driver only if it is older than CUDA 12.9.
 """
 
 from __future__ import annotations
@@ -29,57 +29,51 @@ _RELEASES = (
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of PTX and the version that introduced it, times ten, for architectures before the number `before`.
+    """A feature of PTX and the version that introduced it, times ten, for architectures `since` a number and `before` another.
 
-    A program has the feature if its text contains `word` and matches `pattern`, or contains `word` if there is no pattern. These are
-    the features that LLVM and this compiler write, and others that programs may write with `ptx` or as intrinsics.
+    A program has it if its text contains `word` and matches `pattern`, if there is one. The table has what LLVM and this
+    compiler write, and what programs may write with `ptx` and as intrinsics. Instructions that came with their
+    architecture, such as `tcgen05` with sm_100, need no row.
     """
 
     version: int
     word: str
     pattern: str = ""
+    since: int = 0
     before: int = 1000
 
-    def is_in(self, text: str) -> bool:
-        """Whether a program has it."""
-        return self.word in text and (not self.pattern or re.search(self.pattern, text) is not None)
 
-
-# From the release notes of "PTX ISA", and `tests/test_ptx_versions.py` compares the rows to an assembler.
+# From the release notes of NVIDIA's "PTX ISA". `tests/test_ptx_versions.py` compares each row to an assembler.
 FEATURES = (
     Feature(81, "x2", r"\.e[45]m[23]x2\b", before=90),
     Feature(81, ".satfinite", r"\.satfinite(?:\.relu)?\.(?:b?f16(?:x2)?|tf32)\."),
     Feature(81, ".oob"),
-    Feature(81, ".v", r"\b(?:red|atom)\.[\w.:]*\.v[248]\."),
-    Feature(81, ".async.", r"\b(?:st|red)\.async\."),
+    Feature(81, "red.", r"red\.[\w.:]*\.v[248]\."),
+    Feature(81, "atom.", r"atom\.[\w.:]*\.v[248]\."),
+    Feature(81, ".async.", r"(?:st|red)\.async\."),
     Feature(81, "%aggr_smem_size"),
     Feature(82, ".mmio"),
     Feature(82, ".acc::"),
-    Feature(82, "lop3.", r"\blop3\.(?:or|and)\b"),
+    Feature(82, "lop3.", r"lop3\.(?:or|and)\b"),
     # Before CUDA 12.3 (PTX 8.3) assemblers did not know that `trap` ends a block, so LLVM writes an `exit` behind it.
-    Feature(83, "trap;", r"\btrap;(?!\s*(?://.*\s*)*exit;)"),
+    Feature(83, "trap;", r"trap;(?!\s*(?://.*\s*)*exit;)"),
     Feature(83, "used_bytes_mask"),
     Feature(83, ".b128"),
     Feature(83, ".param::"),
-    Feature(83, "tensormap", r"\b(?:tensormap\.|fence\.proxy\.tensormap)"),
+    Feature(83, "tensormap", r"(?:tensormap\.|fence\.proxy\.tensormap)"),
     Feature(84, ".b128", r"\.sys\b[\w.:]*\.b128\b"),
-    Feature(84, "mma.sync", r"(?<!\w)mma\.sync[\w.:]*\.e[45]m[23]\b"),
+    Feature(84, "mma.sync", r"(?<!g)mma\.sync[\w.:]*\.e[45]m[23]\b"),
     Feature(85, "::ordered_metadata"),
-    Feature(86, "fence.", r"\bfence\.(?:acquire|release)\b"),
+    Feature(86, "fence.", r"fence\.(?:acquire|release)\b"),
     Feature(86, ".sync_restrict"),
-    Feature(86, ".f32x2"),
-    Feature(86, ".f32.", r"\b(?:add|sub|fma)\.(?:\w+\.)*f32\.b?f16\b"),
-    Feature(86, "redux.sync", r"\bredux\.sync[\w.]*\.f32\b"),
-    Feature(86, "cp.async.bulk", r"\bcp\.async\.bulk\.(?:\w+\.)*shared::cta\.global\b"),
-    Feature(86, "x2", r"\.(?:ue8m0|e2m1|e2m3|e3m2)x2\b"),
-    Feature(86, "st.bulk"),
-    Feature(86, "tcgen05."),
-    Feature(86, "clusterlaunchcontrol."),
-    Feature(88, ".v", r"\b(?:ld|st)\.[\w.:]*\.v(?:8\.[bfsu]32|4\.[bfsu]64)\b"),
-    Feature(88, ".f32", r"\b(?:min|max)\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;"),
+    Feature(86, "cp.async.bulk", r"cp\.async\.bulk\.(?:\w+\.)*shared::cta\.global\b"),
+    Feature(88, ".v8.", r"\.v8\.[bfsu]32\b", since=100),
+    Feature(88, ".v4.", r"\.v4\.[bfsu]64\b", since=100),
+    Feature(88, "min.", r"min\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;", since=100),
+    Feature(88, "max.", r"max\.(?:\w+\.)*f32\s+[^,;]+,[^,;]+,[^,;]+,[^,;]+;", since=100),
 )
 
-_LINE = re.compile(r"^\.version \d+\.\d+", re.M)
+_DIRECTIVE = ".version "
 
 
 def readable(cuda: tuple[int, int]) -> int:
@@ -97,8 +91,12 @@ def written(architecture: Architecture) -> int:
 
 def needed(text: str, architecture: Architecture) -> int:
     """The oldest PTX version that a program needs, times ten."""
-    features = (row.version for row in FEATURES if architecture.number < row.before and row.is_in(text))
-    return max((architecture.ptx, *features))
+    version, number = architecture.ptx, architecture.number
+    for row in FEATURES:
+        counts = row.version > version and row.since <= number < row.before and row.word in text
+        if counts and (not row.pattern or re.search(row.pattern, text)):
+            version = row.version
+    return version
 
 
 def in_words(version: int) -> str:
@@ -113,4 +111,6 @@ def lowered(text: str, architecture: Architecture) -> str:
 
 def with_version(text: str, version: str) -> str:
     """A program with another version in its first directive."""
-    return _LINE.sub(f".version {version}", text, count=1)
+    before, directive, behind = text.partition(_DIRECTIVE)
+    _, end, rest = behind.partition("\n")
+    return f"{before}{directive}{version}{end}{rest}"

@@ -452,7 +452,9 @@ def begin_capture(stream: int) -> int:
 
 def newest_node(stream: int) -> int:
     """The newest graph node of `stream`, which is being captured."""
-    _, _, _, nodes, *_, count = check(bindings().cuStreamGetCaptureInfo(stream), "asking for the newest node of a graph")
+    _, _, _, nodes, *_, count = check(
+        bindings().cuStreamGetCaptureInfo(stream), "asking for the newest node of a graph"
+    )
     return int(ctypes.c_uint64.from_address(nodes + 8 * (count - 1)).value) if count else 0
 
 
