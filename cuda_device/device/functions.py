@@ -37,8 +37,6 @@ from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _NVCC = ("afn", "ftz")
 """The flags of `fastmath=True`, which are those of nvcc's `-use_fast_math`; products and sums fuse by default."""
 
@@ -575,7 +573,8 @@ def extern(
     `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints select one. Structs have the
     names of their classes in C++, which checks their layouts. The stub's body replaces the function on the host and on the CPU
     stream, unless it is `...`. Arguments are passed by value, arrays as `cuda::interoperable_array_descriptor`. A stub without
-    `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function of NVSHMEM's headers. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
+    `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function of NVSHMEM's headers. Raises `TypeError` for a stub
+    without hints, or with types that C++ does not have.
     Specification: 'Interoperable Functions'.
     """
     found = links_of(link, "@extern")

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 # Facts about the arrays of a launch, on which the compiler may rely.
 #
 #     small      every array has at most 2**30 - 2**16 elements along each axis and in all: indices and their sums fit 32 bits
@@ -204,7 +202,7 @@ class CompiledKernel:
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
         """Returns whether all names that the compiler looked up still have the same values, with the same contents."""
-        from cuda_device.infer.dependencies import unchanged  # kernels that are loaded from files have none
+        from cuda_device.infer.contents import unchanged  # kernels that are loaded from files have none
 
         return unchanged(self.work.dependencies, self.contents)
 
