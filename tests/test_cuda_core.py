@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import fake_driver
@@ -173,6 +174,21 @@ def test_cpu_arrays_take_no_memory_resource(no_gpu):
     ):
         with pytest.raises(device.LaunchError, match="but the stream is a CPU stream"):
             make()
+
+
+def test_without_cuda_core(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.core", None)
+    with fake_driver.installed():
+        for use in (device.stream, device.event, device.default_stream().record):
+            with pytest.raises(device.LaunchError, match="(?s)cuda.core cannot be imported: .*pip install 'cuda-core"):
+                use()
+        assert device.zeros(3).numpy().tolist() == [0, 0, 0]
+
+
+def test_cuda_core_is_a_dependency_where_nvidia_publishes_it():
+    project = tomllib.loads(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text())["project"]
+    where = {name.split()[0]: name.partition(";")[2].strip() for name in project["dependencies"]}
+    assert where["cuda-core"] == where["cuda-bindings"] == "sys_platform == 'linux' or sys_platform == 'win32'"
 
 
 # Code

@@ -574,8 +574,7 @@ def extern(
     names of their classes in C++, which checks their layouts. The stub's body replaces the function on the host and on the CPU
     stream, unless it is `...`. Arguments are passed by value, arrays as `cuda::interoperable_array_descriptor`. A stub without
     `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function of NVSHMEM's headers. Raises `TypeError` for a stub
-    without hints, or with types that C++ does not have.
-    Specification: 'Interoperable Functions'.
+    without hints, or with types that C++ does not have. Specification: 'Interoperable Functions'.
     """
     found = links_of(link, "@extern")
 

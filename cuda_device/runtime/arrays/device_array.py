@@ -541,7 +541,7 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None
     return made
 
 
-def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any, *, zero: bool) -> DeviceArray:
+def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None, *, zero: bool) -> DeviceArray:
     lengths = shape_of(shape)
     nbytes = dtype.itemsize
     for length in lengths:

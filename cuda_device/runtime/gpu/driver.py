@@ -57,7 +57,7 @@ def bindings() -> Any:
 def cuda_core() -> Any:
     """The package `cuda.core`, which takes 120 ms to import. Raises `LaunchError` if it cannot be imported."""
     try:
-        from cuda import core
+        import cuda.core as core
     except ImportError as error:
         raise LaunchError(f"cuda.core cannot be imported: {error}", "pip install 'cuda-core>=1.2'") from None
     return core

@@ -249,8 +249,8 @@ def launch(
     axis, at most 8 in all; the grid must consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter
     called `threads` or `cluster`, the argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all
     sizes at once; its grid counts clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream`
-    is a stream of this package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for
-    `default_stream()`.
+    is a stream of this package, `cuda.core`, torch or CuPy, a `GraphBuilder` of `cuda.core`, which records the launch while it
+    is building, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
 
     Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
     `KernelError` if the kernel reports an error. Specification: 'Kernel Functions'.
