@@ -475,7 +475,10 @@ def stores(function, recorded):
     return kernel
 
 
-STORE, ANOTHER = r"write atomic_ref\(flag, 0\)\.store\(…\), or let one", r"write atomic_ref\(flag, 0\)\.add\(…\) or another"
+STORE, ANOTHER = (
+    r"write atomic_ref\(flag, 0\)\.store\(…\), or let one",
+    r"write atomic_ref\(flag, 0\)\.add\(…\) or another",
+)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.bool_, np.float32, np.float16, np.float64, np.int64])
@@ -486,7 +489,9 @@ def test_equal_stores_need_no_sum(dtype, recorded):
             run(stores(function, recorded), zeros(64), np.ones(2).astype(dtype), 3)
 
 
-@pytest.mark.parametrize("statement", ["flag[0] |= 1", "flag[0] = max(flag[0], 1)", "flag[0] += 1", "flag[0] = flag[0]"])
+@pytest.mark.parametrize(
+    "statement", ["flag[0] |= 1", "flag[0] = max(flag[0], 1)", "flag[0] += 1", "flag[0] = flag[0]"]
+)
 def test_a_number_that_is_read_first_needs_more_than_a_store(statement):
     namespace = {}
     exec(f"def update(flag):\n    {statement}", namespace)

@@ -19,8 +19,22 @@ from cuda_device.types.promote import promote
 
 FAR = 1 << 12
 """The largest offset, in elements, that load instructions encode."""
-WITHIN = "test the index first: if i < len(x)"
-"""The help for an index out of bounds."""
+
+
+def shown_index(index: model.Type | None) -> str:
+    """The subject of a report of an index of a type."""
+    return "index {0}" if isinstance(index, Number) and index.signed else "index {0.uint64}"
+
+
+def within(index: model.Type | None, dynamic: tuple[int, bool] | None = None) -> str:
+    """The help for an index out of bounds, which `runtime.gpu.report_message` completes with the index and the length.
+
+    `dynamic` describes an array in dynamic shared memory: the bytes of an element, and whether it begins with the first byte.
+    """
+    is_unsigned = isinstance(index, Number) and not index.signed and index.bits >= 32
+    bits = index.bits if isinstance(index, Number) and is_unsigned else 0
+    nbytes, whole = dynamic or (0, False)
+    return f"{{0:within {{1}} {bits} {nbytes} {whole:d}}}"
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +46,8 @@ class Sums:
 
     opaque: set[Value] = field(default_factory=set)
     constants: dict[Value, int] = field(default_factory=dict)
+    dynamic: dict[Value, bool] = field(default_factory=dict)
+    """References to dynamic shared memory, and whether to its first byte."""
     _sources: dict[Value, Value] = field(default_factory=dict)
     _parts: dict[Value, tuple[Value, int]] = field(default_factory=dict)
 
@@ -143,6 +159,9 @@ class Lowering(Builder):
         self.block.ops.append(Op(code, list(operands), [result], attributes, [], self.location))
         if code.effects is not ops.Effect.PURE:
             self.sums.opaque.add(result)
+        if code in (ops.ELEMENT, ops.BYTES) and operands[0] in self.sums.dynamic:
+            base, offset = operands
+            self.sums.dynamic[result] = self.sums.dynamic[base] and self.constant_of(offset) == 0
         return result
 
     # Checked mode
@@ -495,7 +514,9 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     place = _small_place if short else _place
     places = [place(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
     if build.checked and not behind:
-        _check_bounds(build, indices, places, extents)
+        start = build.sums.dynamic.get(tree.data) if type.ndim == 1 else None
+        dynamic = None if start is None else (size_of(type.dtype), start)
+        _check_bounds(build, indices, places, extents, dynamic)
     if type.layout is Layout.STRIDED:
         return _strided(build, tree, places)
     offset = places[order[0]]
@@ -564,11 +585,18 @@ def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value
     return build.op(ops.BYTES, tree.data.type, tree.data, offset)
 
 
-def _check_bounds(build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value]) -> None:
+def _check_bounds(
+    build: Lowering,
+    indices: Sequence[Value],
+    places: Sequence[Value],
+    extents: Sequence[Value],
+    dynamic: tuple[int, bool] | None,
+) -> None:
     """A position below the axis is still negative, and so very large as an unsigned number."""
     for axis, (index, place, extent) in enumerate(zip(indices, places, extents, strict=True)):
         inside = build.compare("<", build.convert(place, UINT64), build.convert(extent, UINT64))
-        build.check(inside, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, extent, help=WITHIN)
+        message = f"{shown_index(index.type)} is out of bounds for axis {axis} of size {{1}}"
+        build.check(inside, message, index, extent, help=within(index.type, dynamic))
 
 
 def _place(build: Lowering, index: Value, extent: Value) -> Value:

@@ -127,6 +127,7 @@ def _infer_dynamic(_: Sequence[Known]) -> Typed:
 
 def _lower_dynamic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     data = build.op(ops.DYNAMIC_SHARED, Ref(Space.SHARED, UINT8))
+    build.sums.dynamic[data] = True
     size = build.op(ops.REGISTER, UINT32, nonneg=True, name="dynamic_shared_bytes")
     array = typed.result.type
     assert isinstance(array, Array)

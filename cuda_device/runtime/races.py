@@ -490,7 +490,9 @@ class RaceDetector:
             f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if index else "atomic_ref(array, index)"
         )
         line = _line(race.first)
-        reads = any(_line(access) == line and not access.writes for each in here for access in (each.first, each.second))
+        reads = any(
+            _line(access) == line and not access.writes for each in here for access in (each.first, each.second)
+        )
         if not reads and all(each.is_of_equal_stores for each in same if _line(each.first) == line):
             return f"many threads store the same value here: write {element}.store(…), or let one of them do it"
         return f"many threads write this element: write {element}.add(…) or another atomic, or let one of them do it"
