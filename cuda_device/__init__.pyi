@@ -128,6 +128,7 @@ from cuda_device.device.target import sm89 as sm89
 from cuda_device.device.target import sm90 as sm90
 from cuda_device.device.target import sm90a as sm90a
 from cuda_device.device.target import target as target
+from cuda_device.errors import CallError as CallError
 from cuda_device.errors import CompileError as CompileError
 from cuda_device.errors import DeviceOnlyError as DeviceOnlyError
 from cuda_device.errors import Error as Error

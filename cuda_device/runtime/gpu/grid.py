@@ -166,7 +166,9 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     least = 0 if name == "threads" else 1
     for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
         if not least <= size <= limit:
-            remedy = "skip the launch if there is nothing to do, or write threads=0" if size == 0 else _MORE_BLOCKS
+            remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
+            if name == "grid" and size == 0:
+                remedy += ", or give threads= instead of grid=: it may be 0"
             if name == "cluster":
                 remedy = "use smaller clusters, with at least one block"
             elif unit == "blocks" and size:
