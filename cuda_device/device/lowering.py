@@ -26,14 +26,12 @@ def shown_index(index: model.Type | None) -> str:
     return "index {0}" if isinstance(index, Number) and index.signed else "index {0.uint64}"
 
 
-def within(index: model.Type | None, dynamic: tuple[int, bool] | None = None) -> str:
+def within(index: model.Type | None, nbytes: int = 0, whole: int = 0) -> str:
     """The help for an index out of bounds, which `runtime.gpu.report_message` completes with the index and the length.
 
-    `dynamic` describes an array in dynamic shared memory: the bytes of an element, and whether it begins with the first byte.
+    In dynamic shared memory, `nbytes` is the size of an element, and `whole` says that the array begins with the first byte.
     """
-    is_unsigned = isinstance(index, Number) and not index.signed and index.bits >= 32
-    bits = index.bits if isinstance(index, Number) and is_unsigned else 0
-    nbytes, whole = dynamic or (0, False)
+    bits = index.bits if isinstance(index, Number) and not index.signed and index.bits >= 32 else 0
     return f"{{0:within {{1}} {bits} {nbytes} {whole:d}}}"
 
 
@@ -514,9 +512,9 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     place = _small_place if short else _place
     places = [place(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
     if build.checked and not behind:
-        start = build.sums.dynamic.get(tree.data) if type.ndim == 1 else None
-        dynamic = None if start is None else (size_of(type.dtype), start)
-        _check_bounds(build, indices, places, extents, dynamic)
+        is_dynamic = tree.data in build.sums.dynamic and type.ndim == 1
+        memory = (size_of(type.dtype), build.sums.dynamic[tree.data]) if is_dynamic else ()
+        _check_bounds(build, indices, places, extents, memory)
     if type.layout is Layout.STRIDED:
         return _strided(build, tree, places)
     offset = places[order[0]]
@@ -586,17 +584,13 @@ def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value
 
 
 def _check_bounds(
-    build: Lowering,
-    indices: Sequence[Value],
-    places: Sequence[Value],
-    extents: Sequence[Value],
-    dynamic: tuple[int, bool] | None,
+    build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value], memory: Sequence[int]
 ) -> None:
     """A position below the axis is still negative, and so very large as an unsigned number."""
     for axis, (index, place, extent) in enumerate(zip(indices, places, extents, strict=True)):
         inside = build.compare("<", build.convert(place, UINT64), build.convert(extent, UINT64))
         message = f"{shown_index(index.type)} is out of bounds for axis {axis} of size {{1}}"
-        build.check(inside, message, index, extent, help=within(index.type, dynamic))
+        build.check(inside, message, index, extent, help=within(index.type, *memory))
 
 
 def _place(build: Lowering, index: Value, extent: Value) -> Value:
