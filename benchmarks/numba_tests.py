@@ -51,7 +51,8 @@ ASKS = re.compile(
 )
 # The same, where a helper of the test does so: what is missing then.
 ASKED = re.compile(
-    r"'Func' object has no attribute '(inspect_\w+|overloads)'|no attribute '(_type_annotation|\w*cooperative\w*|gpu_data)'|"
+    r"'Func' object has no attribute '(inspect_\w+|overloads)'|"
+    r"no attribute '(_type_annotation|\w*cooperative\w*|device_pointer)'|"
     r"CalledProcessError|CudaSupportError|BrokenProcessPool|DynamicLibNotFoundError|process failed"
 )
 

@@ -47,7 +47,9 @@ from cuda_device.numba_host import (
     DeviceNDArray,
     Signature,
     SignatureParameter,
+    check_units,
     choose,
+    counts_of,
     device_array,
     parse,
     result_of,
@@ -372,6 +374,7 @@ class Dispatcher:
 
     def _launch(self, *args: Any, stream: Any = 0, **sizes: Any) -> None:
         where = stream_of(stream)
+        check_units(args)
         prepared = [self._prepared(arg, where) for arg in args]
         signature = choose(self._signatures, prepared, self.py_func.__name__)
         given: list[Any] = []
@@ -484,8 +487,8 @@ class Dispatcher:
         if isinstance(argument, np.void):
             return np.asarray(argument)  # the same memory
         if isinstance(argument, In):
-            return argument.value if isinstance(argument, InOut) else to_device(argument.value, stream)
-        return argument
+            return counts_of(argument.value) if isinstance(argument, InOut) else to_device(argument.value, stream)
+        return counts_of(argument)
 
 
 _MOST_RECORDED = 256
