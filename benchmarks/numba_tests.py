@@ -44,12 +44,13 @@ OTHERS = frozenset(
     vectorize_device vectorize_scalar_arg warning
     """.split()  # noqa: SIM905
 )
-# What a test says that asks for the compiler: text of PTX and LLVM IR, numba's own errors, processes of its own.
+# What a test, or a method that it calls, says that asks for the compiler: text of PTX and LLVM IR, numba's own errors, processes
+# of its own.
 ASKS = re.compile(
     r"inspect_|\.extensions|TypingError|LoweringError|subprocess|run_in_subprocess|compile_ptx|"
     r"nrt|filecheck|FileCheck|\.definition|typeof|StructModel|override_config|nvjitlink"
 )
-# The same, where a helper of the test does so: what is missing then.
+# The same, elsewhere: what is missing then.
 ASKED = re.compile(
     r"'Func' object has no attribute '(inspect_\w+|overloads)'|"
     r"no attribute '(_type_annotation|\w*cooperative\w*|device_pointer)'|"
@@ -97,7 +98,9 @@ def pytest_configure(config: Any) -> None:
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """As a plugin of pytest: leaves out what asks for numba's compiler."""
     for item in items:
-        if ASKS.search(inspect.getsource(item.function)):
+        source = inspect.getsource(item.function)
+        helpers = {getattr(item.cls, name, None) for name in re.findall(r"self\.(\w+)\(", source)}
+        if any(ASKS.search(inspect.getsource(each)) for each in {item.function, *helpers} if inspect.isfunction(each)):
             item.add_marker(pytest.mark.skip(reason="asks for numba's compiler"))
 
 
