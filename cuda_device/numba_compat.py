@@ -338,7 +338,7 @@ class Dispatcher:
         self._variants: dict[tuple[int, ...], Any] = {}
         """The kernel with constant parameters, by their positions."""
         self._recorded: set[tuple[Any, ...]] = set()
-        """What the latest launches had that makes up their types, so that they need not be recorded again."""
+        """The Python types, dtypes and strides of recent launches, whose argument types are in `overloads`."""
         self.extensions: list[Any] = []
         """Objects whose `prepare_args(None, value, stream=…, retr=…)` returns a type and what takes the argument's place."""
 
@@ -423,7 +423,9 @@ class Dispatcher:
         key = tuple([(type(a), getattr(a, "dtype", None), getattr(a, "strides", None)) for a in arguments])
         if key in self._recorded:
             return
-        self._recorded = {*self._recorded, key} if len(self._recorded) < _MOST_RECORDED else {key}
+        if len(self._recorded) >= _MOST_RECORDED:
+            self._recorded.clear()
+        self._recorded.add(key)
         types = signature or tuple(map(parameter_of, arguments))
         overload = self.overloads.get(types)
         if overload is None or not overload.is_known:
