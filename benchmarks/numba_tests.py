@@ -44,8 +44,8 @@ OTHERS = frozenset(
     vectorize_device vectorize_scalar_arg warning
     """.split()  # noqa: SIM905
 )
-# What a test, or a method that it calls, says that asks for the compiler: text of PTX and LLVM IR, numba's own errors, processes
-# of its own.
+# What a test says that asks for the compiler: text of PTX and LLVM IR (also in a method that it calls), numba's own errors,
+# processes of its own.
 ASKS = re.compile(
     r"inspect_|\.extensions|TypingError|LoweringError|subprocess|run_in_subprocess|compile_ptx|"
     r"nrt|filecheck|FileCheck|\.definition|typeof|StructModel|override_config|nvjitlink"
@@ -99,8 +99,9 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     """As a plugin of pytest: leaves out what asks for numba's compiler."""
     for item in items:
         source = inspect.getsource(item.function)
-        helpers = {getattr(item.cls, name, None) for name in re.findall(r"self\.(\w+)\(", source)}
-        if any(ASKS.search(inspect.getsource(each)) for each in {item.function, *helpers} if inspect.isfunction(each)):
+        helpers = (getattr(item.cls, name, None) for name in re.findall(r"self\.(\w+)\(", source))
+        compared = any("inspect_" in inspect.getsource(helper) for helper in helpers if inspect.isfunction(helper))
+        if compared or ASKS.search(source):
             item.add_marker(pytest.mark.skip(reason="asks for numba's compiler"))
 
 
