@@ -47,7 +47,9 @@ from cuda_device.numba_host import (
     DeviceNDArray,
     Signature,
     SignatureParameter,
+    check_units,
     choose,
+    counts_of,
     device_array,
     parse,
     result_of,
@@ -336,7 +338,7 @@ class Dispatcher:
         self._variants: dict[tuple[int, ...], Any] = {}
         """The kernel with constant parameters, by their positions."""
         self._recorded: set[tuple[Any, ...]] = set()
-        """What the latest launches had that makes up their types, so that they need not be recorded again."""
+        """The Python types, dtypes and strides of recent launches, whose argument types are in `overloads`."""
         self.extensions: list[Any] = []
         """Objects whose `prepare_args(None, value, stream=…, retr=…)` returns a type and what takes the argument's place."""
 
@@ -372,6 +374,7 @@ class Dispatcher:
 
     def _launch(self, *args: Any, stream: Any = 0, **sizes: Any) -> None:
         where = stream_of(stream)
+        check_units(args)
         prepared = [self._prepared(arg, where) for arg in args]
         signature = choose(self._signatures, prepared, self.py_func.__name__)
         given: list[Any] = []
@@ -420,7 +423,9 @@ class Dispatcher:
         key = tuple([(type(a), getattr(a, "dtype", None), getattr(a, "strides", None)) for a in arguments])
         if key in self._recorded:
             return
-        self._recorded = {*self._recorded, key} if len(self._recorded) < _MOST_RECORDED else {key}
+        if len(self._recorded) >= _MOST_RECORDED:
+            self._recorded.clear()
+        self._recorded.add(key)
         types = signature or tuple(map(parameter_of, arguments))
         overload = self.overloads.get(types)
         if overload is None or not overload.is_known:
@@ -484,8 +489,8 @@ class Dispatcher:
         if isinstance(argument, np.void):
             return np.asarray(argument)  # the same memory
         if isinstance(argument, In):
-            return argument.value if isinstance(argument, InOut) else to_device(argument.value, stream)
-        return argument
+            return counts_of(argument.value) if isinstance(argument, InOut) else to_device(argument.value, stream)
+        return counts_of(argument)
 
 
 _MOST_RECORDED = 256

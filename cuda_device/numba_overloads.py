@@ -7,7 +7,6 @@ kernel.get_regs_per_thread()                    {(float32[::1], int64): 12}
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -92,12 +91,9 @@ class Overload:
                 f"the types of {self._kernel.underlying.__name__} are not known before its first launch: its signature has a "
                 "parameter that is neither a number nor an array"
             )
-        return _compiled(self, output, cc or get_current_device().compute_capability)
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(overload: Overload, output: str, cc: tuple[int, int]) -> Any:
-    return compile(overload._kernel, *overload._hints, target="sm_{}{}".format(*cc), output=output)
+        major, minor = cc or get_current_device().compute_capability
+        target = f"sm_{major}{minor}"
+        return compile(self._kernel, *self._hints, target=target, output=output, launch_facts=True)  # as launches do
 
 
 class Overloads(dict[Signature, Overload]):

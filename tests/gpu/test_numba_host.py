@@ -126,7 +126,7 @@ def test_resources_are_those_that_the_driver_tells(kernel):
         [device.ArrayType(np.float64, 1), device.int64] if kernel is uses_memory else [device.ArrayType(np.float32, 1)]
     )
     target = "sm_{}{}".format(*cuda.get_current_device().compute_capability)
-    code = device.compile(kernel.kernel, *hints, target=target)
+    code = device.compile(kernel.kernel, *hints, target=target, launch_facts=True)
     handle = driver.get_kernel(driver.load_library(code.code), code.symbol)
     api, context = driver.bindings(), driver.current_ordinal()
 
