@@ -109,7 +109,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
                 raise outcome
             return ELF
 
-        return assemblers.Assembler(name, lambda _: outcome is not None, run, lambda: name + " 1", lambda: "get " + name)
+        return assemblers.Assembler(
+            name, lambda _: outcome is not None, run, lambda: name + " 1", lambda: "get " + name
+        )
 
     monkeypatch.setattr(cubin, "ASSEMBLERS", tuple(row(name, outcome) for name, outcome in rows.items()))
     return ran
