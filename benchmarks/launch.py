@@ -260,14 +260,15 @@ def numba_launch(cuda: Any) -> Launch:
 
 
 def warp_launch(wp: Any) -> Launch:
-    """Warp's `kernel`, with arrays of its own."""
-    namespace: dict[str, Any] = {"wp": wp}
-    a = "wp.array(dtype=wp.float32)"
-    text = f"def kernel(x: {a}, y: {a}, z: {a}, n: wp.int32):\n    i = wp.tid()\n"
-    exec(text, namespace)
-    kernel = wp.kernel(namespace["kernel"])
+    """Warp's `kernel`, with arrays of its own. Warp reads the source of a function, and its hints as objects."""
+
+    def kernel(x: Any, y: Any, z: Any, n: Any) -> None:
+        i = wp.tid()  # noqa: F841
+
+    kernel.__annotations__ = dict.fromkeys("xyz", wp.array(dtype=wp.float32)) | {"n": wp.int32}
+    compiled = wp.kernel(kernel)
     x, y, z = (wp.zeros(256, dtype=wp.float32, device="cuda") for _ in range(3))
-    return lambda: wp.launch(kernel, dim=32, inputs=[x, y, z, 5], device="cuda")
+    return lambda: wp.launch(compiled, dim=32, inputs=[x, y, z, 5], device="cuda")
 
 
 def cuda_core_launch(core: Any) -> Launch:

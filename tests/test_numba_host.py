@@ -124,7 +124,7 @@ def test_overloads_are_the_forms_that_were_launched(stream):
     kernel, x = cuda.jit(scaled), np.ones(32, np.float32)
     kernel[1, 32, stream.stream](x, 2)
     kernel[1, 32, stream.stream](x.astype(np.float64), 2.5)
-    kernel[1, 32, stream.stream](np.ones(64, np.float32)[::2], 2)
+    kernel[1, 32, stream.stream](cuda.to_device(np.ones(64, np.float32), stream=stream.stream)[::2], 2)
     kernel[1, 32, stream.stream](np.zeros(32, np.float32), 3)
     assert [*map(str, kernel.signatures)] == ["(float32[::1], int64)", "(float64[::1], float64)", "(float32[:], int64)"]
     assert kernel.signatures == [*kernel.overloads]
@@ -366,6 +366,7 @@ def test_round_to_digits(stream, dtype):
 
 
 DAYS = np.arange("2024-02", "2024-03", dtype="datetime64[D]")
+DAY = np.timedelta64(1, "D")
 
 
 def test_dates_are_arguments(stream):
@@ -380,7 +381,7 @@ def test_dates_are_arguments(stream):
     later, since, same = np.zeros_like(DAYS), np.zeros(DAYS.size, "timedelta64[D]"), np.zeros(DAYS.size, bool)
     kernel[1, 32, stream.stream](DAYS, DAYS[3], np.timedelta64(1, "D"), later, since, same)
     assert (
-        np.array_equal(later, DAYS + 2) and np.array_equal(since, DAYS - DAYS[3]) and same.nonzero()[0].tolist() == [3]
+        np.array_equal(later, DAYS + 2 * DAY) and np.array_equal(since, DAYS - DAYS[3]) and same.nonzero()[0].tolist() == [3]
     )
 
 
@@ -393,8 +394,8 @@ def test_dates_on_the_device(stream):
     d = cuda.to_device(DAYS, stream=stream.stream)
     kernel[1, DAYS.size, stream.stream](d)
     host = np.zeros_like(DAYS)
-    assert d.dtype == DAYS.dtype and d.copy_to_host(host) is host and np.array_equal(host, DAYS + 1)
-    assert d[2] == DAYS[3] and np.array_equal(d[::2].copy_to_host(), DAYS[::2] + 1)
+    assert d.dtype == DAYS.dtype and d.copy_to_host(host) is host and np.array_equal(host, DAYS + DAY)
+    assert d[2] == DAYS[3] and np.array_equal(d[::2].copy_to_host(), DAYS[::2] + DAY)
     assert d.view(np.int64).dtype == np.int64 and d.view(np.int64).gpu_data == d.gpu_data
     d[0] = DAYS[9]
     copy = cuda.device_array_like(d)

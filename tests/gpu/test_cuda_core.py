@@ -151,7 +151,8 @@ def test_cupy_uses_a_created_stream(late, stream):
     cupy.cuda.Device().synchronize()
     for i in range(LAUNCHES):
         late.fill(x.data.ptr, i, handle, wait=5_000_000)
-        with cupy.cuda.ExternalStream(handle):
+        from_external = getattr(cupy.cuda.Stream, "from_external", None)  # of CuPy 14
+        with from_external(stream) if from_external else cupy.cuda.ExternalStream(handle):
             y = x + 1
             launch(y, 10, stream)
             y *= 2
@@ -296,6 +297,8 @@ def test_arrays_are_in_the_memory_of_a_resource(pool, stream):
     assert (z.numpy() == LAUNCHES).all()
     del x, y, z
     gc.collect()
+    device.synchronize(stream)  # which releases what the launches used
+    device.synchronize()
     driver.synchronize_context()
     assert pool.attributes.used_mem_current == 0
 
@@ -324,7 +327,7 @@ def test_memory_that_others_use_is_freed_after_their_work(late, pool, stream):
     assert not any(other.numpy().any() for other in others)
 
 
-@pytest.mark.parametrize("kind", ["PinnedMemoryResource", "ManagedMemoryResource"])
+@pytest.mark.parametrize("kind", ["LegacyPinnedMemoryResource", "ManagedMemoryResource"])
 def test_memory_of_other_kinds(kind, stream, core):
     resource = getattr(core, kind)()
     x = device.array(np.arange(1000), stream=stream, memory=resource)

@@ -130,12 +130,10 @@ def test_resources_are_those_that_the_driver_tells(kernel):
     handle = driver.get_kernel(driver.load_library(code.code), code.symbol)
     api, context = driver.bindings(), driver.current_ordinal()
 
-    def told(name):
-        which = getattr(api.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
-        return int(driver.check(api.cuKernelGetAttribute(which, handle, context)))
-
-    assert overload.regs_per_thread == told("NUM_REGS")
-    assert overload.shared_mem_per_block == told("SHARED_SIZE_BYTES")
-    assert overload.max_threads_per_block == told("MAX_THREADS_PER_BLOCK")
-    assert overload.local_mem_per_thread == told("LOCAL_SIZE_BYTES")
-    assert overload.const_mem_size == told("CONST_SIZE_BYTES")
+    # CUfunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, CONST_SIZE_BYTES, LOCAL_SIZE_BYTES, NUM_REGS
+    threads, shared, constant, local, registers = (
+        int(driver.check(api.cuKernelGetAttribute(which, handle, context))) for which in range(5)
+    )
+    assert overload.max_threads_per_block == threads and overload.shared_mem_per_block == shared
+    assert overload.const_mem_size == constant and overload.local_mem_per_thread == local
+    assert overload.regs_per_thread == registers
