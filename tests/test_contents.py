@@ -158,12 +158,16 @@ def test_a_constant_argument_is_seen(stream):
     assert results(stream, launch) == [7] * 3
 
 
-def test_an_earlier_content_is_recalled(stream):
+def test_an_earlier_content_is_recalled(stream, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path))
     table, kernel = captures()
     launch = functools.partial(stream.launch, kernel, grid=1, block=3)
+    before = device.cache_info()
     for value in (1, 7, 1, 7, 1):
         table[0] = value
         assert results(stream, launch) == [value, 2, 3]
+    now = device.cache_info()
+    assert (now.hits - before.hits, now.misses - before.misses) == (3, 2)
 
 
 @pytest.mark.parametrize("more", [0, 1])
