@@ -58,6 +58,8 @@ from cuda_device.runtime.gpu.streams import CpuStream, Stream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types import vector_classes
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 # In kernels
 
 threadIdx, blockIdx, blockDim, gridDim = positioning.SIGNED  # noqa: N816

@@ -24,6 +24,8 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
 from cuda_device.types.host import number_of_numba
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 __all__ = [
     "DefaultStream", "DeviceNDArray", "Devices", "GpuContext", "GpuDevice", "StreamEvent", "as_cuda_array", "close",
     "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "event_elapsed_time",

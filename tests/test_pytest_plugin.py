@@ -91,6 +91,23 @@ def test_a_fixture_of_the_users_own_comes_first(run):
     run(own, "--cuda-device=both").assert_outcomes(passed=1)
 
 
+def test_a_failed_launch_shows_the_line_and_the_message(run):
+    fails = """
+    def test_launch(stream):
+        device.launch(double, {}, grid=1, block=1, stream=stream)
+    """
+    result = run(fails)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "> *device.launch(double, {}, grid=1, block=1, stream=stream)",
+            "E *LaunchError: the argument 'x' is of type dict*",
+        ],
+        consecutive=True,
+    )
+    result.stdout.no_fnmatch_line("*launcher.py*")
+
+
 def test_races(run):
     races = """
     def test_races(stream):

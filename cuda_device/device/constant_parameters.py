@@ -15,6 +15,8 @@ from cuda_device.device.parameters import annotations_of
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import PYTHON, convert_number, number_of, unannotated
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 
 @dataclass(frozen=True)
 class _ConstExprOf:

@@ -37,6 +37,8 @@ from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 _NVCC = ("afn", "ftz")
 """The flags of `fastmath=True`, which are those of nvcc's `-use_fast_math`; products and sums fuse by default."""
 

@@ -24,6 +24,8 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, release_finished_everywhere
 from cuda_device.types.host import dtype_of_type
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 HOST_ALIGNMENT = 64  # a cache line, and the widest vector register
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

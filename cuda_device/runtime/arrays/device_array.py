@@ -33,6 +33,8 @@ from cuda_device.types.host import dtype_of, dtype_of_type, element_of, element_
 from cuda_device.types.layout import pointee_of
 from cuda_device.types.model import Layout
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
 _EDGE = 3

@@ -27,6 +27,8 @@ from cuda_device.errors import KernelError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import launch_log
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
 SUCCESS = 0

@@ -13,6 +13,8 @@ from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import vector_of
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 Index = tuple[int, int, int]
 
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)

@@ -26,6 +26,8 @@ from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.gpu import driver
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 MOST_RETAINED = 1024
 """The length of the driver's own queue: waiting for the oldest of more launches costs nothing."""
 _WORDS = struct.Struct("=QQQ")

@@ -53,6 +53,8 @@ from cuda_device.types.layout import (
     with_arrays,
 )
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 
 @dataclass(slots=True, eq=False)
 class Argument:

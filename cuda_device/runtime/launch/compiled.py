@@ -52,6 +52,8 @@ from cuda_device.types.architectures import parse
 from cuda_device.types.host import convert_number
 from cuda_device.types.model import NONE, NUMBERS, Array, NoneType, Number, Pointer, Space, Type
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
 

@@ -53,6 +53,8 @@ from cuda_device.types.vector_classes import value_of
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Function, Module, Prototype
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir", "fatbin")
 HOST, HOST_OUTPUTS = "host", ("ir", "llvm", "object", "callable")
 

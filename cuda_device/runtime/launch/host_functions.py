@@ -31,6 +31,8 @@ from cuda_device.types.struct_classes import convert, made_of
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 Call = tuple["Future[Any]", Callable[[], Any]]
 
 

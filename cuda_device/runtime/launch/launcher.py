@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
+__tracebackhide__ = True  # pytest shows the user's line instead
+
 # Facts about the arrays of a launch, on which the compiler may rely.
 #
 #     small      every array has at most 2**30 - 2**16 elements along each axis and in all: indices and their sums fit 32 bits
