@@ -419,7 +419,7 @@ def _warn(work: Work) -> None:
         if loss not in told:
             function, place = work.job.function, loss.location
             module = function.__module__ if place.file == function.__code__.co_filename else None
-            warnings.warn_explicit(str(loss), PrecisionWarning, place.file, place.line, module)
+            warnings.warn_explicit(str(loss), PrecisionWarning, place.shown_file, place.line, module)
             told.add(loss)
 
 

@@ -15,6 +15,7 @@ report it.
 from __future__ import annotations
 
 import linecache
+import sys
 from collections.abc import Sequence
 
 from cuda_device.lazy_dataclasses import dataclass
@@ -22,7 +23,10 @@ from cuda_device.lazy_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's program. Lines count from 1, columns from 0; unknown ones are 0 or -1."""
+    """A place in the user's program, whose lines count from 1 and columns from 0; unknown ones are 0 or -1.
+
+    As text, it is `kernel.py:7:12`, or `Cell In[3], line 7` for a cell of a notebook, as IPython writes it.
+    """
 
     file: str
     line: int
@@ -34,8 +38,15 @@ class Location:
 
     def __str__(self) -> str:
         if self.line <= 0:
-            return f"{self.file}, bytecode offset {self.offset} of {self.function}"
+            return f"{self.shown_file}, bytecode offset {self.offset} of {self.function}"
+        if (cell := self.shown_file) != self.file:
+            return f"{cell}, line {self.line}"
         return f"{self.file}:{self.line}" + (f":{self.column + 1}" if self.column >= 0 else "")
+
+    @property
+    def shown_file(self) -> str:
+        """The file, or the number of the cell for the temporary file of a notebook's cell."""
+        return _cell(self.file) or self.file
 
     @property
     def is_ours(self) -> bool:
@@ -58,6 +69,13 @@ class Location:
             padding = "".join("\t" if character == "\t" else " " for character in source[:start])
             lines.append(" " * len(gutter) + padding + "^" * max(1, stop - start))
         return "\n".join(lines)
+
+
+def _cell(file: str) -> str:
+    """IPython's name of the cell that a file holds: `Cell In[3]`. Empty for other files, and where IPython does not run."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    compiler = getattr(get_ipython and get_ipython(), "compile", None)
+    return " ".join((compiler and compiler.format_code_name(file)) or ())
 
 
 _PACKAGE = __file__.removesuffix("errors.py")

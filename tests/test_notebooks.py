@@ -14,12 +14,16 @@ import io
 import json
 import linecache
 import re
+import subprocess
+import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 import cuda_device as device
+from cuda_device.errors import Location
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples" / "notebooks").glob("*.ipynb"))
 FORMS = {"text/html": "_repr_html_", "image/png": "_repr_png_"}
@@ -80,11 +84,19 @@ def stable(outputs: list[dict], varies: bool) -> object:
             output["picture"] = pixels.shape
             output["brightness"] = np.round(pixels.mean(), 0)
             output["data"].pop("text/plain")
-    return re.sub(r"(cell \d+:\d+):\d+|\^+|0x[0-9a-fA-F]+", r"\1", json.dumps(plain))
+    return re.sub(r"\^+|0x[0-9a-fA-F]+", "", json.dumps(plain))
+
+
+@pytest.fixture
+def ipython(monkeypatch):
+    """IPython, as far as messages ask it: its names of the cells that `run` has run."""
+    shell = MagicMock()
+    shell.compile.format_code_name = lambda file: ("Cell", f"In[{file[5:]}]") if file.startswith("cell ") else None
+    monkeypatch.setitem(sys.modules, "IPython", MagicMock(get_ipython=lambda: shell, version_info=(9, 0)))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(notebook, no_gpu, update_golden):
+def test_notebook(notebook, no_gpu, ipython, update_golden):
     pytest.importorskip("matplotlib")
     text = notebook.read_text()
     data = json.loads(text)
@@ -120,6 +132,33 @@ def test_there_are_three():
 def test_a_cell_that_is_wrong_fails(cell, complaint):
     with pytest.raises((AssertionError, ZeroDivisionError), match=complaint):
         run(cell, 1, {})
+
+
+SESSION = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance(colors="NoColor")
+shell.run_cell("import numpy as np, cuda_device as device", store_history=True)
+shell.run_cell("@device.kernel\\ndef k(x, a):\\n    x[device.tid(1)] = a * a\\n", store_history=True)
+shell.run_cell(
+    "device.launch(k, np.ones(1), 0.5, grid=1, block=2, stream=device.cpu_stream())", store_history=True
+)
+"""
+
+
+def test_messages_in_ipython_name_the_cell():
+    pytest.importorskip("IPython")
+    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, check=True)
+    assert (
+        "KernelError: index 1 is out of bounds for axis 0 of size 1\n  at Cell In[2], line 3, in thread" in done.stdout
+    )
+    assert "Cell In[2]:3: PrecisionWarning" in done.stderr and "at Cell In[2], line 3, in k\n" in done.stderr
+
+
+def test_names_of_cells(ipython):
+    assert str(Location("cell 3", 7, column=4)) == "Cell In[3], line 7"
+    assert str(Location("cell 3", 0, function="k", offset=2)) == "Cell In[3], bytecode offset 2 of k"
+    assert str(Location("kernel.py", 7, column=4)) == "kernel.py:7:5"
 
 
 # What notebooks show of kernels and of what is compiled

@@ -30,7 +30,7 @@ from typing import Any, NoReturn, overload
 
 from cuda_device.device.options import DEFAULTS, FASTMATH, LLVM_FLAGS, Options
 from cuda_device.device.parameters import parameter_names
-from cuda_device.errors import DeviceOnlyError
+from cuda_device.errors import DeviceOnlyError, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.host import type_of_hint
@@ -278,7 +278,9 @@ class Kernel(DecoratedFunction):
             source = inspect.getsource(self.underlying)
         except (OSError, TypeError):  # as of what exec and the prompt of Python define
             return made
-        return made + notebook_html.folded(f"{code.co_filename}:{code.co_firstlineno}", notebook_html.text(source))
+        return made + notebook_html.folded(
+            str(Location(code.co_filename, code.co_firstlineno)), notebook_html.text(source)
+        )
 
     def _parts(self) -> tuple[Any, ...]:
         return self.underlying, self.options
