@@ -461,7 +461,7 @@ class SignatureParameter:
     def __getitem__(self, axes: Any) -> SignatureParameter:
         """An array type: `float32[:, :]`."""
         lengths = axes if isinstance(axes, tuple) else (axes,)
-        if not all(isinstance(axis, slice) for axis in lengths):
+        if not all(isinstance(axis, slice) and axis.start is axis.stop is None for axis in lengths):
             raise TypeError("an axis is written as a colon")
         return replace(self, ndim=len(lengths))
 
@@ -523,7 +523,12 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name[0].isupper():
             return lambda *_: SignatureParameter()
-        return SignatureParameter(None if name == "void" else np.dtype(NAMES.get(name, name)).type)
+        if name in ("void", "none"):
+            return SignatureParameter()
+        with contextlib.suppress(TypeError):
+            if (dtype := np.dtype(NAMES.get(name, name))).kind in "biufc":
+                return SignatureParameter(dtype.type)
+        raise TypeError(f"{name} is no type of numba")
 
 
 def _read(given: Any) -> Any:
@@ -532,15 +537,16 @@ def _read(given: Any) -> Any:
 
 
 def _signature(given: Any) -> Signature:
+    reason = ""
     try:
         read = _read(given)
         parts = (read,) if isinstance(read, SignatureParameter) else getattr(read, "args", read)
         if isinstance(parts, tuple):
             return tuple(map(_parameter, parts))
-    except (SyntaxError, TypeError):
-        pass
+    except (SyntaxError, TypeError) as error:
+        reason = f": {error.msg if isinstance(error, SyntaxError) else error}"
     raise TypeError(
-        f"{given!r} is not a signature of a kernel\n"
+        f"{given!r} is not a signature of a kernel{reason}\n"
         '  help: write "void(float32[:, :], int32)", the same in a tuple, a list of such texts, or numba\'s types'
     )
 

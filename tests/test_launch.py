@@ -363,6 +363,20 @@ def test_numbers_that_hints_do_not_say_are_refused(stream, name, value, message)
     assert not stream.numpy(out).any()
 
 
+@pytest.mark.parametrize(
+    "hint, written", [("float32[:]", "ArrayType(float32, 1)"), ("'int8[:, ::1]'", "ArrayType(int8, 2)")]
+)
+def test_hints_in_the_notation_of_numba_are_refused(stream, hint, written):
+    def plain(x):
+        x[0] = 1
+
+    plain.__annotations__ = {"x": hint}
+    with pytest.raises(device.LaunchError, match=f"hint of the parameter 'x'.*\\n  help: write {re.escape(written)}$"):
+        launch_once(stream, device.kernel(plain), stream.array(np.zeros(1)))
+    with pytest.raises(TypeError, match="hint of the parameter 'x'"):
+        device.compile(device.kernel(plain), np.zeros(1))
+
+
 def test_arguments_that_hints_do_not_say_are_refused_by_compile():
     with pytest.raises(TypeError, match="'a' is of type float64, but the parameter's type hint is int"):
         device.compile(of_numbers, device.ArrayType(device.float64, 1), np.float64)
