@@ -12,6 +12,7 @@ python -m cuda_device cache clear
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.metadata
 import inspect
@@ -21,6 +22,7 @@ import os
 import platform
 import re
 import runpy
+import signal
 import sys
 import time
 import traceback
@@ -86,6 +88,10 @@ def main(words: Sequence[str] | None = None) -> int:
     wanted = parser.parse_args(words)
     try:
         wanted.run(wanted)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has read enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes when it exits
+        return 128 + signal.SIGPIPE
     except (device.Error, LookupError, TypeError, ValueError, OSError, ImportError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         others = (os.path.dirname(device.__file__), os.path.dirname(os.__file__), "<")  # us and the standard library
@@ -350,19 +356,20 @@ def _names() -> Iterator[tuple[str, Any]]:
 def load(place: str, run: dict[str, Any] | None = None) -> Any:
     """The kernel or function that `file.py:name` or `package.module:name` means. Raises `ValueError` if there is none.
 
-    `run` holds the files that have run before.
+    `run` holds the files that have run before. What a file or module prints goes to the standard error.
     """
     run = {} if run is None else run
     home, colon, name = place.rpartition(":")
     if not colon:
         raise ValueError(f"{place}: write file.py:name or package.module:name")
-    if home.endswith(".py"):
-        if home not in run:
-            run[home] = SimpleNamespace(**runpy.run_path(home))
-        found: Any = run[home]
-    else:
-        sys.path.insert(0, "")
-        found = importlib.import_module(home)
+    with contextlib.redirect_stdout(sys.stderr):
+        if home.endswith(".py"):
+            if home not in run:
+                run[home] = SimpleNamespace(**runpy.run_path(home))
+            found: Any = run[home]
+        else:
+            sys.path.insert(0, "")
+            found = importlib.import_module(home)
     for part in name.split("."):
         if not hasattr(found, part):
             raise ValueError(f"{home} has no {name!r}")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -174,6 +175,31 @@ def test_an_error_of_the_file_has_its_line(capsys, tmp_path, line):
     (tmp_path / "other.py").write_text(f"import cuda_device as device\n\n{line}\n")
     assert command("dump", f"{tmp_path}/other.py:k") == 1
     assert capsys.readouterr().err.endswith(f"  at {tmp_path}/other.py:3\n")
+
+
+def test_a_files_own_prints_are_kept_apart(capsys, tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM + "print('mine')\n")
+    assert command("dump", f"{file}:double", "--stage", "ptx") == 0
+    printed = capsys.readouterr()
+    assert printed.err == "mine\n"
+    assert "mine" not in printed.out and ".entry double" in printed.out
+
+
+@pytest.mark.parametrize("words", [["info"], ["dump", "program.py:double"]])
+def test_a_reader_may_close_the_pipe(program, words):
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "cuda_device", *words],
+            cwd=program.parent,
+            env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(device.__file__))},
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.stderr == b"" and done.returncode == 128 + signal.SIGPIPE
 
 
 def test_the_cache_is_shown_and_cleared(capsys, monkeypatch, tmp_path):
