@@ -36,6 +36,7 @@ CHANGES = (
         3,
         4,
     ),
+    change("a range", world("R = range(«1, 4→1, 4, 2»)", "sum(R)"), 6, 4),
     change("an element of a NumPy array", world("N = np.array([«1, 2→1, 4», 3], np.float32)", "N[1]"), 2, 4),
     change(
         "an element of a NumPy array at run time",

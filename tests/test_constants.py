@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
+from against_python import refused
 from ir_helpers import refusal
 
 import cuda_device as device
@@ -536,6 +537,79 @@ def test_so_do_constant_parameters(stream):
     out = stream.empty(7, np.float64)
     stream.launch(of_parameters, out, HELD, device.int16x2(5, 6), Colour.RED, 0, grid=1, block=1)
     assert stream.numpy(out).tolist() == [*EXPECTED, 25]
+
+
+STEPS, NOTHING = range(10, 2, -3), range(0)
+COUNT = 3
+
+
+def of_ranges(x, out, inner, given):
+    for i in STEPS:
+        out[0] += x[i]
+    for k, i in enumerate(inner):
+        out[k + 1] = x[i]
+    for i, j in zip(STEPS, reversed(given)):  # noqa: B905
+        out[4] += i * j
+    for _ in NOTHING:
+        out[5] = 1
+    a, b, c = STEPS
+    out[6], out[7] = len(STEPS) + len(NOTHING), a + b + c
+    out[8] = 1 if x[7] in STEPS and x[6] not in STEPS and STEPS and not NOTHING else 0
+    out[9] = STEPS.start + STEPS[1] + STEPS[-1] + max(STEPS) + sum(STEPS[1:])
+    out[10] = sum([i * COUNT for i in given])
+
+
+def by_default(x, out, inner, given=range(3)):
+    of_ranges(x, out, inner, given)
+
+
+def test_ranges_of_the_host_are_those_of_device_code(stream):
+    inner = range(3)
+
+    @device.kernel
+    def kernel(x, out, given: device.ConstExpr):
+        of_ranges(x, out, inner, given)
+
+    @device.kernel
+    def default(x, out):
+        by_default(x, out, inner)
+
+    x, expected = np.arange(12), np.zeros(11)
+    of_ranges(x, expected, inner, range(3))
+    for launched, *given in ((kernel, range(3)), (default,)):
+        out = stream.array(np.zeros(11))
+        stream.launch(launched, stream.array(x), out, *given, grid=1, block=1)
+        assert stream.numpy(out).tolist() == expected.tolist()
+
+
+def test_a_range_that_is_rebound_is_read_again(stream):
+    bounds = range(3)
+
+    @device.kernel
+    def kernel(out):
+        for i in bounds:
+            out[i] += 1
+
+    out = stream.array(np.zeros(3))
+    stream.launch(kernel, out, grid=1, block=1)
+    bounds = range(1)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [2, 1, 1]
+
+
+def test_ranges_that_device_code_cannot_hold_are_refused():
+    wide = range(3_000_000_000, 3_000_000_002)
+
+    def too_wide(x):
+        for _ in wide:
+            x[0] = 1
+
+    refused(too_wide, device.ArrayType(device.float32, 1), match="the constant 3000000000 does not fit int")
+    refused(lambda i: STEPS[i], int, match=r"range<int> cannot be indexed(.|\n)*help: compute the number")
+    with pytest.raises(
+        device.LaunchError, match="'x' is of type range.*\n  help: give the parameter the type hint Const"
+    ):
+        device.launch(device.kernel(too_wide), range(3), grid=1, block=1, stream=device.cpu_stream())
 
 
 @device.func

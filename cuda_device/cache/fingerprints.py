@@ -346,6 +346,7 @@ _FORMS: dict[type, Callable[[Fingerprint, Any], None]] = {
     float: lambda into, value: into.data("float", struct.pack("<d", value)),
     complex: lambda into, value: into.data("complex", struct.pack("<dd", value.real, value.imag)),
     slice: lambda into, value: into.items("slice", (value.start, value.stop, value.step)),
+    range: lambda into, value: into.items("range", (value.start, value.stop, value.step)),
     tuple: lambda into, value: into.items("tuple", value),
     list: _once("list", list),
     dict: _once("dict", _pairs),

@@ -5,8 +5,8 @@
     WEIGHTS[1], len(WEIGHTS), WEIGHTS.shape     constants
     WEIGHTS[i]                                  a load from constant memory, which holds the array as it is now
 
-Lists and tuples of the host and the members of an enumeration become tuples. Dicts are looked up at compile time. Attributes are
-those that Python's own `getattr` finds.
+Lists and tuples of the host and the members of an enumeration become tuples, and ranges those of device code. Dicts are looked up
+at compile time. Attributes are those that Python's own `getattr` finds.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ _FEW = 8
 
 
 def as_items(frame: Frame, cell: Cell) -> Cell:
-    """Converts an iterable object of the host, or a dict, to the tuple of its items. Returns other values unchanged."""
+    """Converts an iterable object of the host, or a dict, to the tuple of its items, and a range to one of device code.
+
+    Returns other values unchanged.
+    """
     known = cell.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
         return frame.tuple([frame.literal(key) for key in known.value.names])
@@ -83,6 +86,10 @@ def as_items(frame: Frame, cell: Cell) -> Cell:
     if not isinstance(known.type, Static):
         return cell
     value = known.value
+    if isinstance(value, range):
+        row, bounds = frame.program.row(range), [*map(frame.literal, (value.start, value.stop, value.step))]
+        assert row is not None
+        return frame.intrinsic(row, frame.ask(row, bounds), bounds)
     is_class = isinstance(value, type) and issubclass(value, enum.Enum)
     if not is_class and not isinstance(value, (list, tuple, dict, str, bytes)):
         return cell
@@ -178,7 +185,7 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
         return _item(frame, value, index.known)
     if index.known.constant and isinstance(value, type):
         return _item_of_class(frame, value, index.known.python)
-    inside = as_array(frame, as_sequence(frame, owner))
+    inside = as_items(frame, owner) if isinstance(value, range) else as_array(frame, as_sequence(frame, owner))
     return None if inside is owner else frame.getitem(op, (inside, index))[0]
 
 

@@ -352,7 +352,7 @@ def _taken(value: object) -> str:
     """The help for an object that cannot be an argument: what to pass instead."""
     if said := getattr(type(value), "_remedy_at_launch", None):
         return str(said)
-    if isinstance(value, (list, set, range)):
+    if isinstance(value, (list, set)):
         if any(map(_is_array, value)):
             return "pass a tuple of arrays"
         return "pass a tuple or an array: numpy.array(…) for a CPU stream, device.array(…) for any stream"
@@ -384,7 +384,7 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
     is_own = hasattr(type(value), OWN_VIEW)
     view = value._cuda_device_view_() if is_own else named_view(value, f"the argument {name!r}", stream)  # type: ignore[attr-defined]
     if view is None:
-        is_constant = isinstance(value, str | Enum) or callable(value)  # functions, types
+        is_constant = isinstance(value, str | Enum | range) or callable(value)  # functions, types
         raise LaunchError(
             f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take",
             _CONSTANT if is_constant else _taken(value),
