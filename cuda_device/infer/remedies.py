@@ -8,7 +8,8 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 
 import numpy as np
@@ -143,11 +144,22 @@ def _of_class(function: type) -> str:
     return "device code can create numbers, vectors, tuples, and structs (classes with @struct)"
 
 
+def of_name(name: str, scope: Mapping[str, object], is_entity: Callable[[object], object]) -> str:
+    """What to do about a name that is not defined: `threadIdx` and `thread_idx` are device.thread_idx, `sqrt` is math.sqrt."""
+    package, ours = sys.modules["cuda_device"], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    if ours in dir(package) and is_entity(getattr(package, ours)):
+        prefix = next((each for each, value in scope.items() if value is package), "cuda_device")
+        return f"write {prefix}.{ours}, or import it: from cuda_device import {ours}"
+    return f"write math.{name}" if hasattr(math, name) else "define it, or import it, before the kernel is launched"
+
+
 def of_attribute(owner: str, name: str) -> str:
     """What to write instead of a name that a module of another programming model has."""
     there = "atomic_ref" if name.startswith("atomic") else NAMES_ELSEWHERE.get(name.removeprefix("make_"))
     if owner == "cuda_device" and there:
         return f"did you mean {there}?"
+    if owner in ("tid", "grid_size"):
+        return f"write {owner}(1), {owner}(2) or {owner}(3); the position in the block is thread_idx.{name}"
     plain = name.strip("_").removesuffix("f")
     for module, prefix in ((math, "math"), (builtins, "")):
         for each in (name, plain):

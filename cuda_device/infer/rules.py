@@ -201,9 +201,8 @@ def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
             frame.program.depend(owner, name, owner[name])
             return [frame.literal(owner[name])]
         frame.program.depend(owner, name, MISSING)
-    raise CompileError(
-        f"the name {name!r} is not defined", help="define it, or import it, before the kernel is launched"
-    )
+    remedy = remedies.of_name(name, frame.globals, frame.program.row)
+    raise CompileError(f"the name {name!r} is not defined", help=remedy)
 
 
 def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:

@@ -438,6 +438,10 @@ _NUMBAS_ARRAY = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
 """The text of a type hint as numba writes arrays: `float32[:, ::1]`."""
 
 
+_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
+"""The parameters of `launch`."""
+
+
 def _refuse_numbas(name: str, hint: object) -> None:
     """Raises `CallError` for numba's notation of an array, which would otherwise be ignored."""
     if isinstance(hint, str) and (array := _NUMBAS_ARRAY.fullmatch(hint)):
@@ -605,7 +609,8 @@ def bind(
     bound = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise CallError(f"{shown} has no parameter {name!r}", f"its parameters are {_listed(names)}")
+            reason = f"{shown} has no parameter {name!r}"
+            raise CallError(reason, f"its parameters are {_listed(names)}; launch has {_listed(_OF_LAUNCH)}")
         if name in bound or names.index(name) < function.__code__.co_posonlyargcount:
             raise CallError(
                 f"{shown} got two values for its parameter {name!r}, or it cannot be named", "pass it once, by position"
