@@ -74,10 +74,7 @@ _FEW = 8
 
 
 def as_items(frame: Frame, cell: Cell) -> Cell:
-    """Converts an iterable object of the host, or a dict, to the tuple of its items, and a range to one of device code.
-
-    Returns other values unchanged.
-    """
+    """Converts an iterable object of the host, or a dict, to the tuple of its items or a range. Returns others unchanged."""
     known = cell.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
         return frame.tuple([frame.literal(key) for key in known.value.names])
