@@ -25,10 +25,7 @@ from cuda_device.lazy_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's program, whose lines count from 1 and columns from 0; unknown ones are 0 or -1.
-
-    As text, it is `kernel.py:7:12`, or `Cell In[3], line 7` for a cell of a notebook, as IPython writes it.
-    """
+    """A place in the user's program. Lines count from 1, columns from 0; unknown ones are 0 or -1."""
 
     file: str
     line: int
@@ -178,12 +175,11 @@ class CallError(LaunchError, TypeError):
     """A launch of something that is not a kernel, or with arguments that do not fit its parameters."""
 
 
-def too_deep(what: str, kind: type[Exception]) -> Any:
+def too_deep(what: str, kind: Any) -> Any:
     """The error of this kind where the nesting of `what` makes Python raise a `RecursionError`."""
-    make: Any = kind
     reason = f"{what} nested too deeply: Python's recursion limit is {sys.getrecursionlimit()}"
     help = "use an array, or variables for the parts"
-    return make(reason, help=help) if issubclass(kind, Error) else make(f"{reason}\n  help: {help}")
+    return kind(reason, help=help) if issubclass(kind, Error) else kind(f"{reason}\n  help: {help}")
 
 
 @contextlib.contextmanager

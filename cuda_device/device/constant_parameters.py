@@ -41,7 +41,7 @@ class ConstExpr:
 def evaluated_hints(function: FunctionType) -> dict[str, Any]:
     """The type hints of a function, without `Annotated`. Text (`from __future__ import annotations`) is evaluated.
 
-    Text that cannot be evaluated, because it names local types, counts only if it contains `ConstExpr`.
+    Text that cannot be evaluated, because it names local types, stays text, unless it contains `ConstExpr`.
     """
     found = {}
     for name, hint in annotations_of(function).items():
@@ -49,9 +49,8 @@ def evaluated_hints(function: FunctionType) -> dict[str, Any]:
             try:
                 hint = eval(hint, function.__globals__)  # noqa: PLW2901
             except Exception:  # whatever a user's expression raises
-                if "ConstExpr" not in hint:
-                    continue
-                hint = ConstExpr  # noqa: PLW2901
+                if "ConstExpr" in hint:
+                    hint = ConstExpr  # noqa: PLW2901
         found[name] = unannotated(hint)
     return found
 

@@ -8,8 +8,7 @@ import functools
 import math
 import operator
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from types import FunctionType
 
 import numpy as np
@@ -142,15 +141,6 @@ def _of_class(function: type) -> str:
     if not function.__flags__ & _IMMUTABLE:
         return f"make the object on the host, or decorate {function.__name__} with @struct if it has members with type hints"
     return "device code can create numbers, vectors, tuples, and structs (classes with @struct)"
-
-
-def of_name(name: str, scope: Mapping[str, object], is_entity: Callable[[object], object]) -> str:
-    """What to do about a name that is not defined: `threadIdx` and `thread_idx` are device.thread_idx, `sqrt` is math.sqrt."""
-    package, ours = sys.modules["cuda_device"], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    if ours in dir(package) and is_entity(getattr(package, ours)):
-        prefix = next((each for each, value in scope.items() if value is package), "cuda_device")
-        return f"write {prefix}.{ours}, or import it: from cuda_device import {ours}"
-    return f"write math.{name}" if hasattr(math, name) else "define it, or import it, before the kernel is launched"
 
 
 def of_attribute(owner: str, name: str) -> str:

@@ -30,7 +30,6 @@ from cuda_device.types.model import (
 )
 
 __tracebackhide__ = True  # pytest shows the user's line instead
-
 AXES = "xyzw"
 
 

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from cuda_device.device.constant_parameters import constant_as, constants_among, evaluated_hints
-from cuda_device.device.parameters import annotations_of, defaults_of, parameter_names
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
@@ -442,9 +442,9 @@ _OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
 """The parameters of `launch`."""
 
 
-def _refuse_numbas(name: str, hint: object) -> None:
+def _refuse_numbas(name: str, hint: str) -> None:
     """Raises `CallError` for numba's notation of an array, which would otherwise be ignored."""
-    if isinstance(hint, str) and (array := _NUMBAS_ARRAY.fullmatch(hint)):
+    if array := _NUMBAS_ARRAY.fullmatch(hint):
         written = f"ArrayType({array[1]}, {array[2].count(',') + 1})"
         raise CallError(
             f"the type hint of the parameter {name!r} is the text {hint!r}, which is no type", f"write {written}"
@@ -456,11 +456,11 @@ def parameters_of(function: FunctionType) -> Parameters:
     code = function.__code__
     known, found = _parameters.get(function, (None, None))
     if found is None or known is not code:
-        for name, hint in annotations_of(function).items():
-            _refuse_numbas(name, hint)
         evaluated = evaluated_hints(function)
         hints = {}
         for name, hint in evaluated.items():
+            if isinstance(hint, str):
+                _refuse_numbas(name, hint)
             with suppress(Exception):  # hints that are no types of device code are allowed
                 if name != "return" and (type := type_named(hint)) is not None:
                     hints[name] = type
