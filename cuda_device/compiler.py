@@ -31,7 +31,7 @@ from cuda_device import logs
 from cuda_device.cache import disk, programs, sha256
 from cuda_device.cache.programs import CacheEntry, Kept
 from cuda_device.device.options import Options
-from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning
+from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -531,7 +531,10 @@ def _end_chain(error: CompileError, job: Job) -> None:
     """Adds the last entry to an error's chain of calls: the kernel, with the types of its arguments."""
     code = job.function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    shown = ", ".join(f"{name}: {known}" for name, known in zip(names, job.arguments, strict=False))
+    try:
+        shown = ", ".join(f"{name}: {known}" for name, known in zip(names, job.arguments, strict=False))
+    except RecursionError:  # arguments that are nested deeply
+        shown = "…"
     root = Call(job.function.__qualname__, shown, NOWHERE)
     if error.chain[-1:] != (root,):  # a stage may ask for another one
         error.chain = (*error.chain, root)
@@ -547,6 +550,11 @@ def _run(work: Work, number: int, stage: Stage) -> None:
         raise
     except CompilerBug:
         raise
+    except RecursionError:
+        deep, code = too_deep("the function or an argument is", CompileError), job.function.__code__
+        deep.location = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
+        _end_chain(deep, job)
+        raise deep from None
     except Exception as error:
         raise CompilerBug(f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}") from error
     work.seconds[stage.name] = time.perf_counter() - start

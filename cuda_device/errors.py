@@ -14,9 +14,11 @@ report it.
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -45,8 +47,10 @@ class Location:
 
     @property
     def shown_file(self) -> str:
-        """The file, or the number of the cell for the temporary file of a notebook's cell."""
-        return _cell(self.file) or self.file
+        """The file, or IPython's name of the notebook's cell that it holds: `Cell In[3]`."""
+        get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+        compiler = getattr(get_ipython and get_ipython(), "compile", None)
+        return " ".join((compiler and compiler.format_code_name(self.file)) or (self.file,))
 
     @property
     def is_ours(self) -> bool:
@@ -69,13 +73,6 @@ class Location:
             padding = "".join("\t" if character == "\t" else " " for character in source[:start])
             lines.append(" " * len(gutter) + padding + "^" * max(1, stop - start))
         return "\n".join(lines)
-
-
-def _cell(file: str) -> str:
-    """IPython's name of the cell that a file holds: `Cell In[3]`. Empty for other files, and where IPython does not run."""
-    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    compiler = getattr(get_ipython and get_ipython(), "compile", None)
-    return " ".join((compiler and compiler.format_code_name(file)) or ())
 
 
 _PACKAGE = __file__.removesuffix("errors.py")
@@ -182,6 +179,22 @@ class CallError(LaunchError, TypeError):
 
     It is a `LaunchError`, and also a `TypeError`, as Python raises for such calls.
     """
+
+
+def too_deep(what: str, kind: Any) -> Any:
+    """The error of this kind where the nesting of `what` makes Python raise a `RecursionError`."""
+    reason = f"{what} nested too deeply: Python's recursion limit is {sys.getrecursionlimit()}"
+    help = "use an array, or variables for the parts"
+    return kind(reason, help=help) if issubclass(kind, Error) else kind(f"{reason}\n  help: {help}")
+
+
+@contextlib.contextmanager
+def refused_if_deep(what: str, kind: type[Exception]) -> Iterator[None]:
+    """Raises an error of this kind instead of a `RecursionError`."""
+    try:
+        yield
+    except RecursionError:
+        raise too_deep(what, kind) from None
 
 
 class UnalignedError(CompileError, LaunchError):

@@ -20,7 +20,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import golden_pages
 import ir_programs
@@ -177,6 +177,22 @@ def test_errors_without_a_place_can_be_sent_too() -> None:
 )
 def test_advice_says_what_to_write(name: str, advice: str) -> None:
     assert advice in error_of(name).help
+
+
+@pytest.mark.parametrize(
+    ("written", "advice"),
+    [
+        ("tid(1)", "write device.tid, or import it: from cuda_device import tid"),
+        ("threadIdx.x", "write device.thread_idx, or import it"),
+        ("sqrt(x[0])", "write math.sqrt"),
+        ("array", "define it, or import it"),
+        ("device.tid.x", "write tid(1), tid(2) or tid(3); the position in the block is thread_idx.x"),
+    ],
+)
+def test_names_that_newcomers_write(written: str, advice: str) -> None:
+    with pytest.raises(device.CompileError) as caught:
+        compile_it(define(f"@device.kernel\ndef k(x): x[0] = {written}"), "float32[1]")
+    assert caught.value.help.startswith(advice)
 
 
 def test_a_kernel_is_no_static_method() -> None:
@@ -464,6 +480,102 @@ def test_mistakes_at_a_launch(name: str, golden: Golden) -> None:
     assert str(error) == f"{error.reason}\n  help: {error.help}"
     assert pickle.loads(pickle.dumps(error)).help == error.help
     golden(name, re.sub(r" at 0x\w+", "", f"{error}\n"), LAUNCH_PAGE)
+
+
+# What is nested too deeply for Python's recursion limit
+
+
+def nested(levels: int, wrap: Callable[[Any], Any], inner: Any) -> Any:
+    for _ in range(levels):
+        inner = wrap(inner)
+    return inner
+
+
+class Named(NamedTuple):
+    a: Any
+
+
+LEVELS = 2_000
+DEEP_TUPLE = nested(LEVELS, lambda inner: (inner,), 1)
+DEEP_TYPE = nested(LEVELS, lambda inner: tuple[inner], device.float32)  # type: ignore[valid-type]
+DEEP_LIST = nested(LEVELS, lambda inner: [inner], 1)
+
+
+@device.kernel
+def takes(x, t):
+    x[0] = 1
+
+
+@device.kernel
+def takes_constant(x, t: device.ConstExpr):
+    x[0] = 1
+
+
+@device.kernel
+def captures(x):
+    x[0] = 1 if DEEP_TUPLE[0] is None else 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "action"),
+    [
+        (device.LaunchError, "the arguments", launched(np.ones(1), DEEP_TUPLE, kernel=takes)),
+        (device.LaunchError, "the arguments", launched(np.ones(1), nested(LEVELS, Named, 1), kernel=takes)),
+        (device.LaunchError, "the arguments", launched(np.ones(1), DEEP_TUPLE, kernel=takes_constant)),
+        (device.LaunchError, "the arguments", lambda: device.compile(takes, np.ones(1), DEEP_TYPE)),
+        (TypeError, "the type", lambda: device.sizeof(DEEP_TYPE)),
+        (TypeError, "the type", lambda: device.struct(type("P", (), {"__annotations__": {"a": DEEP_TYPE}}))),
+        (device.CompileError, "the value", launched(np.ones(1), kernel=captures)),
+        (
+            device.CompileError,
+            "the value",
+            lambda: device.compile("def f(t):\n" + " t = (t,)\n" * LEVELS, device.float32, output="ir"),
+        ),
+        (
+            device.CompileError,
+            "the text has an expression that",
+            lambda: device.compile(f"def f(x): return {' + '.join(['x'] * 100_000)}", device.float32),
+        ),
+    ],
+)
+def test_deep_nesting_is_refused(kind: type[Exception], what: str, action: Callable[[], object]) -> None:
+    with pytest.raises(kind, match=f"^{what} (is|are) nested too deeply(.|\n)*  help: use an array") as caught:
+        action()
+    if what == "the value":
+        assert caught.value.location.line > 1  # type: ignore[attr-defined]
+    x = np.zeros(1)
+    launched(x, (1,), kernel=takes)()
+    assert x[0] == 1
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: (inner,), lambda inner: [inner]])
+def test_what_is_nested_less_deeply_compiles(wrap: Callable[[Any], Any], stream: Any) -> None:
+    constant = nested(100, wrap, 7)
+
+    @device.kernel
+    def kernel(x, t):
+        u = constant
+        x[0], x[1] = len(u), len(t)
+
+    x = stream.array(np.zeros(2))
+    stream.launch(kernel, x, nested(100, lambda inner: (inner,), 1), grid=1, block=1)
+    assert stream.numpy(x).tolist() == [1, 1]
+
+
+def test_lists_of_the_host_may_be_nested_deeply(stream: Any) -> None:
+    @device.kernel
+    def kernel(x):
+        x[0] = len(DEEP_LIST)
+
+    x = stream.array(np.zeros(1))
+    stream.launch(kernel, x, grid=1, block=1)
+    assert stream.numpy(x)[0] == 1
+
+
+def test_expressions_may_have_many_terms() -> None:
+    """Python reads about three times as many terms as its recursion limit."""
+    text = f"def f(x): return {' + '.join(['x'] * 2_000)}"
+    assert device.compile(text, device.float32, output="ir").result == "float32"
 
 
 # Nothing but messages: whatever the program

@@ -87,6 +87,36 @@ def test_a_program_from_standard_input():
     assert done.stdout.splitlines() == ["first [1, 4, 7, 10]", "second [1, 6, 11, 16]"] and done.stderr == ""
 
 
+BROKEN = """\
+import cuda_device as device, numpy as np
+@device.kernel
+def k(x):
+    x[0] = weight
+
+device.launch(k, np.zeros(1), grid=1, block=1, stream=device.cpu_stream())
+"""
+
+
+def test_an_error_in_a_program_without_a_file_has_its_place(tmp_path):
+    ours = [line for line in (f">>> {BROKEN}").splitlines() if line]
+    session = "\n".join([ours[0], ">>> " + ours[1], *(f"... {line}" for line in ours[2:4]), f">>> {ours[4]}"])
+    (tmp_path / "session.txt").write_text(f"{session}\n")
+    for arguments, place in (
+        (["-c", BROKEN], "<string>:4:12"),
+        (["-m", "doctest", str(tmp_path / "session.txt")], "<doctest session.txt[1]>:3:12"),
+    ):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False
+        )
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        first = next(
+            i for i, line in enumerate(lines) if line.endswith("CompileError: the name 'weight' is not defined")
+        )
+        assert done.returncode == 1 and lines[first + 1] == f"at {place}, in k"
+        assert sum("launcher.py" in line for line in lines) == 1
+
+
 def test_kernels_made_by_exec(stream):
     namespace = {"device": device}
     exec(

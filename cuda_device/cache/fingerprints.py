@@ -68,7 +68,10 @@ class Fingerprint:
 
     def add(self, value: object) -> None:
         """Adds an object. Raises `Unfit` if it has no fingerprint."""
-        _FORMS.get(type(value), _other)(self, value)
+        try:
+            _FORMS.get(type(value), _other)(self, value)
+        except RecursionError:
+            raise Unfit("a deeply nested object") from None
 
     def tag(self, kind: str, *texts: object) -> None:
         """Adds a word with texts."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
-from cuda_device.errors import NOWHERE, CompileError, Location
+from cuda_device.errors import NOWHERE, CompileError, Location, too_deep
 from cuda_device.infer import closures, composites, hosted, objects, precision, references, wide
 from cuda_device.infer.frame import (
     Cell,
@@ -294,7 +294,8 @@ class Body:
             except NeverReturns:
                 version.end = Op(ops.UNREACHABLE, location=frame.location)
                 break
-            except CompileError as error:
+            except (CompileError, RecursionError) as raised:
+                error = raised if isinstance(raised, CompileError) else too_deep("the value is", CompileError)
                 if error.location is NOWHERE:
                     error.location = frame.location
                 # The remaining operations are still inferred: their effect on a back edge may remove the error.

@@ -6,8 +6,7 @@
     WEIGHTS[i]                                  a load from constant memory, which holds the array as it is now
 
 Lists and tuples of the host and the members of an enumeration become tuples, and ranges those of device code. Dicts are looked up
-at compile time. Attributes are those that Python's own `getattr` finds. `contents` notices later changes of
-arrays, lists and dicts.
+at compile time. Attributes are those that Python's own `getattr` finds. `contents` notices later changes.
 """
 
 from __future__ import annotations
@@ -75,10 +74,7 @@ _FEW = 8
 
 
 def as_items(frame: Frame, cell: Cell) -> Cell:
-    """Converts an iterable object of the host, or a dict, to the tuple of its items, and a range to one of device code.
-
-    Returns other values unchanged.
-    """
+    """Converts an iterable object of the host, or a dict, to the tuple of its items or a range. Returns others unchanged."""
     known = cell.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
         return frame.tuple([frame.literal(key) for key in known.value.names])

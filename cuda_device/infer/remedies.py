@@ -148,6 +148,8 @@ def of_attribute(owner: str, name: str) -> str:
     there = "atomic_ref" if name.startswith("atomic") else NAMES_ELSEWHERE.get(name.removeprefix("make_"))
     if owner == "cuda_device" and there:
         return f"did you mean {there}?"
+    if owner in ("tid", "grid_size"):
+        return f"write {owner}(1), {owner}(2) or {owner}(3); the position in the block is thread_idx.{name}"
     plain = name.strip("_").removesuffix("f")
     for module, prefix in ((math, "math"), (builtins, "")):
         for each in (name, plain):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import builtins
 import math
+import re
+import sys
 from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
@@ -191,6 +193,15 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 _PYTEST = frozenset(("@pytest_ar", "@py_builtins"))
 
 
+def _remedy_of_name(frame: Frame, name: str) -> str:
+    """What to do about a name that is not defined: `threadIdx` and `thread_idx` are device.thread_idx, `sqrt` is math.sqrt."""
+    package, ours = sys.modules["cuda_device"], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    if ours in dir(package) and frame.program.row(getattr(package, ours)):
+        prefix = next((each for each, value in frame.globals.items() if value is package), "cuda_device")
+        return f"write {prefix}.{ours}, or import it: from cuda_device import {ours}"
+    return f"write math.{name}" if hasattr(math, name) else "define it, or import it, before the kernel is launched"
+
+
 def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
     name = str(op.attributes["name"])
     if name in _PYTEST:
@@ -201,9 +212,7 @@ def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
             frame.program.depend(owner, name, owner[name])
             return [frame.literal(owner[name])]
         frame.program.depend(owner, name, MISSING)
-    raise CompileError(
-        f"the name {name!r} is not defined", help="define it, or import it, before the kernel is launched"
-    )
+    raise CompileError(f"the name {name!r} is not defined", help=_remedy_of_name(frame, name))
 
 
 def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:

@@ -30,7 +30,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.errors import ArgumentError
+from cuda_device.errors import ArgumentError, refused_if_deep
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.abi import representation
@@ -464,17 +464,20 @@ def numpy_dtype(T: Any) -> np.dtype[Any]:  # noqa: N803
     The fields of a vector are named x, y, z and w; those of a tuple are named `_0`, `_1` and so on. Raises `TypeError` for
     other types.
     """
-    return dtype_of_type(type_of_hint(T))
+    with refused_if_deep("the type is", TypeError):
+        return dtype_of_type(type_of_hint(T))
 
 
 def sizeof(T: Any) -> int:  # noqa: N803
     """Returns the size of a value of `T` in bytes, like C++'s `sizeof`."""
-    return size_of(_in_memory(type_of_hint(T)))
+    with refused_if_deep("the type is", TypeError):
+        return size_of(_in_memory(type_of_hint(T)))
 
 
 def alignof(T: Any) -> int:  # noqa: N803
     """Returns the alignment of `T` in bytes, like C++'s `alignof`; for `align(T, n)`, that of a member with this hint."""
-    return max(alignment_of_hint(T), align_of(_in_memory(type_of_hint(T))))
+    with refused_if_deep("the type is", TypeError):
+        return max(alignment_of_hint(T), align_of(_in_memory(type_of_hint(T))))
 
 
 def _in_memory(type: model.Type) -> model.Type:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
 import numpy as np
 
+from cuda_device.errors import refused_if_deep
 from cuda_device.types.abi import representation
 from cuda_device.types.host import (
     MODEL,
@@ -98,9 +99,10 @@ REACHES_OTHERS = "_reaches_others"
 
 
 def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) -> Any:
-    hints = _hints(cls) if evaluated is None else evaluated
-    _check_class(cls, hints)
-    fields = tuple(_field(cls, name, hint) for name, hint in hints.items())
+    with refused_if_deep("the type is", TypeError):
+        hints = _hints(cls) if evaluated is None else evaluated
+        _check_class(cls, hints)
+        fields = tuple(_field(cls, name, hint) for name, hint in hints.items())
     body = {
         k: v for k, v in vars(cls).items() if k not in hints and k not in ("__dict__", "__weakref__", "__annotations__")
     }

@@ -10,6 +10,7 @@ structure, and the driver gets the address of each leaf.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -431,6 +432,23 @@ _CONVERTED = model.Number, model.Pointer, model.Struct
 _parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
 
 
+_NUMBAS_ARRAY = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
+"""The text of a type hint as numba writes arrays: `float32[:, ::1]`."""
+
+
+_OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
+"""The parameters of `launch`."""
+
+
+def _refuse_numbas(name: str, hint: str) -> None:
+    """Raises `CallError` for numba's notation of an array, which would otherwise be ignored."""
+    if array := _NUMBAS_ARRAY.fullmatch(hint):
+        written = f"ArrayType({array[1]}, {array[2].count(',') + 1})"
+        raise CallError(
+            f"the type hint of the parameter {name!r} is the text {hint!r}, which is no type", f"write {written}"
+        )
+
+
 def parameters_of(function: FunctionType) -> Parameters:
     """The parameters of a function."""
     code = function.__code__
@@ -439,6 +457,8 @@ def parameters_of(function: FunctionType) -> Parameters:
         evaluated = evaluated_hints(function)
         hints = {}
         for name, hint in evaluated.items():
+            if isinstance(hint, str):
+                _refuse_numbas(name, hint)
             with suppress(Exception):  # hints that are no types of device code are allowed
                 if name != "return" and (type := type_named(hint)) is not None:
                     hints[name] = type
@@ -587,7 +607,8 @@ def bind(
     bound = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise CallError(f"{shown} has no parameter {name!r}", f"its parameters are {_listed(names)}")
+            reason = f"{shown} has no parameter {name!r}"
+            raise CallError(reason, f"its parameters are {_listed(names)}; launch has {_listed(_OF_LAUNCH)}")
         if name in bound or names.index(name) < function.__code__.co_posonlyargcount:
             raise CallError(
                 f"{shown} got two values for its parameter {name!r}, or it cannot be named", "pass it once, by position"

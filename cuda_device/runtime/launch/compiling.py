@@ -22,7 +22,7 @@ from cuda_device.cache import sha256
 from cuda_device.device.functions import Func, Kernel, fixed, func, kernel, links_of, with_options
 from cuda_device.device.options import Options
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CompileError, CompilerBug, Location
+from cuda_device.errors import CompileError, CompilerBug, LaunchError, Location, refused_if_deep, too_deep
 from cuda_device.instrument.outline import packed
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import fields_of, replace
@@ -134,7 +134,8 @@ def compile(
         )
     if not isinstance(target, str) and isinstance(target, Sequence):
         raise ValueError(f"output={output!r} takes one target: only 'fatbin' takes several")
-    job = job_of(f, args, target, options, links_of(link, "compile"))
+    with refused_if_deep("the arguments are", LaunchError):
+        job = job_of(f, args, target, options, links_of(link, "compile"))
     is_host = job.target.is_host
     if launch_facts and job.interop:
         raise TypeError(f"{f!r} is interoperable, so it cannot be compiled with launch_facts")
@@ -150,7 +151,8 @@ def compile(
         raise CompileError(f"the IR cannot be compiled: {error.message}", help=_IR) from error
     shown = next(s for s in compiler.stages_of(job, stage) if s.name == stage).show(work[stage])
     symbol = work["typed"].main.name if stage == "typed" or is_host else work.outline.symbol
-    record = _record_of(work, defaults_of(f.underlying), has_program=stage != "typed" and not is_host)
+    with refused_if_deep("the arguments are", LaunchError):
+        record = _record_of(work, defaults_of(f.underlying), has_program=stage != "typed" and not is_host)
     made = Compiled(
         shown, symbol, HOST if is_host else str(job.target.architecture), stage if is_host else output, record, job
     )
@@ -186,6 +188,8 @@ def generated(source: Any, globals: Mapping[str, Any] | None = None) -> Kernel |
             raise CompileError(
                 f"the text is not valid Python: {error.msg}", where, "correct the code that generates it"
             ) from None
+        except (RecursionError, MemoryError):  # CPython's parser raises either of them
+            raise too_deep("the text has an expression that is", CompileError) from None
         exec(code, names)
         given = globals or {}
         found = [each for name, each in names.items() if each is not given.get(name)]

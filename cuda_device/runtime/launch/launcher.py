@@ -21,7 +21,7 @@ from cuda_device import logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, CompileError, Error, LaunchError
+from cuda_device.errors import CallError, CompileError, Error, LaunchError, too_deep
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, replace
@@ -297,8 +297,11 @@ def planned(
     options = kernel.options.build
     # None if the block is chosen for the compiled kernel. Impossible sizes are refused before it is compiled.
     shape = shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
-    arguments = arguments_of(kernel.underlying, args, kwargs, stream)
-    variant = variant_of(kernel, arguments, stream)
+    try:
+        arguments = arguments_of(kernel.underlying, args, kwargs, stream)
+        variant = variant_of(kernel, arguments, stream)
+    except RecursionError:
+        raise too_deep("the arguments are", LaunchError) from None
     if shape is None:
         shape = sized(variant, stream, grid, block, shared, threads, cluster)
     return variant, stream, shape, variant.pack(arguments), arguments
