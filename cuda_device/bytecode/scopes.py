@@ -103,18 +103,22 @@ def _changing(code: CodeType, instructions: Sequence[Instruction]) -> set[str]:
 
 
 def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:
-    """The indices of ITERs whose loops belong to comprehensions. The loop of a `for` statement follows its ITER directly."""
+    """The indices of ITERs whose loops belong to comprehensions.
+
+    The loop of a `for` statement follows its ITER directly. That of a comprehension does so since 3.15, where a SWAP with the
+    empty result comes before ITER.
+    """
     found = set()
     end = len(instructions) if code.co_name in OF_KNOWN_LENGTH else 0
     for index, instruction in enumerate(instructions):
         if instruction.opcode is not Opcode.ITER:
             continue
-        following = instructions[index + 1].opcode
+        before, following = instructions[index - 1].opcode, instructions[index + 1].opcode
         if following is Opcode.CONST and instructions[index + 2].opcode is Opcode.POP:  # yield from
             continue
         if following is Opcode.CALL:  # the argument of a generator expression or of a comprehension's own function
             continue
-        if following is not Opcode.FOR_ITER or index < end:
+        if following is not Opcode.FOR_ITER or before is Opcode.SWAP or index < end:
             found.add(index)
             # An unsupported construct, such as a set, has no FOR_ITER.
             loops = (each for each in instructions[index:] if each.opcode is Opcode.FOR_ITER)

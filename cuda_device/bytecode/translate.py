@@ -227,6 +227,13 @@ def load_common_constant(cursor: Cursor) -> Steps:
     return (Step(Opcode.CONST, getattr(builtins, cursor.raw.text)),)
 
 
+def load_common_constant_or_number(cursor: Cursor) -> Steps:
+    """A builtin, or since 3.15 None, True, False, an empty string or -1, which `dis` returns as values."""
+    if cursor.raw.text == "AssertionError":
+        return load_assertion_error(cursor)
+    return load_const(cursor)
+
+
 def load_assertion_error(cursor: Cursor) -> Steps:
     """The start of a failing `assert`."""
     cursor.push(Slot.ASSERTION)
@@ -291,10 +298,12 @@ def pop_top(cursor: Cursor) -> Steps:
 def copy(cursor: Cursor) -> Steps:
     """COPY. Before a test whether `all`, `any` or `tuple` is the builtin, a jump to where it is not.
 
-    There, 3.14 calls it, as every other version does; if it is the builtin, 3.14 runs the generator in a loop instead.
+    There, 3.14 calls it, as every other version does; if it is the builtin, 3.14 runs the generator in a loop instead. Since
+    3.15, `case True` and `case False` compile to the same instructions, with another constant.
     """
     if (
         cursor.is_near(1, "LOAD_COMMON_CONSTANT")
+        and cursor.near(1).text not in ("True", "False")
         and cursor.is_near(2, "IS_OP")
         and cursor.is_near(3, "POP_JUMP_IF_FALSE")
     ):
@@ -435,8 +444,8 @@ def send(cursor: Cursor) -> Steps:
 
 def end_send(cursor: Cursor) -> Steps:
     """Nothing, because FOR_ITER has popped the iterator."""
-    cursor.pop(2)
-    cursor.push()
+    cursor.settle()
+    cursor.slots[-1] = Slot.VALUE
     return ()
 
 
@@ -476,6 +485,10 @@ def call_intrinsic(cursor: Cursor) -> Steps:
     return (INTRINSICS.get(cursor.raw.text, Step(Opcode.UNSUPPORTED, "a type parameter")),)
 
 
+get_iter = simple(Opcode.ITER)
+"""ITER."""
+
+
 def for_iter(cursor: Cursor) -> Steps:
     """FOR_ITER, which jumps with the iterator gone. Since 3.12, END_FOR and what follows it take the iterator away."""
     cursor.slots_at_target = cursor.slots[:-1]
@@ -483,6 +496,35 @@ def for_iter(cursor: Cursor) -> Steps:
         cursor.slots_at_target += [Slot.NULL, Slot.NULL]
     cursor.push()
     return (Step(Opcode.FOR_ITER, None, cursor.raw.target),)
+
+
+# Iterators since CPython 3.15: each lies below its index, which is not a value.
+
+
+def get_iter_with_index(cursor: Cursor) -> Steps:
+    """ITER; an argument says that it is that of `yield from`."""
+    steps = get_yield_from_iter(cursor) if cursor.raw.number else get_iter(cursor)
+    cursor.slots[-1] = Slot.NULL
+    return steps
+
+
+def for_iter_with_index(cursor: Cursor) -> Steps:
+    """FOR_ITER, which jumps to END_FOR with the iterator gone; END_FOR and POP_ITER take it away."""
+    cursor.slots_at_target = [*cursor.slots[:-2], Slot.NULL, Slot.NULL, Slot.NULL]
+    cursor.push()
+    return (Step(Opcode.FOR_ITER, None, cursor.raw.target),)
+
+
+def pop_iter_with_index(cursor: Cursor) -> Steps:
+    """POP; nothing for an iterator that FOR_ITER has taken away."""
+    cursor.pop()
+    return pop_top(cursor)
+
+
+def send_with_index(cursor: Cursor) -> Steps:
+    """FOR_ITER without the sent value, which jumps to END_SEND with the iterator gone."""
+    cursor.slots_at_target = [*cursor.slots[:-3], Slot.NULL, Slot.NULL, Slot.VALUE]
+    return (Step(Opcode.POP), Step(Opcode.FOR_ITER, None, cursor.raw.target))
 
 
 # Displays, formatting and patterns

@@ -68,7 +68,7 @@ ADDED_ROWS[3, 11] = {
     "FORMAT_VALUE": translate.format_value,
     "UNPACK_SEQUENCE": translate.simple(Opcode.UNPACK, translate.number),
     "UNPACK_EX": translate.simple(Opcode.UNPACK_EX, lambda raw: (raw.number & 0xFF, raw.number >> 8)),
-    "GET_ITER": translate.simple(Opcode.ITER),
+    "GET_ITER": translate.get_iter,
     "FOR_ITER": translate.for_iter,
     "JUMP_FORWARD": translate.jump(Opcode.JUMP),
     "JUMP_BACKWARD": translate.jump(Opcode.JUMP),
@@ -131,6 +131,14 @@ ADDED_ROWS[3, 14] = {
     "LOAD_SMALL_INT": translate.simple(Opcode.CONST, translate.value),
     "LOAD_COMMON_CONSTANT": translate.load_common_constant,
     "POP_ITER": translate.pop_top,
+}
+
+ADDED_ROWS[3, 15] = {
+    "GET_ITER": translate.get_iter_with_index,
+    "FOR_ITER": translate.for_iter_with_index,
+    "POP_ITER": translate.pop_iter_with_index,
+    "SEND": translate.send_with_index,
+    "LOAD_COMMON_CONSTANT": translate.load_common_constant_or_number,
 }
 
 

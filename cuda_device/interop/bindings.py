@@ -186,6 +186,8 @@ class _Reader:
         options = [
             *("-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", f"-std={self.std}"),
             *("-Wno-unknown-cuda-version", "-Wno-pragma-once-outside-header", "-include", _PRELUDE),
+            # Without it, libclang refuses variadic functions on machines where it finds no CUDA toolkit.
+            *("-Xclang", "-fcuda-allow-variadic-functions"),
             *(f"-I{folder}" for folder in (_FOLDER, *self.folders)),
         ]
         unit = index.parse(
