@@ -4,6 +4,7 @@ import cmath
 import itertools
 import math
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -55,6 +56,11 @@ def by_cpython(function, z):
     """The result in doubles; None where CPython raises an error, or C leaves the signs open."""
     if function is cmath.exp and z == complex(-inf, -inf):
         return None
+    if sys.version_info < (3, 14) and (z.real == 0 or z.imag == 0) and cmath.isnan(z):  # where it does not follow C
+        if (function is cmath.tanh and z.real == 0) or (function is cmath.tan and z.imag == 0):
+            return z
+        if function is cmath.acosh and z.real == 0:
+            return complex(nan, math.pi / 2)
     try:
         return function(z)
     except (ValueError, OverflowError):

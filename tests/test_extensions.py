@@ -417,7 +417,7 @@ def test_text_may_be_a_kernel():
         ((lambda y: lambda x: x + y)(1).__code__, TypeError, "captures y"),
         (3, TypeError, "compile takes"),
         ("def f(*x):\n    return x[0]\n", TypeError, r"f cannot be compiled by itself with \*args or \*\*kwargs"),
-        ("def f(x: device.float32):\n    return x\n", NameError, "name 'device' is not defined"),
+        ("def f(x, y=device.float32(1)):\n    return x\n", NameError, "name 'device' is not defined"),
     ],
 )
 def test_wrong_text(source, error, message):

@@ -1,8 +1,8 @@
 """Complex arithmetic and the functions of `cmath` and NumPy, written in Python and compiled like users' code.
 
 `FUNCTIONS` maps each function of `cmath` to the one that device code calls. They compute in the precision of their argument, have
-`cmath`'s branch cuts, and follow C (Annex G) for zeros, infinities and NaN: if `cmath` raises `ValueError` or `OverflowError`,
-they return NaN or an infinity. Arguments are complex, except for those of `rect`.
+`cmath`'s branch cuts, and follow C (Annex G) for zeros, infinities and NaN, as `cmath` does since CPython 3.14: if it raises
+`ValueError` or `OverflowError`, they return NaN or an infinity. Arguments are complex, except for those of `rect`.
 
     sin(z) = -i sinh(iz)      cos(z) = cosh(iz)      tan(z) = -i tanh(iz)       and likewise their inverses
 
@@ -331,7 +331,7 @@ def tanh(z: Any, /) -> Any:
     t, u, c = math.tanh(x), math.tan(y), 1 / math.cosh(x)
     product = t * u
     bottom = 1 + product * product
-    return complex_of(t * (1 + u * u) / bottom, u / bottom * c * c)
+    return complex_of(x if x == 0 else t * (1 + u * u) / bottom, u / bottom * c * c)
 
 
 # Their inverses
@@ -359,7 +359,7 @@ def acosh(z: Any, /) -> Any:
         return complex_of(_log_of_twice(x, y), math.atan2(y, x))
     a, b = sqrt(complex_of(x - 1, y)), sqrt(complex_of(x + 1, y))
     real = math.asinh(a.real * b.real + a.imag * b.imag)
-    return complex_of(real, math.atan2(a.imag, b.real) * 2)
+    return complex_of(real, _HALF_PI if x == 0 and y != y else math.atan2(a.imag, b.real) * 2)
 
 
 def atanh(z: Any, /) -> Any:
@@ -420,7 +420,7 @@ def acos(z: Any, /) -> Any:
     turned = acosh(z)
     if z.imag == z.imag:
         return complex_of(abs(turned.imag), math.copysign(turned.real, -z.imag))
-    return complex_of(z.real + _HALF_PI if z.real == 0 else abs(turned.imag), turned.real)
+    return complex_of(abs(turned.imag), turned.real)
 
 
 # NumPy's other functions of numbers, complex or not
