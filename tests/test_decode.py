@@ -15,7 +15,7 @@ from decoding import depths, programs, samples
 
 import cuda_device as device
 from cuda_device.bytecode import decode as decoder
-from cuda_device.bytecode import versions
+from cuda_device.bytecode import translate, versions
 from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.translate import Cursor, Raw, Slot
 from cuda_device.errors import NOWHERE, CompilerBug
@@ -52,6 +52,16 @@ def test_positions_count_values_only():
         except CompilerBug:
             continue
         raise AssertionError("reached what is not there")
+
+
+def test_a_pattern_is_not_a_test_of_a_builtin():
+    """`all(x for x in xs)` begins like `case True`: the first is a jump to the call, the second compares a copy."""
+    for constant in ("True", "False", "<built-in function all>", "tuple"):
+        names = {"COPY": 1, "LOAD_COMMON_CONSTANT": 0, "IS_OP": 0, "POP_JUMP_IF_FALSE": 0}
+        raws = [Raw(name, number, None, constant, NOWHERE, 0, target=7) for name, number in names.items()]
+        (step,) = translate.copy(Cursor(samples.loop.__code__, raws, raws[0], 0, [Slot.VALUE]))
+        is_pattern = constant in ("True", "False")
+        assert (step.opcode, step.target) == ((Opcode.COPY, -1) if is_pattern else (Opcode.JUMP, 7))
 
 
 # The same instructions in every version

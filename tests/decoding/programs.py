@@ -500,13 +500,15 @@ def global_names(x):
 # The match statement
 
 
-@called_with((0,), (1,), (2,), (None,), (True,), ("abc",), (4.5,), (-3,), (7,))
+@called_with((0,), (1,), (2,), (None,), (True,), (False,), ("abc",), (4.5,), (-3,), (7,))
 def match_values(x):
     match x:
         case None:
             return "none"
         case True:
             return "true"
+        case False:
+            return "false"
         case 0 | 1:
             return "bit"
         case 4.5 | "abc" as s:
