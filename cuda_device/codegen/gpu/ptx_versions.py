@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from functools import cache
 
 from cuda_device.codegen.gpu import libcuda
 from cuda_device.lazy_dataclasses import dataclass
@@ -84,7 +85,12 @@ def readable(cuda: tuple[int, int]) -> int:
 
 def written(architecture: Architecture) -> int:
     """The PTX version that LLVM writes for an architecture and the driver of this machine, if there is one; times ten."""
-    cuda = libcuda.version()
+    return written_for(architecture, libcuda.version())
+
+
+@cache
+def written_for(architecture: Architecture, cuda: tuple[int, int] | None) -> int:
+    """The same for a version of CUDA."""
     limit = WRITTEN if cuda is None else max(readable(cuda), _OLDEST_WRITTEN)
     return max(architecture.ptx, min(WRITTEN, limit))
 
