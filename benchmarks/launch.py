@@ -471,8 +471,8 @@ def main() -> None:
     if options.json:
         machine = f"{stream.device_name}, {datetime.now(UTC).date()}"
         times = {name: round(cost, 2) for name, cost in (costs | on_cpu_stream).items()}
-        found = {"machine": machine, "versions": versions(), "microseconds": times}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        results = {"machine": machine, "versions": versions(), "microseconds": times}
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -44,15 +44,17 @@ OTHERS = frozenset(
     vectorize_device vectorize_scalar_arg warning
     """.split()  # noqa: SIM905
 )
-# What a test says that asks for the compiler: PTX and LLVM IR, inferred types, numba's own errors, processes of its own.
+# What a test says that asks for the compiler: text of PTX and LLVM IR (also in a method that it calls), numba's own errors,
+# processes of its own.
 ASKS = re.compile(
-    r"inspect_|overloads|\.specialize|\.extensions|TypingError|LoweringError|subprocess|run_in_subprocess|compile_ptx|"
-    r"signatures|nrt|filecheck|FileCheck|\.definition|typeof|StructModel|override_config|nvjitlink"
+    r"inspect_|\.extensions|TypingError|LoweringError|subprocess|run_in_subprocess|compile_ptx|"
+    r"nrt|filecheck|FileCheck|\.definition|typeof|StructModel|override_config|nvjitlink"
 )
-# The same, where a helper of the test does so: what is missing then.
+# The same, elsewhere: what is missing then.
 ASKED = re.compile(
-    r"no attribute '(inspect_\w+|overloads|specialize|extensions|signatures|gpu_data)'|CalledProcessError|CudaSupportError|"
-    r"BrokenProcessPool|DynamicLibNotFoundError|process failed"
+    r"'Func' object has no attribute '(inspect_\w+|overloads)'|"
+    r"no attribute '(_type_annotation|\w*cooperative\w*|device_pointer)'|"
+    r"CalledProcessError|CudaSupportError|BrokenProcessPool|DynamicLibNotFoundError|process failed"
 )
 
 
@@ -96,7 +98,10 @@ def pytest_configure(config: Any) -> None:
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """As a plugin of pytest: leaves out what asks for numba's compiler."""
     for item in items:
-        if ASKS.search(inspect.getsource(item.function)):
+        source = inspect.getsource(item.function)
+        helpers = (getattr(item.cls, name, None) for name in re.findall(r"self\.(\w+)\(", source))
+        compared = any("inspect_" in inspect.getsource(helper) for helper in helpers if inspect.isfunction(helper))
+        if compared or ASKS.search(source):
             item.add_marker(pytest.mark.skip(reason="asks for numba's compiler"))
 
 

@@ -51,7 +51,7 @@ _MODULES = {
         "shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncthreads syncthreads_and syncthreads_count "
         "syncthreads_or syncwarp warp_size"
     ),
-    "errors": "CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
+    "errors": "CallError CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
     "groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "groups.symmetric_array": "SymmetricArray",
     "interop.bindings": "Bindings bindings",

@@ -128,6 +128,7 @@ from cuda_device.device.target import sm89 as sm89
 from cuda_device.device.target import sm90 as sm90
 from cuda_device.device.target import sm90a as sm90a
 from cuda_device.device.target import target as target
+from cuda_device.errors import CallError as CallError
 from cuda_device.errors import CompileError as CompileError
 from cuda_device.errors import DeviceOnlyError as DeviceOnlyError
 from cuda_device.errors import Error as Error
@@ -156,22 +157,6 @@ from cuda_device.library.random import Philox as Philox
 from cuda_device.library.random import philox as philox
 from cuda_device.library.random import philox4x32 as philox4x32
 from cuda_device.library.random import philox4x64 as philox4x64
-from ml_dtypes import bfloat16 as bfloat16
-from ml_dtypes import float8_e4m3fn
-from ml_dtypes import float8_e5m2
-from numpy import complex128 as complex128
-from numpy import complex64 as complex64
-from numpy import float16 as float16
-from numpy import float32 as float32
-from numpy import float64 as float64
-from numpy import int16 as int16
-from numpy import int32 as int32
-from numpy import int64 as int64
-from numpy import int8 as int8
-from numpy import uint16 as uint16
-from numpy import uint32 as uint32
-from numpy import uint64 as uint64
-from numpy import uint8 as uint8
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array
@@ -183,6 +168,9 @@ from cuda_device.runtime.arrays.device_array import zeros_like as zeros_like
 from cuda_device.runtime.arrays.host_arrays import HostArray as HostArray
 from cuda_device.runtime.arrays.host_arrays import managed as managed
 from cuda_device.runtime.arrays.host_arrays import pinned as pinned
+from cuda_device.runtime.gpu.cpu_events import CpuEvent as CpuEvent
+from cuda_device.runtime.gpu.created_streams import event as event
+from cuda_device.runtime.gpu.created_streams import stream as stream
 from cuda_device.runtime.gpu.streams import CpuStream as CpuStream
 from cuda_device.runtime.gpu.streams import GpuStream as GpuStream
 from cuda_device.runtime.gpu.streams import Stream as Stream
@@ -220,8 +208,22 @@ from cuda_device.types.struct_classes import struct as struct
 from cuda_device.types.vector_classes import Dim3 as Dim3
 from cuda_device.types.vector_classes import VectorValue
 
-float8e4m3: TypeAlias = float8_e4m3fn
-float8e5m2: TypeAlias = float8_e5m2
+bfloat16: TypeAlias = float
+float8e4m3: TypeAlias = float
+float8e5m2: TypeAlias = float
+complex128: TypeAlias = complex
+complex64: TypeAlias = complex
+float16: TypeAlias = float
+float32: TypeAlias = float
+float64: TypeAlias = float
+int16: TypeAlias = int
+int32: TypeAlias = int
+int64: TypeAlias = int
+int8: TypeAlias = int
+uint16: TypeAlias = int
+uint32: TypeAlias = int
+uint64: TypeAlias = int
+uint8: TypeAlias = int
 Vector: TypeAlias = VectorValue
 
 class bfloat16x1(VectorValue): ...

@@ -178,7 +178,10 @@ class LaunchError(Error, ValueError):
 
 
 class CallError(LaunchError, TypeError):
-    """A launch of something that is not a kernel, or with arguments that do not fit its parameters."""
+    """What is launched is no kernel, or the arguments do not fit its parameters or their type hints.
+
+    It is a `LaunchError`, and also a `TypeError`, as Python raises for such calls.
+    """
 
 
 class UnalignedError(CompileError, LaunchError):

@@ -47,7 +47,9 @@ from cuda_device.numba_host import (
     DeviceNDArray,
     Signature,
     SignatureParameter,
+    check_units,
     choose,
+    counts_of,
     device_array,
     parse,
     result_of,
@@ -60,8 +62,6 @@ from cuda_device.runtime.arrays.host_arrays import HostArray
 from cuda_device.runtime.gpu.streams import CpuStream, Stream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types import vector_classes
-
-__tracebackhide__ = True  # pytest shows the user's line instead
 
 # In kernels
 
@@ -271,7 +271,9 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
     The arguments and the result of a device function with one signature are converted to its number types, as in numba.
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
-    ignored. With `debug`, kernels are checked, a division of floats by zero is an error, and launches raise Python's exceptions. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is not a function.
+    ignored. With `debug`, kernels are checked, divisions of floats by zero included, and not optimised; launches raise Python's
+    exceptions. Raises `TypeError` for an option that numba does not have, an invalid signature, and anything that is
+    not a function.
     """
     if unknown := sorted(set(options) - _OPTIONS):
         raise TypeError(f"cuda.jit has no option {unknown[0]!r}: there are {', '.join(sorted(_OPTIONS))}")
@@ -336,7 +338,7 @@ class Dispatcher:
         self._variants: dict[tuple[int, ...], Any] = {}
         """The kernel with constant parameters, by their positions."""
         self._recorded: set[tuple[Any, ...]] = set()
-        """What the latest launches had that makes up their types, so that they need not be recorded again."""
+        """The Python types, dtypes and strides of recent launches, whose argument types are in `overloads`."""
         self.extensions: list[Any] = []
         """Objects whose `prepare_args(None, value, stream=…, retr=…)` returns a type and what takes the argument's place."""
 
@@ -372,9 +374,12 @@ class Dispatcher:
 
     def _launch(self, *args: Any, stream: Any = 0, **sizes: Any) -> None:
         where = stream_of(stream)
+        check_units(args)
         prepared = [self._prepared(arg, where) for arg in args]
         signature = choose(self._signatures, prepared, self.py_func.__name__)
-        given, copies, members = [], [], ()
+        given: list[Any] = []
+        copies: list[tuple[Any, Any]] = []
+        members: tuple[int, ...] = ()
         for i, argument in enumerate(prepared):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
             if isinstance(value, np.ndarray) and not isinstance(where, CpuStream) and not isinstance(value, HostArray):
@@ -387,9 +392,9 @@ class Dispatcher:
             else:
                 given.append(_typed(value, parameter))
         kernel = self._with_constants(members) if members else self.kernel
-        self._record(kernel, signature, given)
         try:
             launcher.launch(kernel, *given, stream=where, **sizes)
+            self._record(kernel, signature, given)
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
             if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
                 where.synchronize()
@@ -418,7 +423,9 @@ class Dispatcher:
         key = tuple([(type(a), getattr(a, "dtype", None), getattr(a, "strides", None)) for a in arguments])
         if key in self._recorded:
             return
-        self._recorded = {*self._recorded, key} if len(self._recorded) < _MOST_RECORDED else {key}
+        if len(self._recorded) >= _MOST_RECORDED:
+            self._recorded.clear()
+        self._recorded.add(key)
         types = signature or tuple(map(parameter_of, arguments))
         overload = self.overloads.get(types)
         if overload is None or not overload.is_known:
@@ -482,8 +489,8 @@ class Dispatcher:
         if isinstance(argument, np.void):
             return np.asarray(argument)  # the same memory
         if isinstance(argument, In):
-            return argument.value if isinstance(argument, InOut) else to_device(argument.value, stream)
-        return argument
+            return counts_of(argument.value) if isinstance(argument, InOut) else to_device(argument.value, stream)
+        return counts_of(argument)
 
 
 _MOST_RECORDED = 256

@@ -26,8 +26,6 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
 from cuda_device.types.host import number_of_numba
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 __all__ = [
     "DeviceNDArray", "DeviceStream", "Devices", "GpuContext", "GpuDevice", "MemoryInfo", "StreamEvent", "as_cuda_array", "close",
     "current_context", "default_stream", "detect", "device_array", "device_array_like", "event", "event_elapsed_time",
@@ -52,10 +50,19 @@ class DeviceNDArray:
     def __len__(self) -> int:
         return int(self.array.shape[0])
 
+    def _like(self, array: Any) -> DeviceNDArray:
+        """An array of this class over a `DeviceArray`."""
+        return DeviceNDArray(array)
+
+    @property
+    def gpu_data(self) -> int:
+        """The address of the first element."""
+        return int(self.array._host().ctypes.data)
+
     def __getitem__(self, key: Any) -> Any:
         """Returns a view, or for a single element a number."""
         part = self.array[key]
-        return DeviceNDArray(part) if part.shape or key == () else part.numpy()[()]
+        return self._like(part) if part.shape or key == () else part.numpy()[()]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies an array or a number to a part of this array."""
@@ -63,7 +70,7 @@ class DeviceNDArray:
 
     def _through(self, change: Callable[[Any], Any]) -> DeviceNDArray:
         """Returns the view that `change` makes of a NumPy array of the same memory, which it must not access."""
-        return DeviceNDArray(self.array._part(change(self.array._host())))
+        return self._like(self.array._part(change(self.array._host())))
 
     @property
     def T(self) -> DeviceNDArray:  # noqa: N802
@@ -73,7 +80,9 @@ class DeviceNDArray:
     def transpose(self, axes: Any = None) -> DeviceNDArray:
         """Returns a view with permuted axes, or a copy if the elements are not contiguous."""
         if not self.flags.forc:
-            return to_device(np.ascontiguousarray(self.array.numpy().transpose(axes)), self.array.stream)
+            return self._like(
+                arrays.array(np.ascontiguousarray(self.array.numpy().transpose(axes)), stream=self.array.stream)
+            )
         return self._through(lambda x: x.transpose(axes))
 
     def reshape(self, *shape: Any, order: str = "C") -> DeviceNDArray:
@@ -86,7 +95,7 @@ class DeviceNDArray:
         try:
             return self.reshape(-1, order=order)
         except ValueError:
-            return to_device(self.array.numpy().ravel(order), self.array.stream)
+            return self._like(arrays.array(self.array.numpy().ravel(order), stream=self.array.stream))
 
     def squeeze(self, axis: Any = None, stream: Any = 0) -> DeviceNDArray:
         """Returns a view without axes of length 1."""
@@ -129,7 +138,7 @@ class DeviceNDArray:
             if ary.dtype != self.array.dtype:
                 raise TypeError(f"incompatible dtype: {self.array.dtype} vs. {ary.dtype}: convert the copy with astype")
             if self._copies_async(ary, stream):
-                self._copy_async(ary.ctypes.data, self._address, ary, stream)
+                self._copy_async(ary.ctypes.data, self.gpu_data, ary, stream)
                 return ary
         found = self.array.numpy().copy()
         if ary is None:
@@ -147,13 +156,9 @@ class DeviceNDArray:
         if elements.shape != self.array.shape:
             raise ValueError(f"an array of shape {elements.shape} does not fit one of shape {self.array.shape}")
         if elements.dtype == self.array.dtype and self._copies_async(elements, stream):
-            self._copy_async(self._address, elements.ctypes.data, elements, stream)
+            self._copy_async(self.gpu_data, elements.ctypes.data, elements, stream)
         else:
             self.array[...] = elements.astype(self.array.dtype)
-
-    @property
-    def _address(self) -> int:
-        return int(self.array.__cuda_array_interface__["data"][0])
 
     def _copies_async(self, ary: Any, stream: Any) -> bool:
         """Whether a copy between a host array and this one on the GPU can end later: the host array is pinned."""
@@ -172,6 +177,78 @@ class DeviceNDArray:
         join([where, self.array.stream])
 
 
+class DateNDArray(DeviceNDArray):
+    """An array of dates or of time differences (`dtype`) on the device: `array` has their counts of units, which are int64."""
+
+    def __init__(self, array: Any, dtype: np.dtype[Any]) -> None:
+        super().__init__(array)
+        self.dtype = dtype
+
+    def __reduce__(self) -> Any:
+        return DateNDArray, (self.array, self.dtype)
+
+    def _like(self, array: Any) -> DeviceNDArray:
+        return DateNDArray(array, self.dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Returns a view, or for a single element a date."""
+        part = super().__getitem__(key)
+        return part if isinstance(part, DeviceNDArray) else part.view(self.dtype)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Copies dates to a part of this array."""
+        super().__setitem__(key, self._counts(value))
+
+    def _counts(self, value: Any) -> Any:
+        elements = value.copy_to_host() if isinstance(value, DeviceNDArray) else np.asanyarray(value)
+        return counts_of(elements.astype(self.dtype))
+
+    def view(self, dtype: Any) -> DeviceNDArray:
+        """Returns a view with another dtype."""
+        kind = np.dtype(dtype)
+        return DateNDArray(self.array, kind) if _is_of_dates(kind) else DeviceNDArray(self.array).view(kind)
+
+    def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
+        """Copies the array to `ary` or a new array, like `DeviceNDArray.copy_to_host`."""
+        if ary is None:
+            return super().copy_to_host().view(self.dtype)
+        if ary.dtype != self.dtype:
+            raise TypeError(f"incompatible dtype: {self.dtype} vs. {ary.dtype}: convert the copy with astype")
+        super().copy_to_host(ary.view(np.int64), stream)
+        return ary
+
+    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+        """Copies dates to this array, like `DeviceNDArray.copy_to_device`."""
+        super().copy_to_device(self._counts(ary), stream)
+
+
+def _is_of_dates(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "mM"
+
+
+def counts_of(value: Any) -> Any:
+    """The int64 counts of units of NumPy's dates and time differences, in the same memory; any other value itself.
+
+    Raises `ValueError` for NaT, with which kernels would compute as with a number.
+    """
+    if not _is_of_dates(getattr(value, "dtype", None)) or isinstance(value, DeviceNDArray):
+        return value
+    if np.isnat(value).any():
+        raise ValueError("NaT is no date that kernels can compute with: replace it, and pass a mask of such elements")
+    return value.view(np.int64)
+
+
+def check_units(arguments: Sequence[Any]) -> None:
+    """Raises `TypeError` if the dates and time differences among the arguments of a launch are in different units."""
+    dtypes: list[Any] = [getattr(each, "dtype", None) for each in arguments]
+    units = {np.datetime_data(each): each for each in dtypes if _is_of_dates(each)}
+    if len(units) > 1:
+        raise TypeError(
+            f"kernels take dates and time differences of one unit, not {' and '.join(map(str, units.values()))}: convert them "
+            "with astype"
+        )
+
+
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
     """Copies an array, or anything that NumPy converts to one, to `to` or to a new array on the device."""
     if to is None and isinstance(obj, HostArray) and not _is_default(stream):
@@ -180,7 +257,9 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
         to.copy_to_device(obj, stream)
         return to  # type: ignore[no-any-return]
     if isinstance(obj, DeviceNDArray):
-        obj = obj.array
+        return obj._like(arrays.array(obj.array, stream=stream_of(stream)))
+    if _is_of_dates(getattr(obj, "dtype", None)):
+        return DateNDArray(to_device(counts_of(obj), stream).array, obj.dtype)
     return DeviceNDArray(arrays.array(obj if hasattr(obj, "shape") else np.asarray(obj), stream=stream_of(stream)))
 
 
@@ -192,6 +271,8 @@ def device_array(
     Raises `ValueError` for another order, and for strides that NumPy refuses, such as negative ones.
     """
     lengths, where, kind = _lengths(shape, order), stream_of(stream), np.dtype(dtype)
+    if _is_of_dates(kind):
+        return DateNDArray(device_array(shape, np.int64, strides, order, stream).array, kind)
     if strides is None:
         made = DeviceNDArray(arrays.empty(lengths if order == "C" else lengths[::-1], kind, stream=where))
         return made if order == "C" else made.T

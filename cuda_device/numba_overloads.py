@@ -7,7 +7,6 @@ kernel.get_regs_per_thread()                    {(float32[::1], int64): 12}
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -22,13 +21,16 @@ _REGISTERS, _UNIT, _PARTITIONS, _MOST_THREADS = 16384, 256, 4, 1024
 """Of a multiprocessor since sm_70: the registers of a partition, those that a warp is given at a time, the partitions, and the
 threads of a block."""
 
+UNKNOWN: Any = object()
+"""The argument for a parameter before the first launch."""
+
 
 class Overload:
-    """A kernel for one combination of argument types. Its code is that for the current GPU; without a GPU, for the architecture
-    that the CPU stream emulates.
+    """A kernel for one combination of argument types.
 
-    The attributes are those of numba: registers and bytes of local memory of a thread, bytes of shared and constant memory, and
-    the number of threads that a block can have. Raises `ValueError` if the types are not known before a launch.
+    Its code is that for the current GPU; without a GPU, for the architecture that the CPU stream emulates. The attributes are
+    those of numba: registers and bytes of local memory of a thread, bytes of shared and constant memory, and the number of
+    threads that a block can have. Raises `ValueError` if the types are not known before a launch.
     """
 
     def __init__(self, kernel: Any, hints: Sequence[Any]) -> None:
@@ -70,14 +72,18 @@ class Overload:
     @property
     def max_threads_per_block(self) -> int:
         """The number of threads that a block can have: what its registers suffice for, and what `launch_bounds` says."""
-        of_a_warp = -(-32 * self.regs_per_thread // _UNIT) * _UNIT
-        threads = 32 * _PARTITIONS * (_REGISTERS // max(of_a_warp, 1))
-        return min(threads, self._kernel.options.build.max_threads or _MOST_THREADS)
+        return min(self.threads_with(self.regs_per_thread), self._kernel.options.build.max_threads or _MOST_THREADS)
+
+    @staticmethod
+    def threads_with(registers: int) -> int:
+        """The number of threads of a block for which a multiprocessor has so many registers each."""
+        of_a_warp = max(-(-32 * registers // _UNIT), 1) * _UNIT
+        return min(32 * _PARTITIONS * (_REGISTERS // of_a_warp), _MOST_THREADS)
 
     @property
     def is_known(self) -> bool:
         """Whether the types of all parameters are known: signatures do not tell those that are neither numbers nor arrays."""
-        return not any(hint is None for hint in self._hints)
+        return not any(hint is UNKNOWN for hint in self._hints)
 
     def _compiled(self, output: str, cc: tuple[int, int] | None = None) -> Any:
         if not self.is_known:
@@ -85,12 +91,9 @@ class Overload:
                 f"the types of {self._kernel.underlying.__name__} are not known before its first launch: its signature has a "
                 "parameter that is neither a number nor an array"
             )
-        return _compiled(self, output, cc or get_current_device().compute_capability)
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(overload: Overload, output: str, cc: tuple[int, int]) -> Any:
-    return compile(overload._kernel, *overload._hints, target="sm_{}{}".format(*cc), output=output)
+        major, minor = cc or get_current_device().compute_capability
+        target = f"sm_{major}{minor}"
+        return compile(self._kernel, *self._hints, target=target, output=output, launch_facts=True)  # as launches do
 
 
 class Overloads(dict[Signature, Overload]):
@@ -128,7 +131,7 @@ def _layout(ary: Any) -> str:
     return ""
 
 
-def hint_of(parameter: SignatureParameter, value: Any = None) -> Any:
+def hint_of(parameter: SignatureParameter, value: Any = UNKNOWN) -> Any:
     """What `compile` takes for a parameter: a type, or the argument itself where the parameter does not tell it."""
     if type(value) is tuple:
         return tuple[tuple(hint_of(parameter_of(item), item) for item in value)]  # type: ignore[misc]
@@ -136,4 +139,4 @@ def hint_of(parameter: SignatureParameter, value: Any = None) -> Any:
         return value
     if parameter.ndim is None:
         return parameter.type
-    return ArrayType(parameter.type, parameter.ndim, parameter.layout or ("C" if value is None else "strided"))
+    return ArrayType(parameter.type, parameter.ndim, parameter.layout or ("C" if value is UNKNOWN else "strided"))

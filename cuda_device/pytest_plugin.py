@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,16 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
 def _seed(text: str) -> int:
     """Parses a seed: a number, or `random` for a random one."""
     return random.randrange(1 << 31) if text == "random" else int(text)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    """Hides the frames of this package in the report of a failed test, which so ends at the user's line and the message."""
+    errors = sys.modules.get("cuda_device.errors")
+    if errors is not None and call.excinfo is not None and not call.excinfo.errisinstance(errors.CompilerBug):
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] == "cuda_device":
+                vars(module)["__tracebackhide__"] = True
 
 
 def pytest_configure(config: pytest.Config) -> None:

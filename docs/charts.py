@@ -60,7 +60,9 @@ def compare(chart: Picture, y: float, title: str, script: str, data: dict[str, A
     heading(chart, y, title, note, f"{machine}, benchmarks/{script}")
     top, bottom = y + TOP, y + TOP + ROW * len(peers)
     for ratio in (0.25, 0.5, 1, 2):
-        chart.parts.append(f'<path d="M{across(ratio):.1f},{top:g} V{bottom:g}" stroke="{LINE if ratio == 1 else GREY}"/>')
+        chart.parts.append(
+            f'<path d="M{across(ratio):.1f},{top:g} V{bottom:g}" stroke="{LINE if ratio == 1 else GREY}"/>'
+        )
         chart.text(across(ratio), bottom + 16, f"{ratio:g}", 13, fill=FAINT)
     for row, peer in enumerate(peers):
         middle = top + ROW * (row + 0.5)

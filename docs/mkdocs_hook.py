@@ -2,8 +2,8 @@
 
 README becomes the first page, and the other documents of the repository pages, too. The page of the reference, which in the
 repository is a list of names, has the docstrings of all public functions and classes. There is a page for each notebook, with its
-outputs. Links lead to pages of the site; those to other files of the repository, such as sources, lead to the repository if its URL
-is known, and else become plain text. A link to a file that does not exist is an error.
+outputs. Links lead to pages of the site. Those to other files of the repository, such as sources, lead to the repository if its
+URL is known, and become plain text if it is not. A link to a file that does not exist is an error.
 """
 
 from __future__ import annotations
@@ -91,8 +91,10 @@ def pages_of(path: Path) -> dict[str, str | bytes]:
 
 
 def reference() -> str:
-    """The chapters of docs/reference.md, with the whole docstrings of functions and classes that modules of the package define."""
-    introduction = "In device code, integers in parameters and results have fixed widths: see [Types and promotion](numbers.md)."
+    """The chapters of docs/reference.md, with the whole docstrings of the package's own functions and classes."""
+    introduction = (
+        "In device code, integers in parameters and results have fixed widths: see [Types and promotion](numbers.md)."
+    )
     lines = ["# Every public name", "", introduction, ""]
     rows: list[str] = []
     for line in [*(DOCS / "reference.md").read_text().splitlines(), "## "]:

@@ -74,12 +74,15 @@ int cuStreamWaitEvent(word stream, word event, unsigned flags) { return say("wai
 int cuStreamIsCapturing(word stream, int* state) { return *state = stream_of(stream)->capturing, SUCCESS; }
 int cuStreamBeginCapture_v2(word stream, int how) { return stream_of(stream)->capturing = 1, SUCCESS; }
 int cuStreamEndCapture(word stream, word* graph) { return stream_of(stream)->capturing = 0, *graph = 0x6000, SUCCESS; }
-int cuStreamGetCaptureInfo_v3(word stream, int* state, word* id, word* graph, word** nodes, word** edges, size_t* count) {
+int cuStreamGetCaptureInfo_v2(word stream, int* state, word* id, word* graph, word** nodes, size_t* count) {
   *state = stream_of(stream)->capturing;
   if (id) *id = 1;
   if (graph) *graph = 0x6000;
   if (count) *count = 0;
   return SUCCESS;
+}
+int cuStreamGetCaptureInfo_v3(word stream, int* state, word* id, word* graph, word** nodes, word** edges, size_t* count) {
+  return cuStreamGetCaptureInfo_v2(stream, state, id, graph, nodes, count);
 }
 int cuGraphDestroy(word graph) { return SUCCESS; }
 
@@ -144,7 +147,7 @@ int cuGetProcAddress_v2(const char* name, void** address, int version, word flag
   static const char* const versions[] = {"%s_v3", "%s_v2", "%s"};
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   *address = NULL;
-  for (int i = 0; i < 3 && !*address; i++) {
+  for (int i = version < 12030; i < 3 && !*address; i++) {
     char symbol[256];
     snprintf(symbol, sizeof symbol, versions[i], name);
     *address = dlsym(library, symbol);

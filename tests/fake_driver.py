@@ -49,6 +49,9 @@ RECORD_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
 WAIT_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint)
 GET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
 ASK_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64))
+CAPTURE_INFO = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_uint64), *[ctypes.c_void_p] * 3
+)
 ASK_STREAM_INT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int))
 
 
@@ -92,6 +95,7 @@ class FakeDriver:
         self.memory: dict[int, Any] = {}
         self.stack: list[int] = [0]
         self.capturing: set[int] = set()
+        self.captures_apart: dict[int, int] = {}  # The numbers of captures; all others are 1.
         self.foreign_addresses: set[int] = set()
         self.stream_contexts: dict[int, int] = {}
         self.done = True  # Whether events happen at once.
@@ -176,6 +180,9 @@ class FakeDriver:
 
     def cuDeviceGetName(self, length, ordinal):
         return 0, b"Fake GPU\0\0"
+
+    def cuMemGetInfo(self):
+        return 0, self.total_memory // 4, self.total_memory
 
     def cuDeviceTotalMem(self, ordinal):
         return 0, self.total_memory
@@ -351,9 +358,15 @@ class FakeDriver:
         return self._answer("cuStreamBeginCapture", stream, mode)
 
     def cuStreamGetCaptureInfo(self, stream):
-        self.newest = (ctypes.c_uint64 * 1)(self.nodes[stream][-1][0])
+        newest = [number for number, _ in self.nodes.get(stream, [])[-1:]]
+        self.newest = (ctypes.c_uint64 * 1)(*newest)
+        number = self.captures_apart.get(stream, 1)
         edges = (0,) if self.cuda >= (12, 3) else ()
-        return 0, 1, 1, 0, ctypes.addressof(self.newest), *edges, 1
+        return 0, int(stream in self.capturing), number, 0, ctypes.addressof(self.newest), *edges, len(newest)
+
+    def _capture_info(self, stream, state, number, *_):
+        state[0], number[0] = self.cuStreamGetCaptureInfo(stream)[1:3]
+        return 0
 
     def cuStreamEndCapture(self, stream):
         self.capturing.discard(stream)
@@ -426,6 +439,7 @@ class FakeDriver:
                 "cuLaunchKernel": LAUNCH_KERNEL(self._launch_by_address),
                 "cuCtxGetCurrent": GET_CONTEXT(lambda out: _give(out, self.cuCtxGetCurrent())),
                 "cuStreamIsCapturing": ASK_STREAM_INT(lambda stream, out: _give(out, self.cuStreamIsCapturing(stream))),
+                "cuStreamGetCaptureInfo": CAPTURE_INFO(self._capture_info),
                 "cuEventCreate": CREATE_EVENT(lambda out, flags: _give(out, self.cuEventCreate(flags))),
                 "cuEventDestroy": DESTROY_EVENT(lambda event: self.cuEventDestroy(event)[0]),
                 "cuEventRecord": RECORD_EVENT(lambda event, stream: self.cuEventRecord(event, stream)[0]),

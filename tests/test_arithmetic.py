@@ -281,6 +281,35 @@ def test_round_is_half_even(stream, name):
     assert stream.numpy(out).tolist() == [round(v) for v in x.tolist()]
 
 
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_round_to_digits_is_that_of_numpy(stream, name):
+    def kernel(x, digits, out):
+        i = device.tid(1)
+        if i < len(x):
+            out[i] = round(x[i], digits)
+
+    x = np.array([0.3425, 2.5, 0.125, -0.375, -1055.5, 1250, 50005, -0.0, 35, math.inf, math.nan], name)
+    for digits in (-5, -3, -2, -1, 0, 1, 2, 3):
+        out = stream.empty(len(x), name)
+        stream.launch(device.kernel(kernel), stream.array(x), digits, out, grid=1, block=32)
+        with np.errstate(all="ignore"):
+            expected = np.round(x, digits)
+        same = np.isfinite(expected)
+        assert np.array_equal(stream.numpy(out)[same], expected[same]), digits
+
+
+def test_round_beyond_the_largest_power(stream):
+    def kernel(x, out):
+        for digits in range(-400, 401, 400):
+            for i in range(len(x)):
+                out[digits // 400 + 1, i] = round(x[i], digits)
+
+    x = np.array([2.5, -1e300, 0, math.inf])
+    out = stream.empty((3, 4), np.float64)
+    stream.launch(device.kernel(kernel), stream.array(x), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [[0, 0, 0, math.inf], [2, -1e300, 0, math.inf], x.tolist()]
+
+
 @pytest.mark.parametrize("name", ["bool", *ref.SIGNED, *ref.UNSIGNED])
 def test_round_of_an_integer_is_itself(stream, name):
     x = np.array(ref.edges(name), name)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import HAS_GPU
 
+import cuda_device as device
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -28,6 +30,18 @@ def test_starts(where, tmp_path):
         told = json.loads(run("starts/with_ours.py", where, state, CUDA_DEVICE_CACHE=str(tmp_path)))
         assert set(told["parts"]) == {"import", "names", "arrays", "first", "next"} and told["found"] == found
         assert ("compiler" in told["stages"]) == (state == "apart") and "launch" in told["stages"]
+
+
+@pytest.mark.long
+def test_starts_are_written_for_the_chart(tmp_path):
+    run("start.py", "--count", "1", "--at-once", "0", "--json", str(tmp_path / "start.json"))
+    rows = json.loads((tmp_path / "start.json").read_text())["results"]
+    states = {(row["where"], row["state"]) for row in rows if row["system"] == f"cuda_device {device.__version__}"}
+    where = "gpu" if HAS_GPU else "fake"
+    assert states == {(each, state) for each in ("cpu", where) for state in ("cold", "apart", "warm")} | {
+        (where, "saved")
+    }
+    assert all(row["milliseconds"]["result"] > row["milliseconds"]["first"] > 0 for row in rows)
 
 
 @pytest.mark.skipif(HAS_GPU, reason="takes long on a GPU")

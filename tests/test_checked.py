@@ -301,3 +301,87 @@ def test_without_pytest_or_the_source_text_changed_asserts_still_report(monkeypa
     with pytest.raises(device.KernelError, match="the assertion does not hold"):
         device.launch(k, np.zeros(1, np.int32), grid=1, block=1, stream=device.cpu_stream())
     decode._originals.cache_clear()
+
+
+# What the help of an index says
+
+
+def failing(stream, kernel, *arguments, block=1, shared=0):
+    """The report of a kernel that fails."""
+    with pytest.raises(device.KernelError) as caught:
+        stream.launch(kernel, *arguments, grid=1, block=block, shared=shared)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [device.uint32, device.uint64])
+@pytest.mark.parametrize("less", [1, 3])
+def test_an_unsigned_index_below_zero_is_explained(stream, dtype, less):
+    def of_one_axis(x, y, i):
+        x[i - less] = 1
+
+    def of_a_row(x, y, i):
+        y[i - less, :] = 1
+
+    def of_a_column(x, y, i):
+        y[0, i - less] = 1
+
+    bits = np.dtype(dtype).itemsize * 8
+    for function in (of_one_axis, of_a_row, of_a_column):
+
+        @device.kernel(checked=True)
+        def kernel(x, y, function: device.ConstExpr = function):
+            function(x, y, dtype(device.thread_idx.x))
+
+        text = failing(stream, kernel, stream.empty(8), stream.array(np.zeros((2, 4), np.float32)))
+        assert f"index {2**bits - less} is out of bounds for axis" in text
+        assert f"help: thread positions are unsigned, as in CUDA C++, so -{less} is {2**bits - less}" in text
+        assert "int(i) - 1" in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize("index", [lambda i: i + 8, lambda i: int(i) - 9, lambda i: device.int64(i) + 2**32 - 1])
+def test_other_indices_are_to_be_tested(stream, index):
+    @device.kernel(checked=True)
+    def kernel(x):
+        x[index(device.thread_idx.x)] = 1
+
+    text = failing(stream, kernel, stream.empty(8))
+    assert text.endswith("help: test the index first: if i < len(x)")
+
+
+@pytest.mark.parametrize("dtype", [device.uint8, device.float32, device.complex128])
+def test_dynamic_shared_memory_that_is_too_small_names_its_option(stream, dtype):
+    nbytes = device.sizeof(dtype)
+
+    @device.kernel(checked=True)
+    def whole(out, i):
+        device.dynamic_shared_array().view(dtype)[i] = dtype(0)
+
+    @device.kernel(checked=True)
+    def second(out, i):
+        part = device.dynamic_shared_array()[16:].view(dtype)
+        for j in range(3):
+            part[i + j] = dtype(0)
+
+    @device.kernel(checked=True)
+    def square(out, i):
+        device.dynamic_shared_array().view(dtype).reshape(4, 5)[0, 0] = dtype(0)
+
+    out = stream.empty(1)
+    launches = "help: the launch gives dynamic shared memory its size in bytes: launch with"
+    for shared in (0, 2 * nbytes):
+        assert f"{launches} shared={8 * nbytes}, or test" in failing(stream, whole, out, 7, shared=shared)
+        text = failing(stream, square, out, 0, shared=shared)
+        assert text.endswith(f"for dynamic shared memory, launch with shared={20 * nbytes}")
+    assert f"{launches} {nbytes} bytes more as shared=…" in failing(stream, second, out, 0, shared=16 + 2 * nbytes)
+    stream.launch(whole, out, 7, grid=1, block=1, shared=8 * nbytes)
+    stream.launch(square, out, 0, grid=1, block=1, shared=20 * nbytes)
+    text = failing(stream, whole, out, -9, shared=8 * nbytes)
+    assert text.endswith("help: test the index first: if i < len(x)")
+
+
+def test_static_shared_memory_is_not_dynamic(stream):
+    @device.kernel(checked=True)
+    def kernel(out, i):
+        device.shared_array(8, device.float32)[i] = 1
+
+    assert failing(stream, kernel, stream.empty(1), 8).endswith("help: test the index first: if i < len(x)")

@@ -104,7 +104,9 @@ def test_a_wrong_photograph_fails(photo, monkeypatch, tmp_path, capsys):
 def test_the_program_in_readme(tmp_path):
     """It prints what README says; README has no other program, because `.ci/run` extracts this one."""
     text = README.read_text()
-    (program,), (printed,) = (re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S) for language in ("python", "text"))
+    (program,), (printed,) = (
+        re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S) for language in ("python", "text")
+    )
     (tmp_path / "smooth.py").write_text(program)
     done = python(*_STRICT, "smooth.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, printed), done.stderr

@@ -241,7 +241,9 @@ def test_a_capture_is_put_in_order_with_its_own_streams_only(framework, gpu):
         device.launch(touch, interface(theirs), grid=1, block=3, stream=stream)
     gpu.log.clear()
     gpu.capturing |= {0x77, 0x88}
-    for theirs, foreign in ((0x90, False), (1, False), (0x88, True)):
+    gpu.capturing.add(0x99)
+    gpu.captures_apart[0x99] = 2  # a capture that has nothing to do with this one, or contains it
+    for theirs, foreign in ((0x90, False), (1, False), (0x99, False), (0x88, True)):
         gpu.log.clear()
         device.launch(touch, interface(theirs), grid=1, block=3, stream=stream)
         assert ("cuStreamWaitEvent" in gpu.names()) is foreign

@@ -476,8 +476,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.parametrize(("argument", "said"), [("", "nvJitLink nvJitLink ELF"), ("links", "did not survive a fork")])
 def test_a_forked_child_waits_for_no_thread_of_its_parent(argument, said):
-    """A child whose parent has linked cannot use nvJitLink."""
-    environment = {**os.environ, "CUDA_DEVICE_ASSEMBLER": "nvJitLink", "PYTHONPATH": os.pathsep.join(sys.path)}
+    """A child whose parent has linked cannot use nvJitLink; the parent would not link what is in the cache."""
+    settings = {"CUDA_DEVICE_ASSEMBLER": "nvJitLink", "CUDA_DEVICE_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, **settings}
     done = subprocess.run([sys.executable, "-c", FORKS, argument], env=environment, capture_output=True, text=True)
     *lines, status = done.stdout.splitlines()
     assert said in "\n".join(lines) and status == "0", done

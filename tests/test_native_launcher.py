@@ -876,6 +876,10 @@ def test_a_producer_that_is_being_captured(gpu, copy):
     assert event not in driver.spare_events(CONTEXT)
     del gpu.driver.log[0], gpu.driver.log[-1]
     assert in_order(gpu, [0x88], STREAM)
+    gpu.driver.captures_apart[0x88] = 2  # as when a stream captures the body of a conditional node
+    gpu.driver.log.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+    assert gpu.driver.names() == ["cuLaunchKernel"]
     gpu.driver.capturing.remove(0x88)
     gpu.driver.log.clear()
     assert gpu.by_machine_code(kernel, x, y)

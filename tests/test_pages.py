@@ -257,6 +257,38 @@ def test_the_site(tmp_path):
     assert '<a href="requirements.html#thread-positioning">Thread Positioning</a>' in text
 
 
+WIDTHS = """
+<script>addEventListener("load", () => setTimeout(() => {
+    const wider = [...document.querySelectorAll("pre, pre code")].filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth);
+    document.body.append(`WIDTHS ${document.documentElement.scrollWidth - innerWidth} ${wider.length} WIDTHS`);
+}, 300))</script></body>"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to lay pages out")
+def test_no_page_of_the_site_is_wider_than_its_window(tmp_path):
+    """And no code is cut at its right edge."""
+    pytest.importorskip("mkdocstrings")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    subprocess.run(build, cwd=DOCS.parent, check=True)
+    browser = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--virtual-time-budget=3000",
+    ]
+    for name in ("index", "tutorial/1-first-kernel", "reference", "benchmarks", "notebooks/first-kernel"):
+        page = tmp_path / "site" / f"{name}.html"
+        page.write_text(page.read_text().replace("</body>", WIDTHS))
+        for width in (1280, 500):
+            profile = f"--user-data-dir={tmp_path / 'profile'}"
+            command = [*browser, profile, f"--window-size={width},1000", "--dump-dom", page.as_uri()]
+            shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+            assert re.search(r"WIDTHS (-?\d+ \d+) WIDTHS", shown)[1] == "0 0", (name, width)
+
+
 def test_the_pictures_are_what_the_scripts_draw(update_golden, monkeypatch):
     """And each of them is on a page."""
     monkeypatch.syspath_prepend(DOCS)
@@ -287,7 +319,9 @@ def test_a_chart_names_what_was_not_measured(monkeypatch):
         )
     ]  # fmt: skip
     chart = charts["Picture"](640, 200, "a chart")
-    charts["compare"](chart, 0, "title", "kernels.py", {"machine": "a GPU, 2026-11-23", "results": results}, ("Triton", "Warp"))
+    charts["compare"](
+        chart, 0, "title", "kernels.py", {"machine": "a GPU, 2026-11-23", "results": results}, ("Triton", "Warp")
+    )
     charts["bars"](chart, 100, ("", "", ""), [("cuda_device", 3.54), ("Warp", None)], "µs")
     drawn = str(chart)
     assert ">0.25</text>" in drawn and drawn.count("<circle") == 2 and drawn.count(">not measured</text>") == 2

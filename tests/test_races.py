@@ -460,6 +460,45 @@ def test_the_remedy_fits(kernel, remedy):
         run(kernel, zeros(256), False, **blocks)
 
 
+def stores(function, recorded):
+    """A kernel whose threads store `function(i)` to one element."""
+
+    @device.kernel
+    def kernel(x, flag, n):
+        i = thread_idx.x
+        if recorded:  # all events are recorded, and not only the races
+            device.syncwarp(0xFFFFFFFF)
+        if i != n:
+            flag[0] = function(i)
+        x[i] = i
+
+    return kernel
+
+
+STORE, ANOTHER = (
+    r"write atomic_ref\(flag, 0\)\.store\(…\), or let one",
+    r"write atomic_ref\(flag, 0\)\.add\(…\) or another",
+)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.bool_, np.float32, np.float16, np.float64, np.int64])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_equal_stores_need_no_sum(dtype, recorded):
+    for function, remedy in ((lambda i: 1, STORE), (lambda i: i - i, STORE), (lambda i: i // 32, ANOTHER)):
+        with pytest.raises(device.KernelError, match=remedy):
+            run(stores(function, recorded), zeros(64), np.ones(2).astype(dtype), 3)
+
+
+@pytest.mark.parametrize(
+    "statement", ["flag[0] |= 1", "flag[0] = max(flag[0], 1)", "flag[0] += 1", "flag[0] = flag[0]"]
+)
+def test_a_number_that_is_read_first_needs_more_than_a_store(statement):
+    namespace = {}
+    exec(f"def update(flag):\n    {statement}", namespace)
+    with pytest.raises(device.KernelError, match=ANOTHER):
+        run(device.kernel(namespace["update"]), zeros(2))
+
+
 @device.struct
 class Rows:
     read: device.ArrayType(int32, 1)

@@ -40,7 +40,7 @@ FOLDERS = (
     """.split(),
     *"""
         runtime/gpu runtime/cpu_executor runtime/arrays runtime/races launchers runtime/launch interop groups
-        pytest_plugin numba_host numba_compat numba_random dask nvshmem
+        pytest_plugin numba_host numba_overloads numba_compat numba_random dask nvshmem
     """.split(),
     *("__init__", "__main__"),
 )
@@ -215,11 +215,19 @@ def test_cuda_stays_a_namespace():
 
 
 def stub() -> str:
-    """The package as type checkers see it: an import of each public name."""
+    """The package as type checkers see it: an import of each public name.
+
+    Numbers are Python's, so that members and parameters with hints such as `float32` take 2.0.
+    """
     imports, others, vectors = ["from typing import TypeAlias\n\n"], [], []
     for name, (module, there) in sorted(cuda_device._HOMES.items(), key=lambda item: (item[1][0], item[0])):
         if name in families():
             vectors.append(f"class {name}(VectorValue): ...\n")
+            continue
+        value = getattr(cuda_device, name)
+        if module in cuda_device._FOREIGN and isinstance(value, type) and issubclass(value, np.generic):
+            python = {"i": "int", "u": "int", "c": "complex"}.get(np.dtype(value).kind, "float")
+            others.append(f"{name}: TypeAlias = {python}\n")
             continue
         home = module if module in cuda_device._FOREIGN else f"cuda_device.{module}"
         imports.append(f"from {home} import {there}" + (f" as {name}\n" if name == there else "\n"))
@@ -296,12 +304,14 @@ def test_importing_loads_neither_the_compiler_nor_the_driver():
 
 
 def test_what_a_launch_names_loads_little_of_python():
-    names = "device.kernel, device.tid, device.array, device.launch, device.default_stream"
+    names = "device.kernel, device.tid, device.array, device.launch, device.default_stream, device.stream, device.event"
     script = (
         f"import sys, numpy; a = {{*sys.modules}}; import cuda_device as device; {names}; print(*{{*sys.modules}} - a)"
     )
     slow = {"pathlib", "shutil", "tempfile", "subprocess", "inspect", "dataclasses", "string", "logging", "_hashlib"}
-    assert not slow & set(run(script).split())
+    loaded = set(run(script).split())
+    assert not slow & loaded
+    assert not [name for name in loaded if name.startswith(("cuda.core", "cuda.bindings"))]
 
 
 def test_importing_is_quick():

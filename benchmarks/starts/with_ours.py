@@ -77,5 +77,8 @@ next_stages = saxpy.timings()
 next_stages["launch"] = start.parts["next"] - sum(next_stages.values())
 info = device.cache_info()
 start.report(
-    f"cuda_device {device.__version__}", stages=stages, next_stages=next_stages, found=[info.hits, info.direct, info.misses]
+    f"cuda_device {device.__version__}",
+    stages=stages,
+    next_stages=next_stages,
+    found=[info.hits, info.direct, info.misses],
 )

@@ -32,8 +32,6 @@ from cuda_device.types.host import Aligned, check_alignment, element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_identity, leaves, size_of, usual_alignment
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 WIDEST = 16
 """The most bytes that an atomic holds."""
 

@@ -5,6 +5,7 @@ def f(x, n: ConstExpr, m: ConstExpr[int]): …      const_parameters → {"n": N
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
@@ -12,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device.parameters import annotations_of
+from cuda_device.errors import CallError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import PYTHON, convert_number, number_of, unannotated
-
-__tracebackhide__ = True  # pytest shows the user's line instead
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,24 @@ class ConstExpr:
         return _ConstExprOf(type)
 
 
+_ARRAY_TEXT = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
+"""The notation of numba for arrays, as a text: `float32[:, ::1]`."""
+
+
 def evaluated_hints(function: FunctionType) -> dict[str, Any]:
     """The type hints of a function, without `Annotated`. Text (`from __future__ import annotations`) is evaluated.
 
-    Text that cannot be evaluated, because it names local types, counts only if it contains `ConstExpr`.
+    Text that cannot be evaluated, because it names local types, counts only if it contains `ConstExpr`. Raises `CallError` for
+    text that means an array to other compilers, such as `float32[:]`.
     """
     found = {}
     for name, hint in annotations_of(function).items():
         if isinstance(hint, str):
+            if array := _ARRAY_TEXT.fullmatch(hint):
+                raise CallError(
+                    f"the type hint of the parameter {name!r} is the text {hint!r}, which is no type",
+                    f"write ArrayType({array[1]}, {array[2].count(',') + 1})",
+                )
             try:
                 hint = eval(hint, function.__globals__)  # noqa: PLW2901
             except Exception:  # whatever a user's expression raises

@@ -9,8 +9,6 @@ import numpy as np
 
 from cuda_device.errors import DeviceOnlyError
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 # The type of integers of device code, for type checkers.
 Integer = int | np.integer[Any]
 Real = float | np.generic

@@ -26,7 +26,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from cuda_device.device.options import DEFAULTS, FASTMATH, LLVM_FLAGS, Options
 from cuda_device.device.parameters import parameter_names
@@ -36,8 +36,6 @@ from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
-
-__tracebackhide__ = True  # pytest shows the user's line instead
 
 _NVCC = ("afn", "ftz")
 """The flags of `fastmath=True`, which are those of nvcc's `-use_fast_math`; products and sums fuse by default."""
@@ -230,10 +228,17 @@ class Kernel(DecoratedFunction):
         self.changes = 0
         """How many times it was recompiled because a name had changed."""
 
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        """Raises `DeviceOnlyError`: kernels are started by `launch`."""
-        name = self.underlying.__name__
-        raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
+    if not TYPE_CHECKING:  # type checkers report a call or an index, instead of skipping what follows it
+
+        def __call__(self, *_: Any, **__: Any) -> NoReturn:
+            """Raises `DeviceOnlyError`: kernels are started by `launch`."""
+            name = self.underlying.__name__
+            raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
+
+        def __getitem__(self, _: object) -> NoReturn:
+            """Raises `TypeError` for the launch syntax of numba-cuda and Triton."""
+            name = self.underlying.__name__
+            raise TypeError(f"a kernel cannot be indexed: start it with launch({name}, …, grid=…, block=…)")
 
     def bind(
         self, *, grid: Any = None, block: Any = None, shared: Any = 0, threads: Any = None, cluster: Any = None
@@ -245,11 +250,6 @@ class Kernel(DecoratedFunction):
         """
         # This module cannot import it, because it is in a higher layer.
         return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads, cluster)
-
-    def __getitem__(self, _: object) -> NoReturn:
-        """Raises `TypeError` for the launch syntax of numba-cuda and Triton."""
-        name = self.underlying.__name__
-        raise TypeError(f"a kernel cannot be indexed: start it with launch({name}, …, grid=…, block=…)")
 
     def timings(self) -> dict[str, float]:
         """Returns the seconds that each compiler stage took for the newest variant; empty before the first launch.
@@ -569,12 +569,12 @@ def extern(
     `symbol` is its name for the linker, by default the name of the stub (`extern "C"`). `link` is the code that defines it,
     which is linked to every kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a
     C++ file, `cuda_source(…)`, a result of `device.compile`, a `cuda.core.ObjectCode`, or several of these. A function of
-    libdevice, such as `symbol="__nv_sinf"`, needs no `link`. `cpp="ns::norm<float>"` names a function in C++ source that is not `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints
-    select one. Structs have the names of their classes in C++, which checks their layouts. The stub's body replaces the
-    function on the host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
-    `cuda::interoperable_array_descriptor`. A stub without `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function
-    of NVSHMEM's headers. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
-    Specification: 'Interoperable Functions'.
+    libdevice, such as `symbol="__nv_sinf"`, needs no `link`. `cpp="ns::norm<float>"` names a function in C++ source that is not
+    `extern "C"`: a template with its arguments, or an overloaded function, of which the type hints select one. Structs have the
+    names of their classes in C++, which checks their layouts. The stub's body replaces the function on the host and on the CPU
+    stream, unless it is `...`. Arguments are passed by value, arrays as `cuda::interoperable_array_descriptor`. A stub without
+    `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function of NVSHMEM's headers. Raises `TypeError` for a stub
+    without hints, or with types that C++ does not have. Specification: 'Interoperable Functions'.
     """
     found = links_of(link, "@extern")
 

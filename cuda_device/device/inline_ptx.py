@@ -28,8 +28,6 @@ from cuda_device.types.known import Known, constant, of_type, tuple_of
 from cuda_device.types.layout import machine
 from cuda_device.types.model import BFLOAT16, FLOAT16, INT16, UINT16, Array, Number, Type
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _WIDTHS = (16, 32, 64)
 
 

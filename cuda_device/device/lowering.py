@@ -19,8 +19,20 @@ from cuda_device.types.promote import promote
 
 FAR = 1 << 12
 """The largest offset, in elements, that load instructions encode."""
-WITHIN = "test the index first: if i < len(x)"
-"""The help for an index out of bounds."""
+
+
+def shown_index(index: model.Type | None) -> str:
+    """The subject of a report of an index of a type."""
+    return "index {0}" if isinstance(index, Number) and index.signed else "index {0.uint64}"
+
+
+def within(index: model.Type | None, nbytes: int = 0, whole: int = 0) -> str:
+    """The help for an index out of bounds, which `runtime.gpu.report_message` completes with the index and the length.
+
+    In dynamic shared memory, `nbytes` is the size of an element, and `whole` says that the array begins with the first byte.
+    """
+    bits = index.bits if isinstance(index, Number) and not index.signed and index.bits >= 32 else 0
+    return f"{{0:within {{1}} {bits} {nbytes} {whole:d}}}"
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +44,8 @@ class Sums:
 
     opaque: set[Value] = field(default_factory=set)
     constants: dict[Value, int] = field(default_factory=dict)
+    dynamic: dict[Value, bool] = field(default_factory=dict)
+    """References to dynamic shared memory, and whether to its first byte."""
     _sources: dict[Value, Value] = field(default_factory=dict)
     _parts: dict[Value, tuple[Value, int]] = field(default_factory=dict)
 
@@ -143,6 +157,9 @@ class Lowering(Builder):
         self.block.ops.append(Op(code, list(operands), [result], attributes, [], self.location))
         if code.effects is not ops.Effect.PURE:
             self.sums.opaque.add(result)
+        if code in (ops.ELEMENT, ops.BYTES) and operands[0] in self.sums.dynamic:
+            base, offset = operands
+            self.sums.dynamic[result] = self.sums.dynamic[base] and self.constant_of(offset) == 0
         return result
 
     # Checked mode
@@ -495,7 +512,9 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     place = _small_place if short else _place
     places = [place(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
     if build.checked and not behind:
-        _check_bounds(build, indices, places, extents)
+        is_dynamic = tree.data in build.sums.dynamic and type.ndim == 1
+        memory = (size_of(type.dtype), build.sums.dynamic[tree.data]) if is_dynamic else ()
+        _check_bounds(build, indices, places, extents, memory)
     if type.layout is Layout.STRIDED:
         return _strided(build, tree, places)
     offset = places[order[0]]
@@ -564,11 +583,14 @@ def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value
     return build.op(ops.BYTES, tree.data.type, tree.data, offset)
 
 
-def _check_bounds(build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value]) -> None:
+def _check_bounds(
+    build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value], memory: Sequence[int]
+) -> None:
     """A position below the axis is still negative, and so very large as an unsigned number."""
     for axis, (index, place, extent) in enumerate(zip(indices, places, extents, strict=True)):
         inside = build.compare("<", build.convert(place, UINT64), build.convert(extent, UINT64))
-        build.check(inside, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, extent, help=WITHIN)
+        message = f"{shown_index(index.type)} is out of bounds for axis {axis} of size {{1}}"
+        build.check(inside, message, index, extent, help=within(index.type, *memory))
 
 
 def _place(build: Lowering, index: Value, extent: Value) -> Value:

@@ -28,8 +28,6 @@ from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import INT, INT32, INT64, UINT32, UINT64, Number
 from cuda_device.types.promote import promote
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 T = TypeVar("T")
 
 

@@ -28,8 +28,6 @@ from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, UINT64, Array, Layout, Number, Ref, Space, Type, Vector
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 
 def shared_array(shape: int | tuple[int, ...], dtype: Any, order: str = "C", align: int = 0) -> Any:
     """Returns an array in memory that all threads of a block share. Its initial contents are unspecified.
@@ -129,6 +127,7 @@ def _infer_dynamic(_: Sequence[Known]) -> Typed:
 
 def _lower_dynamic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     data = build.op(ops.DYNAMIC_SHARED, Ref(Space.SHARED, UINT8))
+    build.sums.dynamic[data] = True
     size = build.op(ops.REGISTER, UINT32, nonneg=True, name="dynamic_shared_bytes")
     array = typed.result.type
     assert isinstance(array, Array)

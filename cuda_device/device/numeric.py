@@ -28,8 +28,6 @@ from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, FLOAT32, FLOAT64, INT, INT32, UINT32, UINT64, Number, NumberKind
 from cuda_device.types.promote import to_float
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 # `math.*` in device code, in the precision of the argument; an integer argument counts as a float (see `to_float`).
 #
 # `FUNCTIONS` names each function's lowering: `llvm.…` is an LLVM intrinsic, anything else the stem of a function of libdevice

@@ -29,8 +29,6 @@ from cuda_device.types.known import Known, between, of_type
 from cuda_device.types.model import INT32, INT64, UINT32, Array, Number, Space, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 AXES = "xyz"
 
 thread_idx: Dim3 = device_value(

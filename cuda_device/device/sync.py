@@ -32,8 +32,6 @@ from cuda_device.types.layout import leaves, size_of
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number, Type
 from cuda_device.types.promote import signed
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 # Warp operations: the specification's 'Thread Warp Synchronization'.
 #
 # A mask selects the lanes that take part: bit i stands for lane i. Any integer is a mask of its lower 32 bits: `0xFFFFFFFF`, -1,

@@ -22,8 +22,6 @@ from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.known import Known, constant
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _HOST = "host"
 
 

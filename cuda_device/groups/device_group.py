@@ -48,8 +48,6 @@ from cuda_device.runtime.launch.prepared import BoundKernel, sizes_for
 from cuda_device.types.host import MODEL, element_of
 from cuda_device.types.struct_classes import REACHES_OTHERS
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 
 class DeviceGroup:
     """A set of devices that work together. The position of a device in the group is its rank.

@@ -32,8 +32,6 @@ from cuda_device.runtime.arrays.device_array import DeviceArray, empty
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, cpu_stream
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 
 class Ranks(Protocol):
     """The processes of a job: an mpi4py communicator is one, and `cuda_device.dask.spmd` makes one."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cuda_device.device.lowering import WITHIN
+from cuda_device.device.lowering import shown_index, within
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.library import prelude
 from cuda_device.types.known import constant
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import Array, Layout, Tuple
+from cuda_device.types.model import Array, Layout, Space, Tuple
 
 
 def _require(
@@ -78,8 +78,8 @@ def element(frame: Frame, index: Cell, size: int, what: str = "vector") -> None:
 
 def place(frame: Frame, index: Cell, what: str, length: Cell) -> None:
     """Checks an index of an axis that an indexing operation removes."""
-    message = f"index {{0}} is out of bounds for {what} of size {{1}}"
-    _require(frame, prelude.is_within, (index, length), message, index, length, help=WITHIN)
+    message = f"{shown_index(index.known.type)} is out of bounds for {what} of size {{1}}"
+    _require(frame, prelude.is_within, (index, length), message, index, length, help=within(index.known.type))
 
 
 def unpacked(frame: Frame, length: Cell, count: int) -> None:
@@ -106,8 +106,8 @@ def viewed(frame: Frame, array: Cell, step: Cell, size: Cell, old: int, new: int
     _require(frame, prelude.is_multiple, (size, Cell(constant(new))), message, size, help=help)
 
 
-def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_open: bool) -> None:
-    """Checks that an array of `total` elements can get axes of these lengths, whose product is `rest`.
+def reshaped(frame: Frame, type: Array, total: Cell, lengths: Sequence[Cell], rest: Cell, is_open: bool) -> None:
+    """Checks that an array of `type` with `total` elements can get axes of these lengths, whose product is `rest`.
 
     If it `is_open`, one more axis has the length that remains.
     """
@@ -119,7 +119,9 @@ def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_
     message = "an array of {0} elements cannot be reshaped to one of {1} elements"
     if is_open:
         message = "an array of {0} elements cannot be reshaped: the lengths that are given have the product {1}"
-    _require(frame, condition, (total, rest), message, total, rest, help=_PRODUCT)
+    may_be_dynamic = type.space is Space.SHARED and not is_open
+    help = f"{{0:reshaped {{1}} {size_of(type.dtype)}}}" if may_be_dynamic else _PRODUCT
+    _require(frame, condition, (total, rest), message, total, rest, help=help)
 
 
 def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:

@@ -5,20 +5,21 @@
     table[0] = 10
     content.current()                     False
 
-A `Dependency` has the contents of its value, and each launch compares them. Arrays of more than `MOST_BYTES` are not compared:
-the kernel keeps what they were.
+A `Dependency` has the contents of its value, and each launch compares them, by the function that `unchanged` returns. Arrays of
+more than `MOST_BYTES` are not compared: the kernel keeps what they were.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from cuda_device.infer.dependencies import HOLDERS, MISSING, Dependency
 from cuda_device.lazy_dataclasses import dataclass
 
 MOST_BYTES = 64 * 1024
@@ -46,8 +47,6 @@ def contents_of(value: object) -> tuple[Content, ...]:
 
 
 _DICTS = (dict, MappingProxyType)
-HOLDERS = (np.ndarray, list, tuple, *_DICTS, partial)
-"""The types of objects that can change in place, or hold such objects."""
 
 
 def _state(owner: Any) -> tuple[Any, ...]:
@@ -76,3 +75,26 @@ def _parts(value: Any) -> tuple[object, ...]:
     if isinstance(value, _DICTS):
         return tuple(value.values())
     return tuple(value) if isinstance(value, (list, tuple)) else ()
+
+
+def unchanged(dependencies: Sequence[Dependency], contents: Sequence[Content] = ()) -> Callable[[], bool]:
+    """A function that returns whether every name still has the same value, and all values and `contents` the same content."""
+    names, others = [], []
+    for each in dependencies:
+        # The dict of a module answers in a fifth of the time that reading its attribute takes.
+        owner = vars(each.owner) if type(each.owner) is ModuleType else each.owner
+        if isinstance(owner, dict) and (
+            owner is each.owner or owner.get(each.name, MISSING) is each.value is not MISSING
+        ):
+            names.append((owner, each.name, each.value))
+        else:
+            others.append(each)
+    held = (*contents, *(content for each in dependencies for content in each.contents))
+
+    def check() -> bool:
+        for owner, name, value in names:
+            if owner.get(name, MISSING) is not value:
+                return False
+        return all(map(Dependency.has_value, others)) if others else True
+
+    return (lambda: check() and all(map(Content.current, held))) if held else check

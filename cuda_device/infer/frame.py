@@ -15,7 +15,7 @@ import numpy as np
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer.constants import REAL_REMEDY, fit
-from cuda_device.infer.dependencies import Dependency
+from cuda_device.infer.dependencies import HOLDERS, Dependency
 from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
 from cuda_device.ir import ops
@@ -216,7 +216,8 @@ class Program:
     def depend(self, owner: object, name: str, value: object) -> None:
         """Records that the program read `name` of `owner`. Later launches check that it is still `value`, unchanged."""
         if (id(owner), name) not in self.dependencies:
-            self.dependencies[id(owner), name] = Dependency(owner, name, value, self.contents_of(value))
+            contents = self.contents_of(value) if isinstance(value, HOLDERS) else ()
+            self.dependencies[id(owner), name] = Dependency(owner, name, value, contents)
 
     row: Callable[[object], Intrinsic | None]
     """The row of an entity in the device tables, or None."""

@@ -149,16 +149,13 @@ def _of_binary(frame: Frame, sign: str, cells: list[Cell]) -> list[Cell]:
 
 def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Sequence[Cell]]:
     """The function that numba calls, and its arguments. Covers `int`, `round`, `min`, `math`, NumPy and numba's types."""
-    value: Any = function.known.value
+    value: Any = _of_numba(function.known.value)
+    if value is not function.known.value:
+        function = frame.literal(value)
     row = find(value)
     arguments = list(given)
     if row is not None or isinstance(value, type):
         arguments = [references.value_of(frame, cell) for cell in arguments]
-    if (number := host.number_of_numba(value)) is not None:
-        return frame.literal(number), arguments
-    if isinstance(value, type) and value.__module__ == "numba.cuda.stubs" and value.__name__ in vector_classes.families():
-        value = vector_classes.families()[value.__name__]
-        function = frame.literal(value)
     if isinstance(value, np.ufunc) and len(arguments) == value.nin + 1:
         *arguments, out = arguments
         return frame.literal(standard.apply_to_each), [
@@ -174,10 +171,8 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
     if not (of_numbers or (row is not None and row.folds)) or not _are_numbers(arguments):
         return function, arguments
     arguments = [Cell(wide(cell.known)) if cell.known.constant else cell for cell in arguments]
-    if len(arguments) == 1 and value in _INSTEAD and _number(arguments[0]).is_float == (value is not float):
-        function = frame.literal(_INSTEAD[value])
-    elif value is round and _number(arguments[0]) in (model.FLOAT16, model.FLOAT32):
-        function = frame.literal(numbers.round_to_wide)
+    if (other := _instead(value, arguments)) is not None:
+        function = frame.literal(other)
     elif len(arguments) == 2 and value in _OPERATORS:
         arguments = _of_binary(frame, _OPERATORS[value], arguments)
     elif value is complex:
@@ -190,6 +185,23 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
     elif _takes_floats(value):
         arguments = [_as(frame, cell, model.FLOAT64) if model.is_index(_number(cell)) else cell for cell in arguments]
     return function, arguments
+
+
+def _of_numba(value: Any) -> Any:
+    """NumPy's scalar or our vector class for a type of numba; any other value itself."""
+    if (number := host.number_of_numba(value)) is not None:
+        return number
+    is_vector = isinstance(value, type) and value.__module__ == "numba.cuda.stubs"
+    return vector_classes.families().get(value.__name__, value) if is_vector else value
+
+
+def _instead(function: Any, arguments: Sequence[Cell]) -> Any:
+    """numba's version of a function for the type of its first argument; None if it is the same."""
+    if len(arguments) == 1 and function in _INSTEAD and _number(arguments[0]).is_float == (function is not float):
+        return _INSTEAD[function]
+    if len(arguments) == 2 and function is round and _number(arguments[0]) in (model.FLOAT16, model.FLOAT32):
+        return numbers.round_to_wide
+    return None
 
 
 def _parts(frame: Frame, cell: Cell) -> list[Cell]:

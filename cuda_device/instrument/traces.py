@@ -28,7 +28,10 @@ from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
 
 class Event(StrEnum):
-    """The kind of an event. That of a compare-and-swap has an operand that says whether it wrote."""
+    """The kind of an event. That of a compare-and-swap has an operand that says whether it wrote.
+
+    That of a store has one if the number can be compared: whether it was in memory already.
+    """
 
     LOAD = "load"
     STORE = "store"
@@ -58,6 +61,8 @@ class TracePoint:
     """Whether the address may be in any memory."""
     align: int = 0
     """The alignment of the address; 0 if it is that of `bytes`."""
+    compares: bool = False
+    """Whether it is a store that says whether it changes memory."""
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}
@@ -97,9 +102,10 @@ def _point(op: Op) -> TracePoint:
     if not isinstance(type, Ref):
         return TracePoint(event, op.location, 0, False, *order)
     shared, generic = type.space is Space.SHARED, type.space is Space.GENERIC
-    may_fail = len(op.operands) > 1
-    align = type.align or align_of(type.pointee)
-    return TracePoint(event, op.location, size_of(type.pointee), shared, *order, may_fail, generic, align)
+    has_answer, is_store = len(op.operands) > 1, event is Event.STORE
+    align, may_fail = type.align or align_of(type.pointee), has_answer and not is_store
+    nbytes, compares = size_of(type.pointee), has_answer and is_store
+    return TracePoint(event, op.location, nbytes, shared, *order, may_fail, generic, align, compares)
 
 
 def _traced(op: Op, places: Iterator[int]) -> list[Op]:
@@ -110,14 +116,15 @@ def _traced(op: Op, places: Iterator[int]) -> list[Op]:
         return Op(ops.TRACE, list(operands), [], attributes, [], op.location)
 
     if op.code in _PLAIN and _is_shared(op.operands[0]):
-        return [tell(_PLAIN[op.code], op.operands[0]), op]
+        before, answer = _is_in_memory(op) if op.code is ops.STORE else ([], [])
+        return [*before, tell(_PLAIN[op.code], op.operands[0], *answer), op]
     if op.code in _ATOMIC and _is_shared(op.operands[0]):
-        before: list[Op] = []
+        after: list[Op] = []
         operands = [op.operands[0]]
         if op.code is ops.ATOMIC_CAS:
-            before, done = _same_bits(op)
+            after, done = _same_bits(op, op.result, op.operands[1])
             operands.append(done)
-        return [op, *before, tell(_ATOMIC[op.code], *operands, **_order(op))]
+        return [op, *after, tell(_ATOMIC[op.code], *operands, **_order(op))]
     if op.code is ops.FENCE:
         return [tell(Event.FENCE, **_order(op)), op]
     if op.code in _BARRIERS:
@@ -137,10 +144,21 @@ def _is_shared(reference: Value) -> bool:
     return reference.type.space in _SHARED
 
 
-def _same_bits(op: Op) -> tuple[list[Op], Value]:
-    """Operations that compute whether a compare-and-swap wrote, and their result."""
+def _is_in_memory(op: Op) -> tuple[list[Op], list[Value]]:
+    """Operations that compute whether the number that is stored is in memory already, and their result; none for other types."""
+    reference, value = op.operands
+    if not isinstance(value.type, Number) or value.type.is_complex:
+        return [], []
+    old = Value(value.type)
+    load = Op(ops.LOAD, [reference], [old], dict(op.attributes), [], op.location)
+    made, same = _same_bits(op, old, value)
+    return [load, *made], [same]
+
+
+def _same_bits(op: Op, *numbers: Value) -> tuple[list[Op], Value]:
+    """Operations that compute whether two numbers have the same bits, and their result."""
     made: list[Op] = []
-    sides = [op.result, op.operands[1]]
+    sides = [*numbers]
     number = sides[0].type
     assert isinstance(number, Number)
     if number.is_float:

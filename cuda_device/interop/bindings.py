@@ -35,8 +35,6 @@ from cuda_device.types.model import NONE, Array, Layout, Pointer, Tuple, Type, V
 from cuda_device.types.model import NUMBERS as OURS
 from cuda_device.types.struct_classes import struct
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _LIBRARY = "libclang reads headers of C++, and it is not installed"
 _FOLDER = "/cuda_device_headers"  # of texts that libclang treats as files
 _PRELUDE = f"{_FOLDER}/cuda_device_prelude.h"

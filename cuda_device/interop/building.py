@@ -30,8 +30,6 @@ from cuda_device.types.host import ANONYMOUS, type_of_hint
 from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 
 def get_include() -> str:
     """Returns the folder to pass to a C++ compiler with `-I` for `#include <cuda_device/interop.h>`."""

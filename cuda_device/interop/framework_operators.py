@@ -31,8 +31,6 @@ from cuda_device.runtime.launch.launcher import check_kernel
 from cuda_device.runtime.launch.prepared import BoundKernel
 from cuda_device.types.model import Number, NumberKind
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _NUMBERS = {NumberKind.BOOL: bool, NumberKind.UINT: int, NumberKind.INT: int, NumberKind.FLOAT: float}
 _targets: dict[str, Callable[..., None]] = {}
 """The function for each target of JAX's FFI; a process has one target of each name."""

@@ -153,8 +153,8 @@ def works_on(code: GuardWriter) -> None:
 def made_on(code: GuardWriter) -> None:
     """Enters the stream on which an array is produced (0 is the legacy one) among the producers, unless it is that of the launch.
 
-    A captured launch is ordered only with streams that are captured as well, which the legacy stream never is; whoever starts the
-    graph orders it with others.
+    A captured launch is ordered only with streams of the same capture, which the legacy stream never is; whoever starts the graph
+    orders it with others.
     """
     legacy = code.equal("i64", "%handle", 0)
     producer = code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle")
@@ -170,6 +170,8 @@ def made_on(code: GuardWriter) -> None:
     with code.when(capturing):
         code.leave_when(code.opposite(there), "true")
         code.leave_when(code.equal("i64", code.load("i64", state), 0), "true")
+        theirs, ours = (code.call("capture_number", each) for each in (producer, code.get(LAUNCH, "%launch", "stream")))
+        code.leave_when(code.compare("ne", "i64", theirs, ours), "true")
     with code.when(code.opposite(capturing)):
         code.require(there)
         code.require(code.equal("i64", code.load("i64", state), 0))
@@ -520,6 +522,16 @@ def capture_state(code: GuardWriter) -> None:
     status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", "%out"))
     code.require(code.equal("i32", status, 0))
     code.require(code.compare("ule", "i64", code.load("i64", "%out"), 1))
+
+
+@shared("i64", "i64 %stream", rare=True)
+def capture_number(code: GuardWriter) -> None:
+    """The driver's number of the capture that a stream takes part in; 0 if none."""
+    state, number = code.memory(8), code.memory(8)
+    code.store("i64", 0, number)
+    nulls = [("ptr", "null")] * 3
+    code.call_pointer("i32", code.word(Word.CAPTURE_INFO), ("i64", "%stream"), ("ptr", state), ("ptr", number), *nulls)
+    code.finish(code.load("i64", number))
 
 
 @shared("i1", "ptr %launch")

@@ -134,6 +134,7 @@ _DRIVER = {
     Word.LAUNCH_KERNEL: "cuLaunchKernel",
     Word.GET_CONTEXT: "cuCtxGetCurrent",
     Word.CAPTURE_STATE: "cuStreamIsCapturing",
+    Word.CAPTURE_INFO: "cuStreamGetCaptureInfo",
     Word.CONTEXT_OF_STREAM: "cuStreamGetCtx",
     Word.CREATE_EVENT: "cuEventCreate",
     Word.DESTROY_EVENT: "cuEventDestroy",

@@ -38,8 +38,6 @@ from cuda_device.types.host import ArrayType
 from cuda_device.types.model import INT32, INT64, Array, Type
 from cuda_device.types.struct_classes import REACHES_OTHERS, struct
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _HIGHEST = 0x8000_0000
 
 

@@ -24,8 +24,6 @@ from cuda_device.ir import ops
 from cuda_device.types.known import of_type
 from cuda_device.types.model import UINT64
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 
 def address(array: Any) -> Any:
     """Returns the address of the first element of an array."""

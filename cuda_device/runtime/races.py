@@ -213,6 +213,8 @@ class MemoryAccess:
     stamp: Stamp
     point: TracePoint
     writes: bool
+    same: bool = False
+    """Whether it stores a number that was in memory already."""
 
     @property
     def atomic(self) -> bool:
@@ -252,6 +254,11 @@ class Race:
     def is_of_writes(self) -> bool:
         """Whether both are writes that are not atomic."""
         return all(access.writes and not access.atomic for access in (self.first, self.second))
+
+    @property
+    def is_of_equal_stores(self) -> bool:
+        """Whether both store the same number."""
+        return self.is_of_writes and self.second.same
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +336,7 @@ class RaceDetector:
             thread, point = clocks.thread(block, linear), points[place]
             match point.event:
                 case Event.LOAD | Event.STORE:
-                    self._access(thread, point, value, point.event is Event.STORE)
+                    self._access(thread, point, value, point.event is Event.STORE, point.compares and bool(done))
                 case Event.ARRIVE:
                     clocks.arrive(thread)
                 case Event.LEAVE:
@@ -349,18 +356,22 @@ class RaceDetector:
             self._keep(second[3], self._access_of(first), self._access_of(second))
 
     def _access_of(self, event: tuple[int, ...]) -> MemoryAccess:
-        block, linear, place, _, writes = event
-        return MemoryAccess(Stamp(block * BLOCK + linear, 0, 0, 0), self.points[place], bool(writes))
+        block, linear, place, _, done = event
+        point, stamp = self.points[place], Stamp(block * BLOCK + linear, 0, 0, 0)
+        return MemoryAccess(stamp, point, bool(done), point.compares and bool(done & shadow_memory.SAME))
 
     def _keep(self, start: int, first: MemoryAccess, second: MemoryAccess) -> None:
         key = first.point, second.point
-        if key not in self.races and key[::-1] not in self.races:
+        known = self.races.get(key) or self.races.get(key[::-1])
+        if known is None:
             self.races[key] = Race(self._name(start), first, second)
+        elif known.is_of_equal_stores and not second.same:  # of all such races, one whose numbers differ is reported
+            self.races[known.first.point, known.second.point] = Race(self._name(start), first, second)
 
     # Accesses
 
-    def _access(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
-        access = MemoryAccess(thread.stamp, point, writes)
+    def _access(self, thread: Thread, point: TracePoint, address: int, writes: bool, same: bool) -> None:
+        access = MemoryAccess(thread.stamp, point, writes, same)
         for start, cell in self._cells_of(thread, point, address):
             self._check(start, cell, access, thread.view)
             if writes:
@@ -470,14 +481,20 @@ class RaceDetector:
         """The remedy if threads write one element by one statement, such as `c[0] += 1`, which no barrier can order."""
         if race.first.atomic or race.second.atomic:
             return ""
-        same = [each for each in self.races.values() if each.array == race.array and each.is_of_writes]
-        lines = {_line(each.first) for each in same if _line(each.first) == _line(each.second)}
-        if not {_line(race.first), _line(race.second)} <= lines:
+        here = [each for each in self.races.values() if each.array == race.array]
+        same = [each for each in here if each.is_of_writes and _line(each.first) == _line(each.second)]
+        if not {_line(race.first), _line(race.second)} <= {_line(each.first) for each in same}:
             return ""
         name, _, index = race.where.removesuffix("]").rpartition("[")
         element = (
             f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if index else "atomic_ref(array, index)"
         )
+        line = _line(race.first)
+        reads = any(
+            _line(access) == line and not access.writes for each in here for access in (each.first, each.second)
+        )
+        if not reads and all(each.is_of_equal_stores for each in same if _line(each.first) == line):
+            return f"many threads store the same value here: write {element}.store(…), or let one of them do it"
         return f"many threads write this element: write {element}.add(…) or another atomic, or let one of them do it"
 
     def _indices(self, stamp: Stamp) -> tuple[Index, Index]:

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 
 from cuda_device.lazy_dataclasses import dataclass
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 FLUSH_DENORMALS_FLAG = '!{i32 4, !"nvvm-reflect-ftz", i32 1}'

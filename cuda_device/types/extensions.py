@@ -23,8 +23,6 @@ import numpy as np
 from cuda_device.types.host import REGISTERED, host_of, is_struct, model_of, overloads_key, type_of_hint
 from cuda_device.types.struct_classes import made_of
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPERATORS = (

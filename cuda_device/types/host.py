@@ -37,8 +37,6 @@ from cuda_device.types.abi import representation
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, size_of
 from cuda_device.types.model import Array, Pointer
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 V = TypeVar("V")
 
 # The type codes of DLPack, in its order (DLDataTypeCode).

@@ -39,8 +39,6 @@ from cuda_device.types.layout import has_arrays, has_identity, placement, pointe
 from cuda_device.types.model import NONE, UINT64, Array, Field, Number, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import VectorValue, replaced
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 C = TypeVar("C", bound=type)
 
 

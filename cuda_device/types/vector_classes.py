@@ -29,8 +29,6 @@ from cuda_device.types.model import (
     Vector,
 )
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 AXES = "xyzw"
 
 

@@ -35,6 +35,7 @@ HASH = 0x9E3779B97F4A7C1
 HASH_SHIFT = 20
 READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
 """The kinds of places. The number of a place consists of its kind (3 bits), its memory (2 bits) and the size of the access."""
+WROTE, SAME = 1, 2
 _SHARED, _GENERIC = 8, 16
 _BYTES_SHIFT = 5
 BELOW = 1 << 32
@@ -71,7 +72,7 @@ def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
         when, end = of[0].moment << WHEN_SHIFT | int64(place), value + bytes
         while value < end:
             cell, unit = shadow_of(own[0].block, value, shared)
-            check(own[0].block, cell, value - BELOW if shared else value, who, when, kind)
+            check(own[0].block, cell, value - BELOW if shared else value, who, when, kind, done)
             value += unit
 
 
@@ -149,13 +150,17 @@ def search(log: Any, page: Any) -> Any:
     return pages[2 * at + 1]
 
 
-def check(block: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any) -> None:
-    """Reports a race of an access with one in the cell at `shadow`, and adds the access to the cell."""
+def check(block: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any, done: Any) -> None:
+    """Reports a race of an access with one in the cell at `shadow`, and adds the access to the cell.
+
+    In the second of the two events, `done` is 0 for a read, `WROTE`, or `WROTE | SAME` for a store of what is in memory.
+    """
     cell = array_at(int64, shadow)
     other = conflict(cell, who, when, kind)
     if other >= 0:
-        tell_access(block, address, cell[other], cell[other + WHEN], other in (0, 3, 4))
-        tell_access(block, address, who, when, kind in (WRITE, ATOMIC))
+        tell_access(block, address, cell[other], cell[other + WHEN], int64(other in (0, 3, 4)))
+        same = SAME if kind == WRITE and done != 0 else 0
+        tell_access(block, address, who, when, WROTE | same if kind in (WRITE, ATOMIC) else 0)
     if kind == WRITE:
         cell[0], cell[WHEN] = who, when
         for one in range(1, WHEN):
@@ -208,8 +213,8 @@ def races(cell: Any, one: Any, who: Any, when: Any) -> Any:
     )
 
 
-def tell_access(block: Any, address: Any, who: Any, when: Any, writes: Any) -> None:
+def tell_access(block: Any, address: Any, who: Any, when: Any, done: Any) -> None:
     """Appends one of two racing accesses to the log. An address in shared memory is negative."""
     number = number_of(block) if address < 0 else who >> _BLOCK_SHIFT
     linear, place = uint32(who & (_PRESENT - 1)), uint32(when & PLACE_MASK)
-    tell(array_at(Block, block)[0].log, number, linear, place, address, int64(writes))
+    tell(array_at(Block, block)[0].log, number, linear, place, address, int64(done))

@@ -269,6 +269,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _linked(request: Request, *more: str) -> bytes:
+    # By the bindings: cuda.core takes 120 ms to import, and its `Linker` has neither relocatable output nor inputs of any kind.
     library, data = _nvjitlink(), request.ptx.encode()
     options = [f"-arch={request.architecture}", *request.flags, *more]
     options += ["-r"] * request.relocatable + ["-lto"] * any(item.is_lto for item in request.inputs)

@@ -327,7 +327,8 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
         lengths = [c if c.known.constant else frame.run(prelude.length_or_rest, c, total, rest) for c in lengths]
     given = [length for i, length in enumerate(lengths) if i not in open_axes]
     if frame.program.checked:
-        conditions.reshaped(frame, product(frame, extents(frame, owner)), given, product(frame, given), bool(open_axes))
+        total, rest = product(frame, extents(frame, owner)), product(frame, given)
+        conditions.reshaped(frame, owner.type, total, given, rest, bool(open_axes))
     if open_axes:
         total = product(frame, extents(frame, owner))
         lengths[open_axes[0]] = frame.operate("//", total, product(frame, given))

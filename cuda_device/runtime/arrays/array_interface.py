@@ -25,8 +25,6 @@ from cuda_device.types.host import dtype_of_type, element_of_dtype, element_of_t
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Type
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 ATTRIBUTE = "__cuda_array_interface__"
 VERSION = 3
 

@@ -24,8 +24,6 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, release_finished_everywhere
 from cuda_device.types.host import dtype_of_type
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 HOST_ALIGNMENT = 64  # a cache line, and the widest vector register
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -89,12 +87,13 @@ _unfreed: deque[tuple[int, GpuStream, bool, Any]] = deque()
 
 
 def allocate(nbytes: int, stream: Stream, *, zero: bool, resource: Any = None) -> HostMemory | GpuMemory:
-    """Allocates memory on `stream`'s device, with unspecified contents or zeros, from a `MemoryResource` of cuda.core if given."""
+    """Allocates memory on `stream`'s device, with unspecified contents or zeros, by default from the device's pool."""
     if isinstance(stream, GpuStream):
         return GpuMemory(nbytes, stream, zero=zero, resource=resource)
     if resource is not None:
         raise LaunchError(
-            "memory=… is for arrays on a GPU, but the stream is a CPU stream", "leave memory out, or pass a GPU's stream"
+            "memory=… is for arrays on a GPU, but the stream is a CPU stream",
+            "leave memory out, or pass a GPU's stream",
         )
     try:
         return HostMemory(nbytes, zero=zero)
@@ -125,7 +124,8 @@ def _allocate_from(resource: Any, nbytes: int, stream: GpuStream) -> Any:
         allocate = resource.allocate
     except AttributeError:
         raise LaunchError(
-            f"memory={resource!r} is not a MemoryResource of cuda.core", "pass one, such as cuda.core.DeviceMemoryResource(0)"
+            f"memory={resource!r} is not a MemoryResource of cuda.core",
+            "pass one, such as cuda.core.DeviceMemoryResource(0)",
         ) from None
     if not fits:
         raise LaunchError(

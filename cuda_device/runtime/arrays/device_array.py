@@ -33,8 +33,6 @@ from cuda_device.types.host import dtype_of, dtype_of_type, element_of, element_
 from cuda_device.types.layout import pointee_of
 from cuda_device.types.model import Layout
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
 _EDGE = 3
@@ -194,7 +192,8 @@ class DeviceArray:
     def __getitem__(self, key: Any) -> DeviceArray:
         """Returns the part that `key` selects by NumPy's basic indexing (ints, slices, `...`, None). It shares the memory.
 
-        A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for other keys and for an index out of bounds.
+        A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for
+        other keys and for an index out of bounds.
         """
         return self._part(self._host()[_basic(key)])
 
@@ -542,7 +541,7 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None
     return made
 
 
-def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any, *, zero: bool) -> DeviceArray:
+def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None, *, zero: bool) -> DeviceArray:
     lengths = shape_of(shape)
     nbytes = dtype.itemsize
     for length in lengths:

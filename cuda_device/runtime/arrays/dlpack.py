@@ -22,8 +22,6 @@ from cuda_device.runtime.gpu import driver
 from cuda_device.types.host import dlpack_of_element, element_of_dlpack
 from cuda_device.types.model import Number, NumberKind
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 VERSION = (1, 3)
 FLAG_READONLY, FLAG_COPIED = 1, 2
 DEVICES = {1: Device.HOST, 2: Device.CUDA, 3: Device.PINNED, 13: Device.MANAGED}

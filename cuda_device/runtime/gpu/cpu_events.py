@@ -20,10 +20,10 @@ class CpuEvent:
     As with `cuda.core.Event`, the difference of two events is a time in milliseconds, and a closed event raises `RuntimeError`.
     """
 
-    __slots__ = ("_is_closed", "_nanoseconds", "is_timing_enabled")
+    __slots__ = ("_is_closed", "_nanoseconds", "timing")
 
     def __init__(self, timing: bool = False) -> None:
-        self.is_timing_enabled = timing
+        self.timing = timing
         """Whether the event can be subtracted from others."""
         self._nanoseconds: int | None = None
         self._is_closed = False
@@ -57,7 +57,7 @@ class CpuEvent:
             return NotImplemented
         self._check_open()
         other._check_open()
-        if not (self.is_timing_enabled and other.is_timing_enabled):
+        if not (self.timing and other.timing):
             raise RuntimeError("only events with timing can be subtracted: create both with event(timing=True)")
         if self._nanoseconds is None or other._nanoseconds is None:
             raise RuntimeError("only recorded events can be subtracted: record both, outside of graphs")

@@ -1,13 +1,13 @@
 """`stream` and `event`: streams and events of `cuda.core` on a GPU, and those of the CPU without one.
 
-    compute, copy = device.stream(), device.stream(priority=-1)
-    begin, end = device.event(timing=True), device.event(timing=True)
-    compute.record(begin)
-    device.launch(f, x, grid=64, block=256, stream=compute)
-    compute.record(end)
-    copy.wait(end)                  # what follows on `copy` waits for the launch
-    end.sync()
-    print(end - begin)              # milliseconds
+compute, copy = device.stream(), device.stream(priority=-1)
+begin, end = device.event(timing=True), device.event(timing=True)
+compute.record(begin)
+device.launch(f, x, grid=64, block=256, stream=compute)
+compute.record(end)
+copy.wait(end)                  # what follows on `copy` waits for the launch
+end.sync()
+print(end - begin)              # milliseconds
 """
 
 from __future__ import annotations

@@ -27,8 +27,6 @@ from cuda_device.errors import KernelError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import launch_log
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
 SUCCESS = 0
@@ -59,7 +57,7 @@ def bindings() -> Any:
 def cuda_core() -> Any:
     """The package `cuda.core`, which takes 120 ms to import. Raises `LaunchError` if it cannot be imported."""
     try:
-        from cuda import core
+        import cuda.core as core
     except ImportError as error:
         raise LaunchError(f"cuda.core cannot be imported: {error}", "pip install 'cuda-core>=1.2'") from None
     return core
@@ -423,10 +421,10 @@ def is_capturing(stream: int) -> bool:
     return bool(status == _CAPTURE_IMPLICIT or (status == SUCCESS and int(state) != 0))
 
 
-def takes_part_in_capture(stream: int) -> bool:
-    """Whether launches on `stream` are captured into a graph."""
-    status, state = bindings().cuStreamIsCapturing(stream)
-    return bool(status == SUCCESS and int(state) != 0)
+def capture_number(stream: int) -> int:
+    """The driver's number of the capture that `stream` takes part in, which streams that are forked from it share; 0 if none."""
+    status, state, number, *_ = bindings().cuStreamGetCaptureInfo(stream)
+    return int(number) if status == SUCCESS and int(state) != 0 else 0
 
 
 def stream_context(stream: int) -> int:

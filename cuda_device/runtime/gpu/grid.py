@@ -13,8 +13,6 @@ from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.host import vector_of
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 Index = tuple[int, int, int]
 
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
@@ -168,7 +166,9 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     least = 0 if name == "threads" else 1
     for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
         if not least <= size <= limit:
-            remedy = "skip the launch if there is nothing to do, or write threads=0" if size == 0 else _MORE_BLOCKS
+            remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
+            if name == "grid" and size == 0:
+                remedy += ", or give threads= instead of grid=: it may be 0"
             if name == "cluster":
                 remedy = "use smaller clusters, with at least one block"
             elif unit == "blocks" and size:

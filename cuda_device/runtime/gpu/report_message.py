@@ -13,7 +13,7 @@ import ctypes
 import itertools
 import struct
 from _thread import RLock
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -45,7 +45,14 @@ class Waiting:
 
 
 class ReportedNumber(int):
-    """The 64 bits of a reported value. Messages use the properties for values that are not int64: `{0.float32:.3f}`."""
+    """The 64 bits of a reported value. Messages use the properties for values that are not int64: `{0.float32:.3f}`.
+
+    A format such as `within …` makes a help of it: that of a function of `_HELPS`.
+    """
+
+    def __format__(self, spec: str) -> str:
+        name, *words = spec.split(" ")
+        return _HELPS[name](self, *map(int, words)) if name in _HELPS else super().__format__(spec)
 
     @property
     def float64(self) -> float:
@@ -73,16 +80,46 @@ class ReportedNumber(int):
         return self != 0
 
 
+def _within(index: ReportedNumber, length: int, bits: int, nbytes: int, whole: int) -> str:
+    """The help for an index out of bounds for an axis of a length.
+
+    Of an unsigned index, `bits` is the size, and otherwise 0. `nbytes` is the size of an element of dynamic shared memory, and
+    otherwise 0; if the array is the `whole` of this memory, its size follows.
+    """
+    number = index.uint64 if bits else int(index)
+    if bits and number >> bits - 1:
+        return (
+            f"thread positions are unsigned, as in CUDA C++, so {number - (1 << bits)} is {number}: test `if i > 0` before "
+            "x[i - 1], or compute with ints, int(i) - 1 (which as an index is the last element)"
+        )
+    if nbytes and number >= length:
+        size = (
+            f"shared={(number + 1) * nbytes}" if whole else f"{(number + 1 - length) * nbytes} bytes more as shared=…"
+        )
+        return f"the launch gives dynamic shared memory its size in bytes: launch with {size}, or test the index first"
+    return "test the index first: if i < len(x)"
+
+
+def _reshaped(elements: ReportedNumber, wanted: int, nbytes: int) -> str:
+    """The help for an array in shared memory, with elements of `nbytes`, that has too few or too many of them."""
+    remedy = "give lengths whose product is the number of elements"
+    return f"{remedy}; for dynamic shared memory, launch with shared={wanted * nbytes}" if elements < wanted else remedy
+
+
+_HELPS: dict[str, Callable[..., str]] = {"within": _within, "reshaped": _reshaped}
+
+
 def failure(
     place: ReportPlace, values: tuple[int, int], block: Index | None = None, thread: Index | None = None
 ) -> KernelError:
     """The error for a failed assertion, an exception, or a failed check; functions on the host have no thread."""
-    message = place.message or "the kernel failed"
+    message, help = place.message or "the kernel failed", place.help
     if place.has_values:
-        message = message.format(*map(ReportedNumber, values))
+        numbers = [*map(ReportedNumber, values)]
+        message, help = message.format(*numbers), help.format(*numbers) if help.startswith("{0:") else help
     who = "" if thread is None else f", in thread {thread} of block {block}"
     lines = [f"{message}\n  at {place.location}{who}", place.location.excerpt()]
-    lines += [f"  help: {place.help}"] if place.help else []
+    lines += [f"  help: {help}"] if help else []
     return KernelError("\n".join(line for line in lines if line), block, thread, place.location)
 
 

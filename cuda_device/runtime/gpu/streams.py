@@ -29,8 +29,6 @@ from cuda_device.runtime.gpu import driver
 if TYPE_CHECKING:
     from cuda_device.runtime.gpu.cpu_events import CpuEvent
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 MOST_RETAINED = 1024
 """The length of the driver's own queue: waiting for the oldest of more launches costs nothing."""
 _WORDS = struct.Struct("=QQQ")

@@ -10,7 +10,6 @@ structure, and the driver gets the address of each leaf.
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -22,7 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from cuda_device.device.constant_parameters import constant_as, constants_among, evaluated_hints
-from cuda_device.device.parameters import annotations_of, defaults_of, parameter_names
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, named_view, no_element
@@ -53,8 +52,6 @@ from cuda_device.types.layout import (
     size_of,
     with_arrays,
 )
-
-__tracebackhide__ = True  # pytest shows the user's line instead
 
 
 @dataclass(slots=True, eq=False)
@@ -434,26 +431,11 @@ _CONVERTED = model.Number, model.Pointer, model.Struct
 _parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
 
 
-_NUMBAS_ARRAY = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
-"""The text of a type hint as numba writes arrays: `float32[:, ::1]`."""
-
-
-def _refuse_numbas(name: str, hint: object) -> None:
-    """Raises `CallError` for numba's notation of an array, which would otherwise be ignored."""
-    if isinstance(hint, str) and (array := _NUMBAS_ARRAY.fullmatch(hint)):
-        written = f"ArrayType({array[1]}, {array[2].count(',') + 1})"
-        raise CallError(
-            f"the type hint of the parameter {name!r} is the text {hint!r}, which is no type", f"write {written}"
-        )
-
-
 def parameters_of(function: FunctionType) -> Parameters:
     """The parameters of a function."""
     code = function.__code__
     known, found = _parameters.get(function, (None, None))
     if found is None or known is not code:
-        for name, hint in annotations_of(function).items():
-            _refuse_numbas(name, hint)
         evaluated = evaluated_hints(function)
         hints = {}
         for name, hint in evaluated.items():

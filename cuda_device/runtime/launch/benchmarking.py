@@ -16,8 +16,6 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _FIRST = 5
 """The number of calls from which the number of calls in the given time is estimated."""
 _FEWEST = 10

@@ -52,8 +52,6 @@ from cuda_device.types.architectures import parse
 from cuda_device.types.host import convert_number
 from cuda_device.types.model import NONE, NUMBERS, Array, NoneType, Number, Pointer, Space, Type
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
 
@@ -84,7 +82,7 @@ class Compiled:
     symbol: str
     target: str
     output: str
-    record: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    entry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The data for launches and for the properties below, as read from JSON."""
     _job: Job | None = field(default=None, repr=False, compare=False)
     """The job of `compile`; None if the object was loaded or unpickled, and for a fatbin."""
@@ -93,7 +91,7 @@ class Compiled:
         return hash((self.code, self.symbol, self.target, self.output))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self.code, self.symbol, self.target, self.output, self.record)
+        return Compiled, (self.code, self.symbol, self.target, self.output, self.entry)
 
     def _repr_html_(self) -> str:
         """For notebooks: resources, parameters, and the stages of the compiler, folded."""
@@ -141,17 +139,17 @@ class Compiled:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters in order, with types as in typed IR, such as `array<float32, 1, C>`."""
-        return tuple(Parameter(*each) for each in self.record["parameters"])
+        return tuple(Parameter(*each) for each in self.entry["parameters"])
 
     @property
     def result(self) -> str:
         """The type of the result; "none" for kernels."""
-        return str(self.record["result"])
+        return str(self.entry["result"])
 
     @property
     def dependencies(self) -> tuple[str, ...]:
         """The names of the globals, captured variables and attributes whose values were compiled into the program."""
-        return tuple(self.record["dependencies"])
+        return tuple(self.entry["dependencies"])
 
     @property
     def registers(self) -> int | None:
@@ -161,7 +159,7 @@ class Compiled:
     @property
     def shared(self) -> int | None:
         """The shared memory that the code declares, in bytes; None for typed IR."""
-        found: int | None = self.record["shared"]
+        found: int | None = self.entry["shared"]
         return found
 
     @property
@@ -192,10 +190,12 @@ class Compiled:
         unless the output is "cubin", "fatbin", "ptx" or "ltoir", and `LaunchError` if cuda-core is not installed.
         """
         if self.output not in _OBJECT_CODES:
-            raise ValueError(f"output={self.output!r} is no code for GPUs: compile to one of {', '.join(_OBJECT_CODES)}")
+            raise ValueError(
+                f"output={self.output!r} is no code for GPUs: compile to one of {', '.join(_OBJECT_CODES)}"
+            )
         make = getattr(driver.cuda_core().ObjectCode, f"from_{self.output}")
         # `get_kernel` takes the symbols of the mapping as bytes, although their hint is str (cuda-core 1.2).
-        names = {self.record.get("function", self.symbol): self.symbol.encode()}
+        names = {self.entry.get("function", self.symbol): self.symbol.encode()}
         return make(_bytes(self), name=self.symbol, symbol_mapping=names)
 
     def launch(self, /, *args: Any, **keywords: Any) -> None:
@@ -204,7 +204,7 @@ class Compiled:
 
     @cached_property
     def _kernel(self) -> LoadedKernel:
-        return LoadedKernel(self.record.get("function", self.symbol), (self,))
+        return LoadedKernel(self.entry.get("function", self.symbol), (self,))
 
     @cached_property
     def _constants(self) -> frozenset[str]:
@@ -221,10 +221,10 @@ class Compiled:
     @cached_property
     def _stub(self) -> Any:
         """A function with the parameters of the kernel, of which numbers and pointers have type hints, for reading arguments."""
-        names, positional = [each.name for each in self.parameters], self.record["positional"]
+        names, positional = [each.name for each in self.parameters], self.entry["positional"]
         listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
         made = eval(f"lambda {', '.join(listed)}: None", {})
-        made.__qualname__ = made.__name__ = str(self.record["function"])
+        made.__qualname__ = made.__name__ = str(self.entry["function"])
         made.__annotations__ = {each.name: hint for each in self.parameters if (hint := _hint_of(each.type))}
         return made
 
@@ -270,7 +270,7 @@ def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
             "symbol": each.symbol,
             "target": each.target,
             "output": each.output,
-            **each.record,
+            **each.entry,
         }
         for name, each in files
     ]
@@ -304,8 +304,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise LaunchError(f"{index} is not an index of compiled kernels ({error})", "build it again") from None
     kernels: dict[str, list[Compiled]] = {}
     for each in found:
-        if each.output in _LOADABLE and each.record["kernel"]:
-            kernels.setdefault(each.record["function"], []).append(each)
+        if each.output in _LOADABLE and each.entry["kernel"]:
+            kernels.setdefault(each.entry["function"], []).append(each)
     return {name: LoadedKernel(name, tuple(variants)) for name, variants in kernels.items()}
 
 
@@ -397,7 +397,7 @@ class LoadedKernel:
         known = self._fits.get(driver.properties(stream.ordinal).capability) if isinstance(stream, GpuStream) else None
         if known is not None:
             return known
-        if any(not each.record.get("kernel") or each.output not in _LOADABLE for each in self.variants):
+        if any(not each.entry.get("kernel") or each.output not in _LOADABLE for each in self.variants):
             raise LaunchError(
                 f"{self.name} ({self.variants[0].output}) is not a kernel that a GPU can load",
                 "compile a kernel to 'cubin', 'fatbin' or 'ptx'",
@@ -424,7 +424,7 @@ class LoadedKernel:
         key = (variant, *(argument.known for argument in arguments))
         kernel = self._made.get(key)
         if kernel is None:
-            record, known = variant.record, tuple(argument.known for argument in arguments)
+            record, known = variant.entry, tuple(argument.known for argument in arguments)
             settings = {name: value for name, value in record["options"].items() if name in fields_of(Options)}
             settings |= {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
             where = Target(parse(target))
@@ -449,7 +449,7 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
             (is_plain or name.endswith("f")) and made_for.number // 10 == here // 10 and made_for.number <= here
         ):
             ranks.append((1, made_for.number, name))
-        elif name == compiled.record.get("ptx") and is_plain and made_for.number <= here:
+        elif name == compiled.entry.get("ptx") and is_plain and made_for.number <= here:
             ranks.append((0, made_for.number, name))  # by the PTX in the fatbin
     return max(ranks, default=None)
 
@@ -458,7 +458,7 @@ def arguments_for(
     variant: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
 ) -> tuple[Argument, ...]:
     """Reads the arguments of a launch. Raises `LaunchError` if their types are not those of the variant."""
-    record = variant.record
+    record = variant.entry
     space = (Space.GLOBAL if record["kernel"] else Space.GENERIC) if record["interop"] else None
     hinted, found = parameters_of(variant._stub), []
     for parameter, value in zip(variant.parameters, bind(variant._stub, args, kwargs, variant._defaults), strict=True):

@@ -53,8 +53,6 @@ from cuda_device.types.vector_classes import value_of
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Function, Module, Prototype
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir", "fatbin")
 HOST, HOST_OUTPUTS = "host", ("ir", "llvm", "object", "callable")
 
@@ -403,7 +401,7 @@ def _record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> di
 
 def _joined(compiled: Sequence[Compiled]) -> dict[str, Any]:
     """The record of a kernel that was compiled for several targets."""
-    found = [each.record for each in compiled]
+    found = [each.entry for each in compiled]
     known = {target: program for record in found for target, program in record["programs"].items()}
     return {**found[-1], "programs": known}
 

@@ -30,8 +30,6 @@ from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_str
 from cuda_device.runtime.launch.arguments import Argument
 from cuda_device.runtime.launch.launcher import CompiledKernel, foreign_streams, start, users_traceback
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 
 @dataclass(frozen=True, slots=True)
 class Recorded:

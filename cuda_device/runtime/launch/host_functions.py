@@ -31,8 +31,6 @@ from cuda_device.types.struct_classes import convert, made_of
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 Call = tuple["Future[Any]", Callable[[], Any]]
 
 

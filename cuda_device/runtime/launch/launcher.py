@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 # Facts about the arrays of a launch, on which the compiler may rely.
 #
 #     small      every array has at most 2**30 - 2**16 elements along each axis and in all: indices and their sums fit 32 bits
@@ -204,7 +202,7 @@ class CompiledKernel:
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
         """Returns whether all names that the compiler looked up still have the same values, with the same contents."""
-        from cuda_device.infer.dependencies import unchanged  # kernels that are loaded from files have none
+        from cuda_device.infer.contents import unchanged  # kernels that are loaded from files have none
 
         return unchanged(self.work.dependencies, self.contents)
 
@@ -251,8 +249,8 @@ def launch(
     axis, at most 8 in all; the grid must consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter
     called `threads` or `cluster`, the argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all
     sizes at once; its grid counts clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream`
-    is a stream of this package, `cuda.core`, torch or CuPy, anything with `__cuda_stream__`, a handle, or None for
-    `default_stream()`.
+    is a stream of this package, `cuda.core`, torch or CuPy, a `GraphBuilder` of `cuda.core`, which records the launch while it
+    is building, anything with `__cuda_stream__`, a handle, or None for `default_stream()`.
 
     Raises `LaunchError` if the launch is impossible, `CompileError` if the kernel cannot be compiled, and, on the CPU stream,
     `KernelError` if the kernel reports an error. Specification: 'Kernel Functions'.
@@ -675,8 +673,10 @@ def foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
         return set()
     found = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
     if found and driver.is_capturing(stream.handle):
-        # Only streams of the same capture can be ordered; whoever launches the graph orders it with others.
-        return {producer for producer in found if driver.takes_part_in_capture(producer)}
+        # Only streams of the same capture can be ordered (the body of a conditional node is another one); whoever launches the
+        # graph orders it with others.
+        capture = driver.capture_number(stream.handle)
+        return {producer for producer in found if capture and driver.capture_number(producer) == capture}
     return found
 
 

@@ -39,8 +39,6 @@ from cuda_device.runtime.launch.launcher import (
 )
 from cuda_device.types.model import Struct
 
-__tracebackhide__ = True  # pytest shows the user's line instead
-
 
 @users_traceback
 def prepare(
