@@ -53,6 +53,7 @@ FEATURES = (
     Feature(81, "atom.", r"atom\.[\w.:]*\.v[248]\."),
     Feature(81, ".async.", r"(?:st|red)\.async\."),
     Feature(81, "%aggr_smem_size"),
+    Feature(81, "multimem."),
     Feature(82, ".mmio"),
     Feature(82, ".acc::"),
     Feature(82, "lop3.", r"lop3\.(?:or|and)\b"),
