@@ -18,12 +18,10 @@ import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
-from cuda_device.codegen.gpu import assemblers, cubin, libcuda, ptx_versions
+from cuda_device.codegen.gpu import libcuda
 from cuda_device.runtime.arrays import buffers
 from cuda_device.runtime.gpu import driver, launch_log, streams
-from cuda_device.types.architectures import parse
 
 GENUINE = driver.available()
 CONTEXT = 0xC0
@@ -306,6 +304,8 @@ class FakeDriver:
 
     def cuLinkAddData(self, state, kind, data, size, name, *options):
         """Reads PTX, but none that is newer than CUDA."""
+        from cuda_device.codegen.gpu import ptx_versions
+
         text = data.rstrip(b"\0").decode()
         major, minor = map(int, re.search(r"^\.version (\d+)\.(\d+)", text, re.M).groups())
         self.assembled.append(text)
@@ -317,6 +317,9 @@ class FakeDriver:
         return (0,)
 
     def cuLinkComplete(self, state):
+        from cuda_device.codegen.gpu import assemblers
+        from cuda_device.types.architectures import parse
+
         text = self.assembled[-1]
         target = parse(re.search(r"^\.target (\w+)", text, re.M)[1])
         self.code = assemblers.ASSEMBLERS[1].run(assemblers.Request(text, target))
@@ -460,20 +463,12 @@ def installed(devices: int = 1, cuda: tuple[int, int] | None = None) -> Iterator
     """
     fake = FakeDriver(devices, cuda or (13, 0))
     genuine = driver.bindings
-    assembles = contextlib.ExitStack()
     _forget()
     driver.bindings = lambda: fake
-    if cuda:
-        assembles.enter_context(
-            mock.patch.object(libcuda, "driver_version", return_value=1000 * cuda[0] + 10 * cuda[1])
-        )
-        assembles.enter_context(mock.patch.object(assemblers, "_driver", return_value=fake))
-        assembles.enter_context(mock.patch.object(assemblers, "_is_loaded", return_value=True))
-        assembles.enter_context(mock.patch.object(cubin, "_unusable", {}))
-        assembles.callback(assemblers._identify_driver.cache_clear)
-        assemblers._identify_driver.cache_clear()
+    assembles = _assembling(fake) if cuda else contextlib.nullcontext()
     try:
-        yield fake
+        with assembles:
+            yield fake
     finally:
         if GENUINE:  # It would crash over what is dropped later: addresses that it never gave.
             gc.collect()
@@ -482,7 +477,24 @@ def installed(devices: int = 1, cuda: tuple[int, int] | None = None) -> Iterator
                     each.address = 0
         _forget()
         driver.bindings = genuine
-        assembles.close()
+
+
+@contextlib.contextmanager
+def _assembling(fake: FakeDriver) -> Iterator[None]:
+    """Lets the compiler use a fake driver as an assembler."""
+    from unittest import mock  # tests count what is imported
+
+    from cuda_device.codegen.gpu import assemblers, cubin
+
+    major, minor = fake.cuda
+    assemblers._identify_driver.cache_clear()
+    with (
+        mock.patch.object(libcuda, "driver_version", return_value=1000 * major + 10 * minor),
+        mock.patch.multiple(assemblers, _driver=lambda: fake, _is_loaded=lambda _: True),
+        mock.patch.object(cubin, "_unusable", {}),
+    ):
+        yield
+    assemblers._identify_driver.cache_clear()
 
 
 @contextlib.contextmanager

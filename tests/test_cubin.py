@@ -60,9 +60,9 @@ def forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return name
 
 
-def machine_of(cubin: bytes) -> int:
-    """The architecture that a cubin says it is for: the second byte of the flags in its ELF header."""
-    return int.from_bytes(cubin[48:52], "little") >> 8 & 0xFF
+def machine_of(cubin: bytes) -> int | None:
+    """The architecture that a cubin says it is for."""
+    return assemblers.Input("cubin", cubin).architecture
 
 
 # ---- making cubins

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -100,6 +101,16 @@ def test_a_linker_that_is_too_new_is_not_used(gpu):
     with pytest.raises(device.CompileError, match="no assembler that links.*nvJitLink cannot be used") as caught:
         cubin.assemble(text, parse("sm_90"), (linked,))
     assert "cuda-device[cu12]" in caught.value.help
+
+
+def test_nvjitlink_of_cuda_12_makes_no_relocatable_cubins(monkeypatch):
+    linked = assemblers.Input("other.ptx", b".version 8.0\n.target sm_90\n.address_size 64\n")
+    monkeypatch.setattr(assemblers, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (12, 9)))
+    nvjitlink = assemblers.ASSEMBLERS[1]
+    assert nvjitlink.can(assemblers.Request("", parse("sm_90"), (linked,)))
+    with pytest.raises(device.CompileError, match="no assembler that links functions to a relocatable cubin") as caught:
+        cubin.assemble(".version 8.0\n", parse("sm_90"), (linked,), relocatable=True)
+    assert "link them to the kernel" in caught.value.help
 
 
 def test_an_assembler_of_the_same_release_is_used(gpu, monkeypatch):

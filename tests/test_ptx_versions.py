@@ -21,6 +21,7 @@ PROGRAMS = (
     ("sm_90", "atom.relaxed.gpu.global.add.v2.f32 {%f, %f}, [%rd], {%f, %f};"),
     ("sm_90", "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r], %r, [%r];"),
     ("sm_90", "mov.u32 %r, %aggr_smem_size;"),
+    ("sm_90", "multimem.st.relaxed.gpu.global.f32 [%rd], %f;"),
     ("sm_90", "ld.mmio.relaxed.sys.global.u32 %r, [%rd];"),
     ("sm_90", "multimem.ld_reduce.relaxed.gpu.global.add.acc::f32.v4.bf16x2 {%r, %r, %r, %r}, [%rd];"),
     ("sm_90", "lop3.or.b32 %r|%p, %r, %r, %r, 1, %p;"),

@@ -48,6 +48,7 @@ HEADERS = {
     "cuda::std::complex": "cuda/std/complex",
     "cuda::interoperable": "cuda_device/interop.h",
     "cuda_device::": "cuda_device/vectors.h",
+    "4_16a": "cuda_device/vectors_of_32_bytes.h",
     "__half": "cuda_fp16.h",
     "__nv_bfloat16": "cuda_bf16.h",
     "__nv_fp8": "cuda_fp8.h",

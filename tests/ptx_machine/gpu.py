@@ -163,7 +163,7 @@ ASSEMBLER = assemblers.Assembler(
     identity=lambda: "none",
     remedy=str,
     installed=lambda: True,
-    relocates=True,
+    relocates=lambda: True,
     links=True,
 )
 _gpu: list[Gpu] = []

@@ -185,7 +185,7 @@ class Assembler:
     identity: Callable[[], str]
     remedy: Callable[[], str]
     installed: Callable[[], bool] = lambda: False
-    relocates: bool = True
+    relocates: Callable[[], bool] = lambda: True
     links: bool = False
     version: Callable[[], str] = lambda: ""
     release: Callable[[], int] = lambda: 0
@@ -200,7 +200,7 @@ class Assembler:
 
     def can(self, request: Request) -> bool:
         """Whether it supports what the request asks for."""
-        return (self.links or not request.inputs) and (self.relocates or not request.relocatable)
+        return (self.links or not request.inputs) and (not request.relocatable or self.relocates())
 
 
 # nvJitLink
@@ -320,6 +320,10 @@ def _identify_nvjitlink() -> str:
 
 def _nvjitlink_version() -> str:
     return ".".join(map(str, _nvjitlink().version()))
+
+
+def _nvjitlink_release() -> int:
+    return int(_nvjitlink().version()[0]) if _nvjitlink() else 0
 
 
 # ptxas
@@ -508,7 +512,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _run_driver,
         _identify_driver,
         lambda: "use a machine with a GPU of this architecture, and make its context current",
-        relocates=False,
+        relocates=lambda: False,
         version=_driver_version,
     ),
     Assembler(
@@ -518,9 +522,10 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _identify_nvjitlink,
         toolkit.pip_install,
         lambda: toolkit.library_file("nvJitLink") is not None,
+        relocates=lambda: _nvjitlink_release() >= 13,
         links=True,
         version=_nvjitlink_version,
-        release=lambda: int(_nvjitlink().version()[0]) if _nvjitlink() else 0,
+        release=_nvjitlink_release,
     ),
     Assembler(
         "ptxas",

@@ -242,10 +242,12 @@ def _bug(assembler: Assembler, request: Request, log: str, numbers: Sequence[int
 
 def _none_left(architecture: Architecture, reasons: list[str], request: Request | None = None) -> CompileError:
     kind = "assembler that links" if request is not None and request.inputs else "assembler"
+    kind += " functions to a relocatable cubin" * (request is not None and bool(request.inputs) and request.relocatable)
     reason = f"there is no {kind} for {architecture} on this machine"
     if forced := os.environ.get(VARIABLE):
         reason += f" ({VARIABLE} allows only {forced})"
     remedies = [assembler.remedy() for assembler in reversed(_candidates(request))]  # the easiest first
+    remedies = remedies or ["link them to the kernel; nvJitLink of CUDA 13 links them here, too"]
     return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))
 
 

@@ -206,15 +206,20 @@ def load() -> DriverLibrary:
 
 def version() -> tuple[int, int] | None:
     """The version of CUDA to compile for: the one that `VARIABLE` names, or the driver's; None without a driver."""
-    if named := os.environ.get(VARIABLE):
-        major, point, minor = named.partition(".")
-        if not (major.isdecimal() and (minor.isdecimal() or not point)):
-            raise CompileError(
-                f"{VARIABLE} is {named!r}, which is not a version of CUDA", help="set it to one such as 12.2"
-            )
-        return int(major), int(minor or 0)
-    number = driver_version()
-    return (number // 1000, number % 1000 // 10) if number else None
+    return version_of(os.environ.get(VARIABLE, ""), driver_version())
+
+
+@functools.cache
+def version_of(named: str, number: int) -> tuple[int, int] | None:
+    """The version that is named, or that the driver's number means. Raises `CompileError` for a name that is no version."""
+    if not named:
+        return (number // 1000, number % 1000 // 10) if number else None
+    major, point, minor = named.partition(".")
+    if not (major.isdecimal() and (minor.isdecimal() or not point)):
+        raise CompileError(
+            f"{VARIABLE} is {named!r}, which is not a version of CUDA", help="set it to one such as 12.2"
+        )
+    return int(major), int(minor or 0)
 
 
 @functools.cache

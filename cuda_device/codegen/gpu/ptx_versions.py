@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from functools import cache
 
 from cuda_device.codegen.gpu import libcuda
 from cuda_device.lazy_dataclasses import dataclass
@@ -52,6 +53,7 @@ FEATURES = (
     Feature(81, "atom.", r"atom\.[\w.:]*\.v[248]\."),
     Feature(81, ".async.", r"(?:st|red)\.async\."),
     Feature(81, "%aggr_smem_size"),
+    Feature(81, "multimem."),
     Feature(82, ".mmio"),
     Feature(82, ".acc::"),
     Feature(82, "lop3.", r"lop3\.(?:or|and)\b"),
@@ -84,7 +86,12 @@ def readable(cuda: tuple[int, int]) -> int:
 
 def written(architecture: Architecture) -> int:
     """The PTX version that LLVM writes for an architecture and the driver of this machine, if there is one; times ten."""
-    cuda = libcuda.version()
+    return written_for(architecture, libcuda.version())
+
+
+@cache
+def written_for(architecture: Architecture, cuda: tuple[int, int] | None) -> int:
+    """The same for a version of CUDA."""
     limit = WRITTEN if cuda is None else max(readable(cuda), _OLDEST_WRITTEN)
     return max(architecture.ptx, min(WRITTEN, limit))
 
