@@ -189,19 +189,17 @@ def call(frame: Frame, function: Cell, given: Sequence[Cell]) -> tuple[Cell, Seq
 
 def _of_numba(value: Any) -> Any:
     """NumPy's scalar or our vector class for a type of numba; any other value itself."""
-    if (number := host.number_of_numba(value)) is not None:
-        return number
-    is_vector = isinstance(value, type) and value.__module__ == "numba.cuda.stubs"
-    return vector_classes.families().get(value.__name__, value) if is_vector else value
+    if isinstance(value, type) and value.__module__ == "numba.cuda.stubs":
+        return vector_classes.families().get(value.__name__, value)
+    return host.number_of_numba(value) or value
 
 
 def _instead(function: Any, arguments: Sequence[Cell]) -> Any:
     """numba's version of a function for the type of its first argument; None if it is the same."""
     if len(arguments) == 1 and function in _INSTEAD and _number(arguments[0]).is_float == (function is not float):
         return _INSTEAD[function]
-    if len(arguments) == 2 and function is round and _number(arguments[0]) in (model.FLOAT16, model.FLOAT32):
-        return numbers.round_to_wide
-    return None
+    is_narrow = function is round and _number(arguments[0]) in (model.FLOAT16, model.FLOAT32)
+    return numbers.round_to_wide if is_narrow else None
 
 
 def _parts(frame: Frame, cell: Cell) -> list[Cell]:

@@ -300,9 +300,7 @@ def round_to(x: Any, digits: Any) -> Any:
     if not math.isfinite(scaled):
         return x
     rounded = entities.float_round(scaled)
-    if digits >= 0:
-        return rounded / scale
-    return rounded * scale if rounded else rounded  # the scale may be infinite
+    return rounded / scale if digits >= 0 else rounded * scale if rounded else rounded  # the scale may be infinite
 
 
 def round_to_wide(x: Any, digits: Any) -> Any:
