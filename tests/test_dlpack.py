@@ -16,7 +16,7 @@ import cuda_device as device
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, numpy_over
-from cuda_device.types import host
+from cuda_device.types import exchange_formats, host
 from cuda_device.types.model import BFLOAT16, BOOL, FLOAT32, INT16, INT32, NUMBERS, Layout
 
 DTYPES = [np.dtype(row.scalar) for row in host.ROWS]
@@ -142,9 +142,9 @@ SHAPES = [
 def test_every_row_agrees_with_numpy(dtype):
     element = host.element_of_dtype(dtype)
     assert host.dtype_of_element(element) == dtype
-    assert host.element_of_typestr(dtype.str) == element
+    assert exchange_formats.element_of_typestr(dtype.str) == element
     # One byte has no order, whatever ml_dtypes says.
-    assert host.typestr_of_element(element) == (dtype.str if dtype.itemsize > 1 else f"|{dtype.str[1:]}")
+    assert exchange_formats.typestr_of_element(element) == (dtype.str if dtype.itemsize > 1 else f"|{dtype.str[1:]}")
     assert host.number_of(dtype.type) == element
     assert host.dtype_of(dtype.type) == host.dtype_of(dtype.name) == host.dtype_of(element) == dtype
     if dtype.isbuiltin == 1:  # NumPy exports its own types only
@@ -186,10 +186,10 @@ def test_pythons_numbers_are_builtin_and_numpys_are_not():
             np.dtype(">f4"),
             r"'>f4' is not in native byte order: convert with \.astype\('float32'\)",
         ),
-        (host.element_of_typestr, "<c32", "<c32"),
-        (host.element_of_typestr, ">f4", "not in native byte order"),
-        (host.element_of_typestr, "f4", "'f4' is invalid"),
-        (host.element_of_typestr, 4, "4 is invalid"),
+        (exchange_formats.element_of_typestr, "<c32", "<c32"),
+        (exchange_formats.element_of_typestr, ">f4", "not in native byte order"),
+        (exchange_formats.element_of_typestr, "f4", "'f4' is invalid"),
+        (exchange_formats.element_of_typestr, 4, "4 is invalid"),
         (host.dtype_of, "nonsense", "'nonsense' is not a dtype"),
         (host.dtype_of, None, "None is not a dtype"),
         (host.dtype_of, np.clongdouble, "complex256"),
@@ -225,8 +225,12 @@ def test_dlpack_types_that_we_lack_are_named(dtype, name):
 
 
 def test_one_byte_has_no_order():
-    assert host.element_of_typestr("<i1") == host.element_of_typestr("|i1") == host.element_of_typestr(">i1")
-    assert host.element_of_typestr(">b1") == BOOL
+    assert (
+        exchange_formats.element_of_typestr("<i1")
+        == exchange_formats.element_of_typestr("|i1")
+        == exchange_formats.element_of_typestr(">i1")
+    )
+    assert exchange_formats.element_of_typestr(">b1") == BOOL
 
 
 # Reading

@@ -381,7 +381,9 @@ def test_dates_are_arguments(stream):
     later, since, same = np.zeros_like(DAYS), np.zeros(DAYS.size, "timedelta64[D]"), np.zeros(DAYS.size, bool)
     kernel[1, 32, stream.stream](DAYS, DAYS[3], np.timedelta64(1, "D"), later, since, same)
     assert (
-        np.array_equal(later, DAYS + 2 * DAY) and np.array_equal(since, DAYS - DAYS[3]) and same.nonzero()[0].tolist() == [3]
+        np.array_equal(later, DAYS + 2 * DAY)
+        and np.array_equal(since, DAYS - DAYS[3])
+        and same.nonzero()[0].tolist() == [3]
     )
 
 

@@ -33,7 +33,8 @@ from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
 from cuda_device.types.abi import Packing, code_of
-from cuda_device.types.host import dlpack_of_element, is_struct
+from cuda_device.types.exchange_formats import dlpack_of_element
+from cuda_device.types.host import is_struct
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves, size_of, usual_alignment
 from cuda_device.types.model import BOOL, INT, Array, Layout, NoneType, Number, NumberKind, Pointer, Struct, Tuple

@@ -1,12 +1,10 @@
-"""Converts between the types of the host (Python, NumPy, DLPack) and those of the compiler: one table row for each number.
+"""Converts between the types of the host (Python, NumPy) and those of the compiler: one table row for each number.
 
 NumPy, DLPack and the CUDA Array Interface each have their own name for float32. `ROWS` lists these names, and every function
-here looks them up in it, so a new number needs only one new row. A type that is not in the table raises a `TypeError`, which
-names it as its library does.
+here and in `exchange_formats` looks them up in it, so a new number needs only one new row. A type that is not in the table raises
+a `TypeError`, which names it as its library does.
 
     element_of_dtype(np.dtype("float32"))   FLOAT32
-    element_of_dlpack(2, 32)                FLOAT32
-    element_of_typestr("<f4")               FLOAT32
     number_of(int)                          INT          Python's numbers are builtin numbers
     type_of_hint(tuple[int, float32])       Tuple((INT, FLOAT32))
     dtype_of(int)                           dtype('int32')
@@ -23,7 +21,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -38,13 +35,6 @@ from cuda_device.types.layout import align_of, has_arrays, has_identity, machine
 from cuda_device.types.model import Array, Pointer
 
 V = TypeVar("V")
-
-# The type codes of DLPack, in its order (DLDataTypeCode).
-DLPACK_CODES = (
-    "int", "uint", "float", "opaque handle", "bfloat", "complex", "bool", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz",
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn",
-    "float4_e2m1fn",
-)  # fmt: skip
 
 
 class Row:
@@ -90,10 +80,7 @@ _OF_ML_DTYPES = [row.name for row in ROWS if row.number.format != model.Format.I
 # Platforms have two scalar types of one width (long and long long), which share a row.
 _BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS if row.name not in _OF_ML_DTYPES}
 _BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in {*np.sctypeDict.values()} if np.dtype(t) in _BY_DTYPE}
-_BY_DLPACK = {row.dlpack: row for row in ROWS}
-_BY_TYPESTR = {row.typestr: row for row in ROWS}
 _SUPPORTED = ", ".join(row.name.rstrip("_") for row in ROWS)
-_NATIVE = "<" if sys.byteorder == "little" else ">"
 
 
 def number_of(host_type: type[Any]) -> model.Number:
@@ -105,12 +92,12 @@ def number_of(host_type: type[Any]) -> model.Number:
     if issubclass(host_type, np.generic):
         row = _row_of_scalar(host_type)
         if row is None:
-            raise _unsupported(f"{host_type.__module__}.{host_type.__name__}")
+            raise unsupported(f"{host_type.__module__}.{host_type.__name__}")
         return row.number
     for python_type, number in PYTHON.items():
         if issubclass(host_type, python_type):
             return number
-    raise _unsupported(host_type.__name__)
+    raise unsupported(host_type.__name__)
 
 
 def _row_of_scalar(scalar: type[np.generic]) -> Row | None:
@@ -146,7 +133,7 @@ def host_type_of(number: model.Number) -> type[Any]:
     for python_type, builtin in PYTHON.items():
         if number == builtin:
             return python_type
-    return _row(number).scalar
+    return row_of(number).scalar
 
 
 def _number_of_dtype(dtype: np.dtype[Any]) -> model.Number:
@@ -155,12 +142,12 @@ def _number_of_dtype(dtype: np.dtype[Any]) -> model.Number:
     row = _row_of_scalar(dtype.type)
     if row is not None:
         return row.number
-    raise _unsupported(f"dtype {dtype}")
+    raise unsupported(f"dtype {dtype}")
 
 
 def dtype_of_element(element: model.Type) -> np.dtype[Any]:
     """The NumPy dtype for an element type; a builtin number has that of its width."""
-    return np.dtype(_row(element).scalar)
+    return np.dtype(row_of(element).scalar)
 
 
 def _is_of_numba(spelling: Any) -> bool:
@@ -196,50 +183,16 @@ def number_of_numba(spelling: Any) -> type[np.generic] | None:
         return None
 
 
-def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> model.Number:
-    """The element type for DLPack's `DLDataType{code, bits, lanes}`. Raises `TypeError` for types that are not in the table."""
-    row = _BY_DLPACK.get((code, bits))
-    if row is None or lanes != 1:
-        name = DLPACK_CODES[code] if code < len(DLPACK_CODES) else f"code {code}"
-        width = "" if name.startswith("float") and not name.endswith("float") else str(bits)
-        raise _unsupported(f"the DLPack type {name}{width}" + (f" x {lanes} lanes" if lanes != 1 else ""))
-    return row.number
-
-
-def dlpack_of_element(element: model.Type) -> tuple[int, int]:
-    """The (code, bits) of `element` in DLPack."""
-    return _row(element).dlpack
-
-
-def element_of_typestr(typestr: str) -> model.Number:
-    """The element type for an array interface's `typestr`, such as `"<f4"`. Raises `TypeError` if it is not in the table."""
-    if not isinstance(typestr, str) or len(typestr) < 3:
-        raise TypeError(
-            f"the typestr {typestr!r} is invalid: a byte order, a letter and a size are expected, as in '<f4'"
-        )
-    row = _BY_TYPESTR.get(typestr[1:])
-    if row is None:
-        raise _unsupported(f"the typestr {typestr!r}")
-    # The order does not matter for a single byte.
-    if typestr[0] not in (_NATIVE, "|", "=") and row.number.bits > 8:
-        raise TypeError(f"the typestr {typestr!r} is not in native byte order: convert the array to native byte order")
-    return row.number
-
-
-def typestr_of_element(element: model.Type) -> str:
-    """The array interface's `typestr` for `element`, such as `"<f4"`."""
-    typestr = _row(element).typestr
-    return ("|" if typestr.endswith("1") else _NATIVE) + typestr
-
-
-def _row(element: model.Type) -> Row:
+def row_of(element: model.Type) -> Row:
+    """The row of a number. Raises `TypeError` for other types."""
     row = _BY_NUMBER.get(machine(element)) if isinstance(element, model.Number) else None
     if row is None:
-        raise _unsupported(str(element))
+        raise unsupported(str(element))
     return row
 
 
-def _unsupported(name: str) -> TypeError:
+def unsupported(name: str) -> TypeError:
+    """The error for a type that the table does not have, under the name that its library gives it."""
     return TypeError(f"{name} is not a type of device code: convert to one of {_SUPPORTED}")
 
 

@@ -21,7 +21,8 @@ from cuda_device.errors import CallError, LaunchError
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, described
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
-from cuda_device.types.host import dtype_of_type, element_of_dtype, element_of_typestr, typestr_of_element
+from cuda_device.types.exchange_formats import element_of_typestr, typestr_of_element
+from cuda_device.types.host import dtype_of_type, element_of_dtype
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Type
 

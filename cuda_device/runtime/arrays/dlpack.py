@@ -19,7 +19,7 @@ from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, described, numpy_over
 from cuda_device.runtime.gpu import driver
-from cuda_device.types.host import dlpack_of_element, element_of_dlpack
+from cuda_device.types.exchange_formats import dlpack_of_element, element_of_dlpack
 from cuda_device.types.model import Number, NumberKind
 
 VERSION = (1, 3)
