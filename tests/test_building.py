@@ -147,7 +147,7 @@ LOADED = {
     "runtime.arrays": "array_interface array_view buffers device_array",
     "runtime.gpu": "driver grid launch_log streams",
     "runtime.launch": "arguments compiled launcher",
-    "types": "abi architectures host known layout model",
+    "types": "abi architectures exchange_formats host known layout model",
 }
 OF_PYTHON = {
     "__future__",

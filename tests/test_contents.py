@@ -94,6 +94,7 @@ def results(stream, launch):
     return stream.numpy(out).tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # of NumPy 2.5
 @pytest.mark.parametrize(("read", "change"), CHANGES.values(), ids=CHANGES)
 def test_the_next_launch_sees(stream, read, change):
     function = eval(f"lambda i: {read}")

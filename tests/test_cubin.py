@@ -430,3 +430,12 @@ def test_ptxas_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     with pytest.raises(CompilerBug, match="ended with status -11"):
         cubin.assemble(ptx(), SM_90)
+
+
+def test_a_function_that_nothing_defines_is_refused_if_the_linker_overlooks_it():
+    declared = ".extern .func {0};\n.visible .entry kernel() {{ call {0}; ret; }}\n"
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    overlooked = cubin.assemble(head + declared.format("missing"), parse("sm_90"), relocatable=True).code
+    with pytest.raises(assemblers.Rejection, match="Undefined reference to 'missing'"):
+        assemblers._refuse_undefined(overlooked)
+    assemblers._refuse_undefined(cubin.assemble(head + declared.format("free"), parse("sm_90"), relocatable=True).code)

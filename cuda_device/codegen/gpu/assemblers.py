@@ -286,7 +286,6 @@ def _linked(request: Request, *more: str) -> bytes:
         kind = "ptx" if _AS_PTX in more else "cubin"
         code = bytearray(getattr(library, f"get_linked_{kind}_size")(handle))
         getattr(library, f"get_linked_{kind}")(handle, code)
-        return bytes(code)
     except library.nvJitLinkError as error:
         log = bytearray(library.get_error_log_size(handle))
         if log:
@@ -294,6 +293,20 @@ def _linked(request: Request, *more: str) -> bytes:
         raise Rejection(log.rstrip(b"\0").decode(errors="replace") or str(error)) from None
     finally:
         library.destroy(handle)
+    if kind == "cubin" and not request.relocatable:
+        _refuse_undefined(bytes(code))
+    return bytes(code)
+
+
+_OF_THE_DRIVER = re.compile(r"vprintf|malloc|free|__assertfail|cudaGraph\w+")
+"""The functions that kernels call and the driver defines."""
+
+
+def _refuse_undefined(cubin: bytes) -> None:
+    """Raises `Rejection` for a function that nothing defines. After some other links in a process, nvJitLink 13.5 overlooks it."""
+    for name in elf.undefined_functions(cubin):
+        if not _OF_THE_DRIVER.fullmatch(name):
+            raise Rejection(f"Undefined reference to '{name}'")
 
 
 _AS_PTX = "-ptx"

@@ -75,6 +75,11 @@ def functions(file: bytes, only_global: bool = False) -> frozenset[str]:
     return frozenset(s.name for s in named if s.kind == _FUNCTION and s.section and (s.is_global or not only_global))
 
 
+def undefined_functions(file: bytes) -> list[str]:
+    """The functions that an ELF file calls and does not define."""
+    return sorted(symbol.name for symbol in symbols(file) if symbol.kind == _FUNCTION and not symbol.section)
+
+
 def prototypes(file: bytes) -> dict[str, str]:
     """The prototypes of the functions that a relocatable cubin declares or defines, in the linker's notation.
 

@@ -115,19 +115,31 @@ def _allocate(nbytes: int, stream: GpuStream) -> int:
         return driver.allocate(nbytes, stream.handle, stream.ordinal)
 
 
+_HOST = -1
+
+
+def _gpu_of(resource: Any) -> int | None:
+    """The number of the GPU whose memory a resource allocates, `_HOST` for memory that GPUs cannot access; None for any GPU's."""
+    if not resource.is_device_accessible:
+        return _HOST
+    try:
+        return None if resource.device_id < 0 else int(resource.device_id)
+    except RuntimeError:  # of `LegacyPinnedMemoryResource`, which has none
+        return None
+
+
 def _allocate_from(resource: Any, nbytes: int, stream: GpuStream) -> Any:
     """Allocates a `cuda.core.Buffer` in the order of `stream`, of whole words like `driver.allocate`. Raises `LaunchError`."""
     _free_the_unfreed()
     try:
-        fits = resource.is_device_accessible and resource.device_id in (-1, stream.ordinal)
-        where = f"GPU {resource.device_id}" if resource.is_device_accessible else "the host"
-        allocate = resource.allocate
+        gpu, allocate = _gpu_of(resource), resource.allocate
     except AttributeError:
         raise LaunchError(
             f"memory={resource!r} is not a MemoryResource of cuda.core",
             "pass one, such as cuda.core.DeviceMemoryResource(0)",
         ) from None
-    if not fits:
+    if gpu not in (None, stream.ordinal):
+        where = "the host" if gpu == _HOST else f"GPU {gpu}"
         raise LaunchError(
             f"memory={resource!r} allocates memory of {where}, but the stream is on GPU {stream.ordinal}",
             "pass a resource of the stream's GPU, or another stream",
@@ -140,6 +152,11 @@ def _allocate_from(resource: Any, nbytes: int, stream: GpuStream) -> Any:
             f"{type(resource).__name__} cannot allocate {nbytes + rest} bytes: {error}",
             "delete arrays, or pass a larger resource",
         ) from error
+    if not driver.is_accessible(int(buffer.handle)):  # as pools of host memory are without cuMemPoolSetAccess
+        raise LaunchError(
+            f"GPU {stream.ordinal} has no access to the memory that memory={resource!r} allocates",
+            "give it access to the pool, or pass LegacyPinnedMemoryResource() for pinned memory",
+        )
     driver.fill_zero(int(buffer.handle) + nbytes, rest, stream.handle)
     return buffer
 
