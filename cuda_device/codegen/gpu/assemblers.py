@@ -303,7 +303,7 @@ _OF_THE_DRIVER = re.compile(r"vprintf|malloc|free|__assertfail|cudaGraph\w+")
 
 
 def _refuse_undefined(cubin: bytes) -> None:
-    """Raises `Rejection` for a function that nothing defines. After some other links in a process, nvJitLink 13.5 overlooks it."""
+    """Raises `Rejection` for a function that nothing defines, which nvJitLink 13.5 overlooks after some other links."""
     for name in elf.undefined_functions(cubin):
         if not _OF_THE_DRIVER.fullmatch(name):
             raise Rejection(f"Undefined reference to '{name}'")
