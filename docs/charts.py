@@ -102,7 +102,7 @@ def overview() -> Picture:
     compare(chart, 16, f"Kernels: the time of {OURS} relative to others", "kernels.py", kernels, PEERS)
     times = launches["microseconds"]
     rows = [("bare loop", times["bare loop"]), (OURS, times[f"3 {OURS} arrays, int"])]
-    rows += [(name, times.get(name)) for name in ("cuda.core", "CuPy", "Triton", "numba-cuda", "Warp")]
+    rows += [(name, times.get(name)) for name in ("cuda.core", "CuPy", "Triton", "Warp", "numba-cuda")]
     note = "Three arrays and a number. The bare loop calls the driver from machine code, the others from Python."
     source = f"{launches['machine']}, benchmarks/launch.py"
     bars(chart, 276, ("Launches: microseconds from the call to its return", note, source), rows, "µs")
