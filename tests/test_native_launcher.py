@@ -649,6 +649,7 @@ TABLES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # of NumPy 2.5
 @pytest.mark.parametrize(("table", "change"), TABLES.values(), ids=TABLES)
 def test_changed_contents_are_seen(gpu, table, change):
     table = deepcopy(table)

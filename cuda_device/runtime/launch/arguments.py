@@ -114,6 +114,8 @@ def _registered(value: object, name: str) -> Any:
         return registered(value, name)
     except LaunchError as error:
         raise type(error)(f"the argument {name!r}: {error.reason}", error.help) from None
+    except RecursionError:  # of a tuple that is nested too deeply
+        raise
     except Exception as error:
         raise LaunchError(
             f"the argument {name!r}: an object of the class {type(value).__name__} has no conversion to device code: "
