@@ -254,7 +254,7 @@ class FakeDriver:
 
     def cuPointerGetAttribute(self, which, address):
         known = address in self.foreign_addresses or address in self.memory
-        return (Result.CUDA_SUCCESS, 3 if which == 16 else 0) if known else (Result.CUDA_ERROR_INVALID_VALUE, 0)
+        return (Result.CUDA_SUCCESS, 0) if known else (Result.CUDA_ERROR_INVALID_VALUE, 0)
 
     def cuStreamSynchronize(self, stream):
         return self._answer("cuStreamSynchronize", stream)

@@ -335,12 +335,6 @@ def test_memory_of_other_kinds(kind, stream, core):
     assert (x.numpy() == np.arange(1000) + 1).all()
 
 
-def test_memory_without_access_is_an_error(core, stream):
-    with pytest.raises(device.LaunchError, match="GPU 0 has no access to the memory that memory=<"):
-        device.empty(1000, stream=stream, memory=core.PinnedMemoryResource())
-    assert not device.zeros(100, stream=stream).numpy().any()
-
-
 def test_a_resource_without_memory_is_an_error(core, stream):
     small = core.DeviceMemoryResource(0, core.DeviceMemoryResourceOptions(max_size=1 << 22))
     with pytest.raises(device.LaunchError, match="DeviceMemoryResource cannot allocate 1099511627776 bytes"):

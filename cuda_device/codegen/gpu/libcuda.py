@@ -159,7 +159,7 @@ ENUMERATIONS = {
     "CUlimit": {"CU_LIMIT_STACK_SIZE": 0},
     "CUmemAttach_flags": {"CU_MEM_ATTACH_GLOBAL": 1},
     "CUmemPool_attribute": {"CU_MEMPOOL_ATTR_RELEASE_THRESHOLD": 4},
-    "CUpointer_attribute": {"CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL": 9, "CU_POINTER_ATTRIBUTE_ACCESS_FLAGS": 16},
+    "CUpointer_attribute": {"CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL": 9},
     "CUevent_flags": {"CU_EVENT_DEFAULT": 0, "CU_EVENT_DISABLE_TIMING": 2},
     "CUstream_flags": {"CU_STREAM_NON_BLOCKING": 1},
     "CUstreamCaptureMode": {"CU_STREAM_CAPTURE_MODE_RELAXED": 2},

@@ -152,11 +152,6 @@ def _allocate_from(resource: Any, nbytes: int, stream: GpuStream) -> Any:
             f"{type(resource).__name__} cannot allocate {nbytes + rest} bytes: {error}",
             "delete arrays, or pass a larger resource",
         ) from error
-    if not driver.is_accessible(int(buffer.handle)):  # as pools of host memory are without cuMemPoolSetAccess
-        raise LaunchError(
-            f"GPU {stream.ordinal} has no access to the memory that memory={resource!r} allocates",
-            "give it access to the pool, or pass LegacyPinnedMemoryResource() for pinned memory",
-        )
     driver.fill_zero(int(buffer.handle) + nbytes, rest, stream.handle)
     return buffer
 

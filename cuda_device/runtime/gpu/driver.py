@@ -389,17 +389,6 @@ def ordinal_of(address: int) -> int | None:
     return int(value) if status == SUCCESS else None
 
 
-_READ_WRITE = 3
-"""CU_MEM_ACCESS_FLAGS_PROT_READWRITE."""
-
-
-def is_accessible(address: int) -> bool:
-    """Whether kernels in the current context can read and write memory that the driver allocated."""
-    api = bindings()
-    status, flags = api.cuPointerGetAttribute(api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, address)
-    return bool(status != SUCCESS or flags & _READ_WRITE == _READ_WRITE)
-
-
 REPORTERS: dict[int, Callable[[int], None]] = {}
 """The functions that raise the errors which kernels report, by context (see `report_message`)."""
 
