@@ -433,7 +433,7 @@ def versions() -> str:
 
 
 def main() -> None:
-    """Prints the table, and writes it as JSON where that is asked for."""
+    """Prints the table, and with `--json` also writes it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="a file for the results")
     options = parser.parse_args()

@@ -44,13 +44,13 @@ OTHERS = frozenset(
     vectorize_device vectorize_scalar_arg warning
     """.split()  # noqa: SIM905
 )
-# What a test says that asks for the compiler: text of PTX and LLVM IR (also in a method that it calls), numba's own errors,
-# processes of its own.
+# Matches the source of tests that need numba's compiler: text of PTX and LLVM IR (also in methods that they call), numba's own
+# errors, and other processes.
 ASKS = re.compile(
     r"inspect_|\.extensions|TypingError|LoweringError|subprocess|run_in_subprocess|compile_ptx|"
     r"nrt|filecheck|FileCheck|\.definition|typeof|StructModel|override_config|nvjitlink"
 )
-# The same, elsewhere: what is missing then.
+# Matches the errors of other tests that need it.
 ASKED = re.compile(
     r"'Func' object has no attribute '(inspect_\w+|overloads)'|"
     r"no attribute '(_type_annotation|\w*cooperative\w*|device_pointer)'|"

@@ -73,7 +73,7 @@ class Program:
         return found
 
     def show(self) -> dict[str, float]:
-        """Prints the medians, and gives them."""
+        """Prints and returns the medians."""
         found = self.medians()
         name = f"{self.runs[0]['version']}, {' '.join(self.words[:1])} {self.state}"
         print(f"{name:<34}" + "".join(f"{found[part]:8.1f}" for part in COLUMNS), end="   ")
@@ -139,7 +139,7 @@ def measure(programs: list[Program], count: int) -> dict[tuple[str, str], dict[s
 
 
 def row_of(program: Program) -> dict[str, Any] | None:
-    """What the chart of starts reads; None where the program cannot run."""
+    """The row of a program in the JSON file; None if the program cannot run."""
     if not program.runs:
         return None
     times = {part: round(time, 1) for part, time in program.medians().items()}

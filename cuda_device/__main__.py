@@ -95,8 +95,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         wanted.run(wanted)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has read enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes when it exits
+    except BrokenPipeError:  # the reader, such as `head`, has exited
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python flushes when it exits
         return 128 + signal.SIGPIPE
     except (device.Error, LookupError, TypeError, ValueError, OSError, ImportError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -152,10 +152,10 @@ def facts() -> Iterator[tuple[str, str]]:
         yield "GPU", f"none ({driver.unavailable_reason()})"
     for assembler in ASSEMBLERS[1:]:
         is_there = assembler.available(parse("sm_90"))
-        said = assembler.version() if is_there else f"not found ({assembler.remedy()})"
+        description = assembler.version() if is_there else f"not found ({assembler.remedy()})"
         if is_there and (excess := assembler.excess()):
-            said += f"; not used, the driver assembles: {excess} ({assembler.remedy()})"
-        yield f"assembler {assembler.name}", said
+            description += f"; not used, the driver assembles: {excess} ({assembler.remedy()})"
+        yield f"assembler {assembler.name}", description
     try:
         yield "libdevice", str(libdevice.file())
     except device.CompileError as error:
@@ -366,7 +366,7 @@ def _names() -> Iterator[tuple[str, Any]]:
 def load(place: str, run: dict[str, Any] | None = None) -> Any:
     """The kernel or function that `file.py:name` or `package.module:name` means. Raises `ValueError` if there is none.
 
-    `run` holds the files that have run before. What a file or module prints goes to the standard error.
+    `run` holds the files that have run before. Their output is redirected to standard error.
     """
     run = {} if run is None else run
     home, colon, name = place.rpartition(":")

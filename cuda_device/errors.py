@@ -27,7 +27,7 @@ from cuda_device.lazy_dataclasses import dataclass
 class Location:
     """A place in the user's program, whose lines count from 1 and columns from 0; unknown ones are 0 or -1.
 
-    As text, it is `kernel.py:7:12`, or `Cell In[3], line 7` for a cell of a notebook, as IPython writes it.
+    As text, it is `kernel.py:7:12`, or `Cell In[3], line 7` for a cell of a notebook, as IPython names it.
     """
 
     file: str
@@ -47,7 +47,7 @@ class Location:
 
     @property
     def shown_file(self) -> str:
-        """The file, or IPython's name of the notebook's cell that it holds: `Cell In[3]`."""
+        """The file, or IPython's name for a cell of a notebook: `Cell In[3]`."""
         get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
         compiler = getattr(get_ipython and get_ipython(), "compile", None)
         return " ".join((compiler and compiler.format_code_name(self.file)) or (self.file,))
@@ -175,14 +175,14 @@ class LaunchError(Error, ValueError):
 
 
 class CallError(LaunchError, TypeError):
-    """What is launched is no kernel, or the arguments do not fit its parameters or their type hints.
+    """The launched object is not a kernel, or the arguments do not match its parameters or their type hints.
 
-    It is a `LaunchError`, and also a `TypeError`, as Python raises for such calls.
+    It is a `LaunchError` and also a `TypeError`, which Python raises for such calls.
     """
 
 
 def too_deep(what: str, kind: Any) -> Any:
-    """The error of this kind where the nesting of `what` makes Python raise a `RecursionError`."""
+    """The error of this kind for nesting that exceeds Python's recursion limit; its message begins with `what`."""
     reason = f"{what} nested too deeply: Python's recursion limit is {sys.getrecursionlimit()}"
     help = "use an array, or variables for the parts"
     return kind(reason, help=help) if issubclass(kind, Error) else kind(f"{reason}\n  help: {help}")

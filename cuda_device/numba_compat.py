@@ -12,7 +12,7 @@
 
 Numbers are numba's (`infer/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
 record in a variable is a reference. Positions are int64; atomic operations are relaxed. The host's part is in
-`numba_host`, what kernels tell about themselves in `numba_overloads`, and random numbers, `cuda.random`, in `numba_random`.
+`numba_host`, the inspection of kernels in `numba_overloads`, and random numbers, `cuda.random`, in `numba_random`.
 """
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ class Dispatcher:
         self.specialized = False
         """Whether this was made by `specialize`."""
         self.overloads = Overloads({each: Overload(kernel, [*map(hint_of, each)]) for each in signatures})
-        """The forms of the kernel: those of its signatures, or, without signatures, those that were launched."""
+        """The variants of the kernel: those of its signatures, or, without signatures, those that were launched."""
         self._specialized: dict[Signature, Dispatcher] = {}
         self._variants: dict[tuple[int, ...], Any] = {}
         """The kernel with constant parameters, by their positions."""
@@ -414,12 +414,12 @@ class Dispatcher:
             names, code = plain.__code__.co_varnames, plain.__code__
             function = FunctionType(code, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
             function.__annotations__ = plain.__annotations__ | {names[i]: ConstExpr for i in positions}
-            made = self._variants[positions] = make_kernel(function)
-            made.options = self.kernel.options
+            variant = self._variants[positions] = make_kernel(function)
+            variant.options = self.kernel.options
         return self._variants[positions]
 
     def _record(self, kernel: Any, signature: Signature, arguments: Sequence[Any]) -> None:
-        """Records the types of a launch in `overloads`, unless the signatures tell them."""
+        """Records the types of a launch in `overloads`, unless they follow from the signatures."""
         key = tuple([(type(a), getattr(a, "dtype", None), getattr(a, "strides", None)) for a in arguments])
         if key in self._recorded:
             return
@@ -440,9 +440,9 @@ class Dispatcher:
         """Returns the kernel for one combination of argument types: types, as text or objects, or examples of arguments."""
         types = tuple(parameter_of(each) for each in args)
         types = tuple(each if each.type else parse((arg,))[0][0] for each, arg in zip(types, args, strict=True))
-        found = self._specialized.setdefault(types, Dispatcher(self.kernel, [types]))
-        found.specialized = True
-        return found
+        dispatcher = self._specialized.setdefault(types, Dispatcher(self.kernel, [types]))
+        dispatcher.specialized = True
+        return dispatcher
 
     def _of_overloads(self, of: Callable[[Overload], Any], signature: Any) -> Any:
         if signature is not None:

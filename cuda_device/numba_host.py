@@ -229,12 +229,12 @@ def _is_of_dates(dtype: Any) -> bool:
 def counts_of(value: Any) -> Any:
     """The int64 counts of units of NumPy's dates and time differences, in the same memory; any other value itself.
 
-    Raises `ValueError` for NaT, with which kernels would compute as with a number.
+    Raises `ValueError` for NaT, which a kernel would take for a number.
     """
     if not _is_of_dates(getattr(value, "dtype", None)) or isinstance(value, DeviceNDArray):
         return value
     if np.isnat(value).any():
-        raise ValueError("NaT is no date that kernels can compute with: replace it, and pass a mask of such elements")
+        raise ValueError("NaT cannot be passed to a kernel: replace such elements, and pass a mask of them")
     return value.view(np.int64)
 
 
@@ -711,7 +711,7 @@ class _Names(dict[str, Any]):
         with contextlib.suppress(TypeError):
             if (dtype := np.dtype(NAMES.get(name, name))).kind in "biufc":
                 return SignatureParameter(dtype.type)
-        raise TypeError(f"{name} is no type of numba")
+        raise TypeError(f"{name} is not a type of numba")
 
 
 def _read(given: Any) -> Any:

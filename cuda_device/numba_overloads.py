@@ -1,4 +1,4 @@
-"""The forms of a kernel of `numba_compat` for its argument types, which are compiled for the current GPU when they are inspected.
+"""The variants of a kernel of `numba_compat` by argument types, which are compiled for the current GPU when they are inspected.
 
 kernel.overloads                                {(float32[::1], int64): Overload}, one for each combination that was launched
 kernel.inspect_asm("void(float32[:], int64)")   PTX
@@ -18,8 +18,8 @@ from cuda_device.runtime.launch.compiling import compile
 from cuda_device.types.host import ArrayType
 
 _REGISTERS, _UNIT, _PARTITIONS, _MOST_THREADS = 16384, 256, 4, 1024
-"""Of a multiprocessor since sm_70: the registers of a partition, those that a warp is given at a time, the partitions, and the
-threads of a block."""
+"""Of a multiprocessor since sm_70: the registers of a partition, the unit in which a warp gets registers, the number of
+partitions, and the largest number of threads of a block."""
 
 UNKNOWN: Any = object()
 """The argument for a parameter before the first launch."""
@@ -71,18 +71,18 @@ class Overload:
 
     @property
     def max_threads_per_block(self) -> int:
-        """The number of threads that a block can have: what its registers suffice for, and what `launch_bounds` says."""
+        """The number of threads that a block can have, which registers and `launch_bounds` limit."""
         return min(self.threads_with(self.regs_per_thread), self._kernel.options.build.max_threads or _MOST_THREADS)
 
     @staticmethod
     def threads_with(registers: int) -> int:
-        """The number of threads of a block for which a multiprocessor has so many registers each."""
-        of_a_warp = max(-(-32 * registers // _UNIT), 1) * _UNIT
-        return min(32 * _PARTITIONS * (_REGISTERS // of_a_warp), _MOST_THREADS)
+        """The largest number of threads of a block whose registers a multiprocessor has."""
+        per_warp = max(-(-32 * registers // _UNIT), 1) * _UNIT
+        return min(32 * _PARTITIONS * (_REGISTERS // per_warp), _MOST_THREADS)
 
     @property
     def is_known(self) -> bool:
-        """Whether the types of all parameters are known: signatures do not tell those that are neither numbers nor arrays."""
+        """Whether the types of all parameters are known: a signature has none for what is neither a number nor an array."""
         return not any(hint is UNKNOWN for hint in self._hints)
 
     def _compiled(self, output: str, cc: tuple[int, int] | None = None) -> Any:
@@ -97,10 +97,10 @@ class Overload:
 
 
 class Overloads(dict[Signature, Overload]):
-    """The forms of a kernel by argument types. The key may also be a signature, as text or an object of numba."""
+    """The variants of a kernel by argument types. The key may also be a signature, as text or an object of numba."""
 
     def __missing__(self, signature: Any) -> Overload:
-        """Finds the form for a signature, which names no layouts. Raises `KeyError` if there is none."""
+        """Finds the variant for a signature, which names no layouts. Raises `KeyError` if there is none."""
         (wanted,) = parse(signature)
         for types, overload in self.items():
             if [(p.type, p.ndim) for p in types] == [(p.type, p.ndim) for p in wanted]:
@@ -132,7 +132,7 @@ def _layout(ary: Any) -> str:
 
 
 def hint_of(parameter: SignatureParameter, value: Any = UNKNOWN) -> Any:
-    """What `compile` takes for a parameter: a type, or the argument itself where the parameter does not tell it."""
+    """What `compile` takes for a parameter: a type, or the argument itself if the parameter has no type."""
     if type(value) is tuple:
         return tuple[tuple(hint_of(parameter_of(item), item) for item in value)]  # type: ignore[misc]
     if parameter.type is None:

@@ -68,7 +68,7 @@ def _seed(text: str) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
-    """Hides the frames of this package in the report of a failed test, which so ends at the user's line and the message."""
+    """Hides the frames of this package in the report of a failed test, so that it ends with the user's line and the message."""
     errors = sys.modules.get("cuda_device.errors")
     if errors is not None and call.excinfo is not None and not call.excinfo.errisinstance(errors.CompilerBug):
         for name, module in list(sys.modules.items()):

@@ -1,8 +1,8 @@
 """Draws the charts of README and of the benchmarks: `python docs/charts.py` writes docs/pictures/*.svg.
 
 The figures are those that the scripts of benchmarks/ have written: kernels.json (`kernels.py --json`), launch.json
-(`launch.py --json`), start.json (`start.py --json`) and compile_suite.json (`compile_suite.py --json`). What has not been
-measured is named as such.
+(`launch.py --json`), start.json (`start.py --json`) and compile_suite.json (`compile_suite.py --json`). Systems that have
+not been measured are labelled so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WIDTH, LEFT, RIGHT, ROW, TOP = 640, 165, 575, 32, 72
 
 
 def measured(name: str) -> Any:
-    """What a benchmark has written."""
+    """The results that a benchmark has written."""
     return json.loads((MEASURED / f"{name}.json").read_text())
 
 
@@ -47,7 +47,7 @@ def heading(chart: Picture, y: float, title: str, note: str, source: str) -> Non
 
 
 def across(ratio: float) -> float:
-    """Where a ratio is on the logarithmic axis of `compare`, whose ends stand for all that is beyond them."""
+    """The x coordinate of a ratio on the logarithmic axis of `compare`. Ratios beyond an end are drawn at the end."""
     low, high = math.log2(0.2), math.log2(2.5)
     return LEFT + (RIGHT - LEFT) * (min(max(math.log2(ratio), low), high) - low) / (high - low)
 
@@ -67,13 +67,13 @@ def compare(chart: Picture, y: float, title: str, script: str, data: dict[str, A
     for row, peer in enumerate(peers):
         middle = top + ROW * (row + 0.5)
         chart.text(LEFT - 12, middle + 5, peer, 15, "end")
-        found = ratios(data["results"], peer)
-        if not found:
+        relative = ratios(data["results"], peer)
+        if not relative:
             chart.text(LEFT + 6, middle + 5, "not measured", 13, "start", FAINT)
             continue
-        for ratio in found:
+        for ratio in relative:
             chart.parts.append(f'<circle cx="{across(ratio):.1f}" cy="{middle:g}" r="4.5" fill="{DOT}" opacity="0.5"/>')
-        mean = math.exp(sum(map(math.log, found)) / len(found))
+        mean = geometric_mean(relative)
         chart.parts.append(f'<path d="M{across(mean):.1f},{middle - 12:g} v24" stroke="{MARK}" stroke-width="3"/>')
         chart.text(RIGHT + 14, middle + 5, f"{mean:.2f}", 15, "start", bold=True)
 

@@ -367,7 +367,7 @@ def test_dynamic_shared_memory_that_is_too_small_names_its_option(stream, dtype)
         device.dynamic_shared_array().view(dtype).reshape(4, 5)[0, 0] = dtype(0)
 
     out = stream.empty(1)
-    launches = "help: the launch gives dynamic shared memory its size in bytes: launch with"
+    launches = "help: the launch sets the size of dynamic shared memory: launch with"
     for shared in (0, 2 * nbytes):
         assert f"{launches} shared={8 * nbytes}, or test" in failing(stream, whole, out, 7, shared=shared)
         text = failing(stream, square, out, 0, shared=shared)

@@ -145,7 +145,7 @@ def test_streams_of_the_cpu(no_gpu):
     ("use", "error", "message"),
     [
         (lambda stream: stream.record(3), TypeError, r"3 is not an event of a CPU stream: pass CpuEvent\("),
-        (lambda stream: stream.wait(None), device.LaunchError, r"(?s)waits for nothing.*help: pass an event"),
+        (lambda stream: stream.wait(None), device.LaunchError, r"(?s)wait needs an event.*help: pass an event"),
         (lambda stream: stream.wait("x"), device.LaunchError, "'x' is not a stream"),
     ],
 )
@@ -204,7 +204,7 @@ def test_compiled_code_as_an_object_of_cuda_core(output):
 
 def test_other_outputs_are_no_code_for_gpus():
     compiled = device.compile(add, device.ArrayType(np.int32, 1), np.int32, output="llvm")
-    with pytest.raises(ValueError, match="'llvm' is no code for GPUs: compile to one of cubin, fatbin, ptx, ltoir"):
+    with pytest.raises(ValueError, match="'llvm' is not code for GPUs: compile to one of cubin, fatbin, ptx, ltoir"):
         compiled.object_code()
 
 

@@ -814,8 +814,8 @@ def test_types_in_signatures_may_be_objects(stream):
     "given, reason",
     [
         (5, ""),
-        ("void(float31[:])", ": float31 is no type of numba"),
-        ("void(str)", ": str is no type of numba"),
+        ("void(float31[:])", ": float31 is not a type of numba"),
+        ("void(str)", ": str is not a type of numba"),
         ("float32[1]", ": an axis is written as a colon"),
         ("float32[1:]", ": an axis is written as a colon"),
         ("void(", r": '\(' was never closed"),

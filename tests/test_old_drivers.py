@@ -90,7 +90,7 @@ def test_what_the_driver_does_not_read_is_said(gpu):
         cubin.assemble(text, parse("sm_90"))
     assert "driver cannot be used (fatal : Unsupported .version 8.4; current version is '8.2')" in caught.value.reason
     if can_assemble(by="nvJitLink"):
-        assert "nvJitLink cannot be used (it is of CUDA 13, whose code a driver of CUDA 12.2" in caught.value.reason
+        assert "nvJitLink cannot be used (a driver of CUDA 12.2 does not load code from CUDA 13)" in caught.value.reason
     assert "pip install 'cuda-device[cu12]'" in caught.value.help
 
 
@@ -110,7 +110,7 @@ def test_nvjitlink_of_cuda_12_makes_no_relocatable_cubins(monkeypatch):
     assert nvjitlink.can(assemblers.Request("", parse("sm_90"), (linked,)))
     with pytest.raises(device.CompileError, match="no assembler that links functions to a relocatable cubin") as caught:
         cubin.assemble(".version 8.0\n", parse("sm_90"), (linked,), relocatable=True)
-    assert "link them to the kernel" in caught.value.help
+    assert "link the code to the kernel" in caught.value.help
 
 
 def test_an_assembler_of_the_same_release_is_used(gpu, monkeypatch):

@@ -56,7 +56,7 @@ BODY = """.version {version}
 
 def program(architecture: str, instruction: str, version: int) -> str:
     more = ".reg .b128 %q;" if "%q" in instruction else ""
-    words = ptx_versions.in_words(version)
+    words = ptx_versions.dotted(version)
     return BODY.format(version=words, architecture=architecture, instruction=instruction, more=more)
 
 
@@ -92,7 +92,7 @@ def test_a_row_says_what_the_assembler_says(row, case):
     assert log(max(row.version, architecture.ptx)) == ""
     if row.version > architecture.ptx and not instruction.startswith(UNCHECKED):
         asked = re.findall(r"requires PTX ISA .version (\S+)", log(row.version - 1))
-        assert max(asked) == ptx_versions.in_words(row.version)
+        assert max(asked) == ptx_versions.dotted(row.version)
 
 
 @pytest.mark.parametrize("instruction", [
@@ -119,7 +119,7 @@ def test_llvm_writes_what_the_driver_reads(cuda, architecture, driver):
     cuda(driver)
     target = parse(architecture)
     made = nvptx.emit(nvptx.parse("define ptx_kernel void @k() { ret void }"), target)
-    assert version_of(made) == ptx_versions.in_words(target.ptx)
+    assert version_of(made) == ptx_versions.dotted(target.ptx)
     assert target.ptx <= ptx_versions.written(target) <= 90
 
 

@@ -498,11 +498,11 @@ def for_iter(cursor: Cursor) -> Steps:
     return (Step(Opcode.FOR_ITER, None, cursor.raw.target),)
 
 
-# Iterators since CPython 3.15: each lies below its index, which is not a value.
+# Since CPython 3.15, the stack has an index above each iterator. It is not a value.
 
 
 def get_iter_with_index(cursor: Cursor) -> Steps:
-    """ITER; an argument says that it is that of `yield from`."""
+    """ITER. The argument is not 0 in `yield from`."""
     steps = get_yield_from_iter(cursor) if cursor.raw.number else get_iter(cursor)
     cursor.slots[-1] = Slot.NULL
     return steps

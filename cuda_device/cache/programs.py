@@ -89,7 +89,7 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
 
 
 def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: ProgramSummary) -> None:
-    """Stores the program of a question, if everything that it read has a fingerprint and has not changed since."""
+    """Stores a program, if everything that the compiler read has a fingerprint and has not changed since."""
     if not all(map(Dependency.current, dependencies)):
         return
     key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []

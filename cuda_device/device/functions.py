@@ -317,7 +317,7 @@ def _options(decorator: str, keywords: dict[str, Any]) -> FunctionOptions:
 
 @dataclass(frozen=True, slots=True)
 class LinkedCode:
-    """The contents of a `cuda.core.ObjectCode`, which itself can be hashed only where there is a GPU. `symbol` is its name."""
+    """The contents of a `cuda.core.ObjectCode`, which can itself be hashed only with a GPU. `symbol` is its name."""
 
     code: bytes | str
     symbol: str
@@ -327,20 +327,20 @@ def _linkable(item: Any) -> Any:
     """The item of `link=` for an `ObjectCode`: its code, or the path of its file. Other items are returned unchanged."""
     if not (hasattr(item, "code_type") and hasattr(item, "code")):
         return item
-    is_file = isinstance(item.code, str)  # cuda.core has text as bytes
+    is_file = isinstance(item.code, str)  # cuda.core stores text as bytes
     return item.code if is_file else LinkedCode(bytes(item.code), item.name)
 
 
 def links_of(given: Any, who: str) -> tuple[Any, ...]:
     """Returns the value of `link=` as a tuple. Raises `TypeError` for an item that holds no code."""
-    each = tuple(map(_linkable, given if isinstance(given, (tuple, list)) else (given,)))
-    for item in each:
+    items = tuple(map(_linkable, given if isinstance(given, (tuple, list)) else (given,)))
+    for item in items:
         holds_code = hasattr(item, "code") or hasattr(item, "compiled")
         if not isinstance(item, (str, bytes, os.PathLike)) and not holds_code:
             raise TypeError(
                 f"{who}(link=…) takes files, bytes, cuda_source(…), or results of device.compile and cuda.core, not {item!r}"
             )
-    return each
+    return items
 
 
 def _check_function(function: object, decorator: str, interop: bool) -> FunctionType:

@@ -22,14 +22,14 @@ FAR = 1 << 12
 
 
 def shown_index(index: model.Type | None) -> str:
-    """The subject of a report of an index of a type."""
+    """The text of an index in a message, by its type."""
     return "index {0}" if isinstance(index, Number) and index.signed else "index {0.uint64}"
 
 
 def within(index: model.Type | None, nbytes: int = 0, whole: int = 0) -> str:
     """The help for an index out of bounds, which `runtime.gpu.report_message` completes with the index and the length.
 
-    In dynamic shared memory, `nbytes` is the size of an element, and `whole` says that the array begins with the first byte.
+    In dynamic shared memory, `nbytes` is the size of an element, and `whole` is 1 if the array begins with the first byte.
     """
     bits = index.bits if isinstance(index, Number) and not index.signed and index.bits >= 32 else 0
     return f"{{0:within {{1}} {bits} {nbytes} {whole:d}}}"

@@ -80,16 +80,15 @@ def _parts(value: Any) -> tuple[object, ...]:
 def unchanged(dependencies: Sequence[Dependency], contents: Sequence[Content] = ()) -> Callable[[], bool]:
     """A function that returns whether every name still has the same value, and all values and `contents` the same content."""
     names, others = [], []
-    for each in dependencies:
+    for dependency in dependencies:
         # The dict of a module answers in a fifth of the time that reading its attribute takes.
-        owner = vars(each.owner) if type(each.owner) is ModuleType else each.owner
-        if isinstance(owner, dict) and (
-            owner is each.owner or owner.get(each.name, MISSING) is each.value is not MISSING
-        ):
-            names.append((owner, each.name, each.value))
+        holder, name, value = dependency.owner, dependency.name, dependency.value
+        owner = vars(holder) if type(holder) is ModuleType else holder
+        if isinstance(owner, dict) and (owner is holder or owner.get(name, MISSING) is value is not MISSING):
+            names.append((owner, name, value))
         else:
-            others.append(each)
-    held = (*contents, *(content for each in dependencies for content in each.contents))
+            others.append(dependency)
+    compared = (*contents, *(content for dependency in dependencies for content in dependency.contents))
 
     def check() -> bool:
         for owner, name, value in names:
@@ -97,4 +96,4 @@ def unchanged(dependencies: Sequence[Dependency], contents: Sequence[Content] = 
                 return False
         return all(map(Dependency.has_value, others)) if others else True
 
-    return (lambda: check() and all(map(Content.current, held))) if held else check
+    return (lambda: check() and all(map(Content.current, compared))) if compared else check

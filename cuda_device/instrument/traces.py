@@ -28,9 +28,9 @@ from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
 
 class Event(StrEnum):
-    """The kind of an event. That of a compare-and-swap has an operand that says whether it wrote.
+    """The kind of an event. The event of a compare-and-swap has an operand that is true if it wrote.
 
-    That of a store has one if the number can be compared: whether it was in memory already.
+    The event of a store has one if the number can be compared. It is true if memory already had this number.
     """
 
     LOAD = "load"
@@ -62,7 +62,7 @@ class TracePoint:
     align: int = 0
     """The alignment of the address; 0 if it is that of `bytes`."""
     compares: bool = False
-    """Whether it is a store that says whether it changes memory."""
+    """Whether it is a store whose event has an operand."""
 
 
 _PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}

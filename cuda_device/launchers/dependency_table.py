@@ -3,7 +3,7 @@
     rows_of([Dependency(vars(module), "table", array, contents)])     module.table is array; the bytes at array's address
     table_of(rows)                                                    a table in memory, for `entry.unchanged`
 
-The content of a list or an array is compared as bytes; that of a dict, or of an array of several pieces, by Python.
+The content of a list or an array is compared as bytes; that of a dict, or of an array that is not contiguous, by Python.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def table_of(rows: Sequence[CheckRow]) -> DependencyTable:
 
 def rows_of(dependencies: Iterable[Dependency], contents: Iterable[Content]) -> list[CheckRow | None]:
     """The rows of names, and of the contents of their values and of others; None for a name that only Python can compare."""
-    asked = [dependency for dependency in dependencies if dependency.owner is not PASSING]
-    held = (*contents, *(content for dependency in asked for content in dependency.contents))
-    return [*map(_row, asked), *(row for content in held for row in _rows_of_content(content))]
+    compared = [dependency for dependency in dependencies if dependency.owner is not PASSING]
+    contents = (*contents, *(content for dependency in compared for content in dependency.contents))
+    return [*map(_row, compared), *(row for content in contents for row in _rows_of_content(content))]
 
 
 def _row(dependency: Dependency) -> CheckRow | None:
@@ -97,7 +97,7 @@ def _rows_of_content(content: Content) -> Iterator[CheckRow]:
     if type(owner) is list and content.current():
         yield _bytes_of(owner, SIZE, LISTED + 8)
         yield CheckRow(Owner.BYTES, word_at(id(owner) + LISTED), 8 * len(state), id(state) + ITEMS, (content,))
-    elif isinstance(owner, np.ndarray) and content.current() and _lies_in_a_piece(owner):
+    elif isinstance(owner, np.ndarray) and content.current() and _is_in_one_piece(owner):
         data, axes = state[0], 8 * owner.ndim
         yield _bytes_of(owner, _DATA, _FLAGS)
         yield _axes_of(owner, 2 * axes)
@@ -111,7 +111,7 @@ _DATA, _NDIM, _DIMENSIONS, _STRIDES, _FLAGS = 16, 24, 32, 40, 64
 """The offsets of the fields of a NumPy array, which belong to its binary interface."""
 
 
-def _lies_in_a_piece(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
+def _is_in_one_piece(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
     """Whether the elements of an array, and its lengths and strides, lie one after the other, at the known offsets."""
     here, ndim = id(array), array.ndim
     if not (array.flags.c_contiguous or array.flags.f_contiguous) or word_at(here + _DATA) != array.ctypes.data:

@@ -25,7 +25,7 @@ class Architecture:
     """One architecture.
 
     `name` is its name in PTX, `number` the compute capability times ten, `variant` the suffix of its name, and `ptx` the oldest
-    PTX version to use, times ten: a program says a newer one if its instructions need it (`codegen/gpu/ptx_versions`).
+    PTX version to use, times ten; a program states a newer one if its instructions need it (`codegen/gpu/ptx_versions`).
     """
 
     name: str

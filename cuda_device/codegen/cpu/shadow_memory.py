@@ -153,7 +153,7 @@ def search(log: Any, page: Any) -> Any:
 def check(block: Any, shadow: Any, address: Any, who: Any, when: Any, kind: Any, done: Any) -> None:
     """Reports a race of an access with one in the cell at `shadow`, and adds the access to the cell.
 
-    In the second of the two events, `done` is 0 for a read, `WROTE`, or `WROTE | SAME` for a store of what is in memory.
+    In the second of the two events, `done` is 0 for a read, `WROTE`, or `WROTE | SAME` for a store that changes nothing.
     """
     cell = array_at(int64, shadow)
     other = conflict(cell, who, when, kind)

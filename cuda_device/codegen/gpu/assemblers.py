@@ -189,14 +189,14 @@ class Assembler:
     links: bool = False
     version: Callable[[], str] = lambda: ""
     release: Callable[[], int] = lambda: 0
-    """The release of CUDA that it is from, 12 or 13; 0 for the driver itself."""
+    """The CUDA release to which it belongs, 12 or 13; 0 for the driver itself."""
 
     def excess(self) -> str:
-        """Why the driver does not load its code: it is of a newer release of CUDA than the driver; else empty."""
+        """Why the driver does not load its code, if it belongs to a newer CUDA release than the driver; else empty."""
         cuda = libcuda.version()
         if cuda is None or cuda[0] >= toolkit.NEWEST or self.release() <= cuda[0]:
             return ""
-        return f"it is of CUDA {self.release()}, whose code a driver of CUDA {cuda[0]}.{cuda[1]} does not load"
+        return f"a driver of CUDA {cuda[0]}.{cuda[1]} does not load code from CUDA {self.release()}"
 
     def can(self, request: Request) -> bool:
         """Whether it supports what the request asks for."""
@@ -269,7 +269,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _linked(request: Request, *more: str) -> bytes:
-    # By the bindings: cuda.core takes 120 ms to import, and its `Linker` has neither relocatable output nor inputs of any kind.
+    # Not by cuda.core: it takes 120 ms to import, and its `Linker` has neither relocatable output nor all kinds of inputs.
     library, data = _nvjitlink(), request.ptx.encode()
     options = [f"-arch={request.architecture}", *request.flags, *more]
     options += ["-r"] * request.relocatable + ["-lto"] * any(item.is_lto for item in request.inputs)
@@ -400,15 +400,15 @@ def _version_of_ptxas(path: str) -> str:
     import subprocess
 
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     except OSError as error:
-        said = str(error)
-    found = re.search(r"\bV(\d\S*)", said)
-    return found[1] if found else said
+        output = str(error)
+    match = re.search(r"\bV(\d\S*)", output)
+    return match[1] if match else output
 
 
 def _ptxas_release() -> int:
-    """The release of CUDA that it is from; 0 if it does not say."""
+    """The CUDA release to which it belongs; 0 if its version is not known."""
     major, _, _ = _version_of_ptxas(str(_ptxas())).partition(".")
     return int(major) if major.isdecimal() else 0
 
@@ -503,7 +503,7 @@ def _driver_version() -> str:
         return "not found"
     cuda = number // 1000, number % 1000 // 10
     own = re.search(r"\b\d+\.\d[\d.]*", _kernel_module())
-    reads = f"reads PTX up to {ptx_versions.in_words(ptx_versions.readable(cuda))}"
+    reads = f"reads PTX up to {ptx_versions.dotted(ptx_versions.readable(cuda))}"
     return ", ".join([f"CUDA {cuda[0]}.{cuda[1]}", *([own[0]] if own else []), reads])
 
 

@@ -45,7 +45,7 @@ VARIABLE = "CUDA_DEVICE_ASSEMBLER"
 # Messages of an assembler that is too old for the PTX or the architecture (the last is nvJitLink's). It is not tried again.
 _TOO_OLD = r"Unsupported \.version (?P<version>[\d.]+)|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
 _VERSION = r"(?m)^\.version (\S+)"
-# An instruction needs a newer PTX version than the program says.
+# An instruction needs a newer PTX version than the program states.
 _TOO_NEW = r"requires PTX ISA \.version (\d+\.\d+) or later"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
@@ -86,7 +86,7 @@ def assemble(
 ) -> Cubin:
     """Assembles PTX with the first assembler that is available and new enough, and links it to `inputs`; see `Request`.
 
-    If the program has an instruction that needs a newer PTX version than it says, it is assembled with that version.
+    If the program has an instruction that needs a newer PTX version than it says, it is assembled as that version.
 
     Raises `CompileError` if there is none, if a kernel needs more of a resource than a GPU has, or if linking fails, and
     `CompilerBug` if the PTX is wrong.
@@ -121,8 +121,8 @@ def assemble(
 
 def _newer(log: str, version: str) -> str:
     """The PTX version that an assembler's message asks for, if it is newer than that of the program; else empty."""
-    asked = max(re.findall(_TOO_NEW, log), key=float, default="")
-    return asked if asked and version and float(asked) > float(version) else ""
+    required = max(re.findall(_TOO_NEW, log), key=float, default="")
+    return required if required and version and float(required) > float(version) else ""
 
 
 def _run(assembler: Assembler, request: Request) -> bytes:
@@ -247,7 +247,7 @@ def _none_left(architecture: Architecture, reasons: list[str], request: Request 
     if forced := os.environ.get(VARIABLE):
         reason += f" ({VARIABLE} allows only {forced})"
     remedies = [assembler.remedy() for assembler in reversed(_candidates(request))]  # the easiest first
-    remedies = remedies or ["link them to the kernel; nvJitLink of CUDA 13 links them here, too"]
+    remedies = remedies or ["link the code to the kernel instead, or use nvJitLink of CUDA 13"]
     return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))
 
 

@@ -118,7 +118,7 @@ FUNCTIONS = {
     "cuEventSynchronize": "p",
 }
 
-# What CUDA 12.0 has in place of newer functions. The outputs are the same, but for those at the end.
+# The functions of CUDA 12.0 in place of newer ones. Newer ones may have further outputs at the end.
 OLDER = {
     "cuEventElapsedTime_v2": ("cuEventElapsedTime", ">f p p"),  # 12.8
     "cuStreamGetCaptureInfo_v3": ("cuStreamGetCaptureInfo_v2", "p >i >l >p >p >z"),  # 12.3
@@ -211,13 +211,13 @@ def version() -> tuple[int, int] | None:
 
 @functools.cache
 def version_of(named: str, number: int) -> tuple[int, int] | None:
-    """The version that is named, or that the driver's number means. Raises `CompileError` for a name that is no version."""
+    """The version that `named` states, or else that of the driver's number. Raises `CompileError` for an invalid version."""
     if not named:
         return (number // 1000, number % 1000 // 10) if number else None
     major, point, minor = named.partition(".")
     if not (major.isdecimal() and (minor.isdecimal() or not point)):
         raise CompileError(
-            f"{VARIABLE} is {named!r}, which is not a version of CUDA", help="set it to one such as 12.2"
+            f"{VARIABLE} is {named!r}, which is not a version of CUDA", help="set it to a version such as 12.2"
         )
     return int(major), int(minor or 0)
 

@@ -302,12 +302,12 @@ class CudaSource:
         lto = _linker_takes_lto()
         from cuda.core import Program, ProgramOptions
 
-        made = ProgramOptions(**options, name=self.name, link_time_optimization=lto or None)
+        settings = ProgramOptions(**options, name=self.name, link_time_optimization=lto or None)
         try:
-            return bytes(Program(text, "c++", made).compile("ltoir" if lto else "cubin").code)
+            return bytes(Program(text, "c++", settings).compile("ltoir" if lto else "cubin").code)
         except Exception as error:  # an NVRTCError, which cuda.core does not export
-            _, found, log = str(error).partition("compilation log:")
-            if not found:
+            _, separator, log = str(error).partition("compilation log:")
+            if not separator:
                 raise
             raise self._refused(text, log.rstrip("\0").strip(), architecture) from None
 

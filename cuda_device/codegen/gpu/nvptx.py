@@ -129,7 +129,7 @@ def emit(
 
 
 def _version(architecture: Architecture) -> int:
-    """`ptx_versions.written`, by functions that answer from their caches."""
+    """`ptx_versions.written`, computed by cached functions."""
     cuda = libcuda.version_of(os.environ.get(libcuda.VARIABLE, ""), libcuda.driver_version())
     return ptx_versions.written_for(architecture, cuda)
 

@@ -32,8 +32,8 @@ _RELEASES = (
 class Feature:
     """A feature of PTX and the version that introduced it, times ten, for architectures `since` a number and `before` another.
 
-    A program has it if its text contains `word` and matches `pattern`, if there is one. The table has what LLVM and this
-    compiler write, and what programs may write with `ptx` and as intrinsics. Instructions that came with their
+    A program has it if its text contains `word` and matches `pattern`, if there is one. The table has the features that LLVM
+    and this compiler write, and those that programs may use with `ptx` and intrinsics. Instructions that came with their
     architecture, such as `tcgen05` with sm_100, need no row.
     """
 
@@ -57,7 +57,7 @@ FEATURES = (
     Feature(82, ".mmio"),
     Feature(82, ".acc::"),
     Feature(82, "lop3.", r"lop3\.(?:or|and)\b"),
-    # Before CUDA 12.3 (PTX 8.3) assemblers did not know that `trap` ends a block, so LLVM writes an `exit` behind it.
+    # Before CUDA 12.3 (PTX 8.3) assemblers did not know that `trap` ends a block, so LLVM writes an `exit` after it.
     Feature(83, "trap;", r"trap;(?!\s*(?://.*\s*)*exit;)"),
     Feature(83, "used_bytes_mask"),
     Feature(83, ".b128"),
@@ -80,8 +80,8 @@ _DIRECTIVE = ".version "
 
 def readable(cuda: tuple[int, int]) -> int:
     """The newest PTX version that a driver of this version of CUDA reads, times ten."""
-    place = bisect([release for release, _ in _RELEASES], cuda)
-    return _RELEASES[place - 1][1] if place else 0
+    count = bisect([release for release, _ in _RELEASES], cuda)
+    return _RELEASES[count - 1][1] if count else 0
 
 
 def written(architecture: Architecture) -> int:
@@ -106,14 +106,14 @@ def needed(text: str, architecture: Architecture) -> int:
     return version
 
 
-def in_words(version: int) -> str:
+def dotted(version: int) -> str:
     """A version as PTX writes it: 8.0 for 80."""
     return f"{version // 10}.{version % 10}"
 
 
 def lowered(text: str, architecture: Architecture) -> str:
     """A program with the oldest version that it needs in its first directive."""
-    return with_version(text, in_words(needed(text, architecture)))
+    return with_version(text, dotted(needed(text, architecture)))
 
 
 def with_version(text: str, version: str) -> str:

@@ -1,4 +1,4 @@
-"""Finds NVIDIA's libraries and tools in the wheels of CUDA 12 and 13 and in a CUDA toolkit, by one table.
+"""Finds NVIDIA's libraries and tools in the wheels of CUDA 12 and 13 and in a CUDA toolkit.
 
     find("ptxas")  ->  "…/site-packages/nvidia/cu13/bin/ptxas"
 
@@ -41,14 +41,14 @@ def find(name: str) -> str | None:
         wheels.reverse()
     packages = [folder for folder in sys.path if folder.endswith("-packages")]
     toolkits = [] if os.environ.get("CONDA_PREFIX") else cuda_homes()
-    places = [(folder, wheel) for wheel in wheels for folder in packages] + [(folder, toolkit) for folder in toolkits]
-    found = (os.path.join(folder, file) for folder, path in places for file in sorted(glob(path, root_dir=folder)))
-    return next(found, None)
+    patterns = [(folder, wheel) for wheel in wheels for folder in packages] + [(folder, toolkit) for folder in toolkits]
+    files = (os.path.join(folder, file) for folder, path in patterns for file in sorted(glob(path, root_dir=folder)))
+    return next(files, None)
 
 
 @cache
 def library_file(name: str) -> str | None:
-    """What `find` answered first for a library."""
+    """The result of the first `find` for a library."""
     return find(name)
 
 

@@ -93,7 +93,7 @@ def allocate(nbytes: int, stream: Stream, *, zero: bool, resource: Any = None) -
     if resource is not None:
         raise LaunchError(
             "memory=… is for arrays on a GPU, but the stream is a CPU stream",
-            "leave memory out, or pass a GPU's stream",
+            "omit memory=, or pass a stream of a GPU",
         )
     try:
         return HostMemory(nbytes, zero=zero)
@@ -119,17 +119,17 @@ _HOST = -1
 
 
 def _gpu_of(resource: Any) -> int | None:
-    """The number of the GPU whose memory a resource allocates, `_HOST` for memory that GPUs cannot access; None for any GPU's."""
+    """The number of the GPU whose memory a resource allocates, `_HOST` for memory that GPUs cannot access; None if all can."""
     if not resource.is_device_accessible:
         return _HOST
     try:
         return None if resource.device_id < 0 else int(resource.device_id)
-    except RuntimeError:  # of `LegacyPinnedMemoryResource`, which has none
+    except RuntimeError:  # from `LegacyPinnedMemoryResource`, which has none
         return None
 
 
 def _allocate_from(resource: Any, nbytes: int, stream: GpuStream) -> Any:
-    """Allocates a `cuda.core.Buffer` in the order of `stream`, of whole words like `driver.allocate`. Raises `LaunchError`."""
+    """Allocates a `cuda.core.Buffer` in the order of `stream`, in whole words like `driver.allocate`. Raises `LaunchError`."""
     _free_the_unfreed()
     try:
         gpu, allocate = _gpu_of(resource), resource.allocate

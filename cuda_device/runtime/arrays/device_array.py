@@ -38,8 +38,8 @@ _MOST_BYTES = 1 << 62
 _EDGE = 3
 """The number of elements that `repr` shows at each end of an axis of a large array, as in NumPy."""
 _NO_COMPARISON = (
-    "a DeviceArray has no == and !=: np.array_equal(a.numpy(), b.numpy()) compares the elements on the host, and `a is b` tells "
-    "whether two names are one array"
+    "a DeviceArray does not support == and !=: write np.array_equal(a.numpy(), b.numpy()) to compare the elements on the host, "
+    "or `a is b` to compare the objects"
 )
 _BLOCK = 1 << 16
 """The number of elements that are copied from the host to fill an array."""
@@ -163,9 +163,9 @@ class DeviceArray:
 
     def copy(self) -> DeviceArray:
         """Returns a C-contiguous copy on the same stream, in whose order the elements are copied."""
-        made = _new(self.shape, self._dtype, self._stream, zero=False)
-        _copy(self._view, made)
-        return made
+        result = _new(self.shape, self._dtype, self._stream, zero=False)
+        _copy(self._view, result)
+        return result
 
     def astype(self, dtype: Any) -> DeviceArray:
         """Returns a C-contiguous copy with elements of another type, on the same stream.
@@ -468,9 +468,9 @@ def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None, memory: 
 
     `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32), float (float32) or complex (complex64). `memory` is
     a `cuda.core.MemoryResource`, which the array keeps alive: it allocates and frees the array's memory in the order of
-    `stream`. Without it the memory is from the GPU's default pool. Raises `TypeError` for a
-    dtype that device code does not support, `ValueError` for an invalid shape, and `LaunchError` for an invalid stream, if
-    there is not enough memory, and for a `memory` on a CPU stream or of another device.
+    `stream`. Without it, the memory comes from the GPU's default pool. Raises `TypeError` for a dtype that device code does not
+    support, `ValueError` for an invalid shape, and `LaunchError` for an invalid stream, if there is not enough memory, and for
+    a `memory` with a CPU stream or of another device.
     """
     return _new(shape, dtype_of(dtype), as_stream(stream), memory, zero=False)
 

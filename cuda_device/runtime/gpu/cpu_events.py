@@ -6,7 +6,7 @@
     stream.record(end)
     end - begin                                             # milliseconds
 
-The work of a CPU stream has finished before an event is recorded, so all events are done, and nothing waits for them.
+The work of a CPU stream has finished before an event is recorded, so all events are done, and waiting for them does nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import time
 class CpuEvent:
     """A point in the work of a CPU stream; created by `event`, or by `CpuStream.record`.
 
-    As with `cuda.core.Event`, the difference of two events is a time in milliseconds, and a closed event raises `RuntimeError`.
+    The methods are those of `cuda.core.Event`. As there, the difference of two events is a time in milliseconds, and a closed
+    event raises `RuntimeError`.
     """
 
     __slots__ = ("_is_closed", "_nanoseconds", "timing")

@@ -22,7 +22,7 @@ from cuda_device.runtime.gpu.streams import CpuStream
 
 
 class _CreatedCpuStream(CpuStream):
-    """A CPU stream as programs create it: equal to no other one, with a priority, which has no effect, and closable."""
+    """A CPU stream that `stream()` creates. It equals no other one, has a priority without effect, and can be closed."""
 
     __slots__ = ("_is_closed", "_priority")
     _is_closed: bool
@@ -65,18 +65,18 @@ class _CreatedCpuStream(CpuStream):
 def stream(priority: int | None = None) -> Any:
     """Creates a stream on the current GPU, a `cuda.core.Stream`. Without a GPU, the stream is a `CpuStream` with its methods.
 
-    `priority` is the driver's: 0, the default, is the lowest; smaller numbers are higher. It has no effect on the CPU. The
-    stream is non-blocking: it is not ordered with the default stream, except by launches, for the arrays that they use. Both
+    `priority` is that of CUDA: 0, the default, is the lowest; smaller numbers are higher. It has no effect on the CPU. The
+    stream is non-blocking: it is not ordered with the default stream, but launches wait for the streams of their arrays. Both
     kinds of stream have `sync()`, `record(event=None)`, which returns the event, `wait(event_or_stream)`, `close()`, `handle`
     (None on the CPU) and `priority`. Raises `TypeError` for a priority that is not an int, and on a GPU `ValueError` for one
     that the GPU does not have.
     """
     wanted = None if priority is None else operator.index(priority)
     if not driver.available():
-        made = _CreatedCpuStream()
-        object.__setattr__(made, "_priority", wanted or 0)
-        object.__setattr__(made, "_is_closed", False)
-        return made
+        created = _CreatedCpuStream()
+        object.__setattr__(created, "_priority", wanted or 0)
+        object.__setattr__(created, "_is_closed", False)
+        return created
     core = driver.cuda_core()
     return _current_device(core).create_stream(options=core.StreamOptions(priority=wanted))
 
@@ -95,12 +95,12 @@ def event(timing: bool = False) -> Any:
 
 
 def _current_device(core: Any) -> Any:
-    """The current GPU, initialised in this thread, as `cuda.core` requires it."""
+    """The current GPU, initialised in this thread, as `cuda.core` requires."""
     ordinal = driver.current_ordinal()
-    found = core.Device(ordinal)
+    gpu = core.Device(ordinal)
     with driver.using(driver.primary_context(ordinal)):  # which set_current makes current
-        found.set_current()
-    return found
+        gpu.set_current()
+    return gpu
 
 
 __all__ = ["event", "stream"]

@@ -645,8 +645,8 @@ def _function(kernel: int) -> int:
 
 def best_block(kernel: int, dynamic_shared: int, most: int) -> int:
     """The block size, at most `most`, with the highest occupancy on the current device."""
-    asked = bindings().cuOccupancyMaxPotentialBlockSize(_function(kernel), None, dynamic_shared, most)
-    _, threads = check(asked, "asking for the best size of a block")
+    result = bindings().cuOccupancyMaxPotentialBlockSize(_function(kernel), None, dynamic_shared, most)
+    _, threads = check(result, "asking for the best size of a block")
     return int(threads)
 
 
@@ -672,8 +672,8 @@ def write_global(library: int, symbol: str, source: int, nbytes: int) -> None:
 
 def resident_blocks(kernel: int, threads: int, dynamic_shared: int) -> int:
     """The number of blocks of `threads` that are resident on a multiprocessor of the current device."""
-    asked = bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor(_function(kernel), threads, dynamic_shared)
-    return int(check(asked, "asking for the number of blocks that run at once"))
+    result = bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor(_function(kernel), threads, dynamic_shared)
+    return int(check(result, "asking for the number of blocks that run at once"))
 
 
 def launch(

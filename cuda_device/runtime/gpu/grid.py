@@ -106,7 +106,7 @@ def has_block(grid: Any, block: Any, threads: Any) -> bool:
 def block_for(size: int, threads: Any, may_shrink: bool) -> Any:
     """A block of `size` threads for `threads`, in rows of whole warps if there are several axes.
 
-    If all `threads` fit into such a block and it `may_shrink`, it has just these.
+    If all `threads` fit into such a block and it `may_shrink`, the block has exactly these threads.
     """
     counts = _dimensions(threads, "threads", _MOST_COVERED, "threads")
     if may_shrink and counts[0] * counts[1] * counts[2] <= size and counts[2] <= MOST_THREADS[2]:
@@ -168,7 +168,7 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
         if not least <= size <= limit:
             remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
             if name == "grid" and size == 0:
-                remedy += ", or give threads= instead of grid=: it may be 0"
+                remedy += ", or pass threads=, which may be 0, instead of grid="
             if name == "cluster":
                 remedy = "use smaller clusters, with at least one block"
             elif unit == "blocks" and size:

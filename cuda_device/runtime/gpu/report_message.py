@@ -47,7 +47,7 @@ class Waiting:
 class ReportedNumber(int):
     """The 64 bits of a reported value. Messages use the properties for values that are not int64: `{0.float32:.3f}`.
 
-    A format such as `within …` makes a help of it: that of a function of `_HELPS`.
+    A format such as `within …` returns a help text by a function of `_HELPS`.
     """
 
     def __format__(self, spec: str) -> str:
@@ -90,13 +90,13 @@ def _within(index: ReportedNumber, length: int, bits: int, nbytes: int, whole: i
     if bits and number >> bits - 1:
         return (
             f"thread positions are unsigned, as in CUDA C++, so {number - (1 << bits)} is {number}: test `if i > 0` before "
-            "x[i - 1], or compute with ints, int(i) - 1 (which as an index is the last element)"
+            "x[i - 1], or compute int(i) - 1, which is -1 and, as an index, means the last element"
         )
     if nbytes and number >= length:
         size = (
             f"shared={(number + 1) * nbytes}" if whole else f"{(number + 1 - length) * nbytes} bytes more as shared=…"
         )
-        return f"the launch gives dynamic shared memory its size in bytes: launch with {size}, or test the index first"
+        return f"the launch sets the size of dynamic shared memory: launch with {size}, or test the index first"
     return "test the index first: if i < len(x)"
 
 

@@ -75,7 +75,7 @@ class Stream:
 
     @property
     def priority(self) -> int:
-        """The stream's priority: 0 for the lowest, less for higher ones."""
+        """The stream's priority: 0 is the lowest; smaller numbers are higher."""
         return 0
 
     def record(self, event: Any = None) -> Any:
@@ -110,7 +110,7 @@ class CpuStream(Stream):
         return f"CPU, {worker_count()} threads"
 
     def record(self, event: CpuEvent | None = None) -> CpuEvent:
-        """Records `event`, or a new one without timing; returns the event. All launches have finished.
+        """Records `event`, or a new one without timing; returns the event. All earlier launches have finished.
 
         Raises `TypeError` for an event of a GPU, and `RuntimeError` for a closed one.
         """
@@ -123,7 +123,7 @@ class CpuStream(Stream):
         return recorded
 
     def wait(self, event_or_stream: Any) -> None:
-        """Waits for an event, or for another stream; the work of CPU streams has finished.
+        """Waits for an event or for another stream. The work of CPU streams has always finished.
 
         Raises `LaunchError` for anything else.
         """
@@ -132,7 +132,7 @@ class CpuStream(Stream):
         elif event_or_stream is not None:
             as_stream(event_or_stream).synchronize()
         else:
-            raise LaunchError("wait(None) waits for nothing", "pass an event or a stream")
+            raise LaunchError("wait needs an event or a stream, not None", "pass an event or a stream")
 
 
 @dataclass(slots=True)  # which machine code reads
@@ -195,7 +195,7 @@ class GpuStream(Stream):
 
     @property
     def priority(self) -> int:
-        """The stream's priority: 0 for the lowest, less for higher ones."""
+        """The stream's priority: 0 is the lowest; smaller numbers are higher."""
         with self.using():
             return int(self.core.priority)
 

@@ -447,7 +447,7 @@ def _refuse_numbas(name: str, hint: str) -> None:
     if array := _NUMBAS_ARRAY.fullmatch(hint):
         written = f"ArrayType({array[1]}, {array[2].count(',') + 1})"
         raise CallError(
-            f"the type hint of the parameter {name!r} is the text {hint!r}, which is no type", f"write {written}"
+            f"the type hint of the parameter {name!r} is the text {hint!r}, which is not a type", f"write {written}"
         )
 
 

@@ -191,7 +191,7 @@ class Compiled:
         """
         if self.output not in _OBJECT_CODES:
             raise ValueError(
-                f"output={self.output!r} is no code for GPUs: compile to one of {', '.join(_OBJECT_CODES)}"
+                f"output={self.output!r} is not code for GPUs: compile to one of {', '.join(_OBJECT_CODES)}"
             )
         make = getattr(driver.cuda_core().ObjectCode, f"from_{self.output}")
         # `get_kernel` takes the symbols of the mapping as bytes, although their hint is str (cuda-core 1.2).

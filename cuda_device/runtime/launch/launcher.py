@@ -241,11 +241,11 @@ def launch(
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
     Numbers are converted to the type hints of their parameters. `grid` and `block` are ints or tuples of one to three ints,
-    along x, y and z. Instead of `grid`, you can give `threads`, the minimum number of threads along each axis, such as the
-    shape of an array; the grid is then as large as necessary, so there may be more threads. If one of these numbers is 0, the
+    along x, y and z. Instead of `grid`, you can give `threads`, the minimum number of threads along each axis, such as
+    `(width, height)`; the grid is then as large as necessary, so there may be more threads. If one of these numbers is 0, the
     arguments are checked and nothing is launched. `block="auto"` is the size with which a GPU runs the most threads at once,
-    according to the driver's occupancy calculator, and 256 on the CPU stream. Without `block`, `threads` start blocks of this
-    size, or, if they fit into one, a block of just these threads. `cluster` is the number of blocks in a cluster along each
+    according to the driver's occupancy calculator, and 256 on the CPU stream. Without `block`, blocks have this size; if all
+    `threads` fit into one, it has exactly these threads. `cluster` is the number of blocks in a cluster along each
     axis, at most 8 in all; the grid must consist of whole clusters (sm_90 and later). (If the kernel itself has a parameter
     called `threads` or `cluster`, the argument is passed to the kernel.) `config`, a `LaunchConfig` of `cuda.core`, gives all
     sizes at once; its grid counts clusters, if it has some. `shared` is the dynamic shared memory of a block in bytes. `stream`
@@ -676,8 +676,8 @@ def foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
         return set()
     found = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
     if found and driver.is_capturing(stream.handle):
-        # Only streams of the same capture can be ordered (the body of a conditional node is another one); whoever launches the
-        # graph orders it with others.
+        # Only streams of the same capture can be ordered. (The body of a conditional node is a capture of its own.) Whoever
+        # launches the graph orders it with other streams.
         capture = driver.capture_number(stream.handle)
         return {producer for producer in found if capture and driver.capture_number(producer) == capture}
     return found
