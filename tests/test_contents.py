@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 
 import numpy as np
@@ -19,6 +20,9 @@ VIEW = BASE[1::3]
 SCALAR = np.array(2.5)
 SHAPED = np.zeros((2, 3))
 RECORDS = np.zeros(2, [("a", "i1"), ("b", "f4")])
+PADDED = np.zeros(6, np.dtype([("a", "i1"), ("b", "f8")], align=True))[::2]
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False] * 3)
+SET = {1, 2}
 LIST = [1, [2, np.array([3, 4])]]
 DICT = {"a": 1, "b": {"c": np.array([5])}}
 TUPLE = (np.array([6]), [7])
@@ -43,8 +47,15 @@ def first_of(items):
 
 
 class Owner:
+    __slots__ = ("_size", "slot")
     table = np.array([1, 2])
+    size = property(operator.attrgetter("_size"))
 
+    def __init__(self):
+        self.slot, self._size = np.array([1, 2]), 3
+
+
+OWNER = Owner()
 
 PARTIAL = functools.partial(lambda table, i: table[i], np.array([1, 2, 3]))
 
@@ -58,6 +69,9 @@ CHANGES = {  # what a kernel reads, and what the program does between two launch
     "the base of a view": ("VIEW[i]", "BASE[4] += 10"),
     "no dimension": ("SCALAR[()] + i", "SCALAR[()] += 10"),
     "a member of a record": ("RECORDS[i % 2]['b']", "RECORDS['b'][1] += 3.5"),
+    "a member of a record with padding": ("PADDED[i]['b']", "PADDED['b'][1] += 10"),
+    "an array of a subclass": ("MASKED[i]", "MASKED[1] += 10"),
+    "a set": ("10 if 5 in SET else 0", "SET.add(5)"),
     "a shape": ("SHAPED.shape[1]", "SHAPED.shape = SHAPED.shape[::-1]"),
     "an item of a list": ("LIST[0]", "LIST[0] += 10"),
     "another type of an item": ("LIST[0] // 2", "LIST[0] += 0.5"),
@@ -73,6 +87,10 @@ CHANGES = {  # what a kernel reads, and what the program does between two launch
     "a default of a keyword": ("with_keyword(i)", "with_keyword.__kwdefaults__['table'][0] += 10"),
     "an argument of a partial function": ("PARTIAL(i)", "PARTIAL.args[0][1] += 10"),
     "an attribute of a class": ("Owner.table[i % 2]", "Owner.table[0] += 10"),
+    "an attribute of an object's class": ("OWNER.table[i % 2]", "Owner.table[1] += 10"),
+    "another attribute of an object's class": ("OWNER.table[i % 2]", "Owner.table = np.array([5, 6])"),
+    "an array in a slot": ("OWNER.slot[i % 2]", "OWNER.slot[1] += 10"),
+    "a property": ("OWNER.size", "OWNER._size += 10"),
     "an array that is an attribute": ("SETTINGS.table[i % 2]", "SETTINGS.table[0] += 10"),
     "an attribute": ("SETTINGS.scale", "SETTINGS.scale += 10"),
 }

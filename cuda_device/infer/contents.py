@@ -1,4 +1,4 @@
-"""The contents of host objects that can change in place, as they were when the compiler read them: arrays, lists and dicts.
+"""The contents of host objects that can change in place, as they were when the compiler read them: arrays, lists, sets and dicts.
 
     table = np.array([1, 2, 3])
     (content,) = contents_of(table)       Content(table, …)
@@ -28,7 +28,7 @@ MOST_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of an array, a list or a dict: `state` is what `_state` returned."""
+    """The content of an array, a list, a set or a dict: `state` is what `_state` returned."""
 
     owner: Any
     state: tuple[Any, ...]
@@ -51,12 +51,20 @@ _DICTS = (dict, MappingProxyType)
 
 def _state(owner: Any) -> tuple[Any, ...]:
     if isinstance(owner, np.ndarray):
-        return owner.tobytes("A"), owner.shape, owner.strides, owner.dtype
+        return _bytes_of(owner), owner.shape, owner.strides, owner.dtype
     return (*owner, *owner.values()) if isinstance(owner, _DICTS) else tuple(owner)
 
 
+def _bytes_of(array: np.ndarray[Any, Any]) -> bytes:
+    """The elements of an array. Those of records include the padding, which NumPy's `tobytes` may leave undefined."""
+    plain, dtype = array.view(np.ndarray), array.dtype
+    if dtype.names and not dtype.hasobject and dtype.itemsize:
+        plain = plain.view(f"V{dtype.itemsize}")
+    return plain.tobytes("A")
+
+
 def _changeable(value: object) -> Iterator[object]:
-    """The arrays, lists and dicts in an object, each once."""
+    """The arrays, lists, sets and dicts in an object, each once."""
     seen, waiting = set[int](), [value]
     while waiting:
         part = waiting.pop()
@@ -64,7 +72,7 @@ def _changeable(value: object) -> Iterator[object]:
             continue
         seen.add(id(part))
         is_small_array = isinstance(part, np.ndarray) and part.nbytes <= MOST_BYTES
-        if is_small_array or isinstance(part, (list, *_DICTS)):
+        if is_small_array or isinstance(part, (list, set, *_DICTS)):
             yield part
         waiting += _parts(part)
 

@@ -22,7 +22,7 @@ MISSING = object()
 PASSING = object()
 """The owner of values that differ in other processes, such as the address of an object."""
 
-HOLDERS = (np.ndarray, list, tuple, dict, MappingProxyType, partial)
+HOLDERS = (np.ndarray, list, tuple, set, dict, MappingProxyType, partial)
 """The types of objects that can change in place, or hold such objects."""
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import enum
 import functools
-from types import ModuleType
+import inspect
+from types import MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -248,9 +249,24 @@ def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell:
         raise CompileError(
             f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}", help=ON_THE_HOST
         ) from error
-    if can_change:
+    if can_change or _has_attribute_of_class(owner, name, value):
         frame.program.depend(owner, name, value)
     return frame.literal(value)
+
+
+def _has_attribute_of_class(owner: object, name: str, value: object) -> bool:
+    """Whether an attribute of an object of a Python class is an attribute, a slot or a property of the class.
+
+    A property that returns another object each time is not compared at launches.
+    """
+    is_of_python = bool(type(owner).__flags__ & _HEAP_TYPE)
+    static = inspect.getattr_static(type(owner), name, None) if is_of_python else None
+    is_read = static is value or isinstance(static, (property, MemberDescriptorType))
+    return static is not None and is_read and getattr(owner, name) is value
+
+
+_HEAP_TYPE = 1 << 9
+"""CPython's flag of classes that are created at run time."""
 
 
 def _items(frame: Frame, cell: Cell) -> list[Cell] | None:
