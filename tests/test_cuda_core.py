@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -162,6 +163,15 @@ def test_an_event_in_a_graph_has_no_time(no_gpu):
     graph.launch()
     with pytest.raises(RuntimeError, match="outside of graphs"):
         within - before
+
+
+def test_an_unpickled_cpu_stream_is_another_one(no_gpu):
+    x = pickle.loads(pickle.dumps(device.zeros(3, np.int32, stream=device.stream(priority=-1))))
+    copied = pickle.loads(pickle.dumps(device.stream(priority=-1)))
+    assert copied.priority == -1 and copied != x.stream
+    device.launch(add, x, 1, grid=1, block=32, stream=copied)
+    copied.sync()
+    assert x.numpy().tolist() == [1, 1, 1]
 
 
 def test_cpu_arrays_take_no_memory_resource(no_gpu):

@@ -609,3 +609,19 @@ def test_a_loop_over_a_generator_is_unrolled_as_other_loops_are():
     ptx = device.compile(sums, floats, floats, output="ptx").code
     assert ptx.count("ld.global") > 4
     assert ptx.count("bra") < 9
+
+
+@pytest.mark.parametrize(("start", "stop", "step"), [(10, 0, -3), (10, -1, -3), (5, 0, -2), (10, 1, -3), (2, -1, -1)])
+def test_ranges_that_count_down(stream, start, stop, step):
+    @device.kernel
+    def kernel(out):
+        for i in (i for i in range(start, stop, step)):
+            out[0] += i
+            out[1] += 1
+            if out[1] > 20:
+                break
+
+    out = stream.array(np.zeros(2, np.int32))
+    stream.launch(kernel, out, grid=1, block=1)
+    items = range(start, stop, step)
+    assert stream.numpy(out).tolist() == [sum(items), len(items)]

@@ -483,7 +483,8 @@ def parameter(to: FunctionWriter, value: Value) -> str:
         return f"i8 {name}.wide"
     if function.interop and not function.kernel and _is_narrow(value.type):
         return f"i32 {name}.wide"
-    return f"{to.module.type(value.type)} {'' if function.interop else to.module.promise(value)}{name}"
+    promise = "" if function.interop or value in function.falling else to.module.promise(value)
+    return f"{to.module.type(value.type)} {promise}{name}"
 
 
 def unpack(to: FunctionWriter, value: Value) -> None:

@@ -31,6 +31,9 @@ class _CreatedCpuStream(CpuStream):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    def __reduce__(self) -> Any:
+        return _create, (self._priority,)
+
     def __repr__(self) -> str:
         return f"<CPU stream {id(self):#x}>"
 
@@ -62,6 +65,13 @@ class _CreatedCpuStream(CpuStream):
         return False
 
 
+def _create(priority: int) -> _CreatedCpuStream:
+    created = _CreatedCpuStream()
+    object.__setattr__(created, "_priority", priority)
+    object.__setattr__(created, "_is_closed", False)
+    return created
+
+
 def stream(priority: int | None = None) -> Any:
     """Creates a stream on the current GPU, a `cuda.core.Stream`. Without a GPU, the stream is a `CpuStream` with its methods.
 
@@ -73,10 +83,7 @@ def stream(priority: int | None = None) -> Any:
     """
     wanted = None if priority is None else operator.index(priority)
     if not driver.available():
-        created = _CreatedCpuStream()
-        object.__setattr__(created, "_priority", wanted or 0)
-        object.__setattr__(created, "_is_closed", False)
-        return created
+        return _create(wanted or 0)
     core = driver.cuda_core()
     return _current_device(core).create_stream(options=core.StreamOptions(priority=wanted))
 
