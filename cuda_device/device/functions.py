@@ -319,7 +319,7 @@ def _options(decorator: str, keywords: dict[str, Any]) -> FunctionOptions:
 class LinkedCode:
     """The contents of a `cuda.core.ObjectCode`, which can itself be hashed only with a GPU. `symbol` is its name."""
 
-    code: bytes | str
+    code: bytes
     symbol: str
 
 

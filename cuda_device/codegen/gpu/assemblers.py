@@ -498,10 +498,9 @@ def _identify_driver() -> str:
 
 
 def _driver_version() -> str:
-    number = libcuda.driver_version()
-    if not number:
+    cuda = libcuda.version_of("", libcuda.driver_version())
+    if cuda is None:
         return "not found"
-    cuda = number // 1000, number % 1000 // 10
     own = re.search(r"\b\d+\.\d[\d.]*", _kernel_module())
     reads = f"reads PTX up to {ptx_versions.dotted(ptx_versions.readable(cuda))}"
     return ", ".join([f"CUDA {cuda[0]}.{cuda[1]}", *([own[0]] if own else []), reads])
