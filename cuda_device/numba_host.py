@@ -23,6 +23,7 @@ from cuda_device.runtime.arrays import device_array as arrays
 from cuda_device.runtime.arrays import host_arrays
 from cuda_device.runtime.arrays.host_arrays import HostArray
 from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.created_streams import current_device
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
 from cuda_device.types.host import number_of_numba
 
@@ -409,11 +410,8 @@ def stream() -> DeviceStream:
 
 def _new_stream() -> Any:
     """A stream of cuda.core on the current device."""
-    from cuda.core import Device, StreamOptions
-
-    device = Device(driver.current_ordinal())
-    device.set_current()
-    return device.create_stream(options=StreamOptions(nonblocking=False))
+    core = driver.cuda_core()
+    return current_device(core).create_stream(options=core.StreamOptions(nonblocking=False))
 
 
 def external_stream(ptr: int) -> DeviceStream:

@@ -85,7 +85,7 @@ def stream(priority: int | None = None) -> Any:
     if not driver.available():
         return _create(wanted or 0)
     core = driver.cuda_core()
-    return _current_device(core).create_stream(options=core.StreamOptions(priority=wanted))
+    return current_device(core).create_stream(options=core.StreamOptions(priority=wanted))
 
 
 def event(timing: bool = False) -> Any:
@@ -98,10 +98,10 @@ def event(timing: bool = False) -> Any:
     if not driver.available():
         return CpuEvent(bool(timing))
     core = driver.cuda_core()
-    return _current_device(core).create_event(core.EventOptions(timing_enabled=bool(timing)))
+    return current_device(core).create_event(core.EventOptions(timing_enabled=bool(timing)))
 
 
-def _current_device(core: Any) -> Any:
+def current_device(core: Any) -> Any:
     """The current GPU, initialised in this thread, as `cuda.core` requires."""
     ordinal = driver.current_ordinal()
     gpu = core.Device(ordinal)
