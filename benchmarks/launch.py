@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
-from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.launchers import plans
+from cuda_device.cpu.machine_code import compile_native
+from cuda_device.plugins.launchers import plans
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream
 

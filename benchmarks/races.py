@@ -18,7 +18,7 @@ from cpu import least
 from suite import SUITE, Row
 
 import cuda_device as device
-from cuda_device.runtime import races
+from cuda_device.cpu import races
 
 
 def seconds(row: Row, scale: float, *, events: bool) -> list[float]:

@@ -11,7 +11,7 @@
     device.launch(add, x, y, z, grid=4, block=256)
 
 Each name is imported from its module on first use, which keeps the import fast. Type checkers read `__init__.pyi`, which is
-generated from the table below (`pytest --update-golden tests/test_repository.py`).
+generated from the table below (`pytest --update-golden tests/repository/test_repository.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from __future__ import annotations
 import importlib
 import sys
 
+from cuda_device import hooks
+
 __version__ = "0.1.0"
 
-# The public names by their modules; `a=b`: what the module calls b.
+# The public names of the core by their modules; `a=b`: what the module calls b. Those of plugins are in `hooks`.
 _MODULES = {
     "ml_dtypes": "bfloat16 float8e4m3=float8_e4m3fn float8e5m2=float8_e5m2",
     "numpy": "complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64",
@@ -52,20 +54,11 @@ _MODULES = {
         "syncthreads_or syncwarp warp_size"
     ),
     "errors": "CallError CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
-    "groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
-    "groups.symmetric_array": "SymmetricArray",
-    "interop.bindings": "Bindings bindings",
-    "interop.building": "cpp_declaration cpp_header get_include",
-    "interop.framework_operators": "jax_op torch_op tvm_ffi_function",
-    "runtime.launch.benchmarking": "Timing benchmark",
-    "library.random": "Philox philox philox4x32 philox4x64",
     "library.barriers": "cluster_sync grid_sync group_barrier signal wait_until",
     "runtime.launch.compiled": "Compiled LoadedKernel Parameter load",
     "runtime.launch.compiling": "NativeFunction compile",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",
     "runtime.arrays.host_arrays": "HostArray managed pinned",
-    "runtime.launch.graphs": "Graph graph",
-    "runtime.launch.host_functions": "HostFunction host_function",
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "BoundKernel PreparedLaunch prepare",
     "runtime.gpu.cpu_events": "CpuEvent",
@@ -85,8 +78,9 @@ _MODULES = {
 }
 _HOMES = {
     name.partition("=")[0]: (module, name.rpartition("=")[2])
-    for module in _MODULES
-    for name in _MODULES[module].split()
+    for modules in (_MODULES, hooks.NAMES)
+    for module, names in modules.items()
+    for name in names.split()
 }
 _FOREIGN = ("ml_dtypes", "numpy")
 
@@ -94,13 +88,15 @@ _FOREIGN = ("ml_dtypes", "numpy")
 def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(_HOMES)
+    if name in hooks.MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=sys.modules[__name__])  # so that Python suggests another
-    module, there = _HOMES[name]
-    found = getattr(importlib.import_module(module if module in _FOREIGN else f"{__name__}.{module}"), there)
-    globals()[name] = found
-    return found
+    module, attribute = _HOMES[name]
+    home = importlib.import_module(module) if module in _FOREIGN else hooks.plugin(module)
+    value = globals()[name] = getattr(home, attribute)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ Each stage is a function that adds one artifact to the work. The artifact is nam
 each stage that produces IR.
 
 The machine code of a job that has been compiled before comes from the cache on disk. If nothing that the compiler read has
-changed, no stage runs (`cache/programs`). Otherwise the stages up to LLVM IR run, and the LLVM IR is the key to the machine
+changed, no stage runs (`plugins/starts/programs`). Otherwise the stages up to LLVM IR run, and the LLVM IR is the key to the machine
 code (`cache/disk`). Modules are therefore imported by the stage that needs them. With `CUDA_DEVICE_DUMP`, every stage runs.
 """
 
@@ -28,18 +28,19 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from cuda_device import logs
-from cuda_device.cache import disk, programs, sha256
-from cuda_device.cache.programs import CacheEntry, Kept
+from cuda_device.cache import disk, sha256
 from cuda_device.device.options import Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.plugins.starts import programs
+from cuda_device.plugins.starts.programs import CacheEntry, Kept
 
 if TYPE_CHECKING:
-    from cuda_device.codegen.cpu import machine_code
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import elf
     from cuda_device.codegen.llvm import LlvmModule
+    from cuda_device.cpu import machine_code
     from cuda_device.ir.nodes import Function, Module
 
 
@@ -71,7 +72,7 @@ def _typed(work: Work) -> Module:
 
 def _device(work: Work) -> Module:
     from cuda_device import lower
-    from cuda_device.instrument import cpu_passes
+    from cuda_device.cpu import cpu_passes
     from cuda_device.ir.dominance import back_edges
 
     job, typed = work.job, work["typed"]
@@ -89,8 +90,7 @@ def _device(work: Work) -> Module:
 
 
 def _inlined(work: Work) -> Module:
-    from cuda_device.codegen.cpu import uniform
-    from cuda_device.instrument import cpu_passes, traces
+    from cuda_device.cpu import cpu_passes, traces, uniform
 
     options, module = work.job.options, work["device"]
     if options.checked:
@@ -126,9 +126,9 @@ def _most_shared(work: Work, module: Module) -> int:
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.cpu import regions, uniform
-    from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
+    from cuda_device.cpu import regions, uniform
+    from cuda_device.cpu.cpu_dialect import Cpu
 
     options, limit = work.job.options, None
     module = work["inlined"]
@@ -222,8 +222,8 @@ def _culprits(work: Work) -> Iterator[None]:
 
 def _optimised_with_links(work: Work) -> elf.Cubin:
     """The cubin of a kernel that is optimised together with the LTO-IR that it calls."""
-    from cuda_device.codegen import ltoir
     from cuda_device.codegen.gpu import assemblers, cubin, peephole
+    from cuda_device.plugins import ltoir
 
     job = work.job
     mine = assemblers.Input(job.name, work["ltoir"])
@@ -250,29 +250,30 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
 
 
 def _inlined_host(work: Work) -> Module:
-    from cuda_device.codegen.cpu import c_functions
-    from cuda_device.instrument import cpu_passes
+    from cuda_device.cpu import cpu_passes
+    from cuda_device.plugins.cpp import c_functions
 
     c_functions.check(work["device"])
     return cpu_passes.return_exits(work["device"])
 
 
 def _llvm_host(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.cpu.c_functions import HostDialect
     from cuda_device.codegen.emit import to_llvm
+    from cuda_device.plugins.cpp.c_functions import HostDialect
 
     options, typed = work.job.options, work["typed"].main
     return to_llvm.run(work["inlined"], HostDialect(work["inlined"], typed.prototype, typed.name), options)
 
 
 def _object(work: Work) -> bytes:
-    from cuda_device.codegen.cpu import native
+    from cuda_device.cpu import native
 
     return native.compile_module(work["llvm"].text, work.job.options.level)[1]
 
 
 def _ltoir(work: Work) -> bytes:
-    from cuda_device.codegen import cpp_signatures, ltoir
+    from cuda_device.codegen import cpp_signatures
+    from cuda_device.plugins import ltoir
 
     _check_declared(work)
     functions = cpp_signatures.prototypes(work["typed"], work.job.by_address)
@@ -280,7 +281,7 @@ def _ltoir(work: Work) -> bytes:
 
 
 def _native(work: Work) -> machine_code.Native:
-    from cuda_device.codegen.cpu import machine_code
+    from cuda_device.cpu import machine_code
 
     return machine_code.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
 
@@ -323,7 +324,8 @@ def passes() -> tuple[Pass, ...]:
 
     LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
     """
-    from cuda_device.optimise import atomic_orders, early_checks, loop_addresses, symbolic_bounds, trip_counts
+    from cuda_device.cpu import early_checks
+    from cuda_device.optimise import atomic_orders, loop_addresses, symbolic_bounds, trip_counts
 
     return (
         Pass(
@@ -498,7 +500,7 @@ def _entry(work: Work, last: str) -> CacheEntry:
         with _culprits(work):
             linked = [item.digest for item in (*work.bitcode, *work.inputs)] if links else []
         if links and any(item.is_lto for item in work.inputs):  # the kernel becomes LTO-IR, too
-            from cuda_device.codegen import ltoir
+            from cuda_device.plugins import ltoir
 
             linked.append(ltoir.identity())
         options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
@@ -512,7 +514,7 @@ def _kept(stage: str) -> Kept:
         from cuda_device.codegen.gpu import cubin
 
         return cubin.KEPT
-    from cuda_device.codegen.cpu import machine_code
+    from cuda_device.cpu import machine_code
 
     return machine_code.KEPT
 

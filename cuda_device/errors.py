@@ -106,6 +106,10 @@ class Error(Exception):
     """The base class of all errors that this package raises about a user's program."""
 
 
+class PluginError(Error, ImportError):
+    """Something needs a plugin, or the CPU target, that is not installed; the message names it."""
+
+
 class ArgumentError(TypeError, ValueError):
     """A constructor or decorator on the host got an argument of a wrong type or with an invalid value."""
 

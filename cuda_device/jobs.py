@@ -21,12 +21,12 @@ from cuda_device.types.architectures import Architecture
 from cuda_device.types.known import Known, small
 
 if TYPE_CHECKING:
-    from cuda_device.cache.fingerprints import Fingerprint
-    from cuda_device.cache.programs import CacheEntry
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import assemblers
+    from cuda_device.cpu import traces
     from cuda_device.infer.dependencies import Dependency
-    from cuda_device.instrument import traces
+    from cuda_device.plugins.starts.fingerprints import Fingerprint
+    from cuda_device.plugins.starts.programs import CacheEntry
 
 KEY = "llvm"
 """The stage whose artifact is the key to the machine code."""
@@ -70,7 +70,7 @@ class Job:
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What determines the program, for `cache/programs`."""
+        """What determines the program, for `plugins/starts/programs`."""
         return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
 
 
@@ -158,6 +158,6 @@ class Work:
     @property
     def watched(self) -> dict[int, traces.TracePoint]:
         """The places with events for the race detector, by their numbers."""
-        from cuda_device.instrument import traces
+        from cuda_device.cpu import traces
 
         return traces.points(self["inlined"])

@@ -38,8 +38,8 @@ from ptx_machine.gpu import installed
 import cuda_device as device
 from cuda_device import compiler, nvshmem
 from cuda_device.codegen.gpu import assemblers
-from cuda_device.launchers import memory_layout
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.plugins.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch import launcher
 from cuda_device.types.architectures import of_capability, parse

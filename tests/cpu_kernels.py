@@ -8,9 +8,9 @@ import numpy as np
 from ir_helpers import read, stage
 
 import cuda_device as device
-from cuda_device.codegen.cpu.cpu_dialect import Cpu
-from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.runtime.cpu_executor import Execution
+from cuda_device.cpu.cpu_dialect import Cpu
+from cuda_device.cpu.cpu_executor import Execution
+from cuda_device.cpu.machine_code import compile_native
 from cuda_device.runtime.gpu.grid import Shape
 
 POISON = -77

@@ -506,7 +506,7 @@ def no_gpu() -> Iterator[None]:
 
 def _forget() -> None:
     plans = sys.modules.get(
-        "cuda_device.launchers.plans"
+        "cuda_device.plugins.launchers.plans"
     )  # where there is no need for machine code, LLVM is not loaded
     if plans is not None:
         plans.forget()

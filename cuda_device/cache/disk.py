@@ -3,7 +3,7 @@
 LLVM IR contains everything that the program read: constants, globals, captured variables, callees in all modules, and layouts of
 structs. The key of machine code is therefore a hash of the LLVM IR and of everything that turns it into machine code: options,
 the sources of this package, LLVM, the assembler, libdevice, and the processor. A summary of the LLVM IR of a kernel, with its
-hash, is also cached (`cache/programs`); if it is not found there, the compiler generates the LLVM IR.
+hash, is also cached (`plugins/starts/programs`); if it is not found there, the compiler generates the LLVM IR.
 
     CUDA_DEVICE_CACHE=folder python program.py      another folder
     CUDA_DEVICE_CACHE=0      python program.py      no cache

@@ -267,7 +267,7 @@ class Kernel(DecoratedFunction):
 
     def _repr_html_(self) -> str:
         """For notebooks: shows the compiled variants and, folded, the source."""
-        from cuda_device import notebook_html
+        from cuda_device.plugins import notebook as notebook_html
 
         code = self.underlying.__code__
         rows = [(str(variant),) for variant in list(self.variants.values())] or [
@@ -584,7 +584,7 @@ def extern(
         name = cpp or symbol or target.__name__
         if not found and name.startswith(("nvshmem_", "nvshmemx_")):
             # This module cannot import it, because it is in a higher layer.
-            declared: Extern = importlib.import_module("cuda_device.nvshmem").declare(target, name)
+            declared: Extern = importlib.import_module("cuda_device.plugins.nvshmem").declare(target, name)
             return declared
         return Extern(target, symbol, found, cpp)
 

@@ -192,7 +192,7 @@ def _viewed(_: Any, dtype: Any, __: Any) -> Any:
 
 
 def array_at(dtype: Any, address: Any) -> Any:
-    """An array at a host address, for functions of the CPU back end (`codegen/cpu/host_code`)."""
+    """An array at a host address, for functions of the CPU back end (`cpu/host_code`)."""
     raise DeviceOnlyError.of("array_at")
 
 

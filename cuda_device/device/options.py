@@ -28,7 +28,7 @@ class Options:
     the CPU, and `permuted` lets a schedule hold threads up at atomics; the stream sets them. With `launch_facts`, the
     code relies on facts that launches check (`runtime/launch/launcher`): every array is small, and no array that the
     kernel writes shares memory with another. `wide` gives Python's numbers 64 bits, and numba's types to what is
-    computed with them (`infer/wide`).
+    computed with them (`plugins/numba/wide`).
     """
 
     level: int = 3

@@ -71,7 +71,9 @@ def grid_size(ndims: int) -> np.int32 | tuple[np.int32, ...]:
 
 _LIMITS = {"thread_idx": 1023, "block_idx": INT32.high - 1, "block_dim": 1024, "grid_dim": INT32.high}
 SIGNED = tuple(
-    device_value(name, "A `Dim3` with elements of int64: a difference may be negative.", "cuda_device.numba_compat")
+    device_value(
+        name, "A `Dim3` with elements of int64: a difference may be negative.", "cuda_device.plugins.numba.compat"
+    )
     for name in ("threadIdx", "blockIdx", "blockDim", "gridDim")
 )
 """The variants that `numba_compat` uses."""

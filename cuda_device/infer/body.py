@@ -14,7 +14,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError, Location, too_deep
-from cuda_device.infer import closures, composites, hosted, objects, precision, references, wide
+from cuda_device.infer import closures, composites, hosted, objects, precision, references
 from cuda_device.infer.frame import (
     Cell,
     Follows,
@@ -37,6 +37,7 @@ from cuda_device.ir.simplify import simplify
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import standard
 from cuda_device.library.table import BY_NAME, NAMES
+from cuda_device.plugins.numba import wide
 from cuda_device.types.known import (
     FAILED,
     Identity,

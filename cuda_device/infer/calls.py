@@ -21,7 +21,7 @@ from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind as bind_to_signature
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, composites, conditions, loops, wide
+from cuda_device.infer import closures, composites, conditions, loops
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.constants import fit
 from cuda_device.infer.frame import Cell, Frame
@@ -30,6 +30,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
 from cuda_device.library.table import find
+from cuda_device.plugins.numba import wide
 from cuda_device.types.abi import representation
 from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, of_type

@@ -32,7 +32,7 @@ class Effect(enum.Flag):
     """The side effects of an operation or a function.
 
     CONVERGENT operations must be reached by the same threads as in the source: nothing may move, duplicate or guard them.
-    SUSPENDS: a thread waits for others. On the CPU, threads take turns there (`codegen/cpu/regions`).
+    SUSPENDS: a thread waits for others. On the CPU, threads take turns there (`cpu/regions`).
     EXITS: the thread may end.
     SPINS: a loop may repeat the operation, an atomic, until another thread does something.
     """
@@ -169,7 +169,7 @@ DIV = OpDef("div", D, 2, 1, "Quotient of floats, correctly rounded.")
 QUOTIENT = OpDef("quotient", D, 2, 1, "Quotient of integers, truncated; by zero, unspecified without a fault.")
 REMAINDER = OpDef("remainder", D, 2, 1, "Remainder of `quotient` (of floats: fmod); by zero, as `quotient`.")
 AND = OpDef("and", D, 2, 1, "Bitwise and of integers or bools.")
-OR = OpDef("or", D, 2, 1, "Bitwise or of integers or bools. `early`: see `optimise/early_checks`.", optional=("early",))
+OR = OpDef("or", D, 2, 1, "Bitwise or of integers or bools. `early`: see `cpu/early_checks`.", optional=("early",))
 XOR = OpDef("xor", D, 2, 1, "Bitwise exclusive or of integers or bools.")
 SHL = OpDef("shl", D, 2, 1, "Left shift; the count is below the width.")
 SHR = OpDef("shr", D, 2, 1, "Right shift, arithmetic if signed; the count is below the width.")

@@ -62,7 +62,10 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
 # The library: modules whose functions are compiled like a user's
 
 _MODULES = (barriers, complex_functions, copying, numbers, prelude, standard)
-NAMES = frozenset(module.__name__ for module in _MODULES) | {"cuda_device.numba_compat", "cuda_device.numba_random"}
+NAMES = frozenset(module.__name__ for module in _MODULES) | {
+    "cuda_device.plugins.numba.compat",
+    "cuda_device.plugins.numba.random",
+}
 """The names of these modules. Messages about their code show the place where the user called it."""
 REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS
 """By function of Python, the function that device code calls instead."""

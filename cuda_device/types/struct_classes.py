@@ -225,7 +225,7 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """
     model = model_of(cls)
     values = _by_name(cls, args, kwargs)
-    group = getattr(sys.modules.get("cuda_device.groups.device_group"), "DeviceArrayGroup", ())
+    group = getattr(sys.modules.get("cuda_device.plugins.groups.device_group"), "DeviceArrayGroup", ())
     for value in values.values():
         if isinstance(value, group):
             return value._by_rank(functools.partial(of, cls), values)

@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 from cuda_device.codegen import llvm
-from cuda_device.codegen.cpu import native
+from cuda_device.cpu import native
 
 BATCH = 12
 ONE_IN = 7

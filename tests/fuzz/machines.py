@@ -15,8 +15,8 @@ from unittest import mock
 from ptx_machine import gpu
 
 from cuda_device import compiler
-from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import cubin, elf
+from cuda_device.plugins import ltoir
 
 
 def is_emulated() -> bool:

@@ -24,7 +24,7 @@ import reference
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.cpu.machine_code import compile_native
+from cuda_device.cpu.machine_code import compile_native
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.launch.launcher import CompiledKernel
 from fuzz.care import BATCH, care, is_careful

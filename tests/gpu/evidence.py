@@ -6,7 +6,7 @@
     python -m tests.gpu.evidence all --logs DIR  keeps what each of them prints, whole
 
 A piece takes less than eight minutes on an H200 with 16 processors; one that takes longer is stopped, and the record says so. The
-record is `evidence.json`, beside this file; docs/evidence.md is made from it (`pytest --update-golden tests/test_evidence.py`).
+record is `evidence.json`, beside this file; docs/evidence.md is made from it (`pytest --update-golden tests/repository/test_evidence.py`).
 Without a GPU nothing runs, and nothing is recorded.
 """
 

@@ -1,4 +1,4 @@
-"""CUDA C++ that calls Python, and kernels of ours that others launch; `tests/test_linking.py` has the other direction."""
+"""CUDA C++ that calls Python, and kernels of ours that others launch; `tests/codegen/test_linking.py` has the other direction."""
 
 import ctypes
 
@@ -9,7 +9,7 @@ import pytest
 from conftest import a_gpu, properties_of, target_of
 
 import cuda_device as device
-from cuda_device.interop.building import build
+from cuda_device.plugins.cpp.building import build
 from cuda_device.runtime.gpu import driver
 
 

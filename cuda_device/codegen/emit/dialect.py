@@ -2,7 +2,7 @@
 
 The dialect writes pointers, functions, special registers, barriers and shared memory; the emitters do not depend on the machine
 otherwise. Each method returns text, in which new names begin with the name of its result. The dialects are
-`codegen/gpu/nvptx_dialect` and `codegen/cpu/cpu_dialect`.
+`codegen/gpu/nvptx_dialect` and `cpu/cpu_dialect`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Feature:
     before: int = 1000
 
 
-# From the release notes of NVIDIA's "PTX ISA". `tests/test_ptx_versions.py` compares each row to an assembler.
+# From the release notes of NVIDIA's "PTX ISA". `tests/codegen/test_ptx_versions.py` compares each row to an assembler.
 FEATURES = (
     Feature(81, "x2", r"\.e[45]m[23]x2\b", before=90),
     Feature(81, ".satfinite", r"\.satfinite(?:\.relu)?\.(?:b?f16(?:x2)?|tf32)\."),

@@ -336,7 +336,7 @@ class DeviceArray:
 
     def _repr_html_(self) -> str:
         """Shows shape, dtype, device and elements in notebooks."""
-        from cuda_device import notebook_html
+        from cuda_device.plugins import notebook as notebook_html
 
         facts = [("shape", self.shape), ("dtype", self._dtype), ("device", self._device)]
         return notebook_html.table(["DeviceArray", ""], facts) + notebook_html.text("".join(self._shown("")))

@@ -105,7 +105,7 @@ class CpuStream(Stream):
     @property
     def device_name(self) -> str:
         """The CPU, with the number of threads that run a launch."""
-        from cuda_device.codegen.cpu.processor import worker_count
+        from cuda_device.cpu.processor import worker_count
 
         return f"CPU, {worker_count()} threads"
 

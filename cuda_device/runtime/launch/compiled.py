@@ -6,7 +6,7 @@
     device.load("saxpy.cubin").launch(2.0, x, y, grid=4, block=256)
 
 The record of a kernel is JSON with its parameters, its options, and the data that the cache on disk stores for a program
-(`cache/programs`). A launch creates from it the same `CompiledKernel` as a compilation does, without loading LLVM.
+(`plugins/starts/programs`). A launch creates from it the same `CompiledKernel` as a compilation does, without loading LLVM.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Compiled:
 
     def _repr_html_(self) -> str:
         """For notebooks: resources, parameters, and the stages of the compiler, folded."""
-        from cuda_device import notebook_html
+        from cuda_device.plugins import notebook as notebook_html
 
         facts = {
             "target": self.target,

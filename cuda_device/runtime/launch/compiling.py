@@ -421,7 +421,8 @@ class NativeFunction:
     """
 
     def __init__(self, compiled: Compiled, work: Work) -> None:
-        from cuda_device.codegen.cpu import c_functions, machine_code
+        from cuda_device.cpu import machine_code
+        from cuda_device.plugins.cpp import c_functions
 
         prototype = work["typed"].main.prototype
         self.compiled, self._result = compiled, prototype.result

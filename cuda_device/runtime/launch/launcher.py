@@ -44,10 +44,10 @@ from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, 
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
+    from cuda_device.cpu.cpu_executor import Execution
+    from cuda_device.cpu.races import RaceDetector
     from cuda_device.device.functions import Kernel
     from cuda_device.infer.contents import Content
-    from cuda_device.runtime.cpu_executor import Execution
-    from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
 # Facts about the arrays of a launch, on which the compiler may rely.
@@ -362,7 +362,7 @@ def make_launcher(
 ) -> None:
     """Compiles a launcher for launches like one that Python has made."""
     global machine_launch
-    from cuda_device.launchers import plans
+    from cuda_device.plugins.launchers import plans
 
     function = kernel.underlying
     plans.note(kernel, variant, stream, bind(function, args, kwargs, defaults_of(function)), launch)
@@ -549,8 +549,8 @@ def _start_on_cpu(
 
 def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Execution:
     """The kernel for launches of this size on a CPU stream. Raises `LaunchError` if it cannot be launched so."""
-    from cuda_device.codegen.cpu.records import INTERLEAVED
-    from cuda_device.runtime.cpu_executor import Execution
+    from cuda_device.cpu.cpu_executor import Execution
+    from cuda_device.cpu.records import INTERLEAVED
 
     work = variant.work
     options, outline, architecture = work.job.options, work.outline, work.job.target.architecture
@@ -570,7 +570,7 @@ def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Exec
 
 
 def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector:
-    from cuda_device.runtime.races import RaceDetector, regions
+    from cuda_device.cpu.races import RaceDetector, regions
 
     named = zip(parameters_of(work.job.function).names, arguments, strict=True)
     found = [each for name, given in named for each in regions(name, given.known.type, iter(given.views))]

@@ -161,7 +161,7 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         (launch_of(_exchanged(kernel, values, args, kwargs)) if changed else as_prepared)()
         owner = found() if kernel.native is not None else None
         if cluster is None and owner is not None and isinstance(owner.func, FunctionType):
-            from cuda_device.launchers import plans
+            from cuda_device.plugins.launchers import plans
 
             owner._start_by(plans.prepared(kernel, values, sizes, owner.func) or owner.func)
 

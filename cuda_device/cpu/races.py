@@ -1,0 +1,648 @@
+"""The race detector: finds two accesses to one location that nothing orders, and reports them.
+
+    device.launch(kernel, x, grid=1, block=64, stream=device.cpu_stream(races=True))
+
+    race on x[3]: two threads access it, one writes, and nothing orders them
+      thread (3, 0, 0) of block (0, 0, 0) writes at kernel.py:5
+      thread (2, 0, 0) of block (0, 0, 0) reads at kernel.py:6
+      help: put syncthreads() between the two
+
+Accesses are ordered as in the memory model: by the sequence within a thread, by `syncthreads` and its variants, by `syncwarp`,
+and by an acquire that reads the value of a release, if the scope of each includes the other thread. Shuffles and votes order
+nothing. Two atomic operations race only if the scope of one does not include the other's thread. A race is therefore found
+even if the two accesses did not happen at the same time in this run.
+
+If only block-wide barriers order the threads of a kernel, its machine code checks each access itself
+(`codegen.cpu.shadow_memory`) and records only the races. The threads of other kernels record every event, and this module
+determines how the events are ordered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cuda_device.cpu import shadow_memory
+from cuda_device.cpu.records import EVENT, LOG
+from cuda_device.cpu.traces import Event, TracePoint
+from cuda_device.errors import Index, KernelError
+from cuda_device.ir.ops import Order, Scope
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.types.model import Array, Pointer, Struct, Tuple, Type
+
+# The order of events, for kernels whose events are recorded:
+#
+#     knows(view, stamp)      whether what a thread did at `stamp` happened before what the owner of the view does now
+#
+# An ordinary vector clock has an entry for each thread, which for a block would take the square of its size at each barrier. A
+# `VectorClock` therefore has entries for blocks, which count barriers, for warps, which count `syncwarp`, and for threads. A
+# barrier creates one view for all threads of its block.
+
+
+WARP = 32
+BLOCK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class VectorClock:
+    """What happened before the next event of its owner: all that blocks, warps and threads did before these counts."""
+
+    blocks: Mapping[int, int] = field(default_factory=dict)
+    warps: Mapping[int, int] = field(default_factory=dict)
+    threads: Mapping[int, int] = field(default_factory=dict)
+
+
+NOTHING = VectorClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The time of an event of a thread: the numbers of barriers of its block, syncs of its warp and own ticks before it."""
+
+    thread: int
+    barriers: int
+    syncs: int
+    ticks: int
+
+    @property
+    def block(self) -> int:
+        """The number of the thread's block in the grid."""
+        return self.thread // BLOCK
+
+    @property
+    def warp(self) -> int:
+        """The number of the thread's warp in the grid."""
+        return self.thread // WARP
+
+
+def knows(view: VectorClock, stamp: Stamp) -> bool:
+    """Whether an event at `stamp` happened before the next event of the view's owner."""
+    thread = stamp.thread
+    return (
+        view.blocks.get(thread // BLOCK, 0) > stamp.barriers
+        or view.warps.get(thread // WARP, 0) > stamp.syncs
+        or view.threads.get(thread, 0) > stamp.ticks
+    )
+
+
+def joined(views: Iterable[VectorClock]) -> VectorClock:
+    """The union of views."""
+    distinct = list({id(view): view for view in views if view is not NOTHING}.values())
+    if len(distinct) < 2:
+        return distinct[0] if distinct else NOTHING
+    return VectorClock(
+        _most([view.blocks for view in distinct]),
+        _most([view.warps for view in distinct]),
+        _most([view.threads for view in distinct]),
+    )
+
+
+def _most(counts: list[Mapping[int, int]]) -> Mapping[int, int]:
+    some = [each for each in counts if each]
+    if len(some) < 2:
+        return some[0] if some else {}
+    merged = dict(some[0])
+    for each in some[1:]:
+        for key, value in each.items():
+            if merged.get(key, 0) < value:
+                merged[key] = value
+    return merged
+
+
+@dataclass(slots=True)
+class Thread:
+    """A thread: its view, the time of its next event, and the effects of its fences."""
+
+    number: int
+    view: VectorClock = NOTHING
+    stamp: Stamp = Stamp(0, 0, 0, 0)
+    fenced: dict[bool, VectorClock] = field(default_factory=dict)
+    """The view at its last releasing fence, which later relaxed stores publish: to other blocks (True), to its own (False)."""
+    seen: dict[bool, VectorClock] = field(default_factory=dict)
+    """The views that its relaxed loads read, for a later acquiring fence: from other blocks (True), from its own (False)."""
+    woken: bool = False
+    """Whether another thread left the wait first, and so updated this thread."""
+
+
+class Clocks:
+    """The threads of a launch, and the order of their events."""
+
+    def __init__(self, block_threads: int) -> None:
+        self.size = block_threads
+        self.threads: dict[int, Thread] = {}
+        self._barriers: defaultdict[int, int] = defaultdict(int)
+        self._syncs: defaultdict[int, int] = defaultdict(int)
+        self._waiting: defaultdict[tuple[int, int | None], list[Thread]] = defaultdict(list)
+
+    def thread(self, block: int, linear: int) -> Thread:
+        """The thread. Threads are known from their first event."""
+        number = block * BLOCK + linear
+        if number not in self.threads:
+            self.threads[number] = Thread(number)
+            self._restamp(self.threads[number], 0)
+        return self.threads[number]
+
+    def _restamp(self, thread: Thread, ticks: int) -> None:
+        number = thread.number
+        thread.stamp = Stamp(number, self._barriers[number // BLOCK], self._syncs[number // WARP], ticks)
+
+    def publish(self, thread: Thread) -> VectorClock:
+        """The view that a release by this thread publishes. It does not include what the thread does later."""
+        ticks = thread.stamp.ticks + 1
+        view = VectorClock(thread.view.blocks, thread.view.warps, {**thread.view.threads, thread.number: ticks})
+        self._restamp(thread, ticks)
+        return view
+
+    def arrive(self, thread: Thread, mask: int | None = None) -> None:
+        """The thread waits for its block, or for the lanes of `mask`."""
+        self._waiting[_group(thread, mask)].append(thread)
+
+    def leave(self, thread: Thread, mask: int | None = None) -> None:
+        """The thread continues after it has waited. The first one that does so shows that all have arrived."""
+        if thread.woken:
+            thread.woken = False
+            return
+        come = self._waiting.pop(_group(thread, mask))
+        block, warp, known, ticks = thread.stamp.block, thread.stamp.warp, joined(each.view for each in come), 0
+        if mask is None:
+            self._barriers[block] += 1
+            view = VectorClock(
+                {**known.blocks, block: self._barriers[block]},
+                {number: n for number, n in known.warps.items() if number * WARP // BLOCK != block},
+                {number: n for number, n in known.threads.items() if number // BLOCK != block},
+            )
+        elif len(come) == min(WARP, self.size - warp * WARP % BLOCK):
+            self._syncs[warp] += 1
+            view = VectorClock(known.blocks, {**known.warps, warp: self._syncs[warp]}, known.threads)
+        else:
+            ticks = 1
+            own = {each.number: each.stamp.ticks + 1 for each in come}
+            view = VectorClock(known.blocks, known.warps, {**known.threads, **own})
+        for each in come:
+            each.view, each.woken = view, each is not thread
+            self._restamp(each, each.stamp.ticks + ticks)
+
+
+def _group(thread: Thread, mask: int | None) -> tuple[int, int | None]:
+    """The threads that a thread waits for."""
+    return (thread.stamp.block if mask is None else thread.stamp.warp), mask
+
+
+# Races in a launch on the CPU stream
+
+CAPACITY = 1 << 14
+"""The number of events that the log has room for."""
+_MOST = 8
+"""The maximum number of races, at different places in the program, that a message describes."""
+_WIDEST = 16
+_ANYWHERE = -1
+
+_ACQUIRES = (Order.ACQUIRE, Order.CONSUME, Order.ACQ_REL, Order.SEQ_CST)
+_RELEASES = (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """A thread's access of a location: when, and where in the program."""
+
+    stamp: Stamp
+    point: TracePoint
+    writes: bool
+    same: bool = False
+    """Whether it stores a number that was in memory already."""
+
+    @property
+    def atomic(self) -> bool:
+        """Whether it is an atomic operation."""
+        return self.point.event not in (Event.LOAD, Event.STORE)
+
+
+@dataclass(slots=True)
+class ShadowCell:
+    """The last plain write to a location and, since then, each thread's last read and last atomic operation of each kind."""
+
+    write: MemoryAccess | None = None
+    reads: dict[int, MemoryAccess] = field(default_factory=dict)
+    atomics: dict[tuple[int, bool, Scope], MemoryAccess] = field(default_factory=dict)
+    scopes: set[Scope] = field(default_factory=set)
+    """The scopes of the atomic operations."""
+    blocks: set[int] = field(default_factory=set)
+    """The blocks of their threads."""
+    released: dict[int, VectorClock] = field(default_factory=dict)
+    """The views that an acquiring load of this location joins, for each block, and at `_ANYWHERE` for all blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two accesses of one location."""
+
+    where: str
+    first: MemoryAccess
+    second: MemoryAccess
+
+    @property
+    def array(self) -> str:
+        """The name of the array; shared memory counts as one."""
+        return "" if self.second.point.shared else self.where.rpartition("[")[0]
+
+    @property
+    def is_of_writes(self) -> bool:
+        """Whether both are writes that are not atomic."""
+        return all(access.writes and not access.atomic for access in (self.first, self.second))
+
+    @property
+    def is_of_equal_stores(self) -> bool:
+        """Whether both store the same number."""
+        return self.is_of_writes and self.second.same
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The memory of an argument. The strides are in bytes."""
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+    def element(self, address: int) -> str | None:
+        """The name of the element at an address; None for an address elsewhere."""
+        axes = range(len(self.shape))
+        lowest = self.address + sum(min(self.strides[axis], 0) * (self.shape[axis] - 1) for axis in axes)
+        rest, indices = address - lowest, [0] * len(self.shape)
+        for axis in sorted(axes, key=lambda axis: -abs(self.strides[axis])):
+            stride, last = self.strides[axis], self.shape[axis] - 1
+            if stride and last > 0:
+                step = min(max(rest // abs(stride), 0), last)
+                indices[axis] = step if stride > 0 else last - step
+                rest -= step * abs(stride)
+        if not 0 <= rest < self.itemsize:
+            return None
+        return f"{self.name}[{', '.join(map(str, indices)) if indices else '()'}]"
+
+
+class RaceDetector:
+    """Finds the races of one launch. `address` is the address of the log of its threads."""
+
+    def __init__(self, points: Mapping[int, TracePoint], block: Index, grid: Index, regions: Sequence[Region]) -> None:
+        self.points, self.block, self.grid, self.regions = points, block, grid, regions
+        self.clocks = Clocks(block[0] * block[1] * block[2])
+        self.races: dict[tuple[TracePoint, TracePoint], Race] = {}
+        self._cells: defaultdict[int, ShadowCell] = defaultdict(ShadowCell)
+        self._units = units(points.values(), regions)
+        self._events = np.zeros(CAPACITY, EVENT.dtype)
+        self._failure: BaseException | None = None
+        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._full())
+        self.log = np.zeros(1, LOG.dtype)
+        log = self.log[0]
+        log["capacity"], log["events"] = CAPACITY, self._events.ctypes.data
+        log["full"] = ctypes.cast(self._callback, ctypes.c_void_p).value
+        self.shadow = ShadowPages(log, points, self._units) if ordered_by_barriers(points.values()) else None
+        """None if the threads record all events."""
+        self.address = self.log.ctypes.data
+
+    def finish(self) -> None:
+        """Processes the rest of the log, and raises a `KernelError` if there are races."""
+        self._full()
+        failure = self._failure or (self.shadow and self.shadow.failure)
+        if failure:
+            raise failure
+        if self.races:
+            raise self._error()
+
+    def _full(self) -> None:
+        # Nothing can be raised through machine code.
+        log = self.log[0]
+        count, log["count"] = int(log["count"]), 0
+        if self._failure is None:
+            try:
+                events = self._events[:count].tolist()
+                if self.shadow is None:
+                    self._follow(events)
+                else:
+                    self._take_races(events)
+            except BaseException as failure:
+                self._failure = failure
+
+    def _follow(self, events: list[tuple[int, ...]]) -> None:
+        clocks, points = self.clocks, self.points
+        for block, linear, place, value, done in events:
+            thread, point = clocks.thread(block, linear), points[place]
+            match point.event:
+                case Event.LOAD | Event.STORE:
+                    self._access(thread, point, value, point.event is Event.STORE, point.compares and bool(done))
+                case Event.ARRIVE:
+                    clocks.arrive(thread)
+                case Event.LEAVE:
+                    clocks.leave(thread)
+                case Event.WARP_ARRIVE:
+                    clocks.arrive(thread, value)
+                case Event.WARP_LEAVE:
+                    clocks.leave(thread, value)
+                case Event.FENCE:
+                    self._fence(thread, point)
+                case _:
+                    self._atomic(thread, point, value, point.event is not Event.ATOMIC_LOAD and bool(done))
+
+    def _take_races(self, events: list[tuple[int, ...]]) -> None:
+        """Keeps the races that the machine code found. Each consists of two events."""
+        for first, second in zip(events[::2], events[1::2], strict=True):
+            self._keep(second[3], self._access_of(first), self._access_of(second))
+
+    def _access_of(self, event: tuple[int, ...]) -> MemoryAccess:
+        block, linear, place, _, done = event
+        point, stamp = self.points[place], Stamp(block * BLOCK + linear, 0, 0, 0)
+        return MemoryAccess(stamp, point, bool(done), point.compares and bool(done & shadow_memory.SAME))
+
+    def _keep(self, start: int, first: MemoryAccess, second: MemoryAccess) -> None:
+        key = first.point, second.point
+        known = self.races.get(key) or self.races.get(key[::-1])
+        if known is None:
+            self.races[key] = Race(self._name(start), first, second)
+        elif known.is_of_equal_stores and not second.same:  # of all such races, one whose numbers differ is reported
+            self.races[known.first.point, known.second.point] = Race(self._name(start), first, second)
+
+    # Accesses
+
+    def _access(self, thread: Thread, point: TracePoint, address: int, writes: bool, same: bool) -> None:
+        access = MemoryAccess(thread.stamp, point, writes, same)
+        for start, cell in self._cells_of(thread, point, address):
+            self._check(start, cell, access, thread.view)
+            if writes:
+                self._cells[start] = ShadowCell(access)
+            else:
+                cell.reads[access.stamp.thread] = access
+
+    def _atomic(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
+        access = MemoryAccess(thread.stamp, point, writes)
+        cells = list(self._cells_of(thread, point, address))
+        # The first cell keeps what the atomic operation publishes.
+        first = cells[0][1]
+        if point.event is not Event.ATOMIC_STORE:
+            self._acquire(thread, point, first)
+        for start, cell in cells:
+            self._check(start, cell, access, thread.view)
+            cell.atomics[thread.number, writes, point.scope] = access
+            cell.scopes.add(point.scope)
+            cell.blocks.add(access.stamp.block)
+        if writes:
+            self._release(thread, point, first)
+
+    def _check(self, start: int, cell: ShadowCell, access: MemoryAccess, view: VectorClock) -> None:
+        others = [] if cell.write is None else [cell.write]
+        others += cell.reads.values() if access.writes else ()
+        if access.atomic:
+            scopes = cell.scopes | {access.point.scope}
+            if Scope.THREAD in scopes or (Scope.BLOCK in scopes and cell.blocks != {access.stamp.block}):
+                others += (a for a in cell.atomics.values() if (a.writes or access.writes) and not _reach(a, access))
+        else:
+            others += (a for a in cell.atomics.values() if a.writes or access.writes)
+        for other in others:
+            if other.stamp.thread != access.stamp.thread and not knows(view, other.stamp):
+                self._keep(start, other, access)
+                return
+
+    # Order
+
+    def _acquire(self, thread: Thread, point: TracePoint, cell: ShadowCell) -> None:
+        if point.scope is Scope.THREAD:
+            return
+        for far, source in ((False, thread.stamp.block), (True, _ANYWHERE)):
+            view = cell.released.get(source)
+            if view is None or (far and point.scope is Scope.BLOCK):
+                continue
+            if point.memory in _ACQUIRES:
+                thread.view = joined((thread.view, view))
+            else:
+                thread.seen[far] = joined((thread.seen.get(far, view), view))
+
+    def _release(self, thread: Thread, point: TracePoint, cell: ShadowCell) -> None:
+        if point.event is Event.ATOMIC_STORE:
+            # A store heads a new release sequence; a read-modify-write carries on the old one.
+            cell.released = {}
+        if point.scope is Scope.THREAD:
+            return
+        now = self.clocks.publish(thread) if point.memory in _RELEASES else None
+        for far, target in ((False, thread.stamp.block), (True, _ANYWHERE)):
+            view = now or thread.fenced.get(far)
+            if view is not None and not (far and point.scope is Scope.BLOCK):
+                cell.released[target] = joined((cell.released.get(target, view), view))
+
+    def _fence(self, thread: Thread, point: TracePoint) -> None:
+        if point.scope is Scope.THREAD:
+            return
+        reached = (False,) if point.scope is Scope.BLOCK else (False, True)
+        if point.memory in _ACQUIRES:
+            thread.view = joined((thread.view, *(thread.seen[far] for far in reached if far in thread.seen)))
+        if point.memory in _RELEASES:
+            thread.fenced |= dict.fromkeys(reached, self.clocks.publish(thread))
+
+    # Locations
+
+    def _cells_of(self, thread: Thread, point: TracePoint, address: int) -> Iterator[tuple[int, ShadowCell]]:
+        """The cells of an access. Shared memory, of which each block has its own, lies below 0."""
+        start = address - (thread.stamp.block + 1) * shadow_memory.BELOW if point.shared else address
+        for part in range(start, start + point.bytes, self._units[point.shared]):
+            yield part, self._cells[part]
+
+    def _name(self, start: int) -> str:
+        if start < 0:
+            return f"byte {start % shadow_memory.BELOW} of shared memory"
+        named = (region.element(start) for region in self.regions)
+        return next((name for name in named if name), f"address {start:#x}")
+
+    # The message
+
+    def _error(self) -> KernelError:
+        races = list(self.races.values())
+        texts = [self._text(race) for race in races[:_MOST]]
+        if len(races) > _MOST:
+            texts.append(f"and races at {len(races) - _MOST} more places")
+        second = races[0].second
+        block, thread = self._indices(second.stamp)
+        return KernelError("\n".join(texts), block, thread, second.point.location)
+
+    def _text(self, race: Race) -> str:
+        lines = [f"race on {race.where}: nothing orders these two accesses"]
+        for access in (race.first, race.second):
+            block, thread = self._indices(access.stamp)
+            lines.append(f"  thread {thread} of block {block} {_verb(access)} at {access.point.location}")
+            lines.append(access.point.location.excerpt())
+        lines.append(f"  help: {self._atomic_remedy(race) or _remedy(race, self.points.values())}")
+        return "\n".join(line for line in lines if line)
+
+    def _atomic_remedy(self, race: Race) -> str:
+        """The remedy if threads write one element by one statement, such as `c[0] += 1`, which no barrier can order."""
+        if race.first.atomic or race.second.atomic:
+            return ""
+        here = [each for each in self.races.values() if each.array == race.array]
+        same = [each for each in here if each.is_of_writes and _line(each.first) == _line(each.second)]
+        if not {_line(race.first), _line(race.second)} <= {_line(each.first) for each in same}:
+            return ""
+        name, _, index = race.where.removesuffix("]").rpartition("[")
+        element = (
+            f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if index else "atomic_ref(array, index)"
+        )
+        line = _line(race.first)
+        reads = any(
+            _line(access) == line and not access.writes for each in here for access in (each.first, each.second)
+        )
+        if not reads and all(each.is_of_equal_stores for each in same if _line(each.first) == line):
+            return f"many threads store the same value here: write {element}.store(…), or let one of them do it"
+        return f"many threads write this element: write {element}.add(…) or another atomic, or let one of them do it"
+
+    def _indices(self, stamp: Stamp) -> tuple[Index, Index]:
+        return _position(stamp.block, self.grid), _position(stamp.thread % BLOCK, self.block)
+
+
+_KINDS = {
+    Event.LOAD: shadow_memory.READ,
+    Event.STORE: shadow_memory.WRITE,
+    Event.ATOMIC_LOAD: shadow_memory.ATOMIC_READ,
+    Event.ATOMIC_STORE: shadow_memory.ATOMIC,
+    Event.ATOMIC_UPDATE: shadow_memory.ATOMIC,
+    Event.LEAVE: shadow_memory.NOTHING,
+    Event.ARRIVE: shadow_memory.NOTHING,
+}
+_ATOMIC = (Event.ATOMIC_LOAD, Event.ATOMIC_STORE, Event.ATOMIC_UPDATE)
+
+
+def ordered_by_barriers(points: Iterable[TracePoint]) -> bool:
+    """Whether only barriers of blocks order threads: atomic operations are relaxed, and their scope includes all threads."""
+    return all(
+        point.event in _KINDS
+        and (
+            point.event not in _ATOMIC
+            or (
+                point.memory is Order.RELAXED
+                and (point.scope in (Scope.DEVICE, Scope.SYSTEM) or (point.shared and point.scope is Scope.BLOCK))
+            )
+        )
+        for point in points
+    )
+
+
+class ShadowPages:
+    """The shadow memory of one launch, which `shadow_memory` uses. Pages are allocated at the first access."""
+
+    def __init__(self, log: Any, points: Mapping[int, TracePoint], units: tuple[int, int]) -> None:
+        self.log = log
+        self.failure: BaseException | None = None
+        unit, shared_unit = units
+        kinds = np.zeros(max(points, default=0) + 1, np.int64)
+        for place, point in points.items():
+            kind = shadow_memory.CAS if point.may_fail else _KINDS[point.event]
+            kinds[place] = shadow_memory.kind_of(kind, point.bytes, shared=point.shared, generic=point.generic)
+        self._bytes = shadow_memory.PAGE // unit * shadow_memory.CELL_BYTES
+        # If there is no memory for another page, the launch continues with this one, and fails at its end.
+        self._kept: list[Any] = [kinds, np.zeros(self._bytes, np.uint8)]
+        self._pages: dict[int, int] = {}
+        self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
+        log["kinds"], log["shift"] = kinds.ctypes.data, unit.bit_length() - 1
+        log["shared_shift"] = shared_unit.bit_length() - 1
+        log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
+        self._table = np.zeros(0, np.int64)
+        self._rebuild(1 << 8)
+
+    def _add(self) -> None:
+        page = int(self.log["missing"])
+        try:
+            shadow = np.zeros(self._bytes, np.uint8)
+            self._kept.append(shadow)
+            self._pages[page] = shadow.ctypes.data
+        except BaseException as failure:
+            self.failure = self.failure or failure
+            self._pages[page] = self._kept[1].ctypes.data
+        if 2 * len(self._pages) > self.log["mask"]:
+            self._rebuild(4 * (int(self.log["mask"]) + 1))
+        else:
+            self._insert(page)
+
+    def _rebuild(self, size: int) -> None:
+        self._table = np.zeros(2 * size, np.int64)
+        self.log["pages"], self.log["mask"] = self._table.ctypes.data, size - 1
+        for page in self._pages:
+            self._insert(page)
+
+    def _insert(self, page: int) -> None:
+        mask = int(self.log["mask"])
+        at = (page * shadow_memory.HASH & (1 << 64) - 1) >> shadow_memory.HASH_SHIFT & mask
+        while self._table[2 * at]:
+            at = at + 1 & mask
+        self._table[2 * at : 2 * at + 2] = page, self._pages[page]
+
+
+def units(points: Iterable[TracePoint], regions: Iterable[Region]) -> tuple[int, int]:
+    """The number of bytes of a location in shared memory (the second number) and elsewhere: a power of two, at most 16.
+
+    Each access is to whole locations. Generic pointers may point to both memories.
+    """
+    far, near = _WIDEST, _WIDEST
+    for region in regions:
+        far = math.gcd(far, region.address, *region.strides)
+    for point in points:
+        if point.shared or point.generic:
+            near = math.gcd(near, point.bytes, point.align)
+        if not point.shared:
+            far = math.gcd(far, point.bytes, point.align)
+    return far, near
+
+
+def _reach(a: MemoryAccess, b: MemoryAccess) -> bool:
+    """Whether the scope of each of two atomic operations includes the thread of the other."""
+    if Scope.THREAD in (a.point.scope, b.point.scope):
+        return False
+    return a.stamp.block == b.stamp.block or Scope.BLOCK not in (a.point.scope, b.point.scope)
+
+
+def _verb(access: MemoryAccess) -> str:
+    how = "atomically " if access.atomic else ""
+    return how + ("writes" if access.writes else "reads")
+
+
+def _line(access: MemoryAccess) -> tuple[str, int]:
+    return access.point.location.file, access.point.location.line
+
+
+def _remedy(race: Race, points: Iterable[TracePoint]) -> str:
+    a, b = race.first, race.second
+    if a.atomic and b.atomic:
+        return "scope='block' or 'thread' does not reach the other thread: write scope='device'"
+    if a.atomic or b.atomic:
+        return "make both accesses atomic (atomic_ref), or put a barrier between them"
+    if a.stamp.warp == b.stamp.warp:
+        return (
+            "put syncthreads() between the two, or syncwarp(0xFFFFFFFF) if only threads of one warp access the memory"
+        )
+    if a.stamp.block == b.stamp.block:
+        return "put syncthreads() between the two"
+    if any(point.event.startswith("atomic") and point.memory is Order.RELAXED for point in points):
+        return (
+            "a relaxed atomic orders nothing by itself: call threadfence() before the one that announces the write and after the "
+            "one that sees it, or give them the orders release and acquire"
+        )
+    return "blocks are not ordered: use atomics with release and acquire, or two launches"
+
+
+def _position(number: int, size: Index) -> Index:
+    return number % size[0], number // size[0] % size[1], number // (size[0] * size[1])
+
+
+def regions(name: str, type: Type, views: Iterator[Any]) -> Iterator[Region]:
+    """The memory of the arrays in a kernel's argument, by their names in the program: `g.rows`, `pair[1]`."""
+    match type:
+        case Tuple(elements):
+            for i, element in enumerate(elements):
+                yield from regions(f"{name}[{i}]", element, views)
+        case Struct(fields=fields):
+            for each in fields:
+                yield from regions(f"{name}.{each.name}", each.type, views)
+        case Array() | Pointer():
+            view = next(views)
+            yield Region(name, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)

@@ -1,0 +1,413 @@
+"""The block scheduler of the CPU, written in Python and compiled by this compiler (`host_code`).
+
+    blocks(control, function, static, frame)    runs a worker's share of a launch whose threads take no turns: calls `function`
+                                                for rows of blocks; each block needs `frame` bytes
+    crew(control, resume, static, frame)        the same for threads that wait and take turns: `resume` resumes lanes of a
+                                                warp, and `frame` is the number of bytes that each warp needs
+
+These functions are device code that does not belong to any thread. Workers take chunks of blocks from a counter in the control
+record. If all threads of a block wait for other blocks, the block is put aside, and the next one starts in its own memory. Up to
+`INTERLEAVED` blocks of a worker may wait for each other, whereas a kernel whose blocks do not wait has only one in memory. The
+blocks that were put aside get a turn whenever their number is a power of two, and when no more blocks can be started.
+
+Within a block, the lanes of each warp continue as far as they can (`meetings`). Then the threads that yielded get a turn, and if
+all live threads are at one barrier, they continue. A thread stores in a word where it waits, so the scheduler compares 32 words
+at a time, which LLVM vectorises. If no thread can continue, the scheduler reports a deadlock with the place of each thread, so no
+launch hangs. In checked mode all threads of the block must reach a barrier, not only the live ones.
+
+Addresses are int64 here. Records are arrays of one element: `array_at(Block, block)[0].count`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from numpy import int64, uint32, uint64
+
+from cuda_device.cpu import host_code, meetings, shadow_memory
+from cuda_device.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
+from cuda_device.cpu.meetings import (
+    ALL,
+    LOWS,
+    WARP_BYTES,
+    WORDS,
+    Block,
+    Control,
+    Thread,
+    claim,
+    most,
+    publish,
+    resume_lanes,
+    row,
+    stopped,
+)
+from cuda_device.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
+from cuda_device.device.atomics import atomic_ref
+from cuda_device.device.memory import array_at, local_array
+from cuda_device.device.numeric import popc
+from cuda_device.instrument.outline import Status
+from cuda_device.types.model import INT64, UINT32, Type
+
+_PATIENCE = 4
+"""The number of rounds after which a block is put aside, if the same number of threads yield and nothing else happens."""
+_WAITING = CONTROL.offset("waiting")
+
+
+class Verdict(enum.IntEnum):
+    """The result of `settle`: all threads have returned, all live threads are at a barrier, or neither."""
+
+    OVER = 0
+    TOGETHER = 1
+    MIXED = 2
+
+
+# Taking blocks
+
+
+def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
+    """Runs blocks until none is left or the launch must stop, a row of blocks per call if possible."""
+    at, block = array_at(Control, control), opened(control, static)
+    if frame != 0:
+        with_warps(block, frame)
+    alone = at[0].log != 0 or at[0].clusters != 0
+    left, run, x, y, z = int64(0), int64(1), uint32(0), uint32(0), uint32(0)
+    while not stopped(control):
+        left, x, y, z = advance(control, left, run, x, y, z)
+        if left <= 0:
+            break
+        run = int64(1) if alone else min(left, int64(at[0].grid_x) - x)
+        begin(block, x, y, z)
+        call_row(function, block, run)
+    dismiss(block)
+
+
+def crew(control: Any, resume: Any, static: Any, frame: Any) -> None:
+    """The same for threads that wait and take turns."""
+    aside = local_array(INTERLEAVED, int64)
+    many = 0
+    block = with_threads(opened(control, static), resume, frame)
+    left, x, y, z = int64(0), uint32(0), uint32(0), uint32(0)
+    while not stopped(control):
+        visits = many == INTERLEAVED
+        if not visits:
+            left, x, y, z = advance(control, left, 1, x, y, z)
+            if left > 0:
+                begin(block, x, y, z)
+                start(block, frame)
+                if not schedule(block):
+                    aside[many] = block
+                    many += 1
+                    block = with_threads(opened(control, static), resume, frame)
+                    visits = popc(many) == 1
+            elif many == 0:
+                break
+            else:
+                visits = True
+        if visits:
+            many = visit(aside, many)
+    for i in range(many):
+        dismiss(aside[i])
+    dismiss(block)
+
+
+def visit(aside: Any, many: Any) -> Any:
+    """Runs each block that was put aside; returns how many are left."""
+    here = many
+    for i in range(many - 1, -1, -1):
+        if schedule(aside[i]):
+            dismiss(aside[i])
+            here -= 1
+            aside[i] = aside[here]
+    if here == many:
+        sched_yield()
+    return here
+
+
+def advance(control: Any, left: Any, run: Any, x: Any, y: Any, z: Any) -> Any:
+    """Moves on by `run` blocks, or to a new chunk; returns how many are left, or 0 or less, and the index of the first."""
+    at = array_at(Control, control)
+    if left > run:
+        x += uint32(run)
+        if x == at[0].grid_x:
+            x = uint32(0)
+            y += 1
+            if y == at[0].grid_y:
+                y = uint32(0)
+                z += 1
+        return left - run, x, y, z
+    first = atomic_ref(at["next"], 0).add(at[0].chunk, "relaxed")
+    if at[0].clusters != 0 and first < at[0].blocks:
+        x, y, z = in_cluster(control, first)
+        return int64(1), x, y, z
+    linear = uint64(permuted(control, first, at[0].blocks, 0))
+    line = linear // at[0].grid_x
+    plane = line // at[0].grid_y
+    left = min(at[0].blocks - first, at[0].chunk)
+    return left, uint32(linear % at[0].grid_x), uint32(line % at[0].grid_y), uint32(plane)
+
+
+def in_cluster(control: Any, place: Any) -> Any:
+    """The index of a block by its place in an order in which the blocks of a cluster are consecutive."""
+    at = array_at(Control, control)
+    wide, high, deep = at[0].cluster_dim_x, at[0].cluster_dim_y, at[0].cluster_dim_z
+    size = int64(wide * high * deep)
+    rank = uint32(place % size)
+    number = uint64(permuted(control, place // size, at[0].blocks // size, 0))
+    across, down = at[0].grid_x // wide, at[0].grid_y // high
+    line = number // across
+    return (
+        uint32(number % across) * wide + rank % wide,
+        uint32(line % down) * high + rank // wide % high,
+        uint32(line // down) * deep + rank // wide // high,
+    )
+
+
+def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
+    """The block or warp, of `count`, at a place of the launch's order, which is permuted if the launch has a step and a seed."""
+    at = array_at(Control, control)
+    if at[0].step == 0 or place >= count:
+        return int64(place)
+    return int64((uint64(place) * uint64(at[0].step) + uint64(at[0].seed) + uint64(turn)) % uint64(count))
+
+
+# Blocks in memory
+
+
+def opened(control: Any, static: Any) -> Any:
+    """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
+    block = allocate(Block.itemsize)
+    to, of = array_at(Block, block), array_at(Control, control)
+    to[0].size_x, to[0].size_y, to[0].size_z = of[0].size_x, of[0].size_y, of[0].size_z
+    to[0].grid_x, to[0].grid_y, to[0].grid_z = of[0].grid_x, of[0].grid_y, of[0].grid_z
+    to[0].dynamic_bytes, to[0].parameters = of[0].dynamic_bytes, of[0].parameters
+    to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z = (
+        of[0].cluster_dim_x,
+        of[0].cluster_dim_y,
+        of[0].cluster_dim_z,
+    )
+    to[0].block_rank, to[0].cluster = uint32(0), int64(0)
+    to[0].warps, to[0].threads, to[0].frames = int64(0), int64(0), int64(0)
+    to[0].control, to[0].log = control, of[0].log
+    to[0].count = of[0].size_x * of[0].size_y * of[0].size_z
+    fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
+    shared = allocate(fixed + of[0].dynamic_bytes)
+    to[0].shared = shared
+    to[0].dynamic = shared + fixed
+    to[0].base = frame_address()
+    shadow_memory.prepare(block, fixed + of[0].dynamic_bytes)
+    return block
+
+
+def with_warps(block: Any, bytes: Any) -> None:
+    """Allocates the records of a block's warps, and its frames. The launch stops if there is not enough memory."""
+    to = array_at(Block, block)
+    to[0].warps, to[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
+    if to[0].frames == 0:
+        deadlock(block, Status.OUT_OF_MEMORY)
+    words = array_at(uint32, to[0].warps)
+    for i in range(WARP_BYTES // 4 * warps_of(block)):
+        words[i] = uint32(0)
+
+
+def with_threads(block: Any, resume: Any, frame: Any) -> Any:
+    """Allocates the records of a block's threads and warps, and a frame for each warp, whose size is given."""
+    to = array_at(Block, block)
+    with_warps(block, frame * warps_of(block))
+    count, warps = to[0].count, to[0].warps
+    first = allocate(Thread.itemsize * int64(count))
+    to[0].threads, to[0].resume = first, resume
+    threads = array_at(Thread, first)
+    for linear in range(count):
+        line = linear // to[0].size_x
+        threads[linear].x = linear % to[0].size_x
+        threads[linear].y = line % to[0].size_y
+        threads[linear].z = line // to[0].size_y
+        threads[linear].linear = linear
+        threads[linear].lane = linear % WARP_SIZE
+        threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
+        threads[linear].block = block
+        threads[linear].state = warps + WARP_BYTES * int64(linear // WARP_SIZE) + 4 * int64(linear % WARP_SIZE)
+        threads[linear].fuel = uint32(FUEL)
+    return block
+
+
+def begin(block: Any, x: Any, y: Any, z: Any) -> None:
+    """Sets the index of a block, and registers its shared memory with its cluster."""
+    to = array_at(Block, block)
+    to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
+    to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x, y, z
+    shadow_memory.tick(block)
+    clusters = array_at(Control, to[0].control)[0].clusters
+    if clusters != 0:
+        wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
+        to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x // wide, y // high, z // deep
+        rank = x % wide + wide * (y % high + high * (z % deep))
+        line = y // high + to[0].grid_y // high * (z // deep)
+        number = int64(x // wide) + int64(to[0].grid_x // wide) * int64(line)
+        record = clusters + 8 * number * (1 + wide * high * deep)
+        to[0].block_rank, to[0].cluster = rank, record
+        array_at(int64, record)[1 + rank] = to[0].shared
+
+
+def start(block: Any, frame: Any) -> None:
+    """Starts all threads of a block. The words at the start of a warp's frame are the regions where its lanes continue."""
+    at = array_at(Block, block)
+    for w in range(warps_of(block)):
+        points = array_at(uint32, at[0].frames + frame * w)
+        for lane in range(WARP_SIZE):
+            points[lane] = uint32(0)
+        resume_lanes(block, w, uint32(ALL) >> (WARP_SIZE - min(WARP_SIZE, int(at[0].count) - WARP_SIZE * int(w))))
+
+
+def dismiss(block: Any) -> None:
+    """Frees the memory of a block."""
+    of = array_at(Block, block)
+    free(of[0].warps)
+    free(of[0].threads)
+    free(of[0].frames)
+    free(of[0].shared)
+    free(of[0].cells)
+    free(block)
+
+
+# Turns
+
+
+def warps_of(block: Any) -> Any:
+    """The number of warps of a block."""
+    return int64(array_at(Block, block)[0].count + (WARP_SIZE - 1)) // WARP_SIZE
+
+
+def schedule(block: Any) -> Any:
+    """Runs a block until all its threads have returned; False if those that yield seem to wait for another block."""
+    at = array_at(Block, block)
+    control, warps, many = at[0].control, at[0].warps, warps_of(block)
+    most = _PATIENCE if array_at(Control, control)[0].step == 0 else 1
+    patience, before, turn = most, -1, int64(0)
+    while not stopped(control):
+        turn += 1
+        verdict = settle(block)
+        if verdict == Verdict.OVER:
+            break
+        if verdict == Verdict.TOGETHER:
+            shadow_memory.tick(block)
+            for place in range(many):
+                w = permuted(control, place, many, turn)
+                resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
+            patience, before = most, -1
+            continue
+        progress = False
+        for place in range(many):
+            progress |= meetings.go_on(block, permuted(control, place, many, turn))
+        yields = turns(block, warps, many, turn)
+        if yields == 0 and not progress:
+            deadlock(block, Status.DEADLOCK)
+            break
+        patience = most if progress or yields != before else patience - 1
+        before = yields
+        if patience == 0:
+            return False
+    return True
+
+
+def settle(block: Any) -> Any:
+    """Looks for a barrier at which all live threads wait, each warp at one place; joins the flags that they bring to it."""
+    at = array_at(Block, block)
+    warps, many = at[0].warps, warps_of(block)
+    common = uint32(0)
+    threads: Any = 0
+    flags: Any = 0
+    for w in range(many):
+        warp = warps + WARP_BYTES * w
+        greatest = most(row(warp, WORDS))
+        if greatest != 0:
+            live, kind = lanes_between(warp + WORDS, 1, ALL), greatest >> KIND_SHIFT
+            agree = live == lanes_between(warp + WORDS, greatest, greatest)
+            if not agree or kind > Suspension.OR or (common != 0 and common != kind):
+                return Verdict.MIXED
+            common = kind
+            flags += popc(lanes_between(warp + LOWS, 1, ALL) & live)
+            threads += popc(live)
+    if common == 0:
+        return Verdict.OVER
+    if array_at(Control, at[0].control)[0].checked != 0 and not together(block):
+        deadlock(block, Status.DIVERGENT_BARRIER)
+        return Verdict.MIXED
+    if common != Suspension.BARRIER:
+        result = flags
+        if common != Suspension.COUNT:
+            result = int(flags == threads) if common == Suspension.AND else int(flags != 0)
+        for w in range(many):
+            lows = row(warps + WARP_BYTES * w, LOWS)
+            for lane in range(WARP_SIZE):
+                lows[lane] = result
+    return Verdict.TOGETHER
+
+
+def together(block: Any) -> Any:
+    """Whether all threads of the block wait at the same place; none has returned then."""
+    at = array_at(Block, block)
+    warps = at[0].warps
+    word, same = array_at(uint32, warps)[0], True
+    for i in range(at[0].count):
+        same &= word_of(warps, i) == word
+    return same
+
+
+def word_of(warps: Any, thread: Any) -> Any:
+    """The word of a thread."""
+    return row(warps + WARP_BYTES * int64(thread // WARP_SIZE), WORDS)[thread % WARP_SIZE]
+
+
+def turns(block: Any, warps: Any, many: Any, turn: Any) -> Any:
+    """Resumes each thread that has yielded once, unless the launch's schedule delays its warp; returns how many have yielded."""
+    total: Any = 0
+    control = array_at(Block, block)[0].control
+    for place in range(many):
+        w = permuted(control, place, many, turn)
+        first = Suspension.YIELD << KIND_SHIFT
+        yielded = lanes_between(warps + WARP_BYTES * w + WORDS, first, first | PLACE_MASK)
+        total += popc(yielded)
+        if not delays(control):
+            resume_lanes(block, w, yielded)
+    return total
+
+
+def delays(control: Any) -> Any:
+    """Whether a schedule delays a warp, as it does half of the time."""
+    at = array_at(Control, control)
+    if at[0].step == 0:
+        return False
+    at[0].turns += 1
+    number = uint64(at[0].turns) * uint64(at[0].step) + uint64(at[0].seed)
+    return (number ^ number >> 9) & 1 == 1
+
+
+def deadlock(block: Any, status: Any) -> None:
+    """Reports a block: its index, and where each of its threads waits."""
+    of = array_at(Block, block)
+    control = of[0].control
+    if claim(control):
+        to = array_at(Control, control)
+        to[0].report_block_x, to[0].report_block_y, to[0].report_block_z = of[0].index_x, of[0].index_y, of[0].index_z
+        waiting = array_at(uint32, control + _WAITING)
+        for i in range(of[0].count):
+            waiting[i] = word_of(of[0].warps, i)
+        publish(control, status)
+
+
+_ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
+    "blocks": (blocks, (INT64,) * 4),
+    "crew": (crew, (INT64,) * 4),
+    "settle": (settle, (INT64,)),
+    "exchange": (meetings.exchange, (INT64, UINT32, UINT32, UINT32)),
+    "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
+    "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
+}
+
+
+def text(symbol: str) -> str:
+    """LLVM IR of a function that kernels call, such as `cuda_device.crew`."""
+    return host_code.text(*_ENTRIES[symbol.removeprefix("cuda_device.")], symbol)

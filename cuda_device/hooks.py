@@ -1,0 +1,115 @@
+"""Where the core meets the CPU target and the plugins. It knows them by these tables alone.
+
+A value is a module, named relative to this package, which is imported when it is needed. Everything else of the core works without
+these modules; what needs one that is not installed raises a `PluginError` that says which. `cuda_device.extend` adds to the tables.
+
+    hooks.TARGETS["cpu"]                       "cpu.target"
+    hooks.plugin("plugins.graphs")             the module
+    hooks.installed("plugins.starts.programs") the module, or None
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from cuda_device.errors import PluginError
+
+TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
+"""Code generators for other machines than GPUs: modules with `STAGES` (`compiler.Stage`)."""
+
+OUTPUTS = {"ltoir": "plugins.ltoir"}
+"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, of which the last one has the output's name."""
+
+LAUNCHERS = "plugins.launchers.plans"
+"""Makes repeated launches in place of Python."""
+
+RECALL = "plugins.starts.programs"
+"""Finds the program of a kernel without compiling it."""
+
+COMMAND_LINE = "plugins.command_line"
+"""`python -m cuda_device`: a module with `main()`."""
+
+EXTERNS = {"nvshmem_": "plugins.nvshmem", "nvshmemx_": "plugins.nvshmem"}
+"""Prefixes of functions that are declared without a definition to link: modules with `declare(stub, name)`."""
+
+LOADED = {b"nvshmemi_device_state_d": "plugins.nvshmem"}
+"""Symbols of cubins whose libraries are initialised when a cubin is loaded: modules with `begin(library)`."""
+
+POLICIES = {"wide": "plugins.numba.wide"}
+"""Rules for the types of numbers (`Options.policy`) in place of Python's."""
+
+LIBRARIES = ("plugins.numba.compat", "plugins.numba.random")
+"""Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
+
+NAMES = {
+    "plugins.benchmarking": "Timing benchmark",
+    "plugins.cpp.bindings": "Bindings bindings",
+    "plugins.cpp.building": "cpp_declaration cpp_header get_include",
+    "plugins.graphs": "Graph graph",
+    "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
+    "plugins.groups.symmetric_array": "SymmetricArray",
+    "plugins.host_functions": "HostFunction host_function",
+    "plugins.operators": "jax_op torch_op tvm_ffi_function",
+    "plugins.random": "Philox philox philox4x32 philox4x64",
+}
+"""The public names of plugins, which `cuda_device` finds when they are used."""
+
+MODULES = {
+    "dask": "plugins.dask",
+    "numba_compat": "plugins.numba.compat",
+    "numba_random": "plugins.numba.random",
+    "nvshmem": "plugins.nvshmem",
+    "pytest_plugin": "plugins.pytest_plugin",
+}
+"""Public modules, which are imported as `cuda_device.dask` and so on."""
+
+
+def plugin(module: str) -> Any:
+    """Imports a module of these tables. Raises `PluginError` if its plugin, or the CPU target, is not installed."""
+    name = f"{__package__}.{module}"
+    try:
+        return sys.modules.get(name) or importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        what = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
+        raise PluginError(f"this needs {what} of {__package__}, which is not installed") from None
+
+
+def installed(module: str) -> Any | None:
+    """The module, or None if its plugin is not installed."""
+    try:
+        return plugin(module)
+    except PluginError:
+        return None
+
+
+class _PublicModules:
+    """Finds and imports the modules of `MODULES` under their public names."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        package, _, module = name.rpartition(".")
+        return ModuleSpec(name, _PublicModules) if package == __package__ and module in MODULES else None
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        return None
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        sys.modules[module.__name__] = plugin(MODULES[module.__name__.rpartition(".")[2]])
+
+
+sys.meta_path.append(_PublicModules)  # type: ignore[arg-type]  # asked after the finders of files
+
+
+def __getattr__(name: str) -> Any:
+    """`pytest_plugin`, which pytest loads in all its runs: nothing if it is not installed."""
+    if name == "pytest_plugin":
+        return installed(MODULES[name]) or SimpleNamespace()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

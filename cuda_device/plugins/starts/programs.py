@@ -1,0 +1,185 @@
+"""Finds the summary of a kernel's LLVM IR in the cache without compiling the kernel, and stores it with its dependencies.
+
+    asked = programs.ask(question)                       None for a question that has no fingerprint
+    programs.keep(asked, dependencies, program)          after a kernel was compiled
+    programs.find(asked)                                 in another process: (program, dependencies), or None
+
+The hash of the LLVM IR is a part of the key of the machine code (`cache/disk`), and generating the LLVM IR takes longer than
+everything else that a cached kernel needs. It depends on the kernel's function, the `question` about it (types of arguments,
+target, options), the sources of this package, and everything that the compiler read: globals, captured variables, and attributes
+of modules and classes. Each read is a `Dependency`, which launches in the same process check as well.
+
+There are two kinds of entries. An entry of the first kind lists the names that were read for a function and a question; this
+module reads these names again. The key of the second kind also contains the values of the names (`plugins/starts/fingerprints`), and the
+entry has the result. If a value has no fingerprint, nothing is stored, and each process generates the kernel's LLVM IR.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cuda_device.cache import disk, sha256
+from cuda_device.infer.contents import contents_of
+from cuda_device.infer.dependencies import MISSING, Dependency, read
+from cuda_device.instrument.outline import ProgramSummary, packed, unpacked
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.plugins.starts.fingerprints import Fingerprint, Unfit, name_of
+from cuda_device.types.architectures import Architecture
+
+_MOST_READINGS = 4
+"""The number of lists of names that are kept. A function may read other names if the first ones have other values."""
+_READINGS, _PROGRAM = "readings", "program"
+
+Reading = tuple[str, int, str]
+"""A name that is read: the kind of its owner, the number of the object that has the owner, and the name (`Fingerprint`)."""
+
+
+def ask(question: tuple[object, ...]) -> Fingerprint | None:
+    """The fingerprint of a question and of the versions of the packages; None if the question has none."""
+    fingerprint = Fingerprint()
+    try:
+        fingerprint.tag("versions", sys.version, np.__version__, disk.ml_dtypes()[1], disk.package())
+        fingerprint.items("question", question)
+    except Unfit:
+        return None
+    return fingerprint
+
+
+def find(asked: Fingerprint) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
+    """The cached program of a question, if everything that it read has the same value now, and what it read."""
+    for names in _readings(_key(_READINGS, asked)):
+        with contextlib.suppress(Unfit):
+            if found := _follow(asked.copy(), names):
+                return found
+    return None
+
+
+def _readings(key: bytes) -> list[list[Reading]]:
+    """The lists of names of a key."""
+    kept = disk.find(key)
+    try:
+        lists = ast.literal_eval(kept.decode()) if kept else []
+        return [[(str(kind), int(number), str(name)) for kind, number, name in names] for names in lists]
+    except Exception:  # the entry is not valid
+        return []
+
+
+def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
+    dependencies = []
+    for kind, number, name in names:
+        try:
+            owner = fingerprint.owner_at(kind, number)
+            value = read(owner, name)
+        except Exception:  # reading a name can run any code
+            return None
+        dependencies.append(Dependency(owner, name, value, contents_of(value)))
+        _add(fingerprint, value)
+    kept = disk.find(_key(_PROGRAM, fingerprint))
+    try:
+        return (unpacked(kept), tuple(dependencies)) if kept else None
+    except Exception:  # the entry is not valid
+        return None
+
+
+def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: ProgramSummary) -> None:
+    """Stores a program, if everything that the compiler read has a fingerprint and has not changed since."""
+    if not all(map(Dependency.current, dependencies)):
+        return
+    key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
+    try:
+        for dependency in dependencies:
+            place = _place_of(fingerprint, dependency.owner)
+            if place is not None:
+                names.append((*place, dependency.name))
+                _add(fingerprint, dependency.value)
+    except Unfit:
+        return
+    disk.keep(_key(_PROGRAM, fingerprint), packed(program))
+    others = _readings(key)
+    if names not in others[:1]:
+        disk.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
+
+
+def _add(fingerprint: Fingerprint, value: object) -> None:
+    if value is MISSING:
+        fingerprint.tag("missing")
+    else:
+        fingerprint.add(value)
+
+
+def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
+    """Describes how another process finds an owner; None if the owner belongs to this package."""
+    name = owner.get("__name__") if isinstance(owner, dict) else getattr(owner, "__name__", None)
+    if isinstance(owner, (dict, ModuleType)) and isinstance(name, str) and name.startswith(_OURS):
+        module = sys.modules.get(name)
+        if module is not None and (owner is module or owner is vars(module)):
+            return None
+    try:
+        return fingerprint.place_of(owner)
+    except Unfit:
+        if isinstance(owner, FunctionType) and name_of(owner) is not None:
+            return None
+        raise
+
+
+_OURS = f"{__name__.partition('.')[0]}."
+
+
+def _key(kind: str, fingerprint: Fingerprint) -> bytes:
+    return sha256(kind.encode() + fingerprint.digest()).digest()
+
+
+# Artifacts in the cache: their keys, and their form as bytes. There is a `Kept` in `codegen/gpu/cubin` and one in
+# `cpu/machine_code`.
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How a kind of artifact is stored.
+
+    `key` takes the program, the architecture, and the options as text, and names everything that the artifact depends on. `pack`
+    returns None for an artifact that the key does not describe. `unpack` may raise any exception.
+    """
+
+    key: Callable[[ProgramSummary, Architecture, str], tuple[str, ...]]
+    pack: Callable[[Any, tuple[str, ...]], bytes | None]
+    unpack: Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """The cache entry of one artifact."""
+
+    kept: Kept
+    parts: tuple[str, ...]
+    key: bytes
+
+    @staticmethod
+    def of(kept: Kept, program: ProgramSummary, architecture: Architecture, options: str) -> CacheEntry:
+        """The entry of a program's artifact."""
+        parts = kept.key(program, architecture, options)
+        return CacheEntry(kept, parts, disk.key_of(*parts))
+
+    def take(self) -> Any:
+        """The artifact, or None."""
+        data = disk.find(self.key)
+        if data is None:
+            return None
+        try:
+            return self.kept.unpack(data)
+        except Exception:  # the artifact is generated again
+            disk.discard(self.key)
+            return None
+
+    def fill(self, artifact: Any) -> None:
+        """Stores the artifact."""
+        data = self.kept.pack(artifact, self.parts)
+        if data is not None:
+            disk.keep(self.key, data)

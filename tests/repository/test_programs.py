@@ -1,0 +1,107 @@
+"""Whole programs: those of examples/programs, right against NumPy and SciPy on poisoned memory."""
+
+import ast
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ASSEMBLED, assemble, poison
+
+import cuda_device as device
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples"))
+programs = importlib.import_module("programs")
+
+
+@pytest.fixture
+def poisoned(stream, monkeypatch):
+    """Programs get memory full of poison, and their launches wait, so that errors appear where they belong."""
+
+    def empty(shape, dtype=np.float32, *, stream):
+        return device.array(poison(shape, np.dtype(dtype)), stream=stream)
+
+    plain, under_test = device.launch, stream
+
+    def launch(kernel, *args, stream, **options):
+        plain(kernel, *args, stream=stream, **options)
+        device.synchronize(stream)
+        if ASSEMBLED and under_test.kind == "cpu":
+            assemble(kernel)
+
+    monkeypatch.setattr(device, "empty", empty)
+    monkeypatch.setattr(device, "launch", launch)
+    return under_test
+
+
+@pytest.mark.filterwarnings("error::cuda_device.PrecisionWarning")
+@pytest.mark.parametrize("name", programs.NAMES)
+def test_programs(poisoned, name):
+    pytest.importorskip("scipy")
+    program = programs.load(name)
+    if hasattr(program, "CLUSTER") and poisoned.emulated:
+        pytest.skip("no clusters")
+    count = 0
+    for case in program.cases(np.random.default_rng(7)):
+        programs.check(program, program.run(poisoned.stream, *case), program.expect(*case))
+        count += 1
+    assert count >= 3
+
+
+@pytest.mark.parametrize("name", programs.NAMES)
+def test_a_kernel_that_does_nothing_is_noticed(name, monkeypatch):
+    """The checks of each program fail where its kernels do not run."""
+    pytest.importorskip("scipy")
+
+    def empty(shape, dtype=np.float32, *, stream):
+        return device.array(poison(shape, np.dtype(dtype)), stream=stream)
+
+    monkeypatch.setattr(device, "empty", empty)
+    for owner, starts in ((device, "launch"), (device, "launch_group"), (device.BoundKernel, "__call__")):
+        monkeypatch.setattr(owner, starts, lambda *_, **__: None)
+    program = programs.load(name)
+    noticed = 0
+    for case in program.cases(np.random.default_rng(7)):
+        try:
+            programs.check(program, program.run(device.cpu_stream(), *case), program.expect(*case))
+        except (AssertionError, IndexError, ValueError):
+            noticed += 1
+    assert noticed
+
+
+def test_there_are_enough_programs():
+    assert len(programs.NAMES) >= 20
+
+
+@pytest.mark.long
+def test_the_programs_run_as_a_script(tmp_path):
+    pytest.importorskip("scipy")
+    command = [sys.executable, str(ROOT / "examples" / "programs"), "scan", "stencil", "--cpu"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"^(\w+) .* right$", done.stdout, re.M) == ["scan", "stencil"]
+    done = subprocess.run([*command, "nothing"], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert "no program is called nothing" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "halo_exchange", "scaled_add"])
+def test_the_lines_that_a_program_says_it_has(name):
+    text = (ROOT / "examples" / "programs" / f"{name}.py").read_text()
+    tree = ast.parse(text)
+    documented = [node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef))]
+    left_out = [node.body[0] for node in documented if ast.get_docstring(node)]
+    left_out += [node for node in tree.body if getattr(node, "name", "") in ("expect", "cases")]
+    gone = {line for node in left_out for line in range(node.lineno, node.end_lineno + 1)}
+    lines = [
+        line
+        for number, line in enumerate(text.splitlines(), 1)
+        if number not in gone and line.partition("#")[0].strip()
+    ]
+    assert f"this program has {len(lines)} lines" in " ".join(ast.get_docstring(tree).split())
