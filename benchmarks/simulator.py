@@ -3,8 +3,8 @@
     python benchmarks/simulator.py [name …] [--scale 0.00001]
 
 The simulator runs each thread of a block as a thread of Python, and takes the same arrays. It runs once, ours several times after
-a run that compiles (`tests/repository/test_peers.py` compares results). A ratio of 100 means that the simulator takes 100 times as long.
-Needs numba-cuda; kernels that its simulator cannot run, or not in a minute, are left out.
+a run that compiles (`tests/repository/test_peers.py` compares results). A ratio of 100 means that the simulator takes 100 times
+as long. Needs numba-cuda; kernels that its simulator cannot run, or not in a minute, are left out.
 """
 
 from __future__ import annotations

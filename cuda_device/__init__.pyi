@@ -1,6 +1,6 @@
 # ruff: isort: skip_file
 # ruff: noqa: N801, PYI042
-# `pytest --update-golden tests/test_repository.py` makes it from the table in `__init__.py`.
+# `pytest --update-golden tests/repository/test_repository.py` makes it from the table in `__init__.py`.
 
 from typing import TypeAlias
 
@@ -136,23 +136,29 @@ from cuda_device.errors import GroupError as GroupError
 from cuda_device.errors import KernelError as KernelError
 from cuda_device.errors import LaunchError as LaunchError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
-from cuda_device.plugins.groups.device_group import DeviceArrayGroup as DeviceArrayGroup
-from cuda_device.plugins.groups.device_group import DeviceGroup as DeviceGroup
-from cuda_device.plugins.groups.device_group import launch_group as launch_group
-from cuda_device.plugins.groups.symmetric_array import SymmetricArray as SymmetricArray
-from cuda_device.plugins.cpp.bindings import Bindings as Bindings
-from cuda_device.plugins.cpp.bindings import bindings as bindings
-from cuda_device.plugins.cpp.building import cpp_declaration as cpp_declaration
-from cuda_device.plugins.cpp.building import cpp_header as cpp_header
-from cuda_device.plugins.cpp.building import get_include as get_include
-from cuda_device.plugins.operators import jax_op as jax_op
-from cuda_device.plugins.operators import torch_op as torch_op
-from cuda_device.plugins.operators import tvm_ffi_function as tvm_ffi_function
 from cuda_device.library.barriers import cluster_sync as cluster_sync
 from cuda_device.library.barriers import grid_sync as grid_sync
 from cuda_device.library.barriers import group_barrier as group_barrier
 from cuda_device.library.barriers import signal as signal
 from cuda_device.library.barriers import wait_until as wait_until
+from cuda_device.plugins.benchmarking import Timing as Timing
+from cuda_device.plugins.benchmarking import benchmark as benchmark
+from cuda_device.plugins.cpp.bindings import Bindings as Bindings
+from cuda_device.plugins.cpp.bindings import bindings as bindings
+from cuda_device.plugins.cpp.building import cpp_declaration as cpp_declaration
+from cuda_device.plugins.cpp.building import cpp_header as cpp_header
+from cuda_device.plugins.cpp.building import get_include as get_include
+from cuda_device.plugins.framework_operators import jax_op as jax_op
+from cuda_device.plugins.framework_operators import torch_op as torch_op
+from cuda_device.plugins.framework_operators import tvm_ffi_function as tvm_ffi_function
+from cuda_device.plugins.graphs import Graph as Graph
+from cuda_device.plugins.graphs import graph as graph
+from cuda_device.plugins.groups.device_group import DeviceArrayGroup as DeviceArrayGroup
+from cuda_device.plugins.groups.device_group import DeviceGroup as DeviceGroup
+from cuda_device.plugins.groups.device_group import launch_group as launch_group
+from cuda_device.plugins.groups.symmetric_array import SymmetricArray as SymmetricArray
+from cuda_device.plugins.host_functions import HostFunction as HostFunction
+from cuda_device.plugins.host_functions import host_function as host_function
 from cuda_device.plugins.random import Philox as Philox
 from cuda_device.plugins.random import philox as philox
 from cuda_device.plugins.random import philox4x32 as philox4x32
@@ -177,18 +183,12 @@ from cuda_device.runtime.gpu.streams import Stream as Stream
 from cuda_device.runtime.gpu.streams import cpu_stream as cpu_stream
 from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
-from cuda_device.plugins.benchmarking import Timing as Timing
-from cuda_device.plugins.benchmarking import benchmark as benchmark
 from cuda_device.runtime.launch.compiled import Compiled as Compiled
 from cuda_device.runtime.launch.compiled import LoadedKernel as LoadedKernel
 from cuda_device.runtime.launch.compiled import Parameter as Parameter
 from cuda_device.runtime.launch.compiled import load as load
 from cuda_device.runtime.launch.compiling import NativeFunction as NativeFunction
 from cuda_device.runtime.launch.compiling import compile as compile
-from cuda_device.plugins.graphs import Graph as Graph
-from cuda_device.plugins.graphs import graph as graph
-from cuda_device.plugins.host_functions import HostFunction as HostFunction
-from cuda_device.plugins.host_functions import host_function as host_function
 from cuda_device.runtime.launch.launcher import launch as launch
 from cuda_device.runtime.launch.launcher import synchronize as synchronize
 from cuda_device.runtime.launch.prepared import BoundKernel as BoundKernel

@@ -10,7 +10,7 @@ Each stage is a function that adds one artifact to the work. The artifact is nam
 each stage that produces IR.
 
 The machine code of a job that has been compiled before comes from the cache on disk. If nothing that the compiler read has
-changed, no stage runs (`plugins/starts/programs`). Otherwise the stages up to LLVM IR run, and the LLVM IR is the key to the machine
+changed, no stage runs (`hooks.RECALL`). Otherwise the stages up to LLVM IR run, and the LLVM IR is the key to the machine
 code (`cache/disk`). Modules are therefore imported by the stage that needs them. With `CUDA_DEVICE_DUMP`, every stage runs.
 """
 

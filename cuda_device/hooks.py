@@ -1,7 +1,7 @@
 """Where the core meets the CPU target and the plugins. It knows them by these tables alone.
 
-A value is a module, named relative to this package, which is imported when it is needed. Everything else of the core works without
-these modules; what needs one that is not installed raises a `PluginError` that says which. `cuda_device.extend` adds to the tables.
+A value is a module, named relative to this package, which is imported when it is needed. The core works without these modules;
+what needs one that is not installed raises a `PluginError` that says which.
 
     hooks.TARGETS["cpu"]                       "cpu.target"
     hooks.plugin("plugins.graphs")             the module
@@ -14,7 +14,7 @@ import importlib
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from cuda_device.errors import PluginError
 
@@ -45,6 +45,9 @@ POLICIES = {"wide": "plugins.numba.wide"}
 LIBRARIES = ("plugins.numba.compat", "plugins.numba.random")
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
+DEVICE_CODE = ("cpu.", "plugins.launchers.")
+"""Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
+
 NAMES = {
     "plugins.benchmarking": "Timing benchmark",
     "plugins.cpp.bindings": "Bindings bindings",
@@ -53,7 +56,7 @@ NAMES = {
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
-    "plugins.operators": "jax_op torch_op tvm_ffi_function",
+    "plugins.framework_operators": "jax_op torch_op tvm_ffi_function",
     "plugins.random": "Philox philox philox4x32 philox4x64",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
@@ -94,7 +97,7 @@ class _PublicModules:
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         package, _, module = name.rpartition(".")
-        return ModuleSpec(name, _PublicModules) if package == __package__ and module in MODULES else None
+        return ModuleSpec(name, cast("Any", _PublicModules)) if package == __package__ and module in MODULES else None
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
@@ -105,7 +108,7 @@ class _PublicModules:
         sys.modules[module.__name__] = plugin(MODULES[module.__name__.rpartition(".")[2]])
 
 
-sys.meta_path.append(_PublicModules)  # type: ignore[arg-type]  # asked after the finders of files
+sys.meta_path.append(_PublicModules)  # asked after the finders of files
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,8 @@
 
 `PROGRAMS` maps a name to (argument types, source). The source defines the kernel `k`; `device`, `math` and `np` are there.
 Types are separated by semicolons: `float32[1]` is an array of one axis, `const 3` a constant expression. The messages of a
-section are one page of golden texts: whoever adds or removes a program runs `pytest --update-golden tests/repository/test_errors.py`.
+section are one page of golden texts: after a program is added or removed, run
+`pytest --update-golden tests/repository/test_errors.py`.
 """
 
 from __future__ import annotations

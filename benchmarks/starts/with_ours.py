@@ -18,7 +18,7 @@ import numpy as np
 
 WHERE, STATE = sys.argv[1:]
 COMPILER = ("bytecode.to_ir", "infer.engine", "infer.builtin_calls", "lower", "codegen.emit.to_llvm")
-LAST = {"cpu": ("codegen.cpu.native",), "gpu": ("codegen.gpu.nvptx", "codegen.gpu.cubin")}
+LAST = {"cpu": ("cpu.native",), "gpu": ("codegen.gpu.nvptx", "codegen.gpu.cubin")}
 seconds: dict[str, float] = {}
 
 with contextlib.ExitStack() as stack:

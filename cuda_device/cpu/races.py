@@ -13,7 +13,7 @@ nothing. Two atomic operations race only if the scope of one does not include th
 even if the two accesses did not happen at the same time in this run.
 
 If only block-wide barriers order the threads of a kernel, its machine code checks each access itself
-(`codegen.cpu.shadow_memory`) and records only the races. The threads of other kernels record every event, and this module
+(`cpu.shadow_memory`) and records only the races. The threads of other kernels record every event, and this module
 determines how the events are ordered.
 """
 

@@ -8,7 +8,7 @@
 
 A launch with race detection runs its threads one after the other on one worker, so the order of the events is the order of
 execution. Accesses to an array that the kernel only reads, and that overlaps no other, are not recorded, nor are reads of shared
-memory that barriers separate from all writes (`codegen.cpu.uniform`).
+memory that barriers separate from all writes (`cpu.uniform`).
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device import hooks
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.suspension import POSITION
@@ -435,4 +436,4 @@ def _is_for_the_host(function: FunctionType) -> bool:
     return module in OF_THE_HOST
 
 
-_DEVICE_CODE = ("cuda_device.device.", "cuda_device.library.", "cuda_device.codegen.cpu.")
+_DEVICE_CODE = tuple(f"cuda_device.{folder}" for folder in ("device.", "library.", *hooks.DEVICE_CODE))

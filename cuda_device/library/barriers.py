@@ -16,8 +16,8 @@ A launch of a kernel with `grid_sync` is cooperative: all of its blocks run at t
 (`grid_word`). Each block adds 1 to it, except that the first block adds the number that flips the highest bit once all blocks
 have arrived.
 
-`plugins/groups/device_group` creates the arrays of a group. All parts are contiguous and have the same shape. The part of a rank begins
-`offsets[rank]` bytes after the device's own part.
+All parts of the array of a group are contiguous and have the same shape. The part of a rank begins `offsets[rank]` bytes
+after the device's own part.
 """
 
 from __future__ import annotations

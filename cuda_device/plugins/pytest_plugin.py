@@ -6,7 +6,7 @@
         assert x.numpy()[3] == 6
 
 The package installs it. Without `--cuda-device`, the fixture `stream` is a CPU stream, and the other options do not exist.
-`-p no:cuda_device.plugins.pytest_plugin` turns it off.
+`-p no:cuda_device.pytest_plugin` turns it off.
 """
 
 from __future__ import annotations

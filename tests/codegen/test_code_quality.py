@@ -1,7 +1,8 @@
 """The machine code of the benchmark suite's kernels, without a GPU: instructions, registers and spills as they are recorded.
 
-`pytest --update-golden tests/codegen/test_code_quality.py` records what there is now, in tests/golden/test_code_quality.json: first with
-Python 3.12, then with each other release, for which only what differs is recorded.
+`pytest --update-golden tests/codegen/test_code_quality.py` records what there is now, in
+tests/golden/test_code_quality.json: first with Python 3.12, then with each other release, for which only what
+differs is recorded.
 """
 
 import importlib

@@ -71,7 +71,7 @@ def test_what_kernels_call_is_a_module_of_its_own(symbol):
 
 
 def test_the_same_text_in_each_process():
-    program = "from cuda_device.codegen.cpu import scheduler; print(scheduler.text('cuda_device.crew'))"
+    program = "from cuda_device.cpu import scheduler; print(scheduler.text('cuda_device.crew'))"
     texts = [
         subprocess.run(
             [sys.executable, "-c", program],

@@ -6,8 +6,8 @@
     python -m tests.gpu.evidence all --logs DIR  keeps what each of them prints, whole
 
 A piece takes less than eight minutes on an H200 with 16 processors; one that takes longer is stopped, and the record says so. The
-record is `evidence.json`, beside this file; docs/evidence.md is made from it (`pytest --update-golden tests/repository/test_evidence.py`).
-Without a GPU nothing runs, and nothing is recorded.
+record is `evidence.json`, beside this file; docs/evidence.md is made from it
+(`pytest --update-golden tests/repository/test_evidence.py`). Without a GPU nothing runs, and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Piece:
 
 def test_files() -> list[str]:
     """The modules with tests that the `stream` fixture runs on a GPU, and those that are about GPUs only."""
-    paths = [*sorted((ROOT / "tests").glob("test_*.py")), *sorted((ROOT / "tests" / "gpu").glob("test_*.py"))]
+    paths = sorted((ROOT / "tests").rglob("test_*.py"), key=lambda path: path.name)
     return [path.relative_to(ROOT).as_posix() for path in paths if path.name not in ALONE]
 
 
@@ -78,7 +78,8 @@ def pieces() -> list[Piece]:
     two = [f"tests/gpu/{name}" for name in TWO_GPUS]
     programs = (sys.executable, "examples/programs")
     # The tools look at each block: at two thousand million of them for minutes.
-    sanitized = _pytest([f"tests/test_{name}.py" for name in SANITIZED], "gpu and not largest_grids", processes=4)
+    slow = [file for file in files if Path(file).stem.removeprefix("test_") in SANITIZED]
+    sanitized = _pytest(slow, "gpu and not largest_grids", processes=4)
     return [
         *(
             Piece(f"tests-{number}", f"the tests on a GPU, part {number} of {SHARDS}", _pytest(shard), tests=True)

@@ -185,4 +185,6 @@ def _likeness(mutant: Mutant, test_files: Sequence[str]) -> dict[str, float]:
 def _with_processes() -> list[str]:
     paths = sorted((ROOT / "tests").glob("test_*.py"))
     names = [f"tests/{path.name}" for path in paths if "sys.executable" in path.read_text()]
-    return [name for name in names if name not in ("tests/repository/test_fuzz.py", "tests/repository/test_mutation.py")]
+    return [
+        name for name in names if name not in ("tests/repository/test_fuzz.py", "tests/repository/test_mutation.py")
+    ]

@@ -1,6 +1,7 @@
 """docs/numbers.md: the widths of Python's numbers and the tables of promotion, made from the compiler's own.
 
-`pytest tests/repository/test_numbers_document.py --update-golden` writes the tables; `reference` says independently what they have to be.
+`pytest tests/repository/test_numbers_document.py --update-golden` writes the tables; `reference` says independently what they
+have to be.
 """
 
 from __future__ import annotations

@@ -118,7 +118,9 @@ def is_shown(block: Block) -> bool:
 def compare(blocks: list[Block]) -> None:
     """Raises an assertion where the page shows something else than what its blocks have printed."""
     for block in blocks:
-        assert is_shown(block), f"pytest --update-golden tests/repository/test_pages.py\n{block.text}\nprints\n\n{block.printed}"
+        assert is_shown(block), (
+            f"pytest --update-golden tests/repository/test_pages.py\n{block.text}\nprints\n\n{block.printed}"
+        )
 
 
 def update(page: Path, blocks: list[Block]) -> None:

@@ -38,7 +38,7 @@ _STANDARD = r"c\+\+(?:03|11|14|17|20|23)"
 _NAME = r"[A-Za-z_]\w*"
 # The packages of header folders, by cuda-pathfinder's names of the folders.
 _CUDA_HEADERS = {"cudart": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl"}
-_OUR_HEADERS = os.path.join(os.path.dirname(__file__), "..", "..", "interop", "include")
+_OUR_HEADERS = os.path.join(os.path.dirname(__file__), "..", "..", "plugins", "cpp", "include")
 _INCLUDE = r'(?:#\s*include\s*|__has_include\s*\(\s*)(?:<(?P<angle>[^>\n]+)>|"(?P<quoted>[^"\n]+)")'
 _COMPUTED = r'#\s*include\s+[^<"\s]|__has_include\s*\(\s*[^<"\s]'
 _ERROR = r"(?m)^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error[^:]*: (?P<reason>.*)"

@@ -34,7 +34,7 @@ from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, cpu_st
 
 
 class Ranks(Protocol):
-    """The processes of a job: an mpi4py communicator is one, and `cuda_device.plugins.dask.spmd` makes one."""
+    """The processes of a job: an mpi4py communicator is one, and `cuda_device.dask.spmd` makes one."""
 
     @property
     def rank(self) -> int:
@@ -79,7 +79,7 @@ def _ranks_of(ranks: Any) -> Ranks:
     if not all(hasattr(ranks, name) for name in ("rank", "size", "allgather")):
         raise LaunchError(
             f"ranks= is of type {type(ranks).__name__}, which has no rank, size and allgather",
-            "pass torch.distributed or one of its groups, an mpi4py communicator, or the ranks of cuda_device.plugins.dask.spmd",
+            "pass torch.distributed or one of its groups, an mpi4py communicator, or the ranks of cuda_device.dask.spmd",
         )
     found: Ranks = ranks
     return found
@@ -101,7 +101,7 @@ class SymmetricArray:
     """One array of zeros in each process of a job. All have the same shape and dtype, and are on one machine.
 
     `ranks` represents the processes: `torch.distributed` or one of its process groups, an mpi4py communicator, the ranks that
-    `cuda_device.plugins.dask.spmd` passes, or any object with `rank`, `size` and `allgather(value)`. The part of this process is on the
+    `cuda_device.dask.spmd` passes, or any object with `rank`, `size` and `allgather(value)`. The part of this process is on the
     GPU of `stream`. A kernel gets `x.part` and uses it like a `DeviceArrayGroup`.
 
     Creating it and `close` are collective: every process must call them. Raises `LaunchError` in every process if shapes or

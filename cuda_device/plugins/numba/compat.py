@@ -10,7 +10,7 @@
 
     increment[x.size // 32 + 1, 32](x)              on the GPU if there is one, otherwise compiled for the CPU
 
-Numbers are numba's (`plugins/numba/wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
+Numbers are numba's (`wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
 record in a variable is a reference. Positions are int64; atomic operations are relaxed. The host's part is in
 `numba_host`, the inspection of kernels in `numba_overloads`, and random numbers, `cuda.random`, in `numba_random`.
 """

@@ -1,0 +1,1 @@
+"""Warm starts: the program of a kernel is found in the cache on disk without compiling it."""

@@ -10,7 +10,7 @@ target, options), the sources of this package, and everything that the compiler 
 of modules and classes. Each read is a `Dependency`, which launches in the same process check as well.
 
 There are two kinds of entries. An entry of the first kind lists the names that were read for a function and a question; this
-module reads these names again. The key of the second kind also contains the values of the names (`plugins/starts/fingerprints`), and the
+module reads these names again. The key of the second kind also contains the values of the names (`fingerprints`), and the
 entry has the result. If a value has no fingerprint, nothing is stored, and each process generates the kernel's LLVM IR.
 """
 

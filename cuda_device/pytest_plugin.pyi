@@ -1,0 +1,2 @@
+# `pytest --update-golden tests/repository/test_repository.py` makes it from `hooks.MODULES`.
+from cuda_device.plugins.pytest_plugin import *
