@@ -207,7 +207,7 @@ def test_programs_with_the_same_text_are_one_dump(folder: Path) -> None:
     compiler.run(job(saxpy, *ARGUMENTS), "python")
     (first,) = folder.iterdir()
     use = "import test_dump as t; t.compiler.run(t.job(t.saxpy, *t.ARGUMENTS), 'python')"
-    script = f"import sys; sys.path.insert(0, {str(TESTS)!r}); {use}"
+    script = f"import sys; sys.path[:0] = [{str(TESTS)!r}, {str(TESTS / 'codegen')!r}]; {use}"
     environment = {**os.environ, "PYTHONPATH": str(TESTS.parent), "PYTHONHASHSEED": "7"}
     subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=100)
     assert list(folder.iterdir()) == [first]
