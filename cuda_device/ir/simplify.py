@@ -57,7 +57,7 @@ def _drop_parameters(function: Function, entries: dict[Block, list[Edge]], same:
         given.update(zip(block.params, columns, strict=True))
     for param, arguments in given.items():
         for argument in arguments:
-            users.setdefault(argument, []).append(param)
+            users.setdefault(_final(argument, same), []).append(param)
     todo = list(given)
     while todo:
         param = todo.pop()
