@@ -19,10 +19,18 @@ from typing import Any, cast
 from cuda_device.errors import PluginError
 
 TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
-"""Code generators for other machines than GPUs: modules with `STAGES` (`compiler.Stage`)."""
+"""Code generators for other machines than GPUs, by `Target.machine`: modules with
+
+- `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES` (`compiler.Pass`) of that stage
+- `kept()`: how the cache on disk keeps the last artifact (`cache.entries.Kept`), or None
+- for the CPU, what launches need: `execution`, `most_resident` and `worker_count`
+"""
 
 OUTPUTS = {"ltoir": "plugins.ltoir"}
-"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, of which the last one has the output's name."""
+"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, which follow the stage `device`.
+
+The last stage has the name of the output.
+"""
 
 LAUNCHERS = "plugins.launchers.plans"
 """Makes repeated launches in place of Python."""
