@@ -27,8 +27,8 @@ class Options:
     blocks of a cluster along each axis; if it is None, each launch chooses it. `races` adds race detection to code for
     the CPU, and `permuted` lets a schedule hold threads up at atomics; the stream sets them. With `launch_facts`, the
     code relies on facts that launches check (`runtime/launch/launcher`): every array is small, and no array that the
-    kernel writes shares memory with another. `wide` gives Python's numbers 64 bits, and numba's types to what is
-    computed with them (`plugins/numba/wide`).
+    kernel writes shares memory with another. `policy` names rules of inference in place of Python's
+    (`infer/policies`).
     """
 
     level: int = 3
@@ -45,7 +45,7 @@ class Options:
     races: bool = False
     permuted: bool = False
     launch_facts: bool = False
-    wide: bool = False
+    policy: str = ""
 
     def is_checked(self, on_cpu: bool) -> bool:
         """Whether code for a CPU or a GPU is checked."""
