@@ -20,17 +20,26 @@ _MODULES = {
     "runtime.launch.arguments": "Argument bind parameters_of",
     "types.host": "type_of_hint",
     "types.layout": "Placement align_of placement size_of",
+    "device.entities": "DeviceValue",
+    # inference
+    "infer.policies": "Policy",
+    "infer.frame": "Cell Frame",
+    "types.known": "Known",
     # launches
     "runtime.gpu.grid": "Shape",
     "runtime.launch.launcher": "CompiledKernel check_kernel planned start users_traceback",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
+    "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
+    # arrays
+    "runtime.arrays.device_array": "host_layout with_layout",
     # types
     "types": "model",
     # compilation
     "compiler": "Stage",
     "jobs": "Job Target Work",
+    "codegen.gpu": "libdevice",
     # data classes
     "lazy_dataclasses": "dataclass field replace",
 }
