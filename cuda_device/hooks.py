@@ -56,14 +56,16 @@ POLICIES = {"wide": "plugins.numba.wide"}
 LIBRARIES = ("plugins.numba.compat", "plugins.numba.device_functions", "plugins.numba.xoroshiro")
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
-DEVICE_CODE = ("cpu.", "plugins.launchers.")
+DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
     "plugins.benchmarking": "Timing benchmark",
+    "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
     "plugins.cpp.building": "cpp_declaration cpp_header get_include",
     "plugins.graphs": "Graph graph",
+    "plugins.groups.barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",

@@ -39,6 +39,7 @@ from cuda_device.runtime.launch.arguments import (
     pointer_to,
     read,
 )
+from cuda_device.runtime.gpu.grid import LaunchSizes
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     disjoint,
@@ -380,7 +381,7 @@ class LoadedKernel:
                 refused.append(error)
                 continue
             kernel = self._kernel(variant, target, arguments)
-            shape = sized(kernel, where, grid, block, shared, threads, cluster)
+            shape = sized(kernel, where, LaunchSizes(grid, block, shared, threads, cluster))
             if kernel.work.job.options.launch_facts:
                 _check_facts(kernel, arguments)
             start(kernel, where, shape, kernel.pack(arguments), arguments)
