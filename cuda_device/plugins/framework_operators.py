@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuda_device import DeviceArray, Kernel, LaunchError, Stream, as_array, cpu_stream, launch
-from cuda_device.extend import as_stream, check_kernel, defaults_of, model, parameters_of, replace, array_view
+from cuda_device.extend import array_view, as_stream, check_kernel, defaults_of, model, parameters_of, replace
 
 if TYPE_CHECKING:
     from cuda_device import BoundKernel

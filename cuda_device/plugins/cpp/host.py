@@ -1,6 +1,6 @@
 """The host as a target (`hooks.TARGETS`): functions that a program in C++ calls.
 
-    device ─ inlined ─ llvm ─ object
+device ─ inlined ─ llvm ─ object
 """
 
 from __future__ import annotations

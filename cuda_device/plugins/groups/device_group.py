@@ -42,6 +42,7 @@ from cuda_device import (
 from cuda_device.extend import (
     CompiledKernel,
     LaunchSizes,
+    array_view,
     as_stream,
     check_kernel,
     count_launches,
@@ -54,7 +55,6 @@ from cuda_device.extend import (
     start,
     struct_model,
     users_traceback,
-    array_view,
 )
 from cuda_device.plugins.groups.barriers import array_group
 

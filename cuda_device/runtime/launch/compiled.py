@@ -29,6 +29,7 @@ from cuda_device.instrument.outline import unpacked
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.grid import LaunchSizes
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -39,7 +40,6 @@ from cuda_device.runtime.launch.arguments import (
     pointer_to,
     read,
 )
-from cuda_device.runtime.gpu.grid import LaunchSizes
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
     disjoint,
