@@ -252,7 +252,7 @@ def start(block: Any, frame: Any) -> None:
         points = array_at(uint32, at[0].frames + frame * w)
         for lane in range(WARP_SIZE):
             points[lane] = uint32(0)
-        resume_lanes(block, w, uint32(ALL) >> (WARP_SIZE - min(WARP_SIZE, int(at[0].count) - WARP_SIZE * int(w))))
+        resume_lanes(block, w, lanes_of(block, w))
 
 
 def dismiss(block: Any) -> None:
@@ -272,6 +272,11 @@ def dismiss(block: Any) -> None:
 def warps_of(block: Any) -> Any:
     """The number of warps of a block."""
     return int64(array_at(Block, block)[0].count + (WARP_SIZE - 1)) // WARP_SIZE
+
+
+def lanes_of(block: Any, warp: Any) -> Any:
+    """The lanes of a warp that exist."""
+    return uint32(ALL) >> (WARP_SIZE - min(WARP_SIZE, int(array_at(Block, block)[0].count) - WARP_SIZE * int(warp)))
 
 
 def schedule(block: Any) -> Any:
@@ -340,6 +345,13 @@ def settle(block: Any) -> Any:
     return Verdict.TOGETHER
 
 
+def exchange(block: Any, kind: Any) -> None:
+    """Exchanges the operands of the lanes of each warp, all of which wait at one operation."""
+    at = array_at(Block, block)
+    for w in range(warps_of(block)):
+        meetings.exchange(at[0].warps + WARP_BYTES * w, lanes_of(block, w), uint32(0), kind)
+
+
 def together(block: Any) -> Any:
     """Whether all threads of the block wait at the same place; none has returned then."""
     at = array_at(Block, block)
@@ -396,7 +408,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "blocks": (blocks, (INT64,) * 4),
     "crew": (crew, (INT64,) * 4),
     "settle": (settle, (INT64,)),
-    "exchange": (meetings.exchange, (INT64, UINT32, UINT32, UINT32)),
+    "exchange": (exchange, (INT64, UINT32)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }
