@@ -17,6 +17,7 @@ code (`cache/disk`). Modules are therefore imported by the stage that needs them
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -406,7 +407,21 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
         disk.count(hits=-afresh, misses=1)
     work.asked = None  # a fingerprint holds references to the objects that it was made of
     _warn(work)
+    for observer in _OBSERVERS:
+        observer(job)
     return work
+
+
+_OBSERVERS: list[Callable[[Job], None]] = []
+
+
+def observe_compilations(observer: Callable[[Job], None]) -> Callable[[], None]:
+    """Calls `observer(job)` after each compilation of this process, also if the code comes from the cache.
+
+    Returns a function that ends this. What the observer raises is raised where the code was needed, by `launch` for example.
+    """
+    _OBSERVERS.append(observer)
+    return functools.partial(_OBSERVERS.remove, observer)
 
 
 _WARNED: WeakKeyDictionary[FunctionType, set[Loss]] = WeakKeyDictionary()

@@ -26,7 +26,7 @@ _MODULES = {
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "runtime.launch.launcher": (
-        "CompiledKernel check_kernel count_launches machine_launches planned start start_together users_traceback"
+        "CompiledKernel check_kernel count_launches machine_launches planned start start_together users_location users_traceback"
     ),
     # arrays
     "runtime.arrays.device_array": "array_view",
@@ -36,11 +36,15 @@ _MODULES = {
     # types
     "types": "model",
     # compilation
-    "compiler": "Stage",
+    "compiler": "Stage compile_job=run observe_compilations",
+    "runtime.launch.compiled": "ir_lines",
+    "codegen.gpu": "elf",
+    "codegen.gpu.assemblers": "toolchain",
     "jobs": "Job Target Work",
     "types.architectures": "architecture=parse",
+    "hooks": "commands",
     # errors and the cache
-    "errors": "Location users_location",
+    "errors": "Location",
     "cache": "disk sha256",
     # data classes
     "lazy_dataclasses": "dataclass field replace",

@@ -33,6 +33,9 @@ RECALL = "plugins.starts.programs"
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
 
+COMMANDS = {"build": "plugins.cpp.build_command"}
+"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`, which returns lines."""
+
 EXTERNS = {"nvshmem_": "plugins.nvshmem", "nvshmemx_": "plugins.nvshmem"}
 """Prefixes of functions that are declared without a definition to link: modules with `declare(stub, name)`."""
 
@@ -54,7 +57,7 @@ NAMES = {
     "plugins.cpp.bindings": "Bindings bindings",
     "plugins.cpp.building": "cpp_declaration cpp_header get_include",
     "plugins.graphs": "Graph graph",
-    "plugins.groups.barriers": "group_barrier signal wait_until",
+    "plugins.groups.group_barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
@@ -91,6 +94,11 @@ def installed(module: str) -> Any | None:
         return plugin(module)
     except PluginError:
         return None
+
+
+def commands() -> dict[str, Any]:
+    """The modules of `COMMANDS` whose plugins are installed, by the names of their commands."""
+    return {name: module for name, path in COMMANDS.items() if (module := installed(path)) is not None}
 
 
 class _PublicModules:
