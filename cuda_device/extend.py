@@ -23,22 +23,28 @@ _MODULES = {
     "types.host": "type_of_hint",
     "types.struct_classes": "as_type struct_model",
     "types.layout": "Placement align_of placement size_of",
+    "device.entities": "DeviceValue",
+    # inference
+    "infer.policies": "Policy",
+    "infer.frame": "Cell Frame",
+    "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "runtime.launch.launcher": (
         "CompiledKernel check_kernel count_launches machine_launches planned start start_together users_location users_traceback"
     ),
-    # arrays
-    "runtime.arrays.device_array": "array_view",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
+    "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
+    # arrays
+    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # types
     "types": "model",
     # compilation
     "compiler": "Stage compile_job=run observe_compilations",
     "runtime.launch.compiled": "ir_lines",
-    "codegen.gpu": "elf",
+    "codegen.gpu": "elf libdevice",
     "codegen.gpu.assemblers": "toolchain",
     "jobs": "Job Target Work",
     "types.architectures": "architecture=parse",

@@ -4,15 +4,20 @@
 from cuda_device.cache import disk as disk
 from cuda_device.cache import sha256 as sha256
 from cuda_device.codegen.gpu import elf as elf
+from cuda_device.codegen.gpu import libdevice as libdevice
 from cuda_device.codegen.gpu.assemblers import toolchain as toolchain
 from cuda_device.compiler import Stage as Stage
 from cuda_device.compiler import observe_compilations as observe_compilations
 from cuda_device.compiler import run
+from cuda_device.device.entities import DeviceValue as DeviceValue
 from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.memory import displaced as displaced
 from cuda_device.device.parameters import defaults_of as defaults_of
 from cuda_device.errors import Location as Location
 from cuda_device.hooks import commands as commands
+from cuda_device.infer.frame import Cell as Cell
+from cuda_device.infer.frame import Frame as Frame
+from cuda_device.infer.policies import Policy as Policy
 from cuda_device.jobs import Job as Job
 from cuda_device.jobs import Target as Target
 from cuda_device.jobs import Work as Work
@@ -20,7 +25,10 @@ from cuda_device.lazy_dataclasses import dataclass as dataclass
 from cuda_device.lazy_dataclasses import field as field
 from cuda_device.lazy_dataclasses import replace as replace
 from cuda_device.runtime.arrays.device_array import array_view as array_view
+from cuda_device.runtime.arrays.device_array import host_layout as host_layout
+from cuda_device.runtime.arrays.device_array import with_layout as with_layout
 from cuda_device.runtime.gpu import driver as driver
+from cuda_device.runtime.gpu.created_streams import current_device as current_device
 from cuda_device.runtime.gpu.grid import LaunchSizes as LaunchSizes
 from cuda_device.runtime.gpu.grid import Shape as Shape
 from cuda_device.runtime.gpu.streams import as_stream as as_stream
@@ -42,6 +50,7 @@ from cuda_device.runtime.launch.launcher import users_traceback as users_traceba
 from cuda_device.types import model as model
 from cuda_device.types.architectures import parse
 from cuda_device.types.host import type_of_hint as type_of_hint
+from cuda_device.types.known import Known as Known
 from cuda_device.types.layout import Placement as Placement
 from cuda_device.types.layout import align_of as align_of
 from cuda_device.types.layout import placement as placement

@@ -19,10 +19,18 @@ from typing import Any, cast
 from cuda_device.errors import PluginError
 
 TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
-"""Code generators for other machines than GPUs: modules with `STAGES` (`compiler.Stage`)."""
+"""Code generators for other machines than GPUs, by `Target.machine`: modules with
+
+- `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES` (`compiler.Pass`) of that stage
+- `kept()`: how the cache on disk keeps the last artifact (`cache.entries.Kept`), or None
+- for the CPU, what launches need: `execution`, `most_resident` and `worker_count`
+"""
 
 OUTPUTS = {"ltoir": "plugins.ltoir"}
-"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, of which the last one has the output's name."""
+"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, which follow the stage `device`.
+
+The last stage has the name of the output.
+"""
 
 LAUNCHERS = "plugins.launchers.plans"
 """Makes repeated launches in place of Python."""
@@ -34,7 +42,13 @@ COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
 
 COMMANDS = {"build": "plugins.cpp.build_command"}
-"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`, which returns lines."""
+"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`.
+
+`run` returns the lines to print.
+"""
+
+REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
+"""Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
 
 EXTERNS = {"nvshmem_": "plugins.nvshmem", "nvshmemx_": "plugins.nvshmem"}
 """Prefixes of functions that are declared without a definition to link: modules with `declare(stub, name)`."""
@@ -43,9 +57,9 @@ LOADED = {b"nvshmemi_device_state_d": "plugins.nvshmem"}
 """Symbols of cubins whose libraries are initialised when a cubin is loaded: modules with `begin(library)`."""
 
 POLICIES = {"wide": "plugins.numba.wide"}
-"""Rules for the types of numbers (`Options.policy`) in place of Python's."""
+"""Rules of inference in place of Python's (`Options.policy`): modules with `POLICY`, an `infer.policies.Policy`."""
 
-LIBRARIES = ("plugins.numba.compat", "plugins.numba.random")
+LIBRARIES = ("plugins.numba.compat", "plugins.numba.device_functions", "plugins.numba.xoroshiro")
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
 DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.")
@@ -69,7 +83,7 @@ NAMES = {
 MODULES = {
     "dask": "plugins.dask",
     "numba_compat": "plugins.numba.compat",
-    "numba_random": "plugins.numba.random",
+    "numba_random": "plugins.numba.xoroshiro",
     "nvshmem": "plugins.nvshmem",
     "pytest_plugin": "plugins.pytest_plugin",
 }

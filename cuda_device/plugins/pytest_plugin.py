@@ -174,7 +174,7 @@ def _compile_for(names: list[str]) -> Callable[[], object]:
             return
         for target in targets:
             try:
-                compile_job(replace(job, target=target, options=replace(job.options, races=False)), "cubin")
+                compile_job(replace(job, target=target), "cubin")
             except CompileError as error:
                 error.reason = f"for {target.architecture.name}, which --target names: {error.reason}"
                 raise

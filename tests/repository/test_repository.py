@@ -236,9 +236,10 @@ def stub() -> str:
 
 def stubs() -> dict[str, str]:
     """The stubs by their files: of the package, and of the public modules of plugins."""
-    how = "# `pytest --update-golden tests/repository/test_repository.py` makes it from `hooks.MODULES`.\n"
+    how = "# ruff: noqa: F403\n# `pytest --update-golden tests/repository/test_repository.py` makes it from `hooks.MODULES`.\n"
     modules = {
-        f"{name}.pyi": f"{how}from cuda_device.{module} import *\n" for name, module in cuda_device.hooks.MODULES.items()
+        f"{name}.pyi": f"{how}from cuda_device.{module} import *\n"
+        for name, module in cuda_device.hooks.MODULES.items()
     }
     return {"__init__.pyi": stub(), **modules}
 
@@ -392,14 +393,11 @@ def test_each_device_entity_is_public_and_documented():
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [*vars(atomics).values(), *vars(packing).values(), *vars(complex_functions).values()]
     internal += [
-        *positioning.SIGNED,
         memory.cluster_word,
         memory.array_at,
         memory.constant_array,
         memory.displaced,
         memory.grid_word,
-        memory.sized_local_array,
-        memory.sized_shared_array,
         copying.address,
     ]
     known = {id(entity) for entity in (*ours, *python, *methods, *internal)}

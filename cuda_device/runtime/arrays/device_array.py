@@ -148,7 +148,7 @@ class DeviceArray:
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
                 return download(self._view, self._stream.handle)
-        return self._host().copy()
+        return host_layout(self).copy()
 
     def item(self) -> Any:
         """Returns the only element. Waits for the stream. Raises `ValueError` unless there is exactly one."""
@@ -183,7 +183,7 @@ class DeviceArray:
         """
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         try:
-            return self._part(self._host().reshape(lengths, copy=False))
+            return with_layout(self, host_layout(self).reshape(lengths, copy=False))
         except ValueError:
             if self._view.layout is Layout.C:
                 raise
@@ -195,7 +195,7 @@ class DeviceArray:
         A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for
         other keys and for an index out of bounds.
         """
-        return self._part(self._host()[_basic(key)])
+        return with_layout(self, host_layout(self)[_basic(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
@@ -211,17 +211,6 @@ class DeviceArray:
             _store(_from_python(value, self._dtype), part)
         else:
             _copy(view, part)
-
-    def _host(self) -> np.ndarray[Any, Any]:
-        """A NumPy array at the address of the elements, which may be in GPU memory."""
-        return numpy_over(self._view)
-
-    def _part(self, part: np.ndarray[Any, Any]) -> DeviceArray:
-        """The array with the memory and layout of `part`, a view of `_host()`."""
-        element = self._view.element if part.dtype == self._dtype else element_of_dtype(part.dtype)
-        address = part.__array_interface__["data"][0] if part.size else 0
-        view = replace(self._view, data=address, shape=part.shape, strides=part.strides, element=element)
-        return DeviceArray.over(view, self._stream, part.dtype)
 
     def _cuda_device_view_(self) -> ArrayView:
         return self._view
@@ -301,7 +290,7 @@ class DeviceArray:
         if copy is False and wanted != self._dtype:
             raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
         self.join_producer()
-        return self._host().astype(wanted, copy=bool(copy))
+        return host_layout(self).astype(wanted, copy=bool(copy))
 
     def __eq__(self, other: object) -> bool:
         raise TypeError(_NO_COMPARISON)
@@ -374,6 +363,22 @@ class DeviceArray:
         return _rebuild, (self.numpy(), isinstance(self._stream, CpuStream))
 
 
+def host_layout(array: DeviceArray) -> np.ndarray[Any, Any]:
+    """Returns a NumPy array with the address, shape and strides of an array, whose elements may be in GPU memory."""
+    return numpy_over(array._view)
+
+
+def with_layout(array: DeviceArray, part: np.ndarray[Any, Any]) -> DeviceArray:
+    """Returns the array that has the layout of `part`, a view of `host_layout(array)`, and shares the memory of `array`.
+
+    Raises `TypeError` if device code does not support the dtype of `part`.
+    """
+    element = array._view.element if part.dtype == array.dtype else element_of_dtype(part.dtype)
+    address = part.__array_interface__["data"][0] if part.size else 0
+    view = replace(array._view, data=address, shape=part.shape, strides=part.strides, element=element)
+    return DeviceArray.over(view, array.stream, part.dtype)
+
+
 def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
     return array(elements, stream=cpu_stream() if on_cpu else None)
 
@@ -434,7 +439,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
         return
     target.join_producer()
     if not isinstance(stream, GpuStream):
-        target._host()[...] = elements
+        host_layout(target)[...] = elements
         return
     with stream.using():
         if view.layout is not Layout.C:  # the gaps between the elements keep their contents

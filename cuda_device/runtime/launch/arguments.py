@@ -434,7 +434,7 @@ _CONVERTED = model.Number, model.Pointer, model.Struct
 _parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
 
 
-_NUMBAS_ARRAY = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
+_SLICED = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
 """The text of a type hint as numba writes arrays: `float32[:, ::1]`."""
 
 
@@ -442,9 +442,9 @@ _OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
 """The parameters of `launch`."""
 
 
-def _refuse_numbas(name: str, hint: str) -> None:
+def _refuse_sliced(name: str, hint: str) -> None:
     """Raises `CallError` for numba's notation of an array, which would otherwise be ignored."""
-    if array := _NUMBAS_ARRAY.fullmatch(hint):
+    if array := _SLICED.fullmatch(hint):
         written = f"ArrayType({array[1]}, {array[2].count(',') + 1})"
         raise CallError(
             f"the type hint of the parameter {name!r} is the text {hint!r}, which is not a type", f"write {written}"
@@ -460,7 +460,7 @@ def parameters_of(function: FunctionType) -> Parameters:
         hints = {}
         for name, hint in evaluated.items():
             if isinstance(hint, str):
-                _refuse_numbas(name, hint)
+                _refuse_sliced(name, hint)
             with suppress(Exception):  # hints that are no types of device code are allowed
                 if name != "return" and (type := type_named(hint)) is not None:
                     hints[name] = type
