@@ -32,6 +32,7 @@ from cuda_device.cache import disk, sha256
 from cuda_device.cache.entries import CacheEntry, Kept
 from cuda_device.device.options import Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
+from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -407,7 +408,10 @@ def _recall(work: Work, last: str) -> bool:
     found = programs.find(work.asked) if work.asked else None
     if found is None:
         return False
-    work.program, work.dependencies = found
+    try:
+        work.program, work.dependencies = unpacked(found[0]), found[1]
+    except Exception:  # the entry is not valid
+        return False
     if _verifies():
         _make(work, KEY)
         if work.summarised() != work.program:
@@ -427,7 +431,7 @@ def _find(work: Work, last: str) -> bool:
     start = time.perf_counter()
     program = work.summarised()
     if work.program != program and work.asked and not work["typed"].links:
-        hooks.plugin(hooks.RECALL).keep(work.asked, work.dependencies, program)
+        hooks.plugin(hooks.RECALL).keep(work.asked, work.dependencies, packed(program))
     if work.program != program:
         work.program, work.entry = program, None
     if not _take(work, last, start):

@@ -18,16 +18,19 @@ _MODULES = {
     # functions and kernels
     "device.functions": "DecoratedFunction",
     "device.memory": "displaced",
+    "device.constant_parameters": "const_parameters",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument as_struct bind parameters_of",
-    "types.host": "type_of_hint",
-    "types.struct_classes": "as_type struct_model",
+    "types.host": "struct_model type_of_hint",
+    "types.struct_classes": "as_type",
     "types.layout": "Placement align_of placement size_of",
     "device.entities": "DeviceValue",
     # inference
     "infer.policies": "Policy",
     "infer.frame": "Cell Frame",
-    "types.known": "Known",
+    "infer.contents": "dependency_on",
+    "infer.dependencies": "Dependency",
+    "types.known": "UNKNOWN Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "runtime.launch.launcher": (
@@ -53,7 +56,7 @@ _MODULES = {
     "errors": "Location",
     "cache": "disk sha256",
     # data classes
-    "lazy_dataclasses": "dataclass field replace",
+    "lazy_dataclasses": "dataclass field fields_of is_frozen replace",
 }
 _HOMES = {
     name.partition("=")[0]: (module, name.rpartition("=")[2])
