@@ -18,39 +18,45 @@ _MODULES = {
     # functions and kernels
     "device.functions": "DecoratedFunction",
     "device.memory": "displaced",
+    "device.constant_parameters": "const_parameters",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument as_struct bind parameters_of",
-    "types.host": "type_of_hint",
-    "types.struct_classes": "as_type struct_model",
+    "types.host": "struct_model type_of_hint",
+    "types.struct_classes": "as_type",
     "types.layout": "Placement align_of placement size_of",
     "device.entities": "DeviceValue",
     # inference
     "infer.policies": "Policy",
     "infer.frame": "Cell Frame",
-    "types.known": "Known",
+    "infer.contents": "dependency_on",
+    "infer.dependencies": "Dependency",
+    "types.known": "UNKNOWN Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "runtime.launch.launcher": (
-        "CompiledKernel check_kernel count_launches machine_launches planned start start_together users_traceback"
+        "CompiledKernel check_kernel count_launches machine_launches planned start start_together users_location users_traceback"
     ),
-    # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
+    # arrays
+    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # types
     "types": "model",
     # compilation
-    "compiler": "Stage",
+    "compiler": "Stage compile_job=run observe_compilations",
+    "runtime.launch.compiled": "ir_lines",
+    "codegen.gpu": "elf libdevice",
+    "codegen.gpu.assemblers": "toolchain",
     "jobs": "Job Target Work",
-    "codegen.gpu": "libdevice",
     "types.architectures": "architecture=parse",
+    "hooks": "commands",
     # errors and the cache
-    "errors": "Location users_location",
+    "errors": "Location",
     "cache": "disk sha256",
     # data classes
-    "lazy_dataclasses": "dataclass field replace",
+    "lazy_dataclasses": "dataclass field fields_of is_frozen replace",
 }
 _HOMES = {
     name.partition("=")[0]: (module, name.rpartition("=")[2])

@@ -41,6 +41,12 @@ RECALL = "plugins.starts.programs"
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
 
+COMMANDS = {"build": "plugins.cpp.build_command"}
+"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`.
+
+`run` returns the lines to print.
+"""
+
 REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
 """Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
 
@@ -65,7 +71,7 @@ NAMES = {
     "plugins.cpp.bindings": "Bindings bindings",
     "plugins.cpp.building": "cpp_declaration cpp_header get_include",
     "plugins.graphs": "Graph graph",
-    "plugins.groups.barriers": "group_barrier signal wait_until",
+    "plugins.groups.group_barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
@@ -102,6 +108,11 @@ def installed(module: str) -> Any | None:
         return plugin(module)
     except PluginError:
         return None
+
+
+def commands() -> dict[str, Any]:
+    """The modules of `COMMANDS` whose plugins are installed, by the names of their commands."""
+    return {name: module for name, path in COMMANDS.items() if (module := installed(path)) is not None}
 
 
 class _PublicModules:
