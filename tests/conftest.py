@@ -10,9 +10,9 @@
 
 The compiler verifies its IR after each stage of every compilation that tests make.
 
-Tests of a plugin are in its folder, and those of the CPU target in tests/cpu. Other tests that need a plugin have a mark, and are
-skipped where it is not installed (.ci/deletions). Without the CPU target, tests are skipped that take the fixture `stream` or call
-`cpu_stream()`.
+Tests of a plugin are in its folder, and those of the CPU target in tests/cpu. Other tests that need a plugin have a mark, and
+are skipped where it is not installed (.ci/deletions). Without the CPU target, tests are skipped that take the fixture `stream`
+or call `cpu_stream()`.
 
     @pytest.mark.needs("ltoir")
 """
@@ -100,6 +100,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--apart", action="store_true", help="with it: what differs, as texts of this release of Python alone"
     )
+    parser.addoption("--part", metavar="K/N", default="0/1", help="each N-th test alone, from the K-th one on")
     parser.addoption("--most-seconds", type=float, default=900, help="how long one test may take; 0 for ever")
 
 
@@ -118,6 +119,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def _no_cpu_stream() -> NoReturn:
     """Whoever asks for a CPU stream, a test or all of its module, is skipped."""
     pytest.skip("the CPU target is not installed", allow_module_level=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the part of the tests that `--part` says, spread over all of them."""
+    first, step = map(int, config.getoption("--part").split("/"))
+    items[:] = items[first::step]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
