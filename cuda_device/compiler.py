@@ -272,11 +272,10 @@ def _object(work: Work) -> bytes:
 
 
 def _ltoir(work: Work) -> bytes:
-    from cuda_device.codegen import cpp_signatures
     from cuda_device.plugins import ltoir
 
     _check_declared(work)
-    functions = cpp_signatures.prototypes(work["typed"], work.job.by_address)
+    functions = ltoir.signatures.prototypes(work["typed"], work.job.by_address)
     return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options, functions)
 
 
@@ -429,7 +428,12 @@ def stages_of(job: Job, until: str) -> tuple[Stage, ...]:
     """The stages of a job."""
     if job.target.is_host:
         return HOST
-    return LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
+    from cuda_device.outputs import find_output
+    output = find_output(until)
+    if output is not None and output.make is not None:
+        end = [stage.name for stage in GPU].index(output.after) + 1
+        return (*GPU[:end], Stage(output.name, output.make, output.name, lambda artifact: artifact))
+    return STAGES[job.target.on_cpu]
 
 
 def _make(work: Work, until: str) -> None:

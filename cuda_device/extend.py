@@ -16,23 +16,38 @@ import sys
 # The names by their modules, in the order of the documentation. A name that is a module is a namespace.
 _MODULES = {
     # functions and kernels
+    "device.functions": "CPP_WORDS links_of",
+    "device.options": "Options",
     "device.parameters": "defaults_of",
-    "runtime.launch.arguments": "Argument bind parameters_of",
+    "runtime.launch.arguments": "Argument bind describe parameters_of",
     "types.host": "type_of_hint",
-    "types.layout": "Placement align_of placement size_of",
+    "types.layout": "Placement align_of has_arrays placement size_of",
     # launches
     "runtime.gpu.grid": "Shape",
-    "runtime.launch.launcher": "CompiledKernel check_kernel planned start users_traceback",
+    "runtime.launch.launcher": "CompiledKernel check_facts check_kernel planned sized start users_traceback",
+    "runtime.launch.compiled": "Record kernel_of",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu": "driver",
-    # types
-    "types": "model",
+    # types, and how C++ passes their values
+    "types": "architectures model",
+    "types.abi": "exchanged passing representation",
+    "types.packing": "boundary_packing",
+    "types.vector_classes": "value_of",
     # compilation
     "compiler": "Stage",
     "jobs": "Job Target Work",
+    "outputs": "Output add_output find_output",
+    "runtime.launch.compiling": "typed_ir",
+    "codegen.llvm_text": "LLVM_TYPE split_list",
+    # errors
+    "errors": "CompilerBug Location too_deep",
+    "runtime.gpu.report_message": "failure",
+    # files, and NVIDIA's libraries
+    "cache": "disk sha256",
+    "codegen.gpu": "libdevice toolkit",
     # data classes
-    "lazy_dataclasses": "dataclass field replace",
+    "lazy_dataclasses": "dataclass field fields_of replace",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - a list of names

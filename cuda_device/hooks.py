@@ -21,8 +21,17 @@ from cuda_device.errors import PluginError
 TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
 """Code generators for other machines than GPUs: modules with `STAGES` (`compiler.Stage`)."""
 
-OUTPUTS = {"ltoir": "plugins.ltoir"}
-"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, of which the last one has the output's name."""
+OUTPUTS = {"ltoir": "plugins.ltoir", "fatbin": "plugins.saved.fatbin"}
+"""Outputs of `compile` for GPUs beside those of the core: modules with `OUTPUT` (`outputs.Output`)."""
+
+GENERATED = "plugins.generated"
+"""Makes functions of text and code objects for `compile`: a module with `function_of(source, globals)`."""
+
+SAVED = "plugins.saved"
+"""Writes compiled code to files and launches it: a module with `save(compiled, path)` and `LoadedKernel`."""
+
+LINK_KINDS = dict.fromkeys((".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h"), "plugins.cpp.sources")
+"""Suffixes of files that `link=` compiles: modules with `source_of(path)`, which returns a source (`codegen.gpu.linking`)."""
 
 LAUNCHERS = "plugins.launchers.plans"
 """Makes repeated launches in place of Python."""
@@ -51,13 +60,17 @@ DEVICE_CODE = ("cpu.", "plugins.launchers.")
 NAMES = {
     "plugins.benchmarking": "Timing benchmark",
     "plugins.cpp.bindings": "Bindings bindings",
-    "plugins.cpp.building": "cpp_declaration cpp_header get_include",
+    "plugins.cpp.headers": "cpp_declaration cpp_header get_include",
+    "plugins.cpp.native_functions": "NativeFunction",
+    "plugins.cpp.sources": "cuda_source",
     "plugins.graphs": "Graph graph",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
     "plugins.framework_operators": "jax_op torch_op tvm_ffi_function",
     "plugins.random": "Philox philox philox4x32 philox4x64",
+    "plugins.saved": "LoadedKernel load",
+    "plugins.saved.folders": "build",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 

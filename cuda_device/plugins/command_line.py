@@ -254,7 +254,7 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
 
 
 def _build(wanted: argparse.Namespace) -> None:
-    from cuda_device.plugins.cpp.building import build
+    from cuda_device import build
 
     run: dict[str, Any] = {}  # a file runs once, so that its kernels have the same structs
     loaded, given = [load(kernel, run) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
@@ -279,7 +279,7 @@ def _lines_of_ir(made: Any) -> Iterator[tuple[Place | None, str]]:
     from cuda_device import compiler
     from cuda_device.ir.text import show
 
-    for function in compiler.run(made._job, "typed")["typed"].functions:
+    for function in compiler.run(made.job, "typed")["typed"].functions:
         operations = iter(function.ops())
         for line in show(function).splitlines():
             where = next(operations).location if line.startswith("  ") else None

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.codegen.gpu.linking import CudaSource, cuda_source
+from cuda_device import cuda_source
 from cuda_device.device.functions import Extern, extern
 from cuda_device.types.host import pointer
 
@@ -109,7 +109,7 @@ def _prototypes() -> dict[str, tuple[str, str, str]]:
 
 
 @cache
-def _source() -> CudaSource:
+def _source() -> Any:
     """The source with NVSHMEM's headers, for programs that contain the state of the library."""
     package = find_spec("nvidia.nvshmem")
     folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []
