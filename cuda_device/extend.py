@@ -21,7 +21,7 @@ _MODULES = {
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind describe parameters_of",
     "types.host": "type_of_hint",
-    "types.layout": "Placement align_of has_arrays placement size_of",
+    "types.layout": "Placement accesses align_of has_arrays placement size_of",
     # launches
     "runtime.gpu.grid": "Shape",
     "runtime.launch.launcher": "CompiledKernel check_facts check_kernel planned sized start users_traceback",
@@ -35,7 +35,10 @@ _MODULES = {
     "types.packing": "boundary_packing",
     "types.vector_classes": "value_of",
     # compilation
-    "compiler": "Stage",
+    "codegen.emit": "to_llvm",
+    "compiler": "Stage show",
+    "hooks": "target",
+    "ir": "ops",
     "jobs": "Job Target Work",
     "outputs": "Output add_output find_output",
     "runtime.launch.compiling": "typed_ir",

@@ -19,7 +19,12 @@ from typing import Any, cast
 from cuda_device.errors import PluginError
 
 TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
-"""Code generators for other machines than GPUs: modules with `STAGES` (`compiler.Stage`)."""
+"""Code generators for other machines than GPUs, by `Target.machine`: modules with
+
+- `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES` (`compiler.Pass`) of that stage
+- `kept()`: how the cache on disk keeps the last artifact (`cache.entries.Kept`), or None
+- for the CPU, what launches need: `execution`, `most_resident` and `worker_count`
+"""
 
 OUTPUTS = {"ltoir": "plugins.ltoir", "fatbin": "plugins.saved.fatbin"}
 """Outputs of `compile` for GPUs beside those of the core: modules with `OUTPUT` (`outputs.Output`)."""
@@ -94,6 +99,11 @@ def plugin(module: str) -> Any:
             raise
         what = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
         raise PluginError(f"this needs {what} of {__package__}, which is not installed") from None
+
+
+def target(name: str) -> Any:
+    """The module of a target (`TARGETS`), for others that are built on it: `target("cpu")`. Raises `PluginError`."""
+    return plugin(TARGETS[name])
 
 
 def installed(module: str) -> Any | None:

@@ -74,8 +74,8 @@ def names() -> list[str]:
 
 def of(target: str | Sequence[str], name: str) -> Output:
     """The output of a target; "default" is the usual one. Raises `ValueError` if the target does not have it."""
-    if isinstance(target, str) and target in hooks.TARGETS:
-        own: Mapping[str, Output] = hooks.plugin(hooks.TARGETS[target]).OUTPUTS
+    own = _of_target(target) if isinstance(target, str) else None
+    if own is not None:
         output, choices = own.get(next(iter(own)) if name == "default" else name), [*own]
     else:
         plugin, choices = hooks.OUTPUTS.get(name), names()
@@ -83,6 +83,11 @@ def of(target: str | Sequence[str], name: str) -> Output:
     if output is None:
         raise ValueError(f"output={name!r} is not available for target={target!r}: choose one of {', '.join(choices)}")
     return output
+
+
+def _of_target(target: str) -> Mapping[str, Output] | None:
+    """The outputs of a target that is not a GPU, the default one first; None for others."""
+    return getattr(hooks.target(target), "OUTPUTS", None) if target in hooks.TARGETS else None
 
 
 def add_output(output: Output) -> None:

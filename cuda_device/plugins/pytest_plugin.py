@@ -176,7 +176,7 @@ def _compile_for(names: list[str]) -> Callable[[], object]:
         if job.kernel and job.target.on_cpu and job not in seen:
             for target in targets:
                 try:
-                    run(replace(job, target=target, options=replace(job.options, races=False)), "cubin")
+                    run(replace(job, target=target), "cubin")
                 except CompileError as error:
                     error.reason = f"for {target.architecture.name}, which --target names: {error.reason}"
                     raise

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from cuda_device import Compiled, CompileError, cpu_stream, numpy_dtype
-from cuda_device.cpu import machine_code
 from cuda_device.extend import (
     Work,
     align_of,
@@ -25,6 +24,7 @@ from cuda_device.extend import (
     replace,
     representation,
     size_of,
+    target,
     users_traceback,
     value_of,
 )
@@ -48,7 +48,7 @@ class NativeFunction:
                 "write to an array argument, or compile to an object for C++",
             )
         symbols = (compiled.symbol, compiled.symbol + c_functions.BY_ADDRESS)
-        self._code = machine_code.link(work["object"], {}, symbols)
+        self._code = target("cpu").link(work["object"], {}, symbols)
         self.address = self._code.addresses[symbols[0]]
         count = 1 + len(prototype.arguments) + (prototype.result != model.NONE)
         self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(self._code.addresses[symbols[1]])

@@ -19,9 +19,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FunctionType, ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -29,9 +28,7 @@ from cuda_device.cache import disk, sha256
 from cuda_device.infer.contents import contents_of
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import ProgramSummary, packed, unpacked
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.plugins.starts.fingerprints import Fingerprint, Unfit, name_of
-from cuda_device.types.architectures import Architecture
 
 _MOST_READINGS = 4
 """The number of lists of names that are kept. A function may read other names if the first ones have other values."""
@@ -134,52 +131,3 @@ _OURS = f"{__name__.partition('.')[0]}."
 
 def _key(kind: str, fingerprint: Fingerprint) -> bytes:
     return sha256(kind.encode() + fingerprint.digest()).digest()
-
-
-# Artifacts in the cache: their keys, and their form as bytes. There is a `Kept` in `codegen/gpu/cubin` and one in
-# `cpu/machine_code`.
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """How a kind of artifact is stored.
-
-    `key` takes the program, the architecture, and the options as text, and names everything that the artifact depends on. `pack`
-    returns None for an artifact that the key does not describe. `unpack` may raise any exception.
-    """
-
-    key: Callable[[ProgramSummary, Architecture, str], tuple[str, ...]]
-    pack: Callable[[Any, tuple[str, ...]], bytes | None]
-    unpack: Callable[[bytes], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """The cache entry of one artifact."""
-
-    kept: Kept
-    parts: tuple[str, ...]
-    key: bytes
-
-    @staticmethod
-    def of(kept: Kept, program: ProgramSummary, architecture: Architecture, options: str) -> CacheEntry:
-        """The entry of a program's artifact."""
-        parts = kept.key(program, architecture, options)
-        return CacheEntry(kept, parts, disk.key_of(*parts))
-
-    def take(self) -> Any:
-        """The artifact, or None."""
-        data = disk.find(self.key)
-        if data is None:
-            return None
-        try:
-            return self.kept.unpack(data)
-        except Exception:  # the artifact is generated again
-            disk.discard(self.key)
-            return None
-
-    def fill(self, artifact: Any) -> None:
-        """Stores the artifact."""
-        data = self.kept.pack(artifact, self.parts)
-        if data is not None:
-            disk.keep(self.key, data)

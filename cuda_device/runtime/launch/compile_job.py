@@ -56,7 +56,7 @@ def job_of(
         f.underlying,
         known,
         is_kernel,
-        Target(architecture, is_host, is_host),
+        Target(architecture, HOST if is_host else "gpu"),
         settings,
         f.options.interop,
         (*f.options.link, *link),

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cuda_device import logs
+from cuda_device import hooks, logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.parameters import defaults_of
@@ -44,8 +44,6 @@ from cuda_device.types.model import SMALL
 from cuda_device.types.packing import Packing, boundary_packing, packing
 
 if TYPE_CHECKING:
-    from cuda_device.cpu.cpu_executor import Execution
-    from cuda_device.cpu.races import RaceDetector
     from cuda_device.device.functions import Kernel
     from cuda_device.infer.contents import Content
     from cuda_device.types.known import Known
@@ -162,7 +160,7 @@ class CompiledKernel:
     """The number of launches at which the next launcher is compiled."""
     nvtx: bool = field(default_factory=lambda: os.environ.get("CUDA_DEVICE_NVTX", "") not in ("", "0"))
     """Whether each launch is an NVTX range. Python makes such launches."""
-    executions: dict[tuple[int, int | None], Execution] = field(default_factory=dict)
+    executions: dict[tuple[int, int | None], Callable[..., None]] = field(default_factory=dict)
     """The kernel for launches on CPU streams, by the identity of their size and by their schedule."""
 
     @staticmethod
@@ -432,9 +430,8 @@ def _compiled(
 ) -> CompiledKernel:
     """The variant, which is compiled if there is none, or if a name has changed."""
     function = kernel.underlying
-    where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
-    races, permuted = (stream.races, stream.schedule is not None) if isinstance(stream, CpuStream) else (False, False)
-    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, permuted, launch_facts)
+    target = _target(stream)
+    key = (function.__code__, known, target, checked, launch_facts)
     variant: CompiledKernel | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
@@ -443,11 +440,7 @@ def _compiled(
         if variant is None or not variant.current():
             if variant is not None:
                 _warn_of_changes(kernel, variant)
-            architecture = parse(where) if isinstance(where, str) else of_capability(*where)
-            target = Target(architecture, isinstance(stream, CpuStream))
-            options = replace(
-                kernel.options.build, checked=checked, races=races, permuted=permuted, launch_facts=launch_facts
-            )
+            options = replace(kernel.options.build, checked=checked, launch_facts=launch_facts)
             job = Job(
                 function,
                 with_hints(function, known),
@@ -483,9 +476,12 @@ def _warn_of_changes(kernel: Kernel, stale: CompiledKernel) -> None:
         )
 
 
-def _capability(stream: Stream) -> tuple[int, int]:
+def _target(stream: Stream) -> Target:
+    """The machine that runs the launches of a stream."""
+    if isinstance(stream, CpuStream):
+        return Target(parse(stream.target), "cpu", stream._options)
     assert isinstance(stream, GpuStream)
-    return driver.properties(stream.ordinal).capability
+    return Target(of_capability(*driver.properties(stream.ordinal).capability))
 
 
 def start(
@@ -551,42 +547,17 @@ def _start_on_cpu(
             if view.stream is not None:  # managed memory, which a GPU may be writing
                 with driver.using(driver.context_of(view.ordinal)):
                     driver.synchronize_stream(view.stream)
-    if stream.record_launch(variant, shape, buffer, arguments):
-        return
-    detector = _race_detector(variant.work, shape, arguments) if variant.work.job.options.races else None
-    execution(buffer, arguments, detector.address if detector else None, stopped)
-    if detector:
-        detector.finish()
+    if not stream.record_launch(variant, shape, buffer, arguments):
+        execution(buffer, arguments, stopped)
 
 
-def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Execution:
+def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Callable[..., None]:
     """The kernel for launches of this size on a CPU stream. Raises `LaunchError` if it cannot be launched so."""
-    from cuda_device.cpu.cpu_executor import Execution
-    from cuda_device.cpu.records import INTERLEAVED
-
-    work = variant.work
-    options, outline, architecture = work.job.options, work.outline, work.job.target.architecture
-    _check_size(variant, shape, architecture.most_shared)
-    if outline.cooperative:
-        _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
-    return Execution(
-        work["native"],
-        shape,
-        places=variant.places,
-        prints=outline.prints,
-        checked=bool(options.checked),
-        may_run_long=outline.may_run_long,
-        workers=1 if options.races else None,
-        schedule=stream.schedule,
-    )
-
-
-def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector:
-    from cuda_device.cpu.races import RaceDetector, regions
-
-    named = zip(parameters_of(work.job.function).names, arguments, strict=True)
-    found = [each for name, given in named for each in regions(name, given.known.type, iter(given.views))]
-    return RaceDetector(work.watched, shape.block, shape.grid, found)
+    cpu, job = hooks.plugin(hooks.TARGETS["cpu"]), variant.work.job
+    _check_size(variant, shape, job.target.architecture.most_shared)
+    if variant.work.outline.cooperative:
+        _check_resident(variant, shape, cpu.most_resident(), "the CPU stream")
+    return cpu.execution(variant, shape, stream.schedule)  # type: ignore[no-any-return]
 
 
 def _check_size(variant: CompiledKernel, shape: Shape, most_shared: int) -> None:
