@@ -51,7 +51,7 @@ def _python(work: Work) -> Module:
 
 def _typed(work: Work) -> Module:
     from cuda_device.device.target import selector
-    from cuda_device.infer import engine
+    from cuda_device.infer import engine, policies
 
     job = work.job
     module, work.dependencies = engine.run(
@@ -63,7 +63,7 @@ def _typed(work: Work) -> Module:
         interop=job.interop,
         on_cpu=job.target.on_cpu,
         debug=job.options.debug,
-        wide=job.options.wide,
+        policy=policies.named(job.options.policy),
     )
     return module
 

@@ -47,6 +47,9 @@ RECALL = "plugins.starts.programs"
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
 
+REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
+"""Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
+
 EXTERNS = {"nvshmem_": "plugins.nvshmem", "nvshmemx_": "plugins.nvshmem"}
 """Prefixes of functions that are declared without a definition to link: modules with `declare(stub, name)`."""
 
@@ -54,21 +57,23 @@ LOADED = {b"nvshmemi_device_state_d": "plugins.nvshmem"}
 """Symbols of cubins whose libraries are initialised when a cubin is loaded: modules with `begin(library)`."""
 
 POLICIES = {"wide": "plugins.numba.wide"}
-"""Rules for the types of numbers (`Options.policy`) in place of Python's."""
+"""Rules of inference in place of Python's (`Options.policy`): modules with `POLICY`, an `infer.policies.Policy`."""
 
-LIBRARIES = ("plugins.numba.compat", "plugins.numba.random")
+LIBRARIES = ("plugins.numba.compat", "plugins.numba.device_functions", "plugins.numba.xoroshiro")
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
-DEVICE_CODE = ("cpu.", "plugins.launchers.")
+DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
     "plugins.benchmarking": "Timing benchmark",
+    "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
     "plugins.cpp.headers": "cpp_declaration cpp_header get_include",
     "plugins.cpp.native_functions": "NativeFunction",
     "plugins.cpp.sources": "cuda_source",
     "plugins.graphs": "Graph graph",
+    "plugins.groups.barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
@@ -82,7 +87,7 @@ NAMES = {
 MODULES = {
     "dask": "plugins.dask",
     "numba_compat": "plugins.numba.compat",
-    "numba_random": "plugins.numba.random",
+    "numba_random": "plugins.numba.xoroshiro",
     "nvshmem": "plugins.nvshmem",
     "pytest_plugin": "plugins.pytest_plugin",
 }

@@ -26,8 +26,7 @@ class Options:
     `stack_size` bytes. 0 leaves the choice to the assembler, or for the stack to the launch. `cluster` is the number of
     blocks of a cluster along each axis; if it is None, each launch chooses it. With `launch_facts`, the code relies on
     facts that launches check (`runtime/launch/launcher`): every array is small, and no array that the kernel writes
-    shares memory with another. `wide` gives Python's numbers 64 bits, and numba's types to what is
-    computed with them (`plugins/numba/wide`).
+    shares memory with another. `policy` names rules of inference in place of Python's (`infer/policies`).
     """
 
     level: int = 3
@@ -42,7 +41,7 @@ class Options:
     stack_size: int = 0
     cluster: tuple[int, int, int] | None = None
     launch_facts: bool = False
-    wide: bool = False
+    policy: str = ""
 
     def is_checked(self, on_cpu: bool) -> bool:
         """Whether code for a CPU or a GPU is checked."""

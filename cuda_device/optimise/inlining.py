@@ -1,6 +1,6 @@
 """Inlines functions of a device-level module into their callers.
 
-    call {callee="place"} %i %n        at kernel.py:7      →      its blocks, all of them at kernel.py:7
+call {callee="place"} %i %n        at kernel.py:7      →      its blocks, all of them at kernel.py:7
 """
 
 from __future__ import annotations

@@ -18,15 +18,15 @@ from cuda_device.extend import (
     align_of,
     boundary_packing,
     describe,
-    failure,
     has_arrays,
+    host_value,
+    kernel_error,
     model,
     replace,
     representation,
     size_of,
     target,
     users_traceback,
-    value_of,
 )
 from cuda_device.plugins.cpp import c_functions
 
@@ -76,8 +76,8 @@ class NativeFunction:
             addresses.append(result.ctypes.data)
         self._call(report, *addresses)
         if report[0]:
-            raise failure(self._reports[report[0]], (report[1], report[2]))
-        return None if result is None else value_of(self._result, result.view(numpy_dtype(form))[0])
+            raise kernel_error(self._reports[report[0]], (report[1], report[2]))
+        return None if result is None else host_value(self._result, result.view(numpy_dtype(form))[0])
 
 
 def _aligned(nbytes: int, aligns: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint8]]:

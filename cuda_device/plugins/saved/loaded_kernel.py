@@ -9,7 +9,8 @@ from cuda_device import CallError, Compiled, GpuStream, LaunchError, Stream
 from cuda_device.extend import (
     Argument,
     CompiledKernel,
-    architectures,
+    LaunchSizes,
+    architecture,
     as_stream,
     check_facts,
     driver,
@@ -64,7 +65,7 @@ class LoadedKernel:
                 refused.append(error)
                 continue
             kernel = self._kernel(variant, target, arguments)
-            shape = sized(kernel, where, grid, block, shared, threads, cluster)
+            shape = sized(kernel, where, LaunchSizes(grid, block, shared, threads, cluster))
             check_facts(kernel, arguments)
             start(kernel, where, shape, kernel.pack(arguments), arguments)
             return
@@ -115,7 +116,7 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
     """The rank of code for a GPU, with the target that fits; None if the GPU cannot run it."""
     ranks = []
     for name in compiled.target.split(", "):
-        made_for = architectures.parse(name)
+        made_for = architecture(name)
         exact = made_for.number == here
         is_plain = name == f"sm_{made_for.number}"
         if compiled.output == "ptx":

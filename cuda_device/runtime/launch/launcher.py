@@ -28,7 +28,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log
-from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, block_for, shape_of, sizes_of_config
+from cuda_device.runtime.gpu.grid import MOST_POSITIONS, LaunchSizes, Shape, block_for, shape_of, sizes_of_config
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -176,6 +176,11 @@ class CompiledKernel:
         """The dynamic shared memory of a launch in bytes, including shared arrays that are too large for static memory."""
         return shape.dynamic + moved_bytes(self.work.shared_bytes)
 
+    def load(self, stream: GpuStream, shape: Shape) -> None:
+        """Loads the kernel into the context of a GPU stream, which may wait for kernels that run. Raises what `launch` does."""
+        with stream.using():
+            load(self, stream, self.dynamic(shape))
+
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """Packs the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
         if self.work.job.interop:  # the same arrays are refused on the CPU
@@ -273,14 +278,15 @@ def launch(
         return
     try:
         check_kernel(f)
+        sizes = LaunchSizes(grid, block, shared, threads, cluster)
         if threads is not None or cluster is not None:
-            threads, cluster = of_launch(f, kwargs, threads, cluster)
+            sizes = sizes.without(kwargs, parameters_of(f.underlying).names)
         if "config" in kwargs and "config" not in parameters_of(f.underlying).names:
-            if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
+            if sizes != LaunchSizes():
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
-            grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
+            sizes = sizes_of_config(kwargs.pop("config"))
         where = as_stream(stream)
-        plan = planned(f, args, kwargs, where, grid, block, shared, threads, cluster)
+        plan = planned(f, args, kwargs, where, sizes)
         start(*plan)
         if isinstance(where, GpuStream) and is_due([plan[0]]):
             make_launcher(f, plan[0], where, args, kwargs)
@@ -297,47 +303,32 @@ def planned(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     stream: Stream,
-    grid: Any,
-    block: Any,
-    shared: Any,
-    threads: Any,
-    cluster: Any,
+    sizes: LaunchSizes,
 ) -> Planned:
-    """Prepares a launch: checks its size, reads the arguments, and finds or compiles the variant. Raises what `launch` does."""
+    """Prepares a launch: checks its sizes, reads the arguments, and finds or compiles the variant. Raises what `launch` does."""
     options = kernel.options.build
     # None if the block is chosen for the compiled kernel. Impossible sizes are refused before it is compiled.
-    shape = shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
+    shape = shape_of(sizes, options.max_threads, options.cluster)
     try:
         arguments = arguments_of(kernel.underlying, args, kwargs, stream)
         variant = variant_of(kernel, arguments, stream)
     except RecursionError:
         raise too_deep("the arguments are", LaunchError) from None
     if shape is None:
-        shape = sized(variant, stream, grid, block, shared, threads, cluster)
+        shape = sized(variant, stream, sizes)
     return variant, stream, shape, variant.pack(arguments), arguments
 
 
-def of_launch(kernel: Kernel, kwargs: dict[str, Any], threads: Any, cluster: Any) -> tuple[Any, Any]:
-    """Moves `threads` and `cluster` to `kwargs` if the kernel has parameters of these names. Returns the remaining sizes."""
-    names = parameters_of(kernel.underlying).names
-    if threads is not None and "threads" in names:
-        kwargs["threads"], threads = threads, None
-    if cluster is not None and "cluster" in names:
-        kwargs["cluster"], cluster = cluster, None
-    return threads, cluster
-
-
-def sized(
-    variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any
-) -> Shape:
-    """The size of a launch, whose block may be left open. Raises `LaunchError`."""
+def sized(variant: CompiledKernel, stream: Stream, sizes: LaunchSizes) -> Shape:
+    """The shape of a launch, whose block may be left open. Raises `LaunchError`."""
     options = variant.work.job.options
     limits = options.max_threads, options.cluster
-    shape = shape_of(grid, block, shared, threads, cluster, *limits)
+    shape = shape_of(sizes, *limits)
     if shape is None:
-        size = _best_block(variant, stream, shared)
-        block = size if threads is None else block_for(size, threads, may_shrink=block is None)
-        shape = shape_of(grid, block, shared, threads, cluster, *limits)
+        block, threads = _best_block(variant, stream, sizes.shared), sizes.threads
+        if threads is not None:
+            block = block_for(block, threads, may_shrink=sizes.block is None)
+        shape = shape_of(sizes._replace(block=block), *limits)
         assert shape is not None
     return shape
 
@@ -346,7 +337,7 @@ def _best_block(variant: CompiledKernel, stream: Stream, shared: Any) -> int:
     """The number of threads of a block with which the device runs the most threads at once."""
     if not isinstance(stream, GpuStream):
         return min(_USUAL_BLOCK, variant.work.job.options.max_threads or _USUAL_BLOCK)
-    shape = shape_of(1, 1, shared)
+    shape = shape_of(LaunchSizes(1, 1, shared))
     assert shape is not None
     dynamic = variant.dynamic(shape)
     with stream.using():
@@ -370,13 +361,36 @@ def is_due(variants: Sequence[CompiledKernel]) -> bool:
 def make_launcher(
     kernel: Kernel, variant: CompiledKernel, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Compiles a launcher for launches like one that Python has made."""
+    """Compiles a launcher for launches like one that Python has made, if the plugin for it is installed."""
     global machine_launch
-    from cuda_device.plugins.launchers import plans
-
+    plans = hooks.installed(hooks.LAUNCHERS)
+    if plans is None:
+        return
     function = kernel.underlying
     plans.note(kernel, variant, stream, bind(function, args, kwargs, defaults_of(function)), launch)
     machine_launch = plans.asked_first()
+
+
+def count_launches(
+    kernel: Kernel, launches: Sequence[tuple[CompiledKernel, GpuStream, Sequence[Any], Mapping[str, Any]]]
+) -> None:
+    """Counts launches that `start` has made, and compiles launchers for more of them after 8, 16, 32, … launches.
+
+    A launch is the variant, the stream, and the positional and named arguments.
+    """
+    if is_due([variant for variant, *_ in launches]):
+        for launch in launches:
+            make_launcher(kernel, *launch)
+
+
+def machine_launches() -> tuple[Callable[..., bool], Callable[..., bool]] | None:
+    """Two functions with the parameters of `launch`; None if the plugin for launches by machine code is not installed.
+
+    The first one returns whether machine code can make a launch, the second one makes it and returns whether it did. The
+    stream's context must be current.
+    """
+    plans = hooks.installed(hooks.LAUNCHERS)
+    return plans.methods() if plans is not None else None
 
 
 def check_kernel(f: object) -> None:
@@ -650,6 +664,24 @@ def _launch_by_driver(
         cluster,
     )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
+    driver.order((stream.handle,), foreign)
+
+
+def start_together(
+    stream: GpuStream, begin: Callable[[], object], launches: Sequence[tuple[CompiledKernel, Shape, Sequence[Argument]]]
+) -> None:
+    """Starts several launches on a GPU stream by calling `begin`, which submits all of them, as a CUDA graph does.
+
+    The stream's context is current. They wait for the streams on which their arrays are produced, which then wait for them, and
+    errors of kernels that are reported later name them. The caller keeps the arrays alive. Raises `KernelError` if a kernel has
+    reported an error.
+    """
+    driver.raise_report(stream.context)
+    foreign = foreign_streams(stream, [view for *_, arguments in launches for a in arguments for view in a.views])
+    driver.order(foreign, (stream.handle,))
+    begin()
+    for variant, shape, _ in launches:
+        launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
 
 
