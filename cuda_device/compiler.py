@@ -33,7 +33,7 @@ from cuda_device.device.options import Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.outputs import Output, find_output
+from cuda_device.outputs import CompilerOutput, find_output
 
 if TYPE_CHECKING:
     from cuda_device.codegen.emit import to_llvm
@@ -355,7 +355,7 @@ def stages_of(job: Job, until: str = "") -> tuple[Stage, ...]:
     return GPU if output is None or output.make is None else _stages_of_output(output)
 
 
-def _stages_of_output(output: Output) -> tuple[Stage, ...]:
+def _stages_of_output(output: CompilerOutput) -> tuple[Stage, ...]:
     """The stages up to one that follows the stage `output.after`."""
 
     def make(work: Work) -> str | bytes:

@@ -31,9 +31,9 @@ _MODULES = {
     "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
-    "runtime.launch.compiled": "Record kernel_of",
+    "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
-        "CompiledKernel check_facts check_kernel count_launches machine_launches planned sized start start_together "
+        "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
         "users_traceback"
     ),
     # arrays
@@ -45,7 +45,7 @@ _MODULES = {
     # types, and how C++ passes their values
     "types": "model",
     "types.abi": "exchanged passing representation",
-    "types.packing": "boundary_packing",
+    "types.argument_packing": "boundary_packing",
     "types.vector_classes": "host_value=value_of",
     # compilation
     "codegen.emit": "to_llvm",
@@ -55,15 +55,15 @@ _MODULES = {
     "hooks": "target",
     "ir": "ops",
     "jobs": "Job Target Work",
-    "outputs": "Output add_output find_output",
+    "outputs": "Output=CompilerOutput add_output find_output",
     "runtime.launch.compiling": "typed_ir",
     "types.architectures": "architecture=parse latest_architecture=latest",
     # errors and the cache
-    "errors": "CompilerBug Location too_deep users_location",
+    "errors": "CompilerBug Location users_location",
     "runtime.gpu.report_message": "kernel_error=failure",
     "cache": "disk sha256",
     # data classes
-    "lazy_dataclasses": "dataclass field fields_of replace",
+    "lazy_dataclasses": "dataclass field replace",
 }
 _HOMES = {
     name.partition("=")[0]: (module, name.rpartition("=")[2])

@@ -1,8 +1,8 @@
 """Wrappers for functions in linked bitcode, which has clang's types: small integers, `byval` pointers, and structures.
 
-    declare i64 @norm([2 x i32], i32)              in the program, which has the types of PTX
-    define i64 @norm(ptr byval(%point), i8)        in the bitcode
-                                            →   the latter becomes @norm.bitcode, which a new @norm calls
+declare i64 @norm([2 x i32], i32)              in the program, which has the types of PTX
+define i64 @norm(ptr byval(%point), i8)        in the bitcode
+                                        →   the latter becomes @norm.bitcode, which a new @norm calls
 """
 
 from __future__ import annotations

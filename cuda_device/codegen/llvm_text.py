@@ -1,7 +1,7 @@
 """Pieces of the text of LLVM IR, for what rewrites it line by line.
 
-    re.match(LLVM_TYPE, "ptr addrspace(1) %x")[0]         "ptr addrspace(1)"
-    split_list("i32 %a, { i8, i8 } %b")                   ["i32 %a", "{ i8, i8 } %b"]
+re.match(LLVM_TYPE, "ptr addrspace(1) %x")[0]         "ptr addrspace(1)"
+split_list("i32 %a, { i8, i8 } %b")                   ["i32 %a", "{ i8, i8 } %b"]
 """
 
 LLVM_TYPE = r"""(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.$]+|%"[^"]*"|\w+)"""

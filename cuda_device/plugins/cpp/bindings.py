@@ -329,7 +329,9 @@ class _Reader:
                 return model.Tuple((self.type_of(type.element_type.get_canonical()),) * type.element_count)
             case "RECORD" if found := re.fullmatch(rf"cuda::{DESCRIPTOR}<(.*), (\d+)>", name):
                 element = type.get_template_argument_type(0).get_canonical()
-                return model.Array(self.type_of(element), int(found[2]), model.Layout.STRIDED, element.is_const_qualified())
+                return model.Array(
+                    self.type_of(element), int(found[2]), model.Layout.STRIDED, element.is_const_qualified()
+                )
             case "RECORD":
                 return type_of_hint(self.record(type))
         raise _NoCounterpart(f"{type.spelling} has no counterpart in Python")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import keyword
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +89,7 @@ def _declare(writer: _DeclarationWriter, launchers: bool, function: Func | Kerne
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
     found = typed_ir(function, arguments).main.prototype
+    assert found is not None
     code = function.underlying.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     parameters = ", ".join(

@@ -1,7 +1,7 @@
 """`NativeFunction`: a function that was compiled for this machine, as a callable of Python.
 
-    norm = device.compile(norm, float32, target="host", output="callable")
-    norm(2.0), norm.address
+norm = device.compile(norm, float32, target="host", output="callable")
+norm(2.0), norm.address
 """
 
 from __future__ import annotations

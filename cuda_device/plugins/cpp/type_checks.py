@@ -1,10 +1,10 @@
 """What is appended to C++ for the stubs that call it: functions with their symbols, and checks that types agree.
 
-    @extern(link=source)                       additions([norm], text)
-    def norm(x: float32) -> float32: ...           static_assert(… == 'f' && sizeof(A0) == 4 && …, "norm, x: float32");
+@extern(link=source)                       additions([norm], text)
+def norm(x: float32) -> float32: ...           static_assert(… == 'f' && sizeof(A0) == 4 && …, "norm, x: float32");
 
-    @extern(cpp="ns::norm<float>", link=source)
-    def norm(x: float32) -> float32: ...           extern "C" __device__ float cuda_device_…(float a0) { return ns::norm<float>(a0); }
+@extern(cpp="ns::norm<float>", link=source)
+def norm(x: float32) -> float32: ...           extern "C" __device__ float cuda_device_…(float a0) { return ns::norm<float>(a0); }
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def _fits(what: str, cpp: str, type: model.Type) -> list[str]:
     is_scalar = isinstance(ours, model.Number) and not (ours.is_complex or (ours.is_float and ours.bits < 32))
     scalar = "f" if isinstance(ours, model.Number) and ours.is_float else "i"
     kind = "v" if type == model.NONE else "p" if isinstance(ours, model.Ref) else scalar if is_scalar else "s"
-    facts = [f"cuda_device_kind<{cpp}>::of == '{kind}'"] * (not isinstance(type, model.AtomicCell))  # a number or a class
+    facts = [f"cuda_device_kind<{cpp}>::of == '{kind}'"] * (
+        not isinstance(type, model.AtomicCell)
+    )  # a number or a class
     if type == model.NONE:
         return [f'static_assert({facts[0]}, "{what}: {type}");']
     place = placement(ours)
@@ -156,5 +158,3 @@ def _instance(function: Extern, checked: bool) -> str:
     lines = [*checks, f"{head} {{ return {function.cpp}({', '.join(names)}); }}"]
     place = f"\n#line {code.co_firstlineno} {json.dumps(code.co_filename)}\n"
     return f"\n{(OFFSETOF + _KINDS) * bool(checks)}{includes}{place}{place.join(lines)}\n"
-
-

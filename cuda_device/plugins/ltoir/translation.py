@@ -256,7 +256,12 @@ def _intrinsic(to: Translation, match: re.Match[str]) -> list[str] | None:
     for pattern, code in _INSTRUCTIONS.items():
         if found := re.fullmatch(pattern, match["name"]):
             return _instruction(
-                to, match["result"] or "", match["type"], found.expand(code), split_list(match["operands"]), match["rest"]
+                to,
+                match["result"] or "",
+                match["type"],
+                found.expand(code),
+                split_list(match["operands"]),
+                match["rest"],
             )
     types = ", ".join(operand.rpartition(" ")[0] for operand in split_list(match["operands"]))
     to.intrinsics.add(to.typed(f"declare {match['type']} @llvm.{match['name']}({types}){match['rest']}\n"))

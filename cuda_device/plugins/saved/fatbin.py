@@ -1,6 +1,6 @@
 """Fatbins, an output of `compile`: cubins of a kernel for several targets, and PTX for later GPUs, in one file.
 
-    device.compile(saxpy, float, x, y, target=["sm_80", "sm_90"], output="fatbin")
+device.compile(saxpy, float, x, y, target=["sm_80", "sm_90"], output="fatbin")
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     finally:
         nvfatbin.destroy(handle)
     programs = {target: program for cubin in cubins for target, program in cubin.record.programs.items()}
-    record = replace(cubins[-1].record, programs=programs, ptx=ptx and ptx.target)
+    record = replace(cubins[-1].record, programs=programs, ptx=None if ptx is None else ptx.target)
     return Compiled(bytes(code), cubins[-1].symbol, ", ".join(each.target for each in cubins), "fatbin", record)
 
 

@@ -1,6 +1,6 @@
 """The `Job` of a call of `compile`: its function, and its arguments, which are examples or types.
 
-    job_of(saxpy, (float32, floats, floats), "sm_90")      Job(saxpy.underlying, (Known(float32), …), True, Target(sm_90))
+job_of(saxpy, (float32, floats, floats), "sm_90")      Job(saxpy.underlying, (Known(float32), …), True, Target(sm_90))
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads the text of typed IR, as `compile(output="ir")` prints it, in place of a Python function.
 
-    module = read_typed(device.compile(saxpy, float, x, y, output="ir").code)
-    declared(module.main)                      a kernel with its parameters and an empty body
+module = read_typed(device.compile(saxpy, float, x, y, output="ir").code)
+declared(module.main)                      a kernel with its parameters and an empty body
 """
 
 from __future__ import annotations

@@ -27,30 +27,30 @@ _MOST_BYTES = 128
 _CALL = re.compile(r"\bcall [^@\"]*@([\w.]+)(?=\()")
 
 
-class Prototype(NamedTuple):
+class CppPrototype(NamedTuple):
     """The types of the arguments and of the result of a function of C++."""
 
     arguments: tuple[model.Type, ...]
     result: model.Type
 
 
-def prototypes(typed: Any, by_address: bool) -> dict[str, Prototype]:
+def prototypes(typed: Any, by_address: bool) -> dict[str, CppPrototype]:
     """The C++ functions that a typed module calls, and the function that it exports, by their symbols."""
     found = {}
     for op in (op for function in typed.functions for op in function.ops() if op.code.name == "extern"):
         result = op.results[0].type if op.results else None
-        found[op.attributes["symbol"]] = Prototype(
+        found[op.attributes["symbol"]] = CppPrototype(
             tuple(operand.type or model.NONE for operand in op.operands), result or model.NONE
         )
     if typed.main.prototype is not None and not typed.main.kernel:
         main = typed.main.prototype
         count = len(main.arguments) + (main.result != model.NONE)
-        addresses = Prototype((model.Pointer(model.NONE),) * count, model.NONE)
-        found[typed.main.name] = addresses if by_address else Prototype(main.arguments, main.result)
+        addresses = CppPrototype((model.Pointer(model.NONE),) * count, model.NONE)
+        found[typed.main.name] = addresses if by_address else CppPrototype(main.arguments, main.result)
     return found
 
 
-def run(text: str, functions: Mapping[str, Prototype]) -> str:
+def run(text: str, functions: Mapping[str, CppPrototype]) -> str:
     """Gives the functions of these names C++'s types, with typed pointers as in LLVM 7."""
     types = _Types()
     lines: list[str] = []
@@ -78,6 +78,13 @@ def run(text: str, functions: Mapping[str, Prototype]) -> str:
     return "\n".join([*lines[:begin], *types.definitions, *lines[begin:], *around, ""])
 
 
+def _machine(number: model.Number) -> model.Number:
+    """The number with the format of a builtin one in device code."""
+    form = representation(number)
+    assert isinstance(form, model.Number)
+    return form
+
+
 @dataclass(frozen=True, slots=True)
 class _Passed:
     """A parameter or result: its types in our IR and in C++'s, the latter with attributes, its name and size."""
@@ -101,7 +108,7 @@ class _Types:
     names: dict[tuple[model.Type, str], str] = field(default_factory=dict)
     definitions: list[str] = field(default_factory=list)
 
-    def passed(self, head: re.Match[str], function: Prototype) -> list[_Passed]:
+    def passed(self, head: re.Match[str], function: CppPrototype) -> list[_Passed]:
         """The result and the parameters of a function, from a line of our IR and its prototype."""
         given = split_list(head["given"])
         types: list[model.Type | None] = list(function.arguments)
@@ -123,7 +130,7 @@ class _Types:
         if aligned and not is_result and size > _MOST_BYTES:
             return _Passed(plain, cpp, f"{cpp}* byval align {at}", f"%{name}", size, at, copied is not None, True)
         words = [f"alignstack({at})"] if aligned else []
-        number = representation(type) if isinstance(type, model.Number) else type
+        number = _machine(type) if isinstance(type, model.Number) else type
         if isinstance(number, model.Number) and cpp in ("i8", "i16"):
             words.append("signext" if number.signed else "zeroext")
         size = placement(representation(exchanged(type))).size
@@ -174,10 +181,10 @@ class _Types:
     def name(self, type: model.Type) -> str:
         """The type of a value or a member."""
         match type:
-            case model.Number() if representation(type).is_complex or (representation(type).is_float and representation(type).bits < 32):
-                return self.structure(representation(type))
+            case model.Number() if _machine(type).is_complex or (_machine(type).is_float and _machine(type).bits < 32):
+                return self.structure(_machine(type))
             case model.Number():
-                number = representation(type)
+                number = _machine(type)
                 return {32: "float", 64: "double"}[number.bits] if number.is_float else f"i{number.bits}"
             case model.NoneType():
                 return self.pointer(type)
@@ -209,7 +216,7 @@ class _Types:
             case model.Number():
                 half = self.name(model.FLOAT32 if type.bits == 64 else model.FLOAT64)
                 return f"{{ {half}, {half} }}" if type.is_complex else f"{{ i{type.bits} }}"
-            case model.Vector(dtype, size) if representation(dtype).is_float and representation(dtype).bits == 8 and size in (2, 4):
+            case model.Vector(dtype, size) if _machine(dtype).is_float and _machine(dtype).bits == 8 and size in (2, 4):
                 return f"{{ i{8 * size} }}"
             case model.Vector(dtype, size):
                 parts: list[model.Type] = [dtype] * size

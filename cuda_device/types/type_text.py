@@ -1,6 +1,6 @@
 """Reads types from the text of IR, in which they print as `str(type)`.
 
-    parse_type("array<float32, 1, C>")      Array(FLOAT32, 1)
+parse_type("array<float32, 1, C>")      Array(FLOAT32, 1)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Packs the leaves of a kernel's arguments like a C structure, by Python's `struct`.
 
-    packing((FLOAT32, Array(FLOAT32, 1))).offsets               (0, 8)
-    packing((FLOAT32, Array(FLOAT32, 1))).pack([2.0, address, 100])     a buffer of 24 bytes
+packing((FLOAT32, Array(FLOAT32, 1))).offsets               (0, 8)
+packing((FLOAT32, Array(FLOAT32, 1))).pack([2.0, address, 100])     a buffer of 24 bytes
 """
 
 from __future__ import annotations
