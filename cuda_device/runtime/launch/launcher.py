@@ -40,8 +40,8 @@ from cuda_device.runtime.launch.arguments import (
     runtime_types,
     with_hints,
 )
-from cuda_device.types.abi import Packing, boundary_packing, packing
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
+from cuda_device.types.argument_packing import Packing, boundary_packing, packing
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
@@ -77,6 +77,18 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
             if start < high and low < end and i != j and start < end and low < high:
                 return False
     return True
+
+
+def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
+    """Raises `LaunchError` for a kernel that relies on these facts, if they are not those of the arguments."""
+    if not kernel.work.job.options.launch_facts:
+        return
+    views = [view for argument in arguments for view in argument.views]
+    if not small(views) or not disjoint(views, kernel.work.outline.written):
+        raise LaunchError(
+            "the kernel was compiled with launch_facts=True, and its arrays are too large or share memory",
+            "compile it without launch_facts, or copy the arrays",
+        )
 
 
 RECURSION = 32 * 1024
@@ -662,6 +674,13 @@ def _launch_by_driver(
     )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
+
+
+def start_variant(variant: CompiledKernel, stream: Stream, sizes: LaunchSizes, arguments: Sequence[Argument]) -> None:
+    """Starts a compiled kernel with arguments of its types. Raises `LaunchError` for impossible sizes."""
+    shape = sized(variant, stream, sizes)
+    _check_facts(variant, arguments)
+    start(variant, stream, shape, variant.pack(arguments), arguments)
 
 
 def start_together(

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from cuda_device.plugins.cpp.building import build
+from cuda_device.plugins.saved.folders import build
 
 HELP = "compile kernels to a folder for device.load, and for C++"
 
