@@ -1,2 +1,2 @@
 # `pytest --update-golden tests/repository/test_repository.py` makes it from `hooks.MODULES`.
-from cuda_device.plugins.numba.random import *
+from cuda_device.plugins.numba.xoroshiro import *

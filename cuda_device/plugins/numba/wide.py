@@ -32,7 +32,7 @@ _INSTEAD = {
 _OPERATORS = {pow: "**", divmod: "//"}
 
 
-class Wide(Policy):
+class NumbaRules(Policy):
     """The policy. `call` covers `int`, `round`, `min`, `math`, NumPy, arrays of the block or thread, and numba's types."""
 
     wraps = references = True
@@ -160,7 +160,8 @@ def _array(frame: Frame, function: Any, positional: Sequence[Cell], named: Mappi
     except TypeError as error:
         what = "shared" if function is device_functions.shared_array else "local"
         raise CompileError(
-            f"cuda.{what}.array: {str(error).partition('() ')[2]}", help=f"write cuda.{what}.array(shape, dtype, alignment)"
+            f"cuda.{what}.array: {str(error).partition('() ')[2]}",
+            help=f"write cuda.{what}.array(shape, dtype, alignment)",
         ) from None
     if function is device_functions.shared_array and shape.known.constant and shape.known.python == 0:
         return frame.literal(device_functions.dynamic), [dtype], {}
@@ -236,4 +237,4 @@ def _takes_floats(function: Any) -> bool:
     return getattr(function, "__module__", None) == "math" and function not in _OF_INTEGERS
 
 
-POLICY = Wide()
+POLICY = NumbaRules()
