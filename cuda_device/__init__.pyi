@@ -138,11 +138,9 @@ from cuda_device.errors import LaunchError as LaunchError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.library.barriers import cluster_sync as cluster_sync
 from cuda_device.library.barriers import grid_sync as grid_sync
-from cuda_device.library.barriers import group_barrier as group_barrier
-from cuda_device.library.barriers import signal as signal
-from cuda_device.library.barriers import wait_until as wait_until
 from cuda_device.plugins.benchmarking import Timing as Timing
 from cuda_device.plugins.benchmarking import benchmark as benchmark
+from cuda_device.plugins.bound_kernels import BoundKernel as BoundKernel
 from cuda_device.plugins.cpp.bindings import Bindings as Bindings
 from cuda_device.plugins.cpp.bindings import bindings as bindings
 from cuda_device.plugins.cpp.building import cpp_declaration as cpp_declaration
@@ -156,6 +154,9 @@ from cuda_device.plugins.graphs import graph as graph
 from cuda_device.plugins.groups.device_group import DeviceArrayGroup as DeviceArrayGroup
 from cuda_device.plugins.groups.device_group import DeviceGroup as DeviceGroup
 from cuda_device.plugins.groups.device_group import launch_group as launch_group
+from cuda_device.plugins.groups.group_barriers import group_barrier as group_barrier
+from cuda_device.plugins.groups.group_barriers import signal as signal
+from cuda_device.plugins.groups.group_barriers import wait_until as wait_until
 from cuda_device.plugins.groups.symmetric_array import SymmetricArray as SymmetricArray
 from cuda_device.plugins.host_functions import HostFunction as HostFunction
 from cuda_device.plugins.host_functions import host_function as host_function
@@ -191,7 +192,6 @@ from cuda_device.runtime.launch.compiling import NativeFunction as NativeFunctio
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.launcher import launch as launch
 from cuda_device.runtime.launch.launcher import synchronize as synchronize
-from cuda_device.runtime.launch.prepared import BoundKernel as BoundKernel
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch
 from cuda_device.runtime.launch.prepared import prepare as prepare
 from cuda_device.types.extensions import overload as overload

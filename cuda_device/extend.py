@@ -13,37 +13,56 @@ from __future__ import annotations
 import importlib
 import sys
 
-# The names by their modules, in the order of the documentation. A name that is a module is a namespace.
+# The names by their modules, in the order of the documentation; `a=b`: what the module calls b. A name may be a module.
 _MODULES = {
     # functions and kernels
+    "device.functions": "DecoratedFunction",
+    "device.memory": "displaced",
+    "device.constant_parameters": "const_parameters",
     "device.parameters": "defaults_of",
-    "runtime.launch.arguments": "Argument bind parameters_of",
-    "types.host": "type_of_hint",
+    "runtime.launch.arguments": "Argument as_struct bind parameters_of",
+    "types.host": "struct_model type_of_hint",
+    "types.struct_classes": "as_type",
     "types.layout": "Placement align_of placement size_of",
     "device.entities": "DeviceValue",
     # inference
     "infer.policies": "Policy",
     "infer.frame": "Cell Frame",
-    "types.known": "Known",
+    "infer.contents": "dependency_on",
+    "infer.dependencies": "Dependency",
+    "types.known": "UNKNOWN Known",
     # launches
-    "runtime.gpu.grid": "Shape",
-    "runtime.launch.launcher": "CompiledKernel check_kernel planned start users_traceback",
+    "runtime.gpu.grid": "LaunchSizes Shape",
+    "runtime.launch.launcher": (
+        "CompiledKernel check_kernel count_launches machine_launches planned start start_together users_location users_traceback"
+    ),
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
     # arrays
-    "runtime.arrays.device_array": "host_layout with_layout",
+    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # types
     "types": "model",
     # compilation
-    "compiler": "Stage",
+    "compiler": "Stage compile_job=run observe_compilations",
+    "runtime.launch.compiled": "ir_lines",
+    "codegen.gpu": "elf libdevice",
+    "codegen.gpu.assemblers": "toolchain",
     "jobs": "Job Target Work",
-    "codegen.gpu": "libdevice",
+    "types.architectures": "architecture=parse",
+    "hooks": "commands",
+    # errors and the cache
+    "errors": "Location",
+    "cache": "disk sha256",
     # data classes
-    "lazy_dataclasses": "dataclass field replace",
+    "lazy_dataclasses": "dataclass field fields_of is_frozen replace",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+_HOMES = {
+    name.partition("=")[0]: (module, name.rpartition("=")[2])
+    for module, names in _MODULES.items()
+    for name in names.split()
+}
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - a list of names
 
 
@@ -51,11 +70,11 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=sys.modules[__name__])
-    home = f"{__package__}.{_HOMES[name]}"
-    module = importlib.import_module(home)
-    value = globals()[name] = (
-        getattr(module, name) if hasattr(module, name) else importlib.import_module(f"{home}.{name}")
-    )
+    home, attribute = _HOMES[name]
+    module = importlib.import_module(f"{__package__}.{home}")
+    is_module = not hasattr(module, attribute)
+    value = importlib.import_module(f"{module.__name__}.{attribute}") if is_module else getattr(module, attribute)
+    globals()[name] = value
     return value
 
 

@@ -3,7 +3,7 @@
 A value is a module, named relative to this package, which is imported when it is needed. The core works without these modules;
 what needs one that is not installed raises a `PluginError` that says which.
 
-    hooks.TARGETS["cpu"]                       "cpu.target"
+    hooks.TARGETS["cpu"]                       "cpu.cpu_target"
     hooks.plugin("plugins.graphs")             the module
     hooks.installed("plugins.starts.programs") the module, or None
 """
@@ -18,11 +18,19 @@ from typing import Any, cast
 
 from cuda_device.errors import PluginError
 
-TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
-"""Code generators for other machines than GPUs: modules with `STAGES` (`compiler.Stage`)."""
+TARGETS = {"cpu": "cpu.cpu_target", "host": "plugins.cpp.host_target"}
+"""Code generators for other machines than GPUs, by `Target.machine`: modules with
+
+- `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES` (`compiler.Pass`) of that stage
+- `kept()`: how the cache on disk keeps the last artifact (`cache.entries.Kept`), or None
+- for the CPU, what launches need: `execution`, `most_resident` and `worker_count`
+"""
 
 OUTPUTS = {"ltoir": "plugins.ltoir"}
-"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, of which the last one has the output's name."""
+"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, which follow the stage `device`.
+
+The last stage has the name of the output.
+"""
 
 LAUNCHERS = "plugins.launchers.plans"
 """Makes repeated launches in place of Python."""
@@ -32,6 +40,12 @@ RECALL = "plugins.starts.programs"
 
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
+
+COMMANDS = {"build": "plugins.cpp.build_command"}
+"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`.
+
+`run` returns the lines to print.
+"""
 
 REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
 """Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
@@ -48,14 +62,16 @@ POLICIES = {"wide": "plugins.numba.wide"}
 LIBRARIES = ("plugins.numba.compat", "plugins.numba.device_functions", "plugins.numba.xoroshiro")
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
-DEVICE_CODE = ("cpu.", "plugins.launchers.")
+DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
     "plugins.benchmarking": "Timing benchmark",
+    "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
     "plugins.cpp.building": "cpp_declaration cpp_header get_include",
     "plugins.graphs": "Graph graph",
+    "plugins.groups.group_barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
@@ -92,6 +108,11 @@ def installed(module: str) -> Any | None:
         return plugin(module)
     except PluginError:
         return None
+
+
+def commands() -> dict[str, Any]:
+    """The modules of `COMMANDS` whose plugins are installed, by the names of their commands."""
+    return {name: module for name, path in COMMANDS.items() if (module := installed(path)) is not None}
 
 
 class _PublicModules:

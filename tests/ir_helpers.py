@@ -90,7 +90,7 @@ def job(
         function = device.func(function)
     made = job_of(function, arguments, target, options)
     settings = replace(made.options, launch_facts=launch_facts)
-    return replace(made, target=replace(made.target, on_cpu=on_cpu), options=settings)
+    return replace(made, target=replace(made.target, machine="cpu" if on_cpu else "gpu"), options=settings)
 
 
 def stage(name: str, function: Any, *arguments: Any, **options: Any) -> Any:

@@ -20,26 +20,24 @@ _NONE: Roots = frozenset()
 
 def written(module: Module) -> Roots:
     """The numbers of the kernel's references through which it may write, counted among its references."""
-    writes = written_parameters(module, of_launch(module))
+    writes = written_parameters(module, roots_in_module(module))
     references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
     return frozenset(number for number, i in enumerate(references) if i in writes)
 
 
 def written_parameters(module: Module, roots: dict[Value, Roots]) -> Roots:
     """The parameters of the main function through which the kernel may write."""
-    found = [
-        roots.get(operand, _NONE) for op in module.ops() if Effect.WRITES in op.code.effects for operand in op.operands
-    ]
-    return _NONE.union(*found)
+    writes = (op for op in module.ops() if Effect.WRITES in op.code.effects)
+    return _NONE.union(*[roots.get(operand, _NONE) for op in writes for operand in op.operands])
 
 
 def only_read(module: Module) -> set[Value]:
     """The addresses in arrays that the kernel never writes; empty if it may write to unknown memory."""
     if any(op.code in (ops.EXTERN, ops.PTX) or writes_anywhere(op) for op in module.ops()):
         return set()
-    roots = of_launch(module)
+    roots = roots_in_module(module)
     writes = written_parameters(module, roots)
-    return {value for value, found in roots.items() if found and not found & writes}
+    return {value for value, parameters in roots.items() if parameters and not parameters & writes}
 
 
 def writes_anywhere(op: Op) -> bool:
@@ -48,13 +46,13 @@ def writes_anywhere(op: Op) -> bool:
     return Effect.WRITES in op.code.effects and any(type.space is Space.GENERIC for type in references)
 
 
-def of(function: Function) -> dict[Value, Roots]:
+def roots_in_function(function: Function) -> dict[Value, Roots]:
     """For each value that holds an address, the parameters that it may come from; none for memory of the function's own."""
     roots: dict[Value, Roots] = {
         param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
     }
     results = [(result, op.operands) for op in function.ops() for result in op.results]
-    copies = [each for each in results if not isinstance(each[0].type, Number) and _holds_address(each[0])]
+    copies = [(result, sources) for result, sources in results if _holds_address(result)]
     for block in function.blocks:
         for edge in block.successors:
             pairs = zip(edge.block.params, edge.arguments, strict=True)
@@ -63,19 +61,20 @@ def of(function: Function) -> dict[Value, Roots]:
     while changed:
         changed = False
         for value, sources in copies:
-            old, found = roots.get(value, _NONE), _NONE.union(*[roots.get(source, _NONE) for source in sources])
-            if not found <= old:
-                roots[value] = old | found
+            known = roots.get(value, _NONE)
+            joined = known.union(*[roots.get(source, _NONE) for source in sources])
+            if joined != known:
+                roots[value] = joined
                 changed = True
     return roots
 
 
-def of_launch(module: Module) -> dict[Value, Roots]:
-    """As `of`, for all functions of a module, in terms of the parameters of the main function."""
+def roots_in_module(module: Module) -> dict[Value, Roots]:
+    """As `roots_in_function`, for all functions of a module, in terms of the parameters of the main function."""
     main = module.main
-    own = {function.name: of(function) for function in module.functions}
-    given = {function.name: [_NONE] * len(function.params) for function in module.functions}
-    given[main.name] = [frozenset((i,)) for i in range(len(given[main.name]))]
+    own = {function.name: roots_in_function(function) for function in module.functions}
+    passed = {function.name: [_NONE] * len(function.params) for function in module.functions}
+    passed[main.name] = [frozenset((i,)) for i in range(len(main.params))]
     todo = [main]
     while todo:
         caller = todo.pop()
@@ -83,19 +82,24 @@ def of_launch(module: Module) -> dict[Value, Roots]:
             if op.code is not ops.CALL:
                 continue
             callee = module[op.attributes["callee"]]
-            arguments = (own[caller.name].get(operand, _NONE) for operand in op.operands)
-            now = [_through(given[caller.name], roots) for roots in arguments]
-            joined = [a | b for a, b in zip(given[callee.name], now, strict=True)]
-            if joined != given[callee.name]:
-                given[callee.name] = joined
+            arguments = [own[caller.name].get(operand, _NONE) for operand in op.operands]
+            joined = [
+                known | _in_caller(passed[caller.name], roots)
+                for known, roots in zip(passed[callee.name], arguments, strict=True)
+            ]
+            if joined != passed[callee.name]:
+                passed[callee.name] = joined
                 todo.append(callee)
-    return {value: _through(given[name], roots) for name, found in own.items() for value, roots in found.items()}
+    return {value: _in_caller(passed[name], roots) for name, values in own.items() for value, roots in values.items()}
 
 
-def _through(given: list[Roots], roots: Roots) -> Roots:
-    return _NONE.union(*map(given.__getitem__, roots))
+def _in_caller(passed: list[Roots], roots: Roots) -> Roots:
+    """The roots of what is passed to a function as the parameters `roots`."""
+    return _NONE.union(*map(passed.__getitem__, roots))
 
 
 def _holds_address(value: Value) -> bool:
     type = value.type
+    if isinstance(type, Number):
+        return False
     return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type or NONE))

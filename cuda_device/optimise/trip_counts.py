@@ -28,13 +28,16 @@ _FEW = 7
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A loop over an ascending range. The edge `entry` from `before` passes the first item as the argument at `place`."""
+    """A loop over an ascending range.
+
+    The edge `entry` from the block `before` passes the first item to the header's parameter number `parameter`.
+    """
 
     header: Block
     before: Block
     entry: Edge
     backs: list[Edge]
-    place: int
+    parameter: int
     compare: Op
     step: Value
 
@@ -45,7 +48,7 @@ def run(function: Function) -> None:
     if not loops:
         return
     definitions = Definitions(function)
-    for loop in [found for loop in loops if (found := _counted(loop, definitions))]:
+    for loop in [counted for loop in loops if (counted := _counted(loop, definitions))]:
         few = _has_few(loop, definitions)
         if few or _goes_through_a_grid(loop.step, definitions.makers):
             _count_down(loop, definitions.constant(loop.step), hidden=few)
@@ -53,28 +56,50 @@ def run(function: Function) -> None:
 
 def _counted(loop: Loop, definitions: Definitions) -> Counted | None:
     """The loop, if it is one over an ascending range."""
-    header, makers = loop.header, definitions.makers
-    compare = makers.get(header.terminator.operands[0]) if header.terminator.code is ops.BRANCH else None
-    if compare not in header.ops or compare is None or compare.code is not ops.COMPARE:
+    header = loop.header
+    compare = _bound_check(header, definitions)
+    if compare is None:
         return None
     item, stop = compare.operands
-    if len(loop.entries) != 1 or compare.attributes["op"] != "<" or item not in header.params or item.type != UINT32:
+    if len(loop.entries) != 1:  # the number of iterations is computed in one block
         return None
-    ((before, entry),), place = loop.entries, header.params.index(item)
-    afters = {edge.arguments[place] for _, edge in loop.backs}
-    after = makers.get(afters.pop()) if len(afters) == 1 else None
-    if after is None or after.code is not ops.ADD or not after.attributes.get("exact") or after.operands[0] is not item:
+    if item not in header.params or item.type != UINT32:
         return None
-    step = after.operands[1]
-    needed = [stop] if definitions.constant(step) is not None else [stop, step]
-    if any(definitions.homes[value] in loop.blocks for value in needed):
+    parameter, backs = header.params.index(item), [edge for _, edge in loop.backs]
+    step = _step_of(item, {edge.arguments[parameter] for edge in backs}, definitions)
+    if step is None:
         return None
-    return Counted(header, before, entry, [edge for _, edge in loop.backs], place, compare, step)
+    if definitions.homes[stop] in loop.blocks:  # the loop may change the bound
+        return None
+    if definitions.constant(step) is None and definitions.homes[step] in loop.blocks:
+        return None
+    ((before, entry),) = loop.entries
+    return Counted(header, before, entry, backs, parameter, compare, step)
+
+
+def _bound_check(header: Block, definitions: Definitions) -> Op | None:
+    """The comparison `item < stop` on which a header branches."""
+    if header.terminator.code is not ops.BRANCH:
+        return None
+    compare = definitions.makers.get(header.terminator.operands[0])
+    if compare is None or compare.code is not ops.COMPARE or compare.attributes["op"] != "<":
+        return None
+    return compare if compare in header.ops else None
+
+
+def _step_of(item: Value, next_items: set[Value], definitions: Definitions) -> Value | None:
+    """The step of a loop whose next item is always `item + step`, which does not overflow."""
+    if len(next_items) != 1:
+        return None
+    add = definitions.makers.get(next_items.pop())
+    if add is None or add.code is not ops.ADD or add.operands[0] is not item:
+        return None
+    return add.operands[1] if add.attributes.get("exact") else None
 
 
 def _has_few(loop: Counted, definitions: Definitions) -> bool:
     """Whether the number of iterations is unknown but small."""
-    values = loop.entry.arguments[loop.place], loop.compare.operands[1], loop.step
+    values = loop.entry.arguments[loop.parameter], loop.compare.operands[1], loop.step
     start, stop, step = map(definitions.constant, values)
     return start is None and stop is not None and step is not None and 1 < step < stop <= _FEW * step
 
@@ -88,11 +113,13 @@ def _goes_through_a_grid(step: Value, makers: dict[Value, Op]) -> bool:
         return str(maker.attributes["name"]).startswith("grid_dim")
     if maker.code is ops.SELECT:  # for a step that may be 0
         return _goes_through_a_grid(maker.operands[1], makers)
-    return maker.code in (ops.CONVERT, ops.MUL) and any(_goes_through_a_grid(each, makers) for each in maker.operands)
+    return maker.code in (ops.CONVERT, ops.MUL) and any(
+        _goes_through_a_grid(operand, makers) for operand in maker.operands
+    )
 
 
 def _count_down(loop: Counted, known_step: int | None, hidden: bool) -> None:
-    start, stop = loop.entry.arguments[loop.place], loop.compare.operands[1]
+    start, stop = loop.entry.arguments[loop.parameter], loop.compare.operands[1]
     ahead, inside = Lowering(Block()), Lowering(Block())
     ahead.location = inside.location = loop.compare.location
     step = loop.step if known_step is None else ahead.number(UINT32, known_step)
@@ -111,5 +138,5 @@ def _count_down(loop: Counted, known_step: int | None, hidden: bool) -> None:
     fewer = inside.sum(ops.SUB, left, one)
     for edge in loop.backs:
         edge.arguments.append(fewer)
-    place = loop.header.ops.index(loop.compare)
-    loop.header.ops[place:place] = inside.block.ops
+    position = loop.header.ops.index(loop.compare)
+    loop.header.ops[position:position] = inside.block.ops

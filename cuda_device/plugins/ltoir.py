@@ -28,9 +28,11 @@ from cuda_device.codegen import cpp_signatures
 from cuda_device.codegen.cpp_signatures import TYPE, split
 from cuda_device.codegen.emit.to_llvm import Llvm
 from cuda_device.codegen.gpu import libdevice, toolkit
+from cuda_device.compiler import LLVM, Stage, check_declared
 from cuda_device.device.options import Options
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir.nodes import Prototype
+from cuda_device.jobs import Work
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture
 
@@ -488,3 +490,13 @@ def _log(program: int) -> str:
     log = bytearray(nvvm.get_program_log_size(program))
     nvvm.get_program_log(program, log)
     return log.rstrip(b"\0").decode(errors="replace").strip()
+
+
+def _ltoir(work: Work) -> bytes:
+    check_declared(work)
+    functions = cpp_signatures.prototypes(work["typed"], work.job.by_address)
+    return make(work["llvm"], work.job.target.architecture, work.job.options, functions)
+
+
+STAGES = (LLVM, Stage("ltoir", _ltoir, "ltoir", bytes))
+"""The stages that follow `device`, for a linker that optimises."""

@@ -31,10 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device import LaunchError
-from cuda_device.codegen.gpu.linking import CudaSource, cuda_source
-from cuda_device.device.functions import Extern, extern
-from cuda_device.types.host import pointer
+from cuda_device import Extern, LaunchError, cuda_source, extern, pointer
 
 _TYPES = {
     "float": np.float32, "double": np.float64, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
@@ -112,7 +109,7 @@ def _prototypes() -> dict[str, tuple[str, str, str]]:
 
 
 @cache
-def _source() -> CudaSource:
+def _source() -> Any:
     """The source with NVSHMEM's headers, for programs that contain the state of the library."""
     package = find_spec("nvidia.nvshmem")
     folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []

@@ -39,8 +39,8 @@ def test_a_row_is_what_llvmlite_says(name):
 
 
 def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
-    folder = Path(llvm.__file__).parent
-    names = ("llvm", "cpu/native", "cpu/processor", "gpu/nvptx")
+    folder = Path(llvm.__file__).parents[1]
+    names = ("codegen/llvm", "codegen/gpu/nvptx", "cpu/native", "cpu/processor")
     text = "".join((folder / f"{name}.py").read_text() for name in names)
     called = set(re.findall(r"(?:api|load\(\)|library|self)\.([A-Z]\w+|buildPer\w+)", text))
     called |= {f"module_Add{name}" for name in re.findall(r'"([A-Z]\w+Pass)"', text)}

@@ -570,7 +570,7 @@ def test_what_decorates_a_plain_function_of_a_module_can_be_pickled(stream):
 
 def run_python(program, *, stdin=None):
     tests = Path(__file__).parents[1]
-    start = f"import sys; sys.path[:0] = [{str(tests.parent)!r}, {str(tests)!r}]\n"
+    start = f"import sys; sys.path[:0] = [{str(tests.parent)!r}, {str(tests)!r}, {str(tests / 'language')!r}]\n"
     done = subprocess.run([sys.executable, "-c", start + program], input=stdin, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()

@@ -236,9 +236,10 @@ def stub() -> str:
 
 def stubs() -> dict[str, str]:
     """The stubs by their files: of the package, and of the public modules of plugins."""
-    how = "# `pytest --update-golden tests/repository/test_repository.py` makes it from `hooks.MODULES`.\n"
+    how = "# ruff: noqa: F403\n# `pytest --update-golden tests/repository/test_repository.py` makes it from `hooks.MODULES`.\n"
     modules = {
-        f"{name}.pyi": f"{how}from cuda_device.{module} import *\n" for name, module in cuda_device.hooks.MODULES.items()
+        f"{name}.pyi": f"{how}from cuda_device.{module} import *\n"
+        for name, module in cuda_device.hooks.MODULES.items()
     }
     return {"__init__.pyi": stub(), **modules}
 

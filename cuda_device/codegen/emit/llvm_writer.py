@@ -182,7 +182,7 @@ class Aliasing:
         main = module.main
         self.metadata = metadata
         self.arrays = [i for i, param in enumerate(main.params) if isinstance(param.type, model.Ref)]
-        self.roots = points_to.of_launch(module)
+        self.roots = points_to.roots_in_module(module)
         self.written = points_to.written_parameters(module, self.roots)
         self.constant_cache = constant_cache and not any(
             Effect.SPINS in op.code.effects

@@ -132,8 +132,8 @@ class DeviceArray:
         """The stream whose device holds the memory. The memory is copied and freed in the order of that stream."""
         return self._stream
 
-    def _join_producer(self) -> None:
-        """Orders the array's stream with the one of its library (see `as_array`), with which launches on others are ordered."""
+    def join_producer(self) -> None:
+        """Orders the array's stream with the stream of its library (see `as_array`), with which launches are ordered."""
         stream, producer = self._stream, self._view.stream
         if producer in (None, stream.handle):
             return
@@ -144,7 +144,7 @@ class DeviceArray:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel corrupted the GPU's context."""
-        self._join_producer()
+        self.join_producer()
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
                 return download(self._view, self._stream.handle)
@@ -256,7 +256,7 @@ class DeviceArray:
         if not isinstance(self._stream, GpuStream):
             if stream is not None:
                 raise ValueError(f"stream={stream!r} for an array in host memory: pass None")
-            self._join_producer()
+            self.join_producer()
             return
         if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
             raise ValueError(
@@ -266,7 +266,7 @@ class DeviceArray:
         if consumer != self._view.stream and isinstance(self._memory, GpuMemory):
             self._memory.used_elsewhere = True
         if consumer != -1:
-            self._join_producer()
+            self.join_producer()
             with self._stream.using():
                 driver.order((self._stream.handle,), (consumer,))
 
@@ -289,7 +289,7 @@ class DeviceArray:
             return self.numpy().astype(wanted, copy=False)
         if copy is False and wanted != self._dtype:
             raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
-        self._join_producer()
+        self.join_producer()
         return host_layout(self).astype(wanted, copy=bool(copy))
 
     def __eq__(self, other: object) -> bool:
@@ -407,7 +407,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         )
     if source.ordinal != stream.ordinal and driver.can_access_peer(stream.ordinal, source.ordinal):
         driver.open_pool(source.ordinal, stream.ordinal)
-    target._join_producer()
+    target.join_producer()
     if own:
         join([producer, stream])
     else:
@@ -416,7 +416,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         driver.copy(target._view.data, source.data, target.nbytes, stream.handle)
         if not own:
             driver.synchronize_stream(stream.handle)
-    target._join_producer()
+    target.join_producer()
     if own:  # the source is freed in the order of its stream
         join([producer, stream])
 
@@ -437,7 +437,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
     elements, view, stream = np.broadcast_to(source, target.shape), target._view, target.stream
     if not target.size:
         return
-    target._join_producer()
+    target.join_producer()
     if not isinstance(stream, GpuStream):
         host_layout(target)[...] = elements
         return
@@ -459,7 +459,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
                 nbytes = min(done, target.nbytes - done)
                 driver.copy(view.data + done, view.data, nbytes, stream.handle)
                 done += nbytes
-    target._join_producer()
+    target.join_producer()
 
 
 def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
@@ -554,6 +554,11 @@ def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None,
     if nbytes > _MOST_BYTES:
         raise ValueError(f"the shape {lengths} of {dtype} takes {nbytes} bytes, more than any memory has")
     return DeviceArray(allocate(nbytes, stream, zero=zero, resource=memory), lengths, dtype, stream)
+
+
+def array_view(array: DeviceArray) -> ArrayView:
+    """What kernels get of an array: its address, lengths, strides in bytes, type, device and stream, and what owns the memory."""
+    return array._view
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:

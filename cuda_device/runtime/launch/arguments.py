@@ -350,7 +350,7 @@ _TAKEN = (
 
 def _taken(value: object) -> str:
     """The help for an object that cannot be an argument: what to pass instead."""
-    if said := getattr(type(value), "_remedy_at_launch", None):
+    if said := getattr(type(value), "__launch_help__", None):
         return str(said)
     if isinstance(value, (list, set)):
         if any(map(_is_array, value)):
@@ -512,10 +512,10 @@ def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
     """Converts a tuple or dict to the struct of the type hint of the parameter `name`; returns other values unchanged."""
     if not isinstance(value, (tuple, dict)):
         return value
-    from cuda_device.types.struct_classes import convert, made_of  # which few launches need
+    from cuda_device.types.struct_classes import as_type  # which few launches need
 
     try:
-        return convert(made_of(value, wanted, name), wanted, name)
+        return as_type(value, wanted, name)
     except LaunchError:
         raise
     except TypeError as error:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -24,11 +24,12 @@ from cuda_device.cache import sha256
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import Cubin
 from cuda_device.device.options import Options
-from cuda_device.errors import CallError, CompileError, LaunchError
+from cuda_device.errors import CallError, CompileError, LaunchError, Location
 from cuda_device.instrument.outline import unpacked
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.grid import LaunchSizes
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -380,7 +381,7 @@ class LoadedKernel:
                 refused.append(error)
                 continue
             kernel = self._kernel(variant, target, arguments)
-            shape = sized(kernel, where, grid, block, shared, threads, cluster)
+            shape = sized(kernel, where, LaunchSizes(grid, block, shared, threads, cluster))
             if kernel.work.job.options.launch_facts:
                 _check_facts(kernel, arguments)
             start(kernel, where, shape, kernel.pack(arguments), arguments)
@@ -528,3 +529,16 @@ def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
 
 
 __all__ = ["Compiled", "LoadedKernel", "Parameter", "load"]
+
+
+def ir_lines(compiled: Compiled) -> Iterator[tuple[Location | None, str]]:
+    """The lines of the typed IR of what `compile` returned, each with the location of the user's code that it comes from."""
+    from cuda_device import compiler
+    from cuda_device.ir.text import show
+
+    assert compiled._job is not None
+    for function in compiler.run(compiled._job, "typed")["typed"].functions:
+        operations = iter(function.ops())
+        for line in show(function).splitlines():
+            location = next(operations).location if line.startswith("  ") else None
+            yield location if location and location.line > 0 else None, line

@@ -332,7 +332,9 @@ def job_of(
         known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
     is_kernel, interop = isinstance(f, Kernel), f.options.interop
     link = (*f.options.link, *link)
-    return Job(f.underlying, known, is_kernel, Target(architecture, is_host, is_host), settings, interop, link)
+    return Job(
+        f.underlying, known, is_kernel, Target(architecture, HOST if is_host else "gpu"), settings, interop, link
+    )
 
 
 def _from_others(known: Known, kernel: bool) -> Known:

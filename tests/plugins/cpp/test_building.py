@@ -137,7 +137,7 @@ print(*sorted({*sys.modules} - before))
 
 # What a program that loads a kernel has imported after its first launch. Each module takes 0.1 ms and more.
 LOADED = {
-    "": "errors jobs lazy_dataclasses logs",
+    "": "errors hooks jobs lazy_dataclasses logs",
     "cache": "",
     "codegen": "",
     "codegen.gpu": "elf libcuda",
