@@ -32,7 +32,7 @@ _INSTEAD = {
 _OPERATORS = {pow: "**", divmod: "//"}
 
 
-class Wide(Policy):
+class NumbaRules(Policy):
     """The policy. `call` covers `int`, `round`, `min`, `math`, NumPy, arrays of the block or thread, and numba's types."""
 
     wraps = references = True
@@ -237,4 +237,4 @@ def _takes_floats(function: Any) -> bool:
     return getattr(function, "__module__", None) == "math" and function not in _OF_INTEGERS
 
 
-POLICY = Wide()
+POLICY = NumbaRules()
