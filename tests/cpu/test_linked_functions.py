@@ -4,6 +4,7 @@ import threading
 from functools import partial
 
 from at_once import at_once
+
 from cuda_device.cpu import machine_code
 
 

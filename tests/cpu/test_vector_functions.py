@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from ir_helpers import define
 from test_math import DOUBLE_REFERENCES, UNARY, WIDE, ulp_errors
 
 import cuda_device as device
 from cuda_device.cpu.processor import vector_library
-from ir_helpers import define
 
 FAST = ("sin", "cos", "tan", "exp", "exp2", "log", "log2", "tanh", "erf", "atan", "sinh")
 

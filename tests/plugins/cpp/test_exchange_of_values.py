@@ -1,8 +1,9 @@
 """Every kind of value goes from Python to CUDA C++ and back."""
 
 import cuda_cpp
-import cuda_device as device
 import exchange
+
+import cuda_device as device
 
 
 def test_cpp_calls_every_kind_of_function_in_python():
