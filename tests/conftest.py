@@ -40,7 +40,7 @@ import golden_pages
 import hypothesis
 import numpy as np
 import pytest
-from ptx_machine.gpu import installed
+from emulated_gpu import installed
 
 import cuda_device as device
 from cuda_device import compiler, hooks
@@ -68,7 +68,7 @@ ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 HAS_GPU = driver.available()
 GPUS = driver.device_count() if HAS_GPU else 0
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
-"""Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
+"""Whether what is compiled for GPUs runs where there is none: ptx_machine executes the PTX."""
 _STDERR = pytest.StashKey[int]()
 HAS_CPU = importlib.util.find_spec("cuda_device.cpu") is not None
 _LAYOUT = hooks.installed("plugins.launchers.memory_layout")
