@@ -82,7 +82,7 @@ def _device(work: Work) -> Module:
             row.run(module)
     if job.options.checked:
         module = inlining.inline_ours(module)
-    if typed.main.prototype is not None and (job.target.is_host or not job.target.on_cpu):
+    if typed.main.prototype is not None and job.target.machine != "cpu":
         module.functions.insert(0, lower.entry(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
@@ -319,7 +319,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
         work.artifacts = {"python": typed, "typed": typed}
     names = [stage.name for stage in stages_of(job, until)]
     last = until if until in names else names[-1]
-    if _kept(job, last) is None or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
+    if disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP") or _kept(job, last) is None:
         _make(work, last)
     elif afresh or not ((typed is None and _recall(work, last)) or _find(work, last)):
         _make(work, last)
