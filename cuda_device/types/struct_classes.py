@@ -225,10 +225,9 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """
     model = model_of(cls)
     values = _by_name(cls, args, kwargs)
-    group = getattr(sys.modules.get("cuda_device.plugins.groups.device_group"), "DeviceArrayGroup", ())
     for value in values.values():
-        if isinstance(value, group):
-            return value._by_rank(functools.partial(of, cls), values)
+        if by_rank := getattr(type(value), "_by_rank", None):  # the arrays of a group
+            return by_rank(value, functools.partial(of, cls), values)
     members = zip(model.fields, values.values(), strict=True)
     return cls(*(made_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
 
@@ -276,12 +275,6 @@ def as_type(value: Any, wanted: Type, what: str) -> Any:
     Raises `TypeError` and `LaunchError`, which call the value `what`.
     """
     return convert(made_of(value, wanted, what), wanted, what)
-
-
-def struct_model(cls: type) -> Struct | None:
-    """The type of a struct class in device code, with its `fields`; None for another class."""
-    found: Struct | None = cls.__dict__.get(MODEL)
-    return found
 
 
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")

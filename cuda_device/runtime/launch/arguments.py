@@ -29,7 +29,7 @@ from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, n
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
-from cuda_device.types.abi import Leaf
+from cuda_device.types.argument_packing import Leaf
 from cuda_device.types.host import (
     REGISTERED,
     Aligned,

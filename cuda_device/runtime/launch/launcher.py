@@ -11,6 +11,7 @@ import ctypes
 import functools
 import math
 import os
+import sys
 from _thread import RLock
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,7 +22,7 @@ from cuda_device import hooks, logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, CompileError, Error, LaunchError, too_deep
+from cuda_device.errors import CallError, CompileError, Error, LaunchError, Location, too_deep
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, replace
@@ -39,8 +40,8 @@ from cuda_device.runtime.launch.arguments import (
     runtime_types,
     with_hints,
 )
-from cuda_device.types.abi import Packing, boundary_packing, packing
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
+from cuda_device.types.argument_packing import Packing, boundary_packing, packing
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
@@ -76,6 +77,18 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
             if start < high and low < end and i != j and start < end and low < high:
                 return False
     return True
+
+
+def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
+    """Raises `LaunchError` for a kernel that relies on these facts, if they are not those of the arguments."""
+    if not kernel.work.job.options.launch_facts:
+        return
+    views = [view for argument in arguments for view in argument.views]
+    if not small(views) or not disjoint(views, kernel.work.outline.written):
+        raise LaunchError(
+            "the kernel was compiled with launch_facts=True, and its arrays are too large or share memory",
+            "compile it without launch_facts, or copy the arrays",
+        )
 
 
 RECURSION = 32 * 1024
@@ -227,6 +240,14 @@ def users_traceback(function: F) -> F:
             raise error.with_traceback(None) from error.__cause__
 
     return cast("F", wrapper)
+
+
+def users_location() -> Location:
+    """The location at which the user's program called this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and Location(frame.f_code.co_filename, 1).is_ours:
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno)
 
 
 def launch(
@@ -653,6 +674,13 @@ def _launch_by_driver(
     )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
+
+
+def start_variant(variant: CompiledKernel, stream: Stream, sizes: LaunchSizes, arguments: Sequence[Argument]) -> None:
+    """Starts a compiled kernel with arguments of its types. Raises `LaunchError` for impossible sizes."""
+    shape = sized(variant, stream, sizes)
+    _check_facts(variant, arguments)
+    start(variant, stream, shape, variant.pack(arguments), arguments)
 
 
 def start_together(
