@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 from cuda_device.cache.disk import CacheInfo as CacheInfo
 from cuda_device.cache.disk import cache_info as cache_info
-from cuda_device.codegen.gpu.linking import cuda_source as cuda_source
 from cuda_device.device.atomics import Atomic as Atomic
 from cuda_device.device.atomics import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
@@ -143,9 +142,11 @@ from cuda_device.plugins.benchmarking import benchmark as benchmark
 from cuda_device.plugins.bound_kernels import BoundKernel as BoundKernel
 from cuda_device.plugins.cpp.bindings import Bindings as Bindings
 from cuda_device.plugins.cpp.bindings import bindings as bindings
-from cuda_device.plugins.cpp.building import cpp_declaration as cpp_declaration
-from cuda_device.plugins.cpp.building import cpp_header as cpp_header
-from cuda_device.plugins.cpp.building import get_include as get_include
+from cuda_device.plugins.cpp.headers import cpp_declaration as cpp_declaration
+from cuda_device.plugins.cpp.headers import cpp_header as cpp_header
+from cuda_device.plugins.cpp.headers import get_include as get_include
+from cuda_device.plugins.cpp.native_functions import NativeFunction as NativeFunction
+from cuda_device.plugins.cpp.sources import cuda_source as cuda_source
 from cuda_device.plugins.framework_operators import jax_op as jax_op
 from cuda_device.plugins.framework_operators import torch_op as torch_op
 from cuda_device.plugins.framework_operators import tvm_ffi_function as tvm_ffi_function
@@ -164,6 +165,9 @@ from cuda_device.plugins.random import Philox as Philox
 from cuda_device.plugins.random import philox as philox
 from cuda_device.plugins.random import philox4x32 as philox4x32
 from cuda_device.plugins.random import philox4x64 as philox4x64
+from cuda_device.plugins.saved import LoadedKernel as LoadedKernel
+from cuda_device.plugins.saved import load as load
+from cuda_device.plugins.saved.folders import build as build
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import as_array as as_array
@@ -185,15 +189,12 @@ from cuda_device.runtime.gpu.streams import cpu_stream as cpu_stream
 from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
 from cuda_device.runtime.launch.compiled import Compiled as Compiled
-from cuda_device.runtime.launch.compiled import LoadedKernel as LoadedKernel
-from cuda_device.runtime.launch.compiled import Parameter as Parameter
-from cuda_device.runtime.launch.compiled import load as load
-from cuda_device.runtime.launch.compiling import NativeFunction as NativeFunction
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.launcher import launch as launch
 from cuda_device.runtime.launch.launcher import synchronize as synchronize
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch
 from cuda_device.runtime.launch.prepared import prepare as prepare
+from cuda_device.runtime.launch.signatures import Parameter as Parameter
 from cuda_device.types.extensions import overload as overload
 from cuda_device.types.extensions import register as register
 from cuda_device.types.host import ArrayType as ArrayType

@@ -35,6 +35,7 @@ from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Locatio
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.outputs import Output, find_output
 
 if TYPE_CHECKING:
     from cuda_device.codegen.emit import to_llvm
@@ -366,7 +367,21 @@ def stages_of(job: Job, until: str = "") -> tuple[Stage, ...]:
     target = _code_generator(job)
     if target is not None:
         return (*FRONT, *target.STAGES)
-    return (*FRONT, *hooks.plugin(hooks.OUTPUTS[until]).STAGES) if until in hooks.OUTPUTS else GPU
+    output = find_output(until)
+    return GPU if output is None or output.make is None else _stages_of_output(output)
+
+
+def _stages_of_output(output: Output) -> tuple[Stage, ...]:
+    """The stages up to one that follows the stage `output.after`."""
+
+    def make(work: Work) -> str | bytes:
+        if output.after == LLVM.name:
+            check_declared(work)
+        assert output.make is not None
+        return output.make(work)
+
+    end = [stage.name for stage in GPU].index(output.after) + 1
+    return (*GPU[:end], Stage(output.name, make, output.name, lambda artifact: artifact))
 
 
 def _code_generator(job: Job) -> Any | None:

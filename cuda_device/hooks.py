@@ -26,11 +26,17 @@ TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
 - for the CPU, what launches need: `execution`, `most_resident` and `worker_count`
 """
 
-OUTPUTS = {"ltoir": "plugins.ltoir"}
-"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, which follow the stage `device`.
+OUTPUTS = {"ltoir": "plugins.ltoir", "fatbin": "plugins.saved.fatbin"}
+"""Outputs of `compile` for GPUs beside those of the core: modules with `OUTPUT` (`outputs.Output`)."""
 
-The last stage has the name of the output.
-"""
+GENERATED = "plugins.generated"
+"""Makes functions of text and code objects for `compile`: a module with `function_of(source, globals)`."""
+
+SAVED = "plugins.saved"
+"""Writes compiled code to files and launches it: a module with `save(compiled, path)` and `LoadedKernel`."""
+
+LINK_KINDS = dict.fromkeys((".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h"), "plugins.cpp.sources")
+"""Suffixes of files that `link=` compiles: modules with `source_of(path)`, which returns a source (`codegen.gpu.linking`)."""
 
 LAUNCHERS = "plugins.launchers.plans"
 """Makes repeated launches in place of Python."""
@@ -40,12 +46,6 @@ RECALL = "plugins.starts.programs"
 
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
-
-COMMANDS = {"build": "plugins.cpp.build_command"}
-"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`.
-
-`run` returns the lines to print.
-"""
 
 REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
 """Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
@@ -69,7 +69,9 @@ NAMES = {
     "plugins.benchmarking": "Timing benchmark",
     "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
-    "plugins.cpp.building": "cpp_declaration cpp_header get_include",
+    "plugins.cpp.headers": "cpp_declaration cpp_header get_include",
+    "plugins.cpp.native_functions": "NativeFunction",
+    "plugins.cpp.sources": "cuda_source",
     "plugins.graphs": "Graph graph",
     "plugins.groups.group_barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
@@ -77,6 +79,8 @@ NAMES = {
     "plugins.host_functions": "HostFunction host_function",
     "plugins.framework_operators": "jax_op torch_op tvm_ffi_function",
     "plugins.random": "Philox philox philox4x32 philox4x64",
+    "plugins.saved": "LoadedKernel load",
+    "plugins.saved.folders": "build",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 
@@ -102,17 +106,17 @@ def plugin(module: str) -> Any:
         raise PluginError(f"this needs {what} of {__package__}, which is not installed") from None
 
 
+def target(name: str) -> Any:
+    """The module of a target (`TARGETS`), for others that are built on it: `target("cpu")`. Raises `PluginError`."""
+    return plugin(TARGETS[name])
+
+
 def installed(module: str) -> Any | None:
     """The module, or None if its plugin is not installed."""
     try:
         return plugin(module)
     except PluginError:
         return None
-
-
-def commands() -> dict[str, Any]:
-    """The modules of `COMMANDS` whose plugins are installed, by the names of their commands."""
-    return {name: module for name, path in COMMANDS.items() if (module := installed(path)) is not None}
 
 
 class _PublicModules:

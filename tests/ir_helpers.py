@@ -32,7 +32,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import read_module, show
 from cuda_device.ir.verify import verify
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.runtime.launch.compile_job import job_of
 
 
 def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Module:

@@ -7,6 +7,7 @@ The core uses the names of this module alone.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,17 @@ def execution(variant: CompiledKernel, shape: Shape, schedule: int | None) -> Ca
     from cuda_device.cpu import races
 
     return races.watched(work, launch)
+
+
+# For targets that are built on this one.
+
+_MODULES = {"Cpu": "cpu_dialect", "compile_module": "native", "link": "machine_code", "return_exits": "cpu_passes"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"cuda_device.cpu.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = ["PASSES", "STAGES", "execution", "kept", "most_resident", "worker_count"]

@@ -178,6 +178,20 @@ def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array])
     return type
 
 
+@lru_cache(maxsize=4096)
+def without_classes(type: model.Type) -> model.Type:
+    """The type with structs that have no Python classes, as the text of a type has them."""
+    match type:
+        case model.Struct(_, fields):
+            members = tuple(replace(field, type=without_classes(field.type)) for field in fields)
+            return replace(type, fields=members, host=None)
+        case model.Tuple(elements):
+            return model.Tuple(tuple(map(without_classes, elements)))
+        case model.Array(dtype) | model.Subarray(dtype) | model.Pointer(dtype) | model.AtomicCell(dtype):
+            return replace(type, dtype=without_classes(dtype))
+    return type
+
+
 def with_arrays(wanted: model.Type, given: model.Type) -> model.Type:
     """`wanted` with its array types replaced by those of `given` that have the same elements and number of axes.
 

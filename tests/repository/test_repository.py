@@ -18,7 +18,7 @@ import pytest
 import cuda_device
 from cuda_device import lower
 from cuda_device.codegen.emit import to_llvm
-from cuda_device.device import atomics, memory, numeric, packing, positioning
+from cuda_device.device import atomics, memory, numeric, packing
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops

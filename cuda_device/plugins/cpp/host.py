@@ -1,43 +1,35 @@
 """The host as a target (`hooks.TARGETS`): functions that a program in C++ calls.
 
-device ─ inlined ─ llvm ─ object
+    device ─ inlined ─ llvm ─ object
+
+It is built on the target for CPUs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cuda_device import hooks
-from cuda_device.compiler import Stage, show
+from cuda_device.extend import Output, Stage, Work, show, target, to_llvm
+from cuda_device.plugins.cpp import c_functions
+from cuda_device.plugins.cpp.native_functions import NativeFunction
 
-if TYPE_CHECKING:
-    from cuda_device.codegen.emit import to_llvm
-    from cuda_device.ir.nodes import Module
-    from cuda_device.jobs import Work
-
-_CPU: Any = hooks.plugin(hooks.TARGETS["cpu"])
+_CPU: Any = target("cpu")
 
 
-def _inlined(work: Work) -> Module:
-    from cuda_device.cpu import cpu_passes
-    from cuda_device.plugins.cpp import c_functions
-
+def _inlined(work: Work) -> Any:
     c_functions.check(work["device"])
-    return cpu_passes.return_exits(work["device"])
+    return _CPU.return_exits(work["device"])
 
 
-def _llvm(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.emit import to_llvm
-    from cuda_device.plugins.cpp.c_functions import HostDialect
-
+def _llvm(work: Work) -> Any:
     options, typed = work.job.options, work["typed"].main
-    return to_llvm.run(work["inlined"], HostDialect(work["inlined"], typed.prototype, typed.name), options)
+    dialect = c_functions.HostDialect(work["inlined"], typed.prototype, typed.name)
+    return to_llvm.run(work["inlined"], dialect, options)
 
 
 def _object(work: Work) -> bytes:
-    from cuda_device.cpu import native
-
-    return native.compile_module(work["llvm"].text, work.job.options.level)[1]
+    code: bytes = _CPU.compile_module(work["llvm"].text, work.job.options.level)[1]
+    return code
 
 
 PASSES = _CPU.PASSES
@@ -48,6 +40,13 @@ STAGES = (
     Stage("object", _object, "o", bytes),
 )
 """The stages that follow `device`."""
+OUTPUTS = {
+    "object": Output("object", "object"),
+    "callable": Output("callable", "object", finish=NativeFunction),
+    "ir": Output("ir", "typed"),
+    "llvm": Output("llvm", "llvm"),
+}
+"""The outputs of `compile`, the default one first."""
 
 
 def kept() -> None:

@@ -325,10 +325,11 @@ class DeviceArray:
 
     def _repr_html_(self) -> str:
         """Shows shape, dtype, device and elements in notebooks."""
-        from cuda_device.plugins import notebook as notebook_html
+        from html import escape
 
-        facts = [("shape", self.shape), ("dtype", self._dtype), ("device", self._device)]
-        return notebook_html.table(["DeviceArray", ""], facts) + notebook_html.text("".join(self._shown("")))
+        facts = {"shape": self.shape, "dtype": self._dtype, "device": self._device}
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(str(fact))}</td></tr>" for name, fact in facts.items())
+        return f"<table>{rows}</table><pre>{escape(''.join(self._shown('')))}</pre>"
 
     @property
     def _device(self) -> str:

@@ -40,9 +40,9 @@ from cuda_device.runtime.launch.arguments import (
     runtime_types,
     with_hints,
 )
-from cuda_device.types.abi import Packing, boundary_packing, packing
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
 from cuda_device.types.model import SMALL
+from cuda_device.types.packing import Packing, boundary_packing, packing
 
 if TYPE_CHECKING:
     from cuda_device.device.functions import Kernel
@@ -77,6 +77,18 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
             if start < high and low < end and i != j and start < end and low < high:
                 return False
     return True
+
+
+def check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
+    """Raises `LaunchError` for a kernel that relies on these facts, if they are not those of the arguments."""
+    if not kernel.work.job.options.launch_facts:
+        return
+    views = [view for argument in arguments for view in argument.views]
+    if not small(views) or not disjoint(views, kernel.work.outline.written):
+        raise LaunchError(
+            "the kernel was compiled with launch_facts=True, and its arrays are too large or share memory",
+            "compile it without launch_facts, or copy the arrays",
+        )
 
 
 RECURSION = 32 * 1024

@@ -13,7 +13,6 @@ from conftest import command
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.plugins.cpp.building import build
 from cuda_device.runtime.gpu import driver
 
 KERNELS = """
@@ -269,5 +268,5 @@ def test_a_fatbin_for_all_targets(folder):
 
 def test_build_takes_objects_of_the_program(tmp_path):
     kernel = device.kernel(lambda x: None)
-    files = build([(kernel, [[device.ArrayType(device.float32, 1)]])], ["sm_90"], str(tmp_path / "out"))
+    files = device.build([(kernel, [[device.ArrayType(device.float32, 1)]])], ["sm_90"], str(tmp_path / "out"))
     assert [name.rpartition(".")[2] for name in files] == ["cubin", "ptx", "json"]
