@@ -35,7 +35,7 @@ from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Locatio
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.outputs import Output, find_output
+from cuda_device.outputs import CompilerOutput, find_output
 
 if TYPE_CHECKING:
     from cuda_device.codegen.emit import to_llvm
@@ -84,7 +84,7 @@ def _device(work: Work) -> Module:
             row.run(module)
     if job.options.checked:
         module = inlining.inline_ours(module)
-    if typed.main.prototype is not None and (job.target.is_host or not job.target.on_cpu):
+    if typed.main.prototype is not None and job.target.machine != "cpu":
         module.functions.insert(0, lower.entry(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
@@ -321,7 +321,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
         work.artifacts = {"python": typed, "typed": typed}
     names = [stage.name for stage in stages_of(job, until)]
     last = until if until in names else names[-1]
-    if _kept(job, last) is None or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
+    if disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP") or _kept(job, last) is None:
         _make(work, last)
     elif afresh or not ((typed is None and _recall(work, last)) or _find(work, last)):
         _make(work, last)
@@ -371,7 +371,7 @@ def stages_of(job: Job, until: str = "") -> tuple[Stage, ...]:
     return GPU if output is None or output.make is None else _stages_of_output(output)
 
 
-def _stages_of_output(output: Output) -> tuple[Stage, ...]:
+def _stages_of_output(output: CompilerOutput) -> tuple[Stage, ...]:
     """The stages up to one that follows the stage `output.after`."""
 
     def make(work: Work) -> str | bytes:

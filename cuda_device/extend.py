@@ -24,7 +24,6 @@ _MODULES = {
     "runtime.launch.arguments": "Argument bind describe parameters_of",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
-    "types.layout": "Placement accesses align_of has_arrays placement size_of",
     "device.entities": "DeviceValue",
     # inference
     "infer.policies": "Policy",
@@ -33,9 +32,9 @@ _MODULES = {
     "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
-    "runtime.launch.compiled": "Record kernel_of",
+    "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
-        "CompiledKernel check_facts check_kernel count_launches machine_launches planned sized start start_together "
+        "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
         "users_location users_traceback"
     ),
     # arrays
@@ -45,9 +44,8 @@ _MODULES = {
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
     # types, and how C++ passes their values
-    "types": "model",
-    "types.abi": "exchanged passing representation",
-    "types.packing": "boundary_packing",
+    "types": "abi architectures layout model",
+    "types.argument_packing": "boundary_packing",
     "types.vector_classes": "host_value=value_of",
     # compilation
     "codegen.emit": "to_llvm",
@@ -58,15 +56,14 @@ _MODULES = {
     "hooks": "target",
     "ir": "ops",
     "jobs": "Job Target Work",
-    "outputs": "Output add_output find_output",
+    "outputs": "Output=CompilerOutput add_output find_output",
     "runtime.launch.compiling": "typed_ir",
-    "types.architectures": "architecture=parse latest_architecture=latest",
     # errors and the cache
-    "errors": "CompilerBug Location too_deep",
+    "errors": "CompilerBug Location",
     "runtime.gpu.report_message": "kernel_error=failure",
     "cache": "disk sha256",
     # data classes
-    "lazy_dataclasses": "dataclass field fields_of replace",
+    "lazy_dataclasses": "dataclass field replace",
 }
 _HOMES = {
     name.partition("=")[0]: (module, name.rpartition("=")[2])

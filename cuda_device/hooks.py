@@ -3,7 +3,7 @@
 A value is a module, named relative to this package, which is imported when it is needed. The core works without these modules;
 what needs one that is not installed raises a `PluginError` that says which.
 
-    hooks.TARGETS["cpu"]                       "cpu.target"
+    hooks.TARGETS["cpu"]                       "cpu.cpu_target"
     hooks.plugin("plugins.graphs")             the module
     hooks.installed("plugins.starts.programs") the module, or None
 """
@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from cuda_device.errors import PluginError
 
-TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
+TARGETS = {"cpu": "cpu.cpu_target", "host": "plugins.cpp.host_target"}
 """Code generators for other machines than GPUs, by `Target.machine`: modules with
 
 - `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES` (`compiler.Pass`) of that stage
@@ -27,7 +27,7 @@ TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
 """
 
 OUTPUTS = {"ltoir": "plugins.ltoir", "fatbin": "plugins.saved.fatbin"}
-"""Outputs of `compile` for GPUs beside those of the core: modules with `OUTPUT` (`outputs.Output`)."""
+"""Outputs of `compile` for GPUs beside those of the core: modules with `OUTPUT` (`outputs.CompilerOutput`)."""
 
 GENERATED = "plugins.generated"
 """Makes functions of text and code objects for `compile`: a module with `function_of(source, globals)`."""

@@ -1,6 +1,6 @@
 """The outputs of `compile`: what each is made of, and what can be done with it.
 
-    outputs.of("sm_90", "ptx")          Output("ptx", "ptx", is_loadable=True, has_object_code=True)
+    outputs.of("sm_90", "ptx")          CompilerOutput("ptx", "ptx", is_loadable=True, has_object_code=True)
     outputs.of("host", "cubin")         ValueError
 
 The core has those of GPUs, `hooks.OUTPUTS` those of plugins, and a target that is not a GPU has its own. `add_output` adds one:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CompilerOutput:
     """An output of `compile`: a str or bytes.
 
     It is the artifact of the stage `after` of the compiler, or what `make` returns for the work up to this stage. The text of
@@ -51,20 +51,20 @@ class Output:
 
 
 _OF_GPUS = {
-    "ir": Output("ir", "typed"),
-    "llvm": Output("llvm", "llvm"),
-    "ptx": Output("ptx", "ptx", is_loadable=True, has_object_code=True),
-    "cubin": Output("cubin", "cubin", is_loadable=True, has_object_code=True),
+    "ir": CompilerOutput("ir", "typed"),
+    "llvm": CompilerOutput("llvm", "llvm"),
+    "ptx": CompilerOutput("ptx", "ptx", is_loadable=True, has_object_code=True),
+    "cubin": CompilerOutput("cubin", "cubin", is_loadable=True, has_object_code=True),
 }
 _DEFAULT = "cubin"
 
 
-def find_output(name: str) -> Output | None:
+def find_output(name: str) -> CompilerOutput | None:
     """The output for GPUs of this name; None if there is none, or if its plugin is not installed."""
     if name not in hooks.OUTPUTS:
         return _OF_GPUS.get(name)
     plugin = hooks.installed(hooks.OUTPUTS[name])
-    return plugin and plugin.OUTPUT  # type: ignore[no-any-return]
+    return plugin and plugin.OUTPUT
 
 
 def names() -> list[str]:
@@ -72,7 +72,7 @@ def names() -> list[str]:
     return [*_OF_GPUS, *hooks.OUTPUTS]
 
 
-def of(target: str | Sequence[str], name: str) -> Output:
+def of(target: str | Sequence[str], name: str) -> CompilerOutput:
     """The output of a target; "default" is the usual one. Raises `ValueError` if the target does not have it."""
     own = _of_target(target) if isinstance(target, str) else None
     if own is not None:
@@ -85,12 +85,12 @@ def of(target: str | Sequence[str], name: str) -> Output:
     return output
 
 
-def _of_target(target: str) -> Mapping[str, Output] | None:
+def _of_target(target: str) -> Mapping[str, CompilerOutput] | None:
     """The outputs of a target that is not a GPU, the default one first; None for others."""
     return getattr(hooks.target(target), "OUTPUTS", None) if target in hooks.TARGETS else None
 
 
-def add_output(output: Output) -> None:
+def add_output(output: CompilerOutput) -> None:
     """Adds an output for GPUs to those of `compile`. Raises `ValueError` if there is another one of its name."""
     if output.name in hooks.OUTPUTS or _OF_GPUS.get(output.name, output) != output:
         raise ValueError(f"there is an output {output.name!r} already: choose another name")

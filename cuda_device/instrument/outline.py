@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location, Loss
 from cuda_device.lazy_dataclasses import dataclass, fields_of
+from cuda_device.types.argument_packing import code_of
 from cuda_device.types.model import INT32, NONE
-from cuda_device.types.packing import code_of
 
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Module, Op

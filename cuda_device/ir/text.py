@@ -26,7 +26,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types.model import NONE, Number, Type
-from cuda_device.types.text import parse_type
+from cuda_device.types.type_text import parse_type
 
 # Printing
 

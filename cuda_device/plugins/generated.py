@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from cuda_device import CompileError, Func, Kernel, func
-from cuda_device.extend import Location, sha256, too_deep
+from cuda_device.extend import Location, sha256
 
 
 def function_of(source: CodeType | str, globals: Mapping[str, Any] | None = None) -> Kernel | Func:
@@ -36,7 +36,10 @@ def _last_function(text: str, globals: Mapping[str, Any]) -> Kernel | Func:
             f"the text is not valid Python: {error.msg}", where, "correct the code that generates it"
         ) from None
     except (RecursionError, MemoryError):  # CPython's parser raises either of them
-        raise too_deep("the text has an expression that is", CompileError) from None
+        raise CompileError(
+            "the text has an expression that is nested too deeply for Python's parser",
+            help="use variables for the parts",
+        ) from None
     names = dict(globals)
     exec(code, names)
     defined = [value for name, value in names.items() if value is not globals.get(name)]

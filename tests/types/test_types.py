@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cuda_device as device
 from cuda_device.infer.joins import join, join_all
-from cuda_device.types.text import parse_type
+from cuda_device.types.type_text import parse_type
 from cuda_device.types import layout
 from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, of_type, tuple_of
 from cuda_device.types.model import (

@@ -4,9 +4,9 @@
     source.compiled(parse("sm_90"), [twice])       LTO-IR, or a relocatable cubin if the linker is older than NVRTC
 
 NVRTC's output is cached on disk. The key consists of the text, the options, the architecture, the version of NVRTC, the
-modification times of the folders of CUDA's own headers, and the contents of all other headers that the text may include. These are
-found without a preprocessor, so they include headers in branches that are not taken. The output for a text with an `#include` of a
-macro is not cached.
+modification times of the folders of CUDA's own headers, and the contents of all other headers that the text may include. They
+are found without a preprocessor, so they include headers in branches that are not taken. The output for a text with an
+`#include` of a macro is not cached.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class CudaSource:
         return disk.loaded(name, compile, bytes)
 
     def read(self) -> str:
+        """The text. Raises `CompileError` if the file cannot be read."""
         if self.text is not None:
             return self.text
         try:
@@ -228,7 +229,8 @@ def _nvrtc() -> Any:
     except (ImportError, RuntimeError, OSError):
         raise CompileError(
             "C++ sources need NVRTC, which is not on this machine",
-            help=f"{toolkit.pip_install('nvidia-cuda-nvrtc')}, or install a CUDA toolkit and set CUDA_HOME; or link the output of nvcc",
+            help=f"{toolkit.pip_install('nvidia-cuda-nvrtc')}, or install a CUDA toolkit and set CUDA_HOME; or link the "
+            "output of nvcc",
         ) from None
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from cuda_device import CompileError
 from cuda_device.extend import CompilerBug, Output, Work, libdevice, toolkit
-from cuda_device.plugins.ltoir import signatures
+from cuda_device.plugins.ltoir import cpp_signatures
 from cuda_device.plugins.ltoir.translation import translate
 
 
 def _ltoir(work: Work) -> bytes:
-    functions = signatures.prototypes(work["typed"], work.job.by_address)
+    functions = cpp_signatures.prototypes(work["typed"], work.job.by_address)
     return make(work["llvm"], work.job.target.architecture, work.job.options, functions)
 
 
@@ -33,7 +33,7 @@ def identity() -> str:
         return ""
 
 
-def make(llvm: Any, architecture: Any, options: Any, functions: Mapping[str, signatures.Prototype]) -> bytes:
+def make(llvm: Any, architecture: Any, options: Any, functions: Mapping[str, cpp_signatures.CppPrototype]) -> bytes:
     """The LTO-IR of a module; `functions` are those that C++ defines or calls.
 
     Raises `CompileError` if libNVVM is missing or does not support an operation.
@@ -45,7 +45,7 @@ def make(llvm: Any, architecture: Any, options: Any, functions: Mapping[str, sig
         )
     from cuda.bindings import nvvm
 
-    text = translate(signatures.run(llvm.text, functions))
+    text = translate(cpp_signatures.run(llvm.text, functions))
     if architecture.number >= 100:  # for which libNVVM requires the type of a copy in `byval`, too
         text = re.sub(r"(%cpp\.\d+)\* byval ", r"\1* byval(\1) ", text)
     program = nvvm.create_program()

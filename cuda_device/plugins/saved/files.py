@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cuda_device import Compiled, LaunchError, Parameter
-from cuda_device.extend import Options, Record, fields_of, sha256
+from cuda_device.extend import CodeRecord, Options, sha256
 from cuda_device.plugins.saved.loaded_kernel import LoadedKernel, is_loadable
 
 _FORMAT = 5
@@ -51,20 +51,20 @@ def write_index(path: str, files: Mapping[str, Compiled]) -> None:
         json.dump({"cuda_device": _FORMAT, "kernels": kernels}, file, indent=1, ensure_ascii=False)
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _plain(record: CodeRecord) -> dict[str, Any]:
     """A record as JSON."""
-    values = {name: getattr(record, name) for name in fields_of(Record)}
-    options = {name: getattr(record.options, name) for name in fields_of(Options)}
+    values: dict[str, Any] = {name: getattr(record, name) for name in CodeRecord.__match_args__}
+    options = {name: getattr(record.options, name) for name in Options.__match_args__}
     return {**values, "options": options}
 
 
-def _record(values: dict[str, Any]) -> Record:
+def _record(values: dict[str, Any]) -> CodeRecord:
     """The record that JSON describes; options of another version of this package are ignored."""
-    options = {name: value for name, value in values["options"].items() if name in fields_of(Options)}
+    options = {name: value for name, value in values["options"].items() if name in Options.__match_args__}
     options |= {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
     parameters, dependencies = tuple(Parameter(*each) for each in values["parameters"]), tuple(values["dependencies"])
     read = {"parameters": parameters, "dependencies": dependencies, "options": Options(**options)}
-    return Record(**{**values, **read})
+    return CodeRecord(**{**values, **read})
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -1,4 +1,4 @@
-"""`LoadedKernel`: launches the variant of a kernel that was compiled ahead of time for a GPU and for the types of the arguments."""
+"""`LoadedKernel`: a kernel that was compiled ahead of time, for some architectures and types of arguments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from cuda_device.extend import (
     Argument,
     CompiledKernel,
     LaunchSizes,
-    architecture,
+    architectures,
     as_stream,
-    check_facts,
     driver,
     find_output,
     kernel_of,
-    sized,
-    start,
+    start_variant,
     users_traceback,
 )
 
@@ -65,9 +63,7 @@ class LoadedKernel:
                 refused.append(error)
                 continue
             kernel = self._kernel(variant, target, arguments)
-            shape = sized(kernel, where, LaunchSizes(grid, block, shared, threads, cluster))
-            check_facts(kernel, arguments)
-            start(kernel, where, shape, kernel.pack(arguments), arguments)
+            start_variant(kernel, where, LaunchSizes(grid, block, shared, threads, cluster), arguments)
             return
         if len(refused) == 1:
             raise refused[0]
@@ -116,7 +112,7 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
     """The rank of code for a GPU, with the target that fits; None if the GPU cannot run it."""
     ranks = []
     for name in compiled.target.split(", "):
-        made_for = architecture(name)
+        made_for = architectures.parse(name)
         exact = made_for.number == here
         is_plain = name == f"sm_{made_for.number}"
         if compiled.output == "ptx":

@@ -33,7 +33,6 @@ from cuda_device.extend import (
     DeviceValue,
     const_parameters,
     disk,
-    fields_of,
     sha256,
     struct_model,
 )
@@ -275,7 +274,7 @@ def _own_record(into: Fingerprint, value: Any) -> None:
     """A frozen data class of this package: types, options, knowledge of arguments."""
     cls = type(value)
     into.tag("record", cls.__module__, cls.__qualname__)
-    for name in fields_of(cls):
+    for name in cls.__match_args__:
         into.add(getattr(value, name))
 
 

@@ -29,6 +29,7 @@ from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, n
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
+from cuda_device.types.argument_packing import Leaf
 from cuda_device.types.host import (
     REGISTERED,
     Aligned,
@@ -52,7 +53,6 @@ from cuda_device.types.layout import (
     size_of,
     with_arrays,
 )
-from cuda_device.types.packing import Leaf
 
 
 @dataclass(slots=True, eq=False)

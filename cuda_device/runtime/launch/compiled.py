@@ -23,20 +23,20 @@ from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch.arguments import runtime_types
 from cuda_device.runtime.launch.launcher import CompiledKernel
-from cuda_device.runtime.launch.signatures import Parameter, Signature, literal_notation, notation
+from cuda_device.runtime.launch.signatures import CallSignature, Parameter, literal_notation, notation
 from cuda_device.types.abi import representation
 from cuda_device.types.architectures import parse
+from cuda_device.types.argument_packing import boundary_packing, packing
 from cuda_device.types.known import Known
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Space
-from cuda_device.types.packing import boundary_packing, packing
 
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
 
 
 @dataclass(frozen=True)
-class Record:
+class CodeRecord:
     """What is known of compiled code: its function, how it is called, and what it depends on."""
 
     function: str
@@ -57,10 +57,10 @@ class Record:
     """The architecture of the PTX in a fatbin."""
 
     @cached_property
-    def signature(self) -> Signature:
+    def signature(self) -> CallSignature:
         """The types of the arguments of a call."""
         space = (Space.GLOBAL if self.kernel else Space.GENERIC) if self.interop else None
-        return Signature(self.function, self.parameters, self.positional, space)
+        return CallSignature(self.function, self.parameters, self.positional, space)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Compiled:
     symbol: str
     target: str
     output: str
-    record: Record = field(repr=False)
+    record: CodeRecord = field(repr=False)
     """The data for launches and for the properties below."""
     job: Job | None = field(default=None, repr=False, compare=False)
     """The job of `compile`; None if the object was loaded or unpickled, and for a fatbin."""
@@ -165,10 +165,10 @@ def kernel_of(compiled: Compiled, target: str, known: tuple[Known, ...]) -> Comp
     return CompiledKernel.of(Work(job, {"cubin": elf.Cubin(code, compiled.output)}, program=program))
 
 
-def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> Record:
+def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> CodeRecord:
     """The record of a compilation; `has_program` is False if it ended before LLVM IR."""
     job = work.job
-    return Record(
+    return CodeRecord(
         function=job.function.__qualname__,
         parameters=tuple(_parameters(job, defaults)),
         result="none" if job.kernel else str(work["typed"].main.result),

@@ -17,7 +17,7 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError, CompilerBug, LaunchError, refused_if_deep
 from cuda_device.jobs import Job, Work
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.outputs import Output
+from cuda_device.outputs import CompilerOutput
 from cuda_device.runtime.launch.compile_job import HOST, job_of
 from cuda_device.runtime.launch.compiled import Compiled, record_of
 from cuda_device.runtime.launch.launcher import users_traceback
@@ -139,7 +139,7 @@ def _work_of(job: Job, stage: str, typed: Module | None) -> Work:
         raise CompileError(f"the IR cannot be compiled: {error.message}", help=HELP) from error
 
 
-def _compiled_of(work: Work, form: Output, defaults: Mapping[str, Any]) -> Compiled:
+def _compiled_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> Compiled:
     """The result of `compile` for finished work."""
     from cuda_device import compiler
 

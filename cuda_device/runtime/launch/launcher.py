@@ -41,8 +41,8 @@ from cuda_device.runtime.launch.arguments import (
     with_hints,
 )
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
+from cuda_device.types.argument_packing import Packing, boundary_packing, packing
 from cuda_device.types.model import SMALL
-from cuda_device.types.packing import Packing, boundary_packing, packing
 
 if TYPE_CHECKING:
     from cuda_device.device.functions import Kernel
@@ -79,7 +79,7 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
     return True
 
 
-def check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
+def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
     """Raises `LaunchError` for a kernel that relies on these facts, if they are not those of the arguments."""
     if not kernel.work.job.options.launch_facts:
         return
@@ -674,6 +674,13 @@ def _launch_by_driver(
     )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
+
+
+def start_variant(variant: CompiledKernel, stream: Stream, sizes: LaunchSizes, arguments: Sequence[Argument]) -> None:
+    """Starts a compiled kernel with arguments of its types. Raises `LaunchError` for impossible sizes."""
+    shape = sized(variant, stream, sizes)
+    _check_facts(variant, arguments)
+    start(variant, stream, shape, variant.pack(arguments), arguments)
 
 
 def start_together(

@@ -1,6 +1,6 @@
 """Reads the arguments of calls of code that has been compiled for fixed types, without its Python function.
 
-signature = Signature("saxpy", (Parameter("a", "float32"), Parameter("x", "array<float32, 1, C>")), 2)
+signature = CallSignature("saxpy", (Parameter("a", "float32"), Parameter("x", "array<float32, 1, C>")), 2)
 signature.arguments((2, x), {}, stream)         Argument(float32), Argument(array<float32, 1, C>)
 """
 
@@ -10,7 +10,6 @@ import ast
 import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from cuda_device.types.abi import exchanged
 from cuda_device.types.host import convert_number
 from cuda_device.types.layout import without_classes
 from cuda_device.types.model import Array, Number, Pointer, Space, Struct, Type
-from cuda_device.types.text import parse_type
+from cuda_device.types.type_text import parse_type
 
 
 class Parameter(NamedTuple):
@@ -46,7 +45,7 @@ _AS_COMPILED: Any = object()
 
 
 @dataclass(frozen=True)
-class Signature:
+class CallSignature:
     """The parameters that code was compiled for, of which `positional` can be passed by position.
 
     `space` is None for code that only Python calls; otherwise arrays come from C++ in this space, with any strides.
@@ -87,11 +86,11 @@ class Signature:
         return [each.name for each in self.parameters if not _is_constant(each)]
 
     @cached_property
-    def stub(self) -> FunctionType:
+    def stub(self) -> Any:
         """A function with these parameters, of which numbers and pointers have type hints, for reading arguments."""
         names = [each.name for each in self.parameters]
         listed = [*names[: self.positional], *["*"] * (self.positional < len(names)), *names[self.positional :]]
-        stub: FunctionType = eval(f"lambda {', '.join(listed)}: None", {})
+        stub = eval(f"lambda {', '.join(listed)}: None", {})
         stub.__qualname__ = stub.__name__ = self.name
         pairs = zip(names, self.types, strict=True)
         stub.__annotations__ = {name: type for name, type in pairs if isinstance(type, (Number, Pointer))}

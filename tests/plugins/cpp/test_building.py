@@ -136,17 +136,19 @@ print(*sorted({*sys.modules} - before))
 
 # What a program that loads a kernel has imported after its first launch. Each module takes 0.1 ms and more.
 LOADED = {
-    "": "errors hooks jobs lazy_dataclasses logs",
+    "": "errors extend hooks jobs lazy_dataclasses logs outputs",
     "cache": "",
     "codegen": "",
     "codegen.gpu": "elf libcuda",
     "device": "constant_parameters options parameters",
     "instrument": "outline",
+    "plugins": "",
+    "plugins.saved": "files loaded_kernel",
     "runtime": "",
     "runtime.arrays": "array_interface array_view buffers device_array",
     "runtime.gpu": "driver grid launch_log streams",
-    "runtime.launch": "arguments compiled launcher",
-    "types": "abi architectures exchange_formats host known layout model",
+    "runtime.launch": "arguments compiled launcher signatures",
+    "types": "abi architectures argument_packing exchange_formats host known layout model type_text",
 }
 OF_PYTHON = {
     "__future__",

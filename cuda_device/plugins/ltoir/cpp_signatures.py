@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cuda_device.extend import dataclass, exchanged, field, model, passing, placement, representation, split_list
+from cuda_device.extend import abi, dataclass, field, layout, model, split_list
 
 _HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<given>.*)\)(?P<rest>[^()]*)")
 _ALIGNED = re.compile(r" ?alignstack\((\d+)\) ?")
@@ -27,30 +27,30 @@ _MOST_BYTES = 128
 _CALL = re.compile(r"\bcall [^@\"]*@([\w.]+)(?=\()")
 
 
-class Prototype(NamedTuple):
+class CppPrototype(NamedTuple):
     """The types of the arguments and of the result of a function of C++."""
 
     arguments: tuple[model.Type, ...]
     result: model.Type
 
 
-def prototypes(typed: Any, by_address: bool) -> dict[str, Prototype]:
+def prototypes(typed: Any, by_address: bool) -> dict[str, CppPrototype]:
     """The C++ functions that a typed module calls, and the function that it exports, by their symbols."""
     found = {}
     for op in (op for function in typed.functions for op in function.ops() if op.code.name == "extern"):
         result = op.results[0].type if op.results else None
-        found[op.attributes["symbol"]] = Prototype(
+        found[op.attributes["symbol"]] = CppPrototype(
             tuple(operand.type or model.NONE for operand in op.operands), result or model.NONE
         )
     if typed.main.prototype is not None and not typed.main.kernel:
         main = typed.main.prototype
         count = len(main.arguments) + (main.result != model.NONE)
-        addresses = Prototype((model.Pointer(model.NONE),) * count, model.NONE)
-        found[typed.main.name] = addresses if by_address else Prototype(main.arguments, main.result)
+        addresses = CppPrototype((model.Pointer(model.NONE),) * count, model.NONE)
+        found[typed.main.name] = addresses if by_address else CppPrototype(main.arguments, main.result)
     return found
 
 
-def run(text: str, functions: Mapping[str, Prototype]) -> str:
+def run(text: str, functions: Mapping[str, CppPrototype]) -> str:
     """Gives the functions of these names C++'s types, with typed pointers as in LLVM 7."""
     types = _Types()
     lines: list[str] = []
@@ -78,6 +78,13 @@ def run(text: str, functions: Mapping[str, Prototype]) -> str:
     return "\n".join([*lines[:begin], *types.definitions, *lines[begin:], *around, ""])
 
 
+def _machine(number: model.Number) -> model.Number:
+    """The number with the format of a builtin one in device code."""
+    form = abi.representation(number)
+    assert isinstance(form, model.Number)
+    return form
+
+
 @dataclass(frozen=True, slots=True)
 class _Passed:
     """A parameter or result: its types in our IR and in C++'s, the latter with attributes, its name and size."""
@@ -101,12 +108,12 @@ class _Types:
     names: dict[tuple[model.Type, str], str] = field(default_factory=dict)
     definitions: list[str] = field(default_factory=list)
 
-    def passed(self, head: re.Match[str], function: Prototype) -> list[_Passed]:
+    def passed(self, head: re.Match[str], function: CppPrototype) -> list[_Passed]:
         """The result and the parameters of a function, from a line of our IR and its prototype."""
         given = split_list(head["given"])
         types: list[model.Type | None] = list(function.arguments)
         result: model.Type | None = function.result
-        if result != model.NONE and passing(function.result, kernel=False) == "address":
+        if result != model.NONE and abi.passing(function.result, kernel=False) == "address":
             types, result = [model.Pointer(function.result), *types], None
         found = [self._one(head["result"], None if result == model.NONE else result, is_result=True)]
         return found + [self._one(text, type) for text, type in zip(given, types, strict=True)]
@@ -117,16 +124,16 @@ class _Types:
         copied = _IN_MEMORY.match(text)
         aligned = copied or _ALIGNED.search(text)
         plain, _, name = (_ALIGNED.sub(" ", text).strip() if not copied else f"ptr {text.split()[-1]}").partition(" %")
-        cpp = self.pointer(type) if passing(type, kernel=False) == "address" else self.name(type)
-        size = placement(representation(exchanged(type))).size
+        cpp = self.pointer(type) if abi.passing(type, kernel=False) == "address" else self.name(type)
+        size = layout.placement(abi.representation(abi.exchanged(type))).size
         at = int(aligned[1]) if aligned else 8
         if aligned and not is_result and size > _MOST_BYTES:
             return _Passed(plain, cpp, f"{cpp}* byval align {at}", f"%{name}", size, at, copied is not None, True)
         words = [f"alignstack({at})"] if aligned else []
-        number = representation(type) if isinstance(type, model.Number) else type
+        number = _machine(type) if isinstance(type, model.Number) else type
         if isinstance(number, model.Number) and cpp in ("i8", "i16"):
             words.append("signext" if number.signed else "zeroext")
-        size = placement(representation(exchanged(type))).size
+        size = layout.placement(abi.representation(abi.exchanged(type))).size
         shown = " ".join([*words, cpp] if is_result else [cpp, *words])
         return _Passed(plain, cpp, shown, f"%{name}", max(size, 8), at, copied is not None)
 
@@ -174,12 +181,10 @@ class _Types:
     def name(self, type: model.Type) -> str:
         """The type of a value or a member."""
         match type:
-            case model.Number() if representation(type).is_complex or (
-                representation(type).is_float and representation(type).bits < 32
-            ):
-                return self.structure(representation(type))
+            case model.Number() if _machine(type).is_complex or (_machine(type).is_float and _machine(type).bits < 32):
+                return self.structure(_machine(type))
             case model.Number():
-                number = representation(type)
+                number = _machine(type)
                 return {32: "float", 64: "double"}[number.bits] if number.is_float else f"i{number.bits}"
             case model.NoneType():
                 return self.pointer(type)
@@ -196,8 +201,8 @@ class _Types:
 
     def structure(self, type: model.Type) -> str:
         """The name of the C++ structure for a type."""
-        members = self.members(exchanged(type))
-        key = representation(exchanged(type)), members
+        members = self.members(abi.exchanged(type))
+        key = abi.representation(abi.exchanged(type)), members
         if key not in self.names:
             self.names[key] = f"%cpp.{len(self.definitions)}"
             self.definitions.append(f"{self.names[key]} = type {members}")
@@ -205,15 +210,13 @@ class _Types:
 
     def members(self, type: model.Type) -> str:
         """The members of a structure."""
-        place = placement(representation(type))
+        place = layout.placement(abi.representation(type))
         is_packed = isinstance(type, model.Struct) and bool(type.size)
         match type:
             case model.Number():
                 half = self.name(model.FLOAT32 if type.bits == 64 else model.FLOAT64)
                 return f"{{ {half}, {half} }}" if type.is_complex else f"{{ i{type.bits} }}"
-            case model.Vector(dtype, size) if (
-                representation(dtype).is_float and representation(dtype).bits == 8 and size in (2, 4)
-            ):
+            case model.Vector(dtype, size) if _machine(dtype).is_float and _machine(dtype).bits == 8 and size in (2, 4):
                 return f"{{ i{8 * size} }}"
             case model.Vector(dtype, size):
                 parts: list[model.Type] = [dtype] * size
@@ -237,7 +240,10 @@ class _Types:
                 words += ["i8"] * gap
             if part is not None:
                 words.append(word)
-                end = offset + placement(part if isinstance(part, model.Subarray) else representation(part)).size
+                end = (
+                    offset
+                    + layout.placement(part if isinstance(part, model.Subarray) else abi.representation(part)).size
+                )
         return f"<{{ {', '.join(words)} }}>" if is_packed else f"{{ {', '.join(words)} }}"
 
     def alignment(self, name: str) -> int:
