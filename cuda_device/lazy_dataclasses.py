@@ -95,8 +95,10 @@ def _dataclass(cls: type | None = None, /, **options: bool) -> Any:
 
 
 def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True) -> type:
-    body, hints = vars(cls), vars(cls).get("__annotations__", {})
-    own = {name: body.get(name, _ABSENT) for name in hints if not hints[name].startswith("ClassVar")}
+    body = vars(cls)
+    hints = body.get("__annotations__") or (cls.__annotations__ if "__annotate_func__" in body else {})
+    constants = ("ClassVar", "typing.ClassVar")
+    own = {name: body.get(name, _ABSENT) for name in hints if not str(hints[name]).startswith(constants)}
     more: dict[str, Any] = {
         "__lazy_fields__": _Later(),
         "__match_args__": _Later(),
