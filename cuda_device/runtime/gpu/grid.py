@@ -92,8 +92,8 @@ _plain_shape = functools.lru_cache(maxsize=1024)(_shape)
 def has_block(grid: Any, block: Any, threads: Any) -> bool:
     """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
     if (grid is None) == (threads is None):
-        what = "needs grid or threads" if grid is None else "takes grid or threads, not both"
-        raise CallError(f"a launch {what}", "write either grid=… or threads=…")
+        problem = "needs grid or threads" if grid is None else "takes grid or threads, not both"
+        raise CallError(f"a launch {problem}", "write either grid=… or threads=…")
     if block is None and threads is None:
         raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
     if isinstance(block, str) and block != AUTO:
@@ -155,8 +155,10 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     try:
         sizes = tuple(map(_integer, parts))
     except TypeError:
-        what = "number of threads" if name == "threads" else f"size of a {name}"
-        raise LaunchError(f"{name}={value!r} is not a {what}", "give an int, or a tuple of one to three ints") from None
+        expected = "number of threads" if name == "threads" else f"size of a {name}"
+        raise LaunchError(
+            f"{name}={value!r} is not a {expected}", "give an int, or a tuple of one to three ints"
+        ) from None
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(
             f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}",
