@@ -31,6 +31,7 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
+"""The value of an argument that is not a constant."""
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,18 @@ def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array])
     return rebuilt(type, (map_arrays(part, function) for part in parts(type))) if has_arrays(type) else type
 
 
+@lru_cache(maxsize=4096)
+def without_classes(type: model.Type) -> model.Type:
+    """The type with structs that have no Python classes, as the text of a type has them."""
+    match type:
+        case model.Struct() | model.Tuple():
+            plain = rebuilt(type, map(without_classes, parts(type)))
+            return replace(plain, host=None) if isinstance(plain, model.Struct) else plain
+        case model.Array(dtype) | model.Subarray(dtype) | model.Pointer(dtype) | model.AtomicCell(dtype):
+            return replace(type, dtype=without_classes(dtype))
+    return type
+
+
 def with_arrays(hint: model.Type, type: model.Type) -> model.Type:
     """`hint` with its array types replaced by those of `type` that have the same elements and number of axes.
 
