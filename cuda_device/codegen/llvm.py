@@ -127,9 +127,9 @@ class LlvmLibrary:
                 if ">t" not in parameters:
                     return foreign(*inputs)
                 output = ctypes.c_void_p()
-                found = foreign(*inputs, ctypes.byref(output))
+                value = foreign(*inputs, ctypes.byref(output))
                 text = self._taken(output.value)
-            return text if result == "-" else (found, text)
+            return text if result == "-" else (value, text)
 
         setattr(self, name, call)
         return call
@@ -146,10 +146,10 @@ class LlvmLibrary:
 
 def file() -> str | None:
     """The path of llvmlite's library, or None if it is not installed. Does not import llvmlite."""
-    found = importlib.util.find_spec("llvmlite")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or not spec.submodule_search_locations:
         return None
-    return os.path.join(found.submodule_search_locations[0], "binding", "libllvmlite.so")
+    return os.path.join(spec.submodule_search_locations[0], "binding", "libllvmlite.so")
 
 
 @functools.cache
@@ -444,12 +444,12 @@ def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -
     """
     elements = (_Element * 2)(_Element(_OBJECT, object_code, len(object_code)), _Element(_PROCESS, b"", 0))
     imports = (_Symbol * len(known))(*(_Symbol(name.encode(), address) for name, address in known.items()))
-    found = (_Symbol * len(exports))(*(_Symbol(name.encode()) for name in exports))
-    arrays = [part for array in (elements, imports, found) for part in (array, len(array))]
+    symbols = (_Symbol * len(exports))(*(_Symbol(name.encode()) for name in exports))
+    arrays = [part for array in (elements, imports, symbols) for part in (array, len(array))]
     with LOCK:
         tracker, complaint = load().LLJIT_Link(_linker(), f"cuda_device.{next(_NUMBERS)}".encode(), *arrays)
     if not tracker:
         raise RuntimeError(complaint.decode())
-    linked = Linked({name: symbol.address for name, symbol in zip(exports, found, strict=True)})
+    linked = Linked({name: symbol.address for name, symbol in zip(exports, symbols, strict=True)})
     weakref.finalize(linked, load().LLJIT_Dylib_Tracker_Dispose, tracker).atexit = False
     return linked

@@ -109,10 +109,10 @@ def _row(
 
     def infer(arguments: Sequence[Known]) -> Typed:
         types = [number_of(argument, name) for argument in arguments]
-        for each, argument in zip(types, arguments, strict=True):
-            if only_floats and not each.is_float:
+        for number, argument in zip(types, arguments, strict=True):
+            if only_floats and not number.is_float:
                 raise CompileError(f"{name} takes floating point numbers, not {argument}", help="convert it: float(…)")
-        type = common_type([to_float(each) for each in types], name)
+        type = common_type([to_float(number) for number in types], name)
         if type.bits < 32 and entity is math.nextafter:
             raise CompileError(f"math.nextafter of {type} is not supported", help="write math.nextafter(float32(x), y)")
         return Typed(of_type(result or type), tuple((i, type) for i in range(len(types))))
@@ -246,7 +246,7 @@ def fma(a: Real, b: Real, c: Real) -> Any:
     typed = [x for x in (a, b, c) if isinstance(x, np.generic)]
     dtype = np.result_type(*(x.dtype for x in typed)) if typed else np.dtype(np.float64)
     with np.errstate(all="ignore"):
-        x, y, z = (float(dtype.type(each)) for each in (a, b, c))
+        x, y, z = (float(dtype.type(operand)) for operand in (a, b, c))
         result = _fma(x, y, z, ml_dtypes.finfo(dtype))  # type: ignore[no-untyped-call]
         return dtype.type(result) if typed else result
 

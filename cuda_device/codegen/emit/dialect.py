@@ -91,7 +91,7 @@ def shared_offsets(arrays: Mapping[int, Op], most: int) -> tuple[dict[int, int],
         offsets[number] = -(-end // align) * align
         end = offsets[number] + size
         if end > most:
-            total = sum(shared_size(each)[0] for each in arrays.values())
+            total = sum(shared_size(array)[0] for array in arrays.values())
             raise CompileError(
                 f"the kernel's shared arrays take {total} bytes: the limit is {most}",
                 op.location,

@@ -73,8 +73,8 @@ class Input:
                 return elf.prototypes(self.data)
             except (struct.error, IndexError, ValueError):
                 return {}
-        found = re.findall(_PTX_PROTOTYPE, self.data)
-        return {name.decode(): f"#{_notation(result) or 'v'}{_notation(taken)}" for result, name, taken in found}
+        declarations = re.findall(_PTX_PROTOTYPE, self.data)
+        return {name.decode(): f"#{_notation(result) or 'v'}{_notation(taken)}" for result, name, taken in declarations}
 
     @property
     def architecture(self) -> int | None:

@@ -216,8 +216,8 @@ class Nvptx(Dialect):
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
         """A global variable in shared memory; the dynamic one begins after the static arrays."""
         if self.moved:
-            at = self.moved if number is None else self.offsets[number]
-            return "", f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {at})"
+            offset = self.moved if number is None else self.offsets[number]
+            return "", f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {offset})"
         return "", "@dynamic_shared" if number is None else f"@shared_{number}"
 
     def in_cluster(self, address: str, rank: str, result: str) -> str:
@@ -324,13 +324,13 @@ def _attributes(options: Options, kernel: bool) -> str:
     }
     if options.cluster is not None:
         bounds["cluster_dim"] = ",".join(map(str, options.cluster))
-    given = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and kernel]
-    return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
+    attributes = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and kernel]
+    return "".join(attributes) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
 
 
 def _checked_barriers(dialect: Dialect) -> list[int]:
     """The places of the barriers that checked mode checks."""
     if not dialect.options.checked:
         return []
-    found = [op for code in (ops.BARRIER, ops.BARRIER_REDUCE) for op in dialect.found.get(code, ())]
-    return sorted({op.attributes["place"] for op in found})
+    barriers = [op for code in (ops.BARRIER, ops.BARRIER_REDUCE) for op in dialect.found.get(code, ())]
+    return sorted({op.attributes["place"] for op in barriers})

@@ -146,14 +146,14 @@ leave:
 
 
 def _load(name: str, result: str, word: int) -> str:
-    at = f"getelementptr (i64, {_POINTER} @{name}, i64 {word})"
-    return f"  {result} = load volatile i64, {_POINTER} {at}, align 8\n"
+    address = f"getelementptr (i64, {_POINTER} @{name}, i64 {word})"
+    return f"  {result} = load volatile i64, {_POINTER} {address}, align 8\n"
 
 
 def _store(field: ReportField, value: str, type: str = "i32") -> str:
-    at = f"%at.{field.name.lower()}"
+    address = f"%at.{field.name.lower()}"
     size = 4 if type == "i32" else 8
     return (
-        f"  {at} = getelementptr i32, {_POINTER} %record, i64 {field:d}\n"
-        f"  store volatile {type} {value}, {_POINTER} {at}, align {size}\n"
+        f"  {address} = getelementptr i32, {_POINTER} %record, i64 {field:d}\n"
+        f"  store volatile {type} {value}, {_POINTER} {address}, align {size}\n"
     )

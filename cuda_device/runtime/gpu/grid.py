@@ -187,8 +187,10 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     try:
         sizes = tuple(map(_integer, parts))
     except TypeError:
-        what = "number of threads" if name == "threads" else f"size of a {name}"
-        raise LaunchError(f"{name}={value!r} is not a {what}", "give an int, or a tuple of one to three ints") from None
+        expected = "number of threads" if name == "threads" else f"size of a {name}"
+        raise LaunchError(
+            f"{name}={value!r} is not a {expected}", "give an int, or a tuple of one to three ints"
+        ) from None
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(
             f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}",
