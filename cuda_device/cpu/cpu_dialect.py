@@ -32,8 +32,8 @@ from cuda_device.cpu.records import (
 )
 from cuda_device.cpu.regions import PARALLEL, Regions
 from cuda_device.cpu.uniform import CUT, RANGE
-from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.ir import ops
+from cuda_device.device.options import DEFAULTS
+from cuda_device.extend import Options, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
