@@ -27,11 +27,10 @@ _MODULES = {
     "types.layout": "Placement accesses align_of has_arrays placement size_of",
     "device.entities": "DeviceValue",
     # inference
-    "infer.policies": "Policy",
-    "infer.frame": "Cell Frame",
+    "infer": "policies",
     "infer.contents": "dependency_on",
     "infer.dependencies": "Dependency",
-    "types.known": "UNKNOWN Known",
+    "types.known": "UNKNOWN",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "runtime.launch.launcher": (
@@ -43,7 +42,7 @@ _MODULES = {
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
     # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
+    "runtime.arrays.device_array": "array_view with_layout",
     # types, and how C++ passes their values
     "types": "model",
     "types.abi": "exchanged passing representation",
