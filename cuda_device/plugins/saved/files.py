@@ -53,7 +53,7 @@ def write_index(path: str, files: Mapping[str, Compiled]) -> None:
 
 def _plain(record: CodeRecord) -> dict[str, Any]:
     """A record as JSON."""
-    values = {name: getattr(record, name) for name in CodeRecord.__match_args__}
+    values: dict[str, Any] = {name: getattr(record, name) for name in CodeRecord.__match_args__}
     options = {name: getattr(record.options, name) for name in Options.__match_args__}
     return {**values, "options": options}
 
