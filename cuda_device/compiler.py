@@ -31,7 +31,17 @@ from cuda_device import hooks, logs
 from cuda_device.cache import disk, sha256
 from cuda_device.cache.entries import CacheEntry, Kept
 from cuda_device.device.options import Options
-from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
+from cuda_device.errors import (
+    NOWHERE,
+    Call,
+    CompileError,
+    CompilerBug,
+    Location,
+    Loss,
+    PluginError,
+    PrecisionWarning,
+    too_deep,
+)
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
@@ -515,7 +525,7 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     except CompileError as error:
         _end_chain(error, job)
         raise
-    except CompilerBug:
+    except (CompilerBug, PluginError):
         raise
     except RecursionError:
         deep, code = too_deep("the function or an argument is", CompileError), job.function.__code__
