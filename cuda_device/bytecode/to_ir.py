@@ -18,9 +18,10 @@ from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
 
+from cuda_device import hooks
 from cuda_device.bytecode.cfg import READS_CELLS, Span
 from cuda_device.bytecode.constructs import HANDLERS
-from cuda_device.bytecode.decode import decode, original
+from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.reader import Reader, TooLittleKept
 from cuda_device.bytecode.scopes import CELL, OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
@@ -38,7 +39,21 @@ def read(code: CodeType, reading: str = "", companions: bool = False, debug: boo
     With `companions`, the function checks uses of undefined variables; with `debug`, it records the values of variables.
     """
     # Code objects compare equal if only their file and qualified name differ, which messages show.
-    return _read(original(code), reading, companions, debug, code.co_filename, code.co_qualname)
+    return _read(code, reading, companions, debug, code.co_filename, code.co_qualname)
+
+
+def _original(code: CodeType) -> CodeType:
+    """The code without the changes of a tool that rewrites functions (`hooks.REWRITTEN`)."""
+    for name, module in hooks.REWRITTEN.items():
+        if _reads(code, name) and (plugin := hooks.installed(module)) is not None:
+            original: CodeType = plugin.original(code)
+            return original
+    return code
+
+
+def _reads(code: CodeType, name: str) -> bool:
+    """Whether a function, or one that is nested in it, has a global name."""
+    return name in code.co_names or any(isinstance(c, CodeType) and _reads(c, name) for c in code.co_consts)
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
@@ -49,6 +64,7 @@ def slots(code: CodeType) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _read(code: CodeType, reading: str, companions: bool, debug: bool, _file: str, _name: str) -> Function:
+    code = _original(code)
     _refuse(code, reading)
     found = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()

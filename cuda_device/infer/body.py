@@ -14,7 +14,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError, Location, too_deep
-from cuda_device.infer import closures, composites, hosted, objects, precision, references
+from cuda_device.infer import closures, composites, hosted, objects, policies, precision, references
 from cuda_device.infer.frame import (
     Cell,
     Follows,
@@ -37,7 +37,6 @@ from cuda_device.ir.simplify import simplify
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import standard
 from cuda_device.library.table import BY_NAME, NAMES
-from cuda_device.plugins.numba import wide
 from cuda_device.types.known import (
     FAILED,
     Identity,
@@ -70,7 +69,8 @@ _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 """Operations that take their first operand by reference, so that methods change the struct behind `self`."""
 _PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
-"""Operations that do not read references to records under numba's rules (`wide`)."""
+"""Operations that do not read references to records if the policy has such."""
+_OPERATORS = frozenset((ops.PY_BINARY, ops.PY_COMPARE, ops.PY_UNARY))
 # Functions with more block versions are refused, because their compilation would hardly end.
 _VERSIONS = 20_000
 
@@ -184,7 +184,8 @@ class Body:
         checked = program.checked and source.__module__ not in NAMES
         self.python = read(source.__code__, variant.reading, companions=checked, debug=program.debug)
         module = source.__module__ or ""
-        self.wide = program.wide and (module == standard.__name__ or not module.startswith("cuda_device."))
+        is_ours = module.startswith("cuda_device.") and module != standard.__name__
+        self.policy = None if is_ours else program.policy
         self.is_step = bool(variant.reading)
         self.code, self.where = variant.code, variant.where
         names = variant.captured
@@ -269,8 +270,8 @@ class Body:
             return
         if len(incoming) > 1:
             incoming = objects.join_identities(incoming, version.key, len(version.source.params))
-            if self.wide:
-                incoming = wide.joined(incoming)
+            if self.policy is not None:
+                incoming = policies.join_columns(self.policy, incoming)
         states = incoming[0] if len(incoming) == 1 else [join_all(column) for column in zip(*incoming, strict=True)]
         if not version.is_new and version.frame is not None:
             pairs = zip(version.states, states, strict=True)
@@ -315,7 +316,7 @@ class Body:
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.changed, version.fresh = set(), set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
-        frame.site, frame.where, frame.wide = version.key, self.where, self.wide
+        frame.site, frame.where, frame.policy = version.key, self.where, self.policy
         cells: dict[Value, Cell | Pending] = {}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
@@ -327,8 +328,9 @@ class Body:
                 if isinstance(cell, Cell) and isinstance(cell.known.type, Tuple):
                     cells[param] = composites.named(frame, cell)
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
-            if self.wide and self.kernel:
-                cells.update((p, wide.argument(frame, cell)) for p, cell in cells.items() if isinstance(cell, Cell))
+            if self.policy is not None and self.kernel:
+                known = [(param, cell) for param, cell in cells.items() if isinstance(cell, Cell)]
+                cells.update((param, self.policy.argument(frame, cell)) for param, cell in known)
             given = [*cells.values(), *self.captured.values()]
             frame.heap = {each: objects.object_among(frame, each, given) for each in self.objects}
         for each, state in zip(self.objects, version.states[count:], strict=False):
@@ -356,11 +358,11 @@ class Body:
             return
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
             operands[-1] = replace(operands[-1], place=None)  # the memory there may have changed
-        if self.wide:
-            operands = wide.operands(frame, op, operands)
+        if self.policy is not None and op.code in _OPERATORS:
+            operands = self.policy.operands(frame, str(op.attributes["op"]), operands)
         results = RULES[op.code](frame, op, operands)
-        if self.wide:
-            results = [wide.result(frame, cell) for cell in results]
+        if self.policy is not None:
+            results = [self.policy.result(frame, cell) for cell in results]
         if op.code in _READING:
             version.fresh.update(op.results)
         else:
@@ -419,7 +421,7 @@ class Body:
             if isinstance(known.known.type, Static):
                 known = hosted.as_value(frame, known)
             elif isinstance(known.known.type, Ref) and not (
-                (number == 0 and op.code in _OF_OWNERS) or (self.wide and op.code in _PASSING_ON)
+                (number == 0 and op.code in _OF_OWNERS) or (op.code in _PASSING_ON and frame.refers_to_records)
             ):
                 known = references.value_of(frame, known)
             operands.append(known)
@@ -473,8 +475,8 @@ class Body:
                     version.end.location,
                     "write the result to an array",
                 )
-            if self.wide and isinstance(result, Known) and isinstance(known, Known) and result != known:
-                result, known = wide.wide(result), wide.wide(known)  # noqa: PLW2901
+            if self.policy is not None and isinstance(result, Known) and isinstance(known, Known) and result != known:
+                result, known = self.policy.joined(result), self.policy.joined(known)  # noqa: PLW2901
             joined = join(result, known)
             if not isinstance(joined, (Known, Undefined)):
                 assert isinstance(result, Known) and isinstance(known, Known)

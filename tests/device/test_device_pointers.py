@@ -8,7 +8,7 @@ from fake_driver import CONTEXT, installed
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.types.cpp_names import headers_for
+from cuda_device.plugins.cpp.type_names import headers_for
 
 CPU = device.cpu_stream()
 FLOATS = device.pointer(device.float32)

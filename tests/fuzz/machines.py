@@ -42,7 +42,7 @@ def by_libnvvm() -> Iterator[None]:
         *compiler.GPU[: len(compiler.FRONT) + 1],
         compiler.Stage("cubin", _linked, "cubin", lambda made: made.code),
     )
-    with mock.patch.dict(compiler.STAGES, {False: stages}):
+    with mock.patch.object(compiler, "GPU", stages):
         yield
 
 

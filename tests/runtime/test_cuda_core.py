@@ -217,7 +217,7 @@ def test_compiled_code_as_an_object_of_cuda_core(output):
 
 def test_other_outputs_are_no_code_for_gpus():
     compiled = device.compile(add, device.ArrayType(np.int32, 1), np.int32, output="llvm")
-    with pytest.raises(ValueError, match="'llvm' is not code for GPUs: compile to one of cubin, fatbin, ptx, ltoir"):
+    with pytest.raises(ValueError, match="'llvm' is not code for GPUs: compile to one of ptx, cubin, ltoir, fatbin"):
         compiled.object_code()
 
 

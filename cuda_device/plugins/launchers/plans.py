@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from cuda_device.device.functions import Kernel
     from cuda_device.infer.contents import Content
     from cuda_device.jobs import Work
-    from cuda_device.types.abi import Packing
+    from cuda_device.types.argument_packing import Packing
 
 # The code that all launchers share, the data of the process that it needs, and how calls of `launch` reach it.
 #

@@ -32,7 +32,7 @@ from cuda_device.plugins.launchers.memory_layout import LAUNCH, OWN_ARRAY, RECOR
 from cuda_device.plugins.launchers.object_reading import torch_tensor
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
-from cuda_device.types.abi import Packing, code_of
+from cuda_device.types.argument_packing import Packing, code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
 from cuda_device.types.known import Known, of_type
@@ -139,7 +139,7 @@ class _LauncherWriter:
     # Arguments
 
     def leaf(self, kind: str, value: str) -> None:
-        """Packs the next leaf as `types/abi` does, before its value is checked: it would not be kept in a register after that."""
+        """Packs the next leaf, like `types/argument_packing`, before its value is checked: no register keeps it after that."""
         place, letter = next(self.leaves)
         bits = 8 * struct.calcsize(letter)
         if kind == "i64" and bits < 64:

@@ -22,9 +22,9 @@ from ir_helpers import job
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
+from cuda_device.cache.entries import Kept
 from cuda_device.codegen.gpu import cubin
 from cuda_device.instrument.outline import Outline, ProgramSummary
-from cuda_device.plugins.starts.programs import Kept
 
 machine_code = pytest.importorskip("cuda_device.cpu.machine_code")
 POISON = -7.0
