@@ -152,12 +152,12 @@ from cuda_device.plugins.framework_operators import torch_op as torch_op
 from cuda_device.plugins.framework_operators import tvm_ffi_function as tvm_ffi_function
 from cuda_device.plugins.graphs import Graph as Graph
 from cuda_device.plugins.graphs import graph as graph
-from cuda_device.plugins.groups.barriers import group_barrier as group_barrier
-from cuda_device.plugins.groups.barriers import signal as signal
-from cuda_device.plugins.groups.barriers import wait_until as wait_until
 from cuda_device.plugins.groups.device_group import DeviceArrayGroup as DeviceArrayGroup
 from cuda_device.plugins.groups.device_group import DeviceGroup as DeviceGroup
 from cuda_device.plugins.groups.device_group import launch_group as launch_group
+from cuda_device.plugins.groups.group_barriers import group_barrier as group_barrier
+from cuda_device.plugins.groups.group_barriers import signal as signal
+from cuda_device.plugins.groups.group_barriers import wait_until as wait_until
 from cuda_device.plugins.groups.symmetric_array import SymmetricArray as SymmetricArray
 from cuda_device.plugins.host_functions import HostFunction as HostFunction
 from cuda_device.plugins.host_functions import host_function as host_function

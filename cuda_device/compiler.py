@@ -16,6 +16,7 @@ code (`cache/disk`). Modules are therefore imported by the stage that needs them
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -31,6 +32,7 @@ from cuda_device.cache import disk, sha256
 from cuda_device.cache.entries import CacheEntry, Kept
 from cuda_device.device.options import Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
+from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.outputs import CompilerOutput, find_output
@@ -327,7 +329,21 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
         disk.count(hits=-afresh, misses=1)
     work.asked = None  # a fingerprint holds references to the objects that it was made of
     _warn(work)
+    for observer in _OBSERVERS:
+        observer(job)
     return work
+
+
+_OBSERVERS: list[Callable[[Job], None]] = []
+
+
+def observe_compilations(observer: Callable[[Job], None]) -> Callable[[], None]:
+    """Calls `observer(job)` after each compilation of this process, also if the code comes from the cache.
+
+    Returns a function that ends this. What the observer raises is raised where the code was needed, by `launch` for example.
+    """
+    _OBSERVERS.append(observer)
+    return functools.partial(_OBSERVERS.remove, observer)
 
 
 _WARNED: WeakKeyDictionary[FunctionType, set[Loss]] = WeakKeyDictionary()
@@ -407,7 +423,10 @@ def _recall(work: Work, last: str) -> bool:
     found = programs.find(work.asked) if work.asked else None
     if found is None:
         return False
-    work.program, work.dependencies = found
+    try:
+        work.program, work.dependencies = unpacked(found[0]), found[1]
+    except Exception:  # the entry is not valid
+        return False
     if _verifies():
         _make(work, KEY)
         if work.summarised() != work.program:
@@ -427,7 +446,7 @@ def _find(work: Work, last: str) -> bool:
     start = time.perf_counter()
     program = work.summarised()
     if work.program != program and work.asked and not work["typed"].links:
-        hooks.plugin(hooks.RECALL).keep(work.asked, work.dependencies, program)
+        hooks.plugin(hooks.RECALL).keep(work.asked, work.dependencies, packed(program))
     if work.program != program:
         work.program, work.entry = program, None
     if not _take(work, last, start):

@@ -79,14 +79,6 @@ _PACKAGE = __file__.removesuffix("errors.py")
 NOWHERE = Location("<unknown>", 0)
 
 
-def users_location() -> Location:
-    """The location at which the user's program called this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and Location(frame.f_code.co_filename, 1).is_ours:
-        frame = frame.f_back
-    return Location(frame.f_code.co_filename, frame.f_lineno)
-
-
 @dataclass(frozen=True)
 class Call:
     """One call of the chain that leads to an error: a function, the types of its arguments, and the place of the call.

@@ -47,6 +47,12 @@ RECALL = "plugins.starts.programs"
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
 
+COMMANDS = {"build": "plugins.saved.build_command"}
+"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`.
+
+`run` returns the lines to print.
+"""
+
 REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
 """Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
 
@@ -73,14 +79,14 @@ NAMES = {
     "plugins.cpp.native_functions": "NativeFunction",
     "plugins.cpp.sources": "cuda_source",
     "plugins.graphs": "Graph graph",
-    "plugins.groups.barriers": "group_barrier signal wait_until",
+    "plugins.groups.group_barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
     "plugins.framework_operators": "jax_op torch_op tvm_ffi_function",
     "plugins.random": "Philox philox philox4x32 philox4x64",
-    "plugins.saved": "LoadedKernel load",
     "plugins.saved.folders": "build",
+    "plugins.saved": "LoadedKernel load",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 
@@ -117,6 +123,11 @@ def installed(module: str) -> Any | None:
         return plugin(module)
     except PluginError:
         return None
+
+
+def commands() -> dict[str, Any]:
+    """The modules of `COMMANDS` whose plugins are installed, by the names of their commands."""
+    return {name: module for name, path in COMMANDS.items() if (module := installed(path)) is not None}
 
 
 class _PublicModules:

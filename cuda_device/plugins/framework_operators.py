@@ -221,14 +221,14 @@ class _Operator:
 
     def __init__(self, kernel: Kernel | BoundKernel, outputs: _Outputs, changed: Sequence[str] = ()) -> None:
         inner = getattr(kernel, "kernel", None)  # of a `BoundKernel`, whose plugin need not be installed
-        self.kernel: Kernel = inner if isinstance(inner, Kernel) else kernel
+        self.kernel: Kernel = inner if isinstance(inner, Kernel) else kernel  # type: ignore[assignment]
         check_kernel(self.kernel)
         found = parameters_of(self.kernel.underlying)
         self.names, self.outputs = found.names, dict(outputs)
         self.inputs = tuple(each for each in self.names if each not in outputs)
         self.numbers = {name: each for name, each in found.hints.items() if isinstance(each, model.Number)}
         self._written = (*outputs, *changed)
-        self._bound = None if self.kernel is kernel else kernel
+        self._bound: Any = None if self.kernel is kernel else kernel
         for each in self._written:
             if each not in self.names:
                 raise LaunchError(

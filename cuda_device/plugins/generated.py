@@ -37,7 +37,8 @@ def _last_function(text: str, globals: Mapping[str, Any]) -> Kernel | Func:
         ) from None
     except (RecursionError, MemoryError):  # CPython's parser raises either of them
         raise CompileError(
-            "the text has an expression that is nested too deeply for Python's parser", help="use variables for the parts"
+            "the text has an expression that is nested too deeply for Python's parser",
+            help="use variables for the parts",
         ) from None
     names = dict(globals)
     exec(code, names)

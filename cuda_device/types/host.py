@@ -272,6 +272,12 @@ def model_of(cls: Any) -> model.Struct:
     return found
 
 
+def struct_model(cls: type) -> model.Struct | None:
+    """The type of a struct class in device code, with its `fields`; None for another class."""
+    found: model.Struct | None = cls.__dict__.get(MODEL)
+    return found
+
+
 def given_members(
     owner: str, names: Sequence[str], defaults: Mapping[str, object], args: Sequence[V], kwargs: Mapping[str, V]
 ) -> dict[str, V]:

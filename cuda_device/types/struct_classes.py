@@ -278,12 +278,6 @@ def as_type(value: Any, wanted: Type, what: str) -> Any:
     return convert(made_of(value, wanted, what), wanted, what)
 
 
-def struct_model(cls: type) -> Struct | None:
-    """The type of a struct class in device code, with its `fields`; None for another class."""
-    found: Struct | None = cls.__dict__.get(MODEL)
-    return found
-
-
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 

@@ -56,7 +56,7 @@ from cuda_device.extend import (
     struct_model,
     users_traceback,
 )
-from cuda_device.plugins.groups.barriers import array_group
+from cuda_device.plugins.groups.group_barriers import array_group
 
 if TYPE_CHECKING:
     from cuda_device import BoundKernel
@@ -465,15 +465,16 @@ def launch_group(
         sizes = LaunchSizes(**bound.sizes | {what: size for what, size in sizes.given().items() if size})
         f = bound.kernel
     check_kernel(f)
-    sizes = sizes.without(kwargs, parameters_of(f.underlying).names)
+    kernel = cast("Kernel", f)
+    sizes = sizes.without(kwargs, parameters_of(kernel.underlying).names)
     # Kernels access the arrays of other devices, too, so they are ordered with the streams of all arrays' libraries.
     arrays = _arrays_of((args, list(kwargs.values())))
     for each in arrays:
         each.join_producer()
     group.join()
     try:
-        if not _launched_by_machine_code(group, f, args, kwargs, sizes):
-            _launch_by_python(group, f, args, kwargs, sizes)
+        if not _launched_by_machine_code(group, kernel, args, kwargs, sizes):
+            _launch_by_python(group, kernel, args, kwargs, sizes)
     finally:
         group.join()
         for each in arrays:

@@ -20,7 +20,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
@@ -179,7 +179,7 @@ class SymmetricArray:
 
     def _array(self, memory: _Part) -> DeviceArray:
         """The array in a part. All parts count as memory of this process's device, whose kernels can access them."""
-        return DeviceArray(memory, self.shape, self.dtype, self.stream)
+        return DeviceArray(cast("Any", memory), self.shape, self.dtype, self.stream)
 
     @property
     def rank(self) -> int:

@@ -24,10 +24,7 @@ from types import FunctionType, ModuleType
 
 import numpy as np
 
-from cuda_device.cache import disk, sha256
-from cuda_device.infer.contents import contents_of
-from cuda_device.infer.dependencies import MISSING, Dependency, read
-from cuda_device.instrument.outline import ProgramSummary, packed, unpacked
+from cuda_device.extend import Dependency, dependency_on, disk, sha256
 from cuda_device.plugins.starts.fingerprints import Fingerprint, Unfit, name_of
 
 _MOST_READINGS = 4
@@ -49,7 +46,7 @@ def ask(question: tuple[object, ...]) -> Fingerprint | None:
     return fingerprint
 
 
-def find(asked: Fingerprint) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
+def find(asked: Fingerprint) -> tuple[bytes, tuple[Dependency, ...]] | None:
     """The cached program of a question, if everything that it read has the same value now, and what it read."""
     for names in _readings(_key(_READINGS, asked)):
         with contextlib.suppress(Unfit):
@@ -68,26 +65,22 @@ def _readings(key: bytes) -> list[list[Reading]]:
         return []
 
 
-def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
+def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[bytes, tuple[Dependency, ...]] | None:
     dependencies = []
     for kind, number, name in names:
         try:
-            owner = fingerprint.owner_at(kind, number)
-            value = read(owner, name)
+            dependency = dependency_on(fingerprint.owner_at(kind, number), name)
         except Exception:  # reading a name can run any code
             return None
-        dependencies.append(Dependency(owner, name, value, contents_of(value)))
-        _add(fingerprint, value)
-    kept = disk.find(_key(_PROGRAM, fingerprint))
-    try:
-        return (unpacked(kept), tuple(dependencies)) if kept else None
-    except Exception:  # the entry is not valid
-        return None
+        dependencies.append(dependency)
+        _add(fingerprint, dependency)
+    program = disk.find(_key(_PROGRAM, fingerprint))
+    return (program, tuple(dependencies)) if program else None
 
 
-def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: ProgramSummary) -> None:
+def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: bytes) -> None:
     """Stores a program, if everything that the compiler read has a fingerprint and has not changed since."""
-    if not all(map(Dependency.current, dependencies)):
+    if not all(dependency.current() for dependency in dependencies):
         return
     key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
     try:
@@ -95,20 +88,20 @@ def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Progra
             place = _place_of(fingerprint, dependency.owner)
             if place is not None:
                 names.append((*place, dependency.name))
-                _add(fingerprint, dependency.value)
+                _add(fingerprint, dependency)
     except Unfit:
         return
-    disk.keep(_key(_PROGRAM, fingerprint), packed(program))
+    disk.keep(_key(_PROGRAM, fingerprint), program)
     others = _readings(key)
     if names not in others[:1]:
         disk.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
 
 
-def _add(fingerprint: Fingerprint, value: object) -> None:
-    if value is MISSING:
+def _add(fingerprint: Fingerprint, dependency: Dependency) -> None:
+    if dependency.is_missing:
         fingerprint.tag("missing")
     else:
-        fingerprint.add(value)
+        fingerprint.add(dependency.value)
 
 
 def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import math
 import os
+import sys
 from _thread import RLock
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,7 +22,7 @@ from cuda_device import hooks, logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, CompileError, Error, LaunchError, too_deep
+from cuda_device.errors import CallError, CompileError, Error, LaunchError, Location, too_deep
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, replace
@@ -239,6 +240,14 @@ def users_traceback(function: F) -> F:
             raise error.with_traceback(None) from error.__cause__
 
     return cast("F", wrapper)
+
+
+def users_location() -> Location:
+    """The location at which the user's program called this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and Location(frame.f_code.co_filename, 1).is_ours:
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno)
 
 
 def launch(
