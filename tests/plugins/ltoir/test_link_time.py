@@ -13,14 +13,10 @@ from ir_helpers import job
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, elf
-<<<<<<< HEAD
 from cuda_device.plugins.cpp import type_names
-=======
-from cuda_device.types import cpp_names
 from ptx_machine.machine import Machine, Module
 from ptx_machine.memory import Arena
 from ptx_machine.reader import read
->>>>>>> r-testsx
 
 TARGETS = ["sm_90", pytest.param("sm_100", marks=pytest.mark.long)]
 FLOATS = device.ArrayType(device.float32, 1)
