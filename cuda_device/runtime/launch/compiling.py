@@ -143,11 +143,11 @@ def _compiled_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) 
     """The result of `compile` for finished work."""
     from cuda_device import compiler
 
-    job, is_host = work.job, work.job.target.is_host
-    (stage,) = (stage for stage in compiler.stages_of(job, form.stage) if stage.name == form.stage)
-    symbol = work["typed"].main.name if form.stage == "typed" or is_host else work.outline.symbol
+    job, is_host, name = work.job, work.job.target.is_host, form.stage
+    (stage,) = (stage for stage in compiler.stages_of(job, name) if stage.name == name)
+    symbol = work["typed"].main.name if name == "typed" or is_host else work.outline.symbol
     target = HOST if is_host else str(job.target.architecture)
-    return Compiled(stage.show(work[form.stage]), symbol, target, form.name, record_of(work, form, defaults), job)
+    return Compiled(stage.show(work[name]), symbol, target, form.name, record_of(work, form, defaults), job)
 
 
 def _check_result(compiled: Compiled, result: Any, where: Location) -> None:
