@@ -84,9 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if _SCHEDULE in from_controller:
         config.option.schedule = from_controller[_SCHEDULE]
     if config.getoption("cuda_device", None) is not None:
-        from cuda_device.runtime.gpu import streams
+        from cuda_device import cpu_stream
 
-        defaults: dict[str, Any] = streams.cpu_stream.__kwdefaults__ or {}
+        defaults: dict[str, Any] = cpu_stream.__kwdefaults__ or {}
         plain = dict(defaults)
         chosen = {name: config.getoption(name) for name in ("races", "schedule")}
         defaults.update(chosen)
