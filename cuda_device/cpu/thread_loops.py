@@ -264,7 +264,9 @@ region.whole:
             call = f"  call void @cuda_device.lanes.{n}({kernel.context}, i32 %row.first, i32 %size.x)\n"
             functions += _function(kernel, run, "", f"{_planes('entry', call)}  ret void\n")
     text += "".join(_exchange(number, kind) for number, kind in regions.meetings.items())
-    return functions + _function(kernel, "regions", parameters, f"{text}over:\n  ret i1 false\nstops:\n  ret i1 true\n", "i1")
+    return functions + _function(
+        kernel, "regions", parameters, f"{text}over:\n  ret i1 false\nstops:\n  ret i1 true\n", "i1"
+    )
 
 
 def _onwards(number: int, regions: Regions) -> str:
