@@ -32,17 +32,16 @@ _MODULES = {
     "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
-    "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
         "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
         "users_location users_traceback"
     ),
-    # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
+    # arrays
+    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # types, and how C++ passes their values
     "types": "abi architectures layout model",
     "types.argument_packing": "boundary_packing",
@@ -53,10 +52,11 @@ _MODULES = {
     "codegen.gpu.assemblers": "toolchain",
     "codegen.llvm_text": "LLVM_TYPE split_list",
     "compiler": "Stage compile_job=run observe_compilations show",
-    "hooks": "target",
+    "hooks": "commands target",
     "ir": "ops",
     "jobs": "Job Target Work",
     "outputs": "Output=CompilerOutput add_output find_output",
+    "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.compiling": "typed_ir",
     # errors and the cache
     "errors": "CompilerBug Location",

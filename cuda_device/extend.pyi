@@ -24,6 +24,7 @@ from cuda_device.device.options import Options as Options
 from cuda_device.device.parameters import defaults_of as defaults_of
 from cuda_device.errors import CompilerBug as CompilerBug
 from cuda_device.errors import Location as Location
+from cuda_device.hooks import commands as commands
 from cuda_device.hooks import target as target
 from cuda_device.infer.contents import dependency_on as dependency_on
 from cuda_device.infer.frame import Cell as Cell

@@ -18,7 +18,6 @@ from cuda_device.infer.constants import REAL_REMEDY, fit
 from cuda_device.infer.dependencies import HOLDERS, Dependency
 from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
-from cuda_device.infer.policies import Policy
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value
 from cuda_device.ir.ops import Effect
@@ -183,16 +182,11 @@ def library(function: Callable[..., object]) -> Callable[..., Cell]:
 class Program:
     """The interface between frames and the inference of the whole program, and the names that the program has read.
 
-    `target` is an `SMSelector`; `policy` has rules for the user's functions in place of Python's.
+    `target` is an `SMSelector`, and `policy` a `policies.Policy`, or None for Python's rules.
     """
 
     def __init__(
-        self,
-        target: Any,
-        checked: bool = False,
-        on_cpu: bool = False,
-        debug: bool = False,
-        policy: Policy | None = None,
+        self, target: Any, checked: bool = False, on_cpu: bool = False, debug: bool = False, policy: Any = None
     ) -> None:
         self.target, self.checked, self.on_cpu, self.debug, self.policy = target, checked, on_cpu, debug, policy
         self.wraps = policy is not None and policy.wraps
@@ -313,8 +307,8 @@ class Frame:
         """The contents of objects at the end of a loop, by the condition that the loop continues."""
         self.left: Mapping[Identity, Cell] = {}
         """The contents of objects after the last step of a generator, if that step gave no value."""
-        self.policy: Policy | None = None
-        """The rules of the function in place of Python's."""
+        self.policy: Any = None
+        """The policy of the function; None for Python's rules."""
         self.where: Location | None = None
         """In a library function, the place where the user called it, if it is known."""
         self.site: tuple[object, ...] = ()
@@ -334,7 +328,7 @@ class Frame:
     @property
     def refers_to_records(self) -> bool:
         """Whether a name for an element of a structured array refers to the element."""
-        return self.policy is not None and self.policy.references
+        return self.policy is not None and bool(self.policy.references)
 
     def operate(self, sign: str, *cells: Cell) -> Cell:
         """Applies an operator, such as `a + b`, `a < b` or `not a`, as if the user had written it."""

@@ -12,15 +12,12 @@ A policy applies to all functions of a program but those of this package, which 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from cuda_device import hooks
+from cuda_device.infer.frame import Cell, Frame
 from cuda_device.types.known import Known, State
 
-if TYPE_CHECKING:
-    from cuda_device.infer.frame import Cell, Frame
-
-Call = tuple["Cell", Sequence["Cell"], Mapping[str, "Cell"]]
+Call = tuple[Cell, Sequence[Cell], Mapping[str, Cell]]
 
 
 class Policy:

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import itertools
 import re
 import shutil
 import subprocess
@@ -62,7 +63,7 @@ def is_documented(name: str, value: object) -> bool:
         return bool(inspect.getdoc(value)) and inspect.getdoc(value) != inspect.getdoc(type(value))
     home, attribute = extend._HOMES[name]
     body = ast.parse(inspect.getsource(importlib.import_module(f"cuda_device.{home}"))).body
-    assignments = zip(body, body[1:], strict=False)
+    assignments = itertools.pairwise(body)
     return any(
         isinstance(behind, ast.Expr) and re.match(rf"{attribute}\b", ast.unparse(assignment))
         for assignment, behind in assignments
@@ -104,7 +105,7 @@ for name, module in device.hooks.MODULES.items():
     if name != "pytest_plugin":  # pytest asks for it in all its runs
         needs(repr(module.split(".")[1]), lambda: getattr(device, name))
 needs("'bound_kernels'", lambda: device.kernel(lambda x: None).bind(grid=1, block=1))
-assert device.hooks.installed(device.hooks.LAUNCHERS) is None
+assert device.hooks.commands() == {} and device.hooks.installed(device.hooks.LAUNCHERS) is None
 """
 
 

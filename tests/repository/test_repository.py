@@ -35,7 +35,7 @@ FOLDERS = (
     *("infer", "infer/kinds"),
     *(f"infer/{top}" for top in ("builtin_calls", "rules", "body", "engine")),  # which need all kinds
     *("lower", "optimise", "instrument", "cache"),
-    *"codegen/llvm codegen/cpp_signatures codegen/emit codegen/gpu jobs compiler".split(),
+    *"codegen/llvm codegen/llvm_text codegen/bitcode_types codegen/emit codegen/gpu jobs outputs compiler".split(),
     *"runtime/gpu runtime/arrays runtime/launch __init__ __main__ extend".split(),
     *("cpu", "plugins"),  # the other rings, which the core finds by `hooks`
 )

@@ -12,7 +12,7 @@
 
 Numbers are numba's (`wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
 record in a variable is a reference. Positions are int64; atomic operations are relaxed. The host's part is in
-`numba_host`, the inspection of kernels in `numba_overloads`, and random numbers, `cuda.random`, in `numba_random`.
+`host_api`, the inspection of kernels in `overloads`, and random numbers, `cuda.random`, in `xoroshiro`.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ from cuda_device.plugins.numba.device_functions import (  # noqa: F401 - names o
     shared_array,
     threadIdx,
 )
-from cuda_device.plugins.numba.host import *  # noqa: F403
-from cuda_device.plugins.numba.host import (
+from cuda_device.plugins.numba.host_api import *  # noqa: F403
+from cuda_device.plugins.numba.host_api import (
     NAMES,
     DeviceNDArray,
     Signature,
@@ -305,7 +305,7 @@ _OF_LAUNCH = ("grid", "block", "stream", "shared")
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`numba_host.parse`).
+    """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`host_api.parse`).
 
     The arguments and the result of a device function with one signature are converted to its number types, as in numba.
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are

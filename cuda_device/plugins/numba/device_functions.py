@@ -62,7 +62,7 @@ def reshape(array: Any, *shape: Any) -> Any:
     """Returns `array.reshape(*shape)`, where one length may be -1 at run time."""
     lengths = shape[0] if isinstance(shape[0], tuple) else shape
     product = math.prod(lengths)
-    return array.reshape(tuple(array.size // -product if length == -1 else length for length in lengths))
+    return array.reshape(*[array.size // -product if length == -1 else length for length in lengths])
 
 
 @func

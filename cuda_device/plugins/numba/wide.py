@@ -32,7 +32,7 @@ _INSTEAD = {
 _OPERATORS = {pow: "**", divmod: "//"}
 
 
-class Wide(Policy):
+class NumbaRules(Policy):
     """The policy. `call` covers `int`, `round`, `min`, `math`, NumPy, arrays of the block or thread, and numba's types."""
 
     wraps = references = True
@@ -173,8 +173,10 @@ def _array(frame: Frame, function: Any, positional: Sequence[Cell], named: Mappi
 def _reshape(frame: Frame, method: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Any:
     """`x.reshape(n, m)`, where one length may be -1 at run time."""
     lengths = [*positional, *([named["shape"]] if "shape" in named else [])]
+    known = [item for cell in lengths for item in cell.known.items or (cell.known,)]
     owner = frame.field(method, 0)
-    if all(cell.known.constant for cell in lengths) or not isinstance(owner.known.type, model.Array):
+    is_plain = all(item.nonneg for item in known) or any(item.value == -1 for item in known)
+    if is_plain or not isinstance(owner.known.type, model.Array):
         return method, positional, named
     return frame.literal(device_functions.reshape), [owner, *lengths], {}
 
@@ -235,4 +237,4 @@ def _takes_floats(function: Any) -> bool:
     return getattr(function, "__module__", None) == "math" and function not in _OF_INTEGERS
 
 
-POLICY = Wide()
+POLICY = NumbaRules()

@@ -5,10 +5,10 @@ import pickle
 import re
 
 import cuda_cpp
+import emulated_gpu
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from ptx_machine import gpu
 
 import cuda_device as device
 from cuda_device.plugins.cpp import sources
@@ -342,7 +342,7 @@ def test_bitcode_with_the_types_of_clang_is_inlined():
 
     text = device.compile(k, FLOATS, device.ArrayType(device.int8, 1), target="sm_90", output="ptx").code
     assert "call" not in text and ".func" not in text
-    with gpu.installed():
+    with emulated_gpu.installed():
         x, y = device.array([1.5, 8.5]), device.array(np.array([50, -3], np.int8))
         device.launch(k, x, y, grid=1, block=2)
         assert x.numpy().tolist() == [0, 1] and y.numpy().tolist() == [-106, -9]
