@@ -25,6 +25,7 @@ from cuda_device.cpu.records import (
     THREAD,
     WARP,
     WARP_SIZE,
+    WATCH,
     WIDE,
     Record,
     Suspension,
@@ -63,7 +64,7 @@ declare i64 @cuda_device.nanoseconds(i32)
 # Tells the race detector of a barrier, unless accesses are checked at once: then the scheduler does.
 _WAIT = f"""\
 define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "unit")}\
+{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "watch")}{WATCH.loads("%watch", "unit")}\
   %is_checked = icmp ne i64 %unit, 0
   br i1 %is_checked, label %end, label %tell
 tell:
