@@ -21,32 +21,30 @@ _MODULES = {
     "device.constant_parameters": "const_parameters",
     "device.options": "Options",
     "device.parameters": "defaults_of",
-    "runtime.launch.arguments": "Argument as_struct bind describe parameters_of",
+    "runtime.launch.arguments": "Argument bind describe parameters_of",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
-    "types.layout": "Placement accesses align_of has_arrays placement size_of",
     "device.entities": "DeviceValue",
     # inference
     "infer.policies": "Policy",
     "infer.frame": "Cell Frame",
     "infer.contents": "dependency_on",
-    "infer.dependencies": "Dependency",
-    "types.known": "UNKNOWN Known",
+    "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
+    "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
         "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
         "users_location users_traceback"
     ),
+    # arrays
+    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
-    # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # types, and how C++ passes their values
-    "types": "model",
-    "types.abi": "exchanged passing representation",
+    "types": "abi architectures layout model",
     "types.argument_packing": "boundary_packing",
     "types.vector_classes": "host_value=value_of",
     # compilation
@@ -55,19 +53,17 @@ _MODULES = {
     "codegen.gpu.assemblers": "toolchain",
     "codegen.llvm_text": "LLVM_TYPE split_list",
     "compiler": "Stage compile_job=run observe_compilations show",
-    "hooks": "commands target",
+    "hooks": "target",
     "ir": "ops",
     "jobs": "Job Target Work",
     "outputs": "Output=CompilerOutput add_output find_output",
-    "runtime.launch.compiled": "CodeRecord ir_lines kernel_of",
     "runtime.launch.compiling": "typed_ir",
-    "types.architectures": "architecture=parse latest_architecture=latest",
     # errors and the cache
     "errors": "CompilerBug Location",
     "runtime.gpu.report_message": "kernel_error=failure",
     "cache": "disk sha256",
     # data classes
-    "lazy_dataclasses": "dataclass field fields_of is_frozen replace",
+    "lazy_dataclasses": "dataclass field replace",
 }
 _HOMES = {
     name.partition("=")[0]: (module, name.rpartition("=")[2])

@@ -21,7 +21,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 import cuda_device
-from cuda_device import nvshmem
+from cuda_device import hooks, nvshmem
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -110,7 +110,7 @@ def reference() -> str:
     return "\n".join(
         [
             *lines[:-2],
-            *map(of_module, ("dask", "numba_compat", "numba_random", "pytest_plugin", "nvshmem")),
+            *map(of_module, hooks.MODULES),
             of_nvshmem(),
         ]
     )

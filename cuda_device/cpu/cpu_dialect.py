@@ -25,14 +25,15 @@ from cuda_device.cpu.records import (
     THREAD,
     WARP,
     WARP_SIZE,
+    WATCH,
     WIDE,
     Record,
     Suspension,
 )
 from cuda_device.cpu.regions import PARALLEL, Regions
 from cuda_device.cpu.uniform import CUT, RANGE
-from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.ir import ops
+from cuda_device.device.options import DEFAULTS
+from cuda_device.extend import Options, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
@@ -63,7 +64,7 @@ declare i64 @cuda_device.nanoseconds(i32)
 # Tells the race detector of a barrier, unless accesses are checked at once: then the scheduler does.
 _WAIT = f"""\
 define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "unit")}\
+{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "watch")}{WATCH.loads("%watch", "unit")}\
   %is_checked = icmp ne i64 %unit, 0
   br i1 %is_checked, label %end, label %tell
 tell:

@@ -16,13 +16,11 @@ from typing import Any
 from ml_dtypes import bfloat16
 from numpy import float16, float32, float64, int32, int64, uint16, uint32
 
-from cuda_device import lower
-from cuda_device.codegen.emit import to_llvm
+from cuda_device import DeviceOnlyError, extern, lower
 from cuda_device.cpu.cpu_dialect import Cpu
 from cuda_device.cpu.records import NANOSECONDS
-from cuda_device.device.functions import extern
 from cuda_device.device.packing import reinterpret
-from cuda_device.errors import DeviceOnlyError
+from cuda_device.extend import to_llvm
 from cuda_device.infer import engine
 from cuda_device.ir.dominance import back_edges, drop_dead
 from cuda_device.ir.nodes import Function, Module

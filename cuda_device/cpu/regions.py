@@ -22,11 +22,9 @@ import itertools
 from cuda_device.cpu import early_checks, strided_loops, uniform
 from cuda_device.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.cpu.uniform import LIMIT, waits_at
-from cuda_device.ir import ops
+from cuda_device.extend import align_of, dataclass, field, ops, replace, size_of
 from cuda_device.ir.dominance import back_edges, reverse_postorder
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
-from cuda_device.lazy_dataclasses import dataclass, field, replace
-from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
 LARGEST = 6000

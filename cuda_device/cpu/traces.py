@@ -17,13 +17,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from itertools import count
 
-from cuda_device.errors import Location
-from cuda_device.ir import ops
+from cuda_device.extend import Location, align_of, dataclass, ops, size_of
 from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.optimise import points_to
-from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
 

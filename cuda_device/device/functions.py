@@ -133,7 +133,6 @@ def _fastmath(value: object) -> tuple[str, ...]:
     return tuple(name for name in FASTMATH if name in given or ("fast" in given and name in LLVM_FLAGS))
 
 
-# The keywords of C++ that are not keywords of Python.
 CPP_WORDS = frozenset((
     "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
     "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
@@ -144,6 +143,7 @@ CPP_WORDS = frozenset((
     "thread_local", "throw", "true", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
     "volatile", "wchar_t", "xor", "xor_eq",
 ))  # fmt: skip
+"""The keywords of C++ that are not keywords of Python, which names in headers cannot be."""
 
 # Names with a meaning in PTX, and names that generated code uses.
 RESERVED_SYMBOLS = r"_|WARP_SZ|dynamic_shared|shared_\d+|device_(meet|report(_values)?)|vprintf|(cuda_device|__nv)_\w+"

@@ -31,7 +31,6 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
-"""The value of an argument that is not a constant."""
 
 
 @dataclass(frozen=True)

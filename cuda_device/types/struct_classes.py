@@ -225,10 +225,9 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """
     model = model_of(cls)
     values = _by_name(cls, args, kwargs)
-    group = getattr(sys.modules.get("cuda_device.plugins.groups.device_group"), "DeviceArrayGroup", ())
     for value in values.values():
-        if isinstance(value, group):
-            return value._by_rank(functools.partial(of, cls), values)
+        if by_rank := getattr(type(value), "_by_rank", None):  # the arrays of a group
+            return by_rank(value, functools.partial(of, cls), values)
     members = zip(model.fields, values.values(), strict=True)
     return cls(*(made_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
 

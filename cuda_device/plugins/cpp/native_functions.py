@@ -15,16 +15,14 @@ import numpy as np
 from cuda_device import Compiled, CompileError, cpu_stream, numpy_dtype
 from cuda_device.extend import (
     Work,
-    align_of,
+    abi,
     boundary_packing,
     describe,
-    has_arrays,
     host_value,
     kernel_error,
+    layout,
     model,
     replace,
-    representation,
-    size_of,
     target,
     users_traceback,
 )
@@ -41,7 +39,7 @@ class NativeFunction:
     def __init__(self, compiled: Compiled, work: Work) -> None:
         prototype = work["typed"].main.prototype
         self.compiled, self._result = replace(compiled, output="object"), prototype.result
-        if has_arrays(prototype.result):
+        if layout.has_arrays(prototype.result):
             raise CompileError(
                 f"{compiled.symbol} returns {prototype.result}, whose memory would not be kept alive",
                 work["typed"].main.location,
@@ -64,15 +62,15 @@ class NativeFunction:
         signature = self.compiled.record.signature
         arguments = signature.arguments(args, kwargs, cpu_stream())
         types = tuple(argument.known.type for argument in arguments)
-        layout, report = boundary_packing(types), (ctypes.c_int64 * 3)()
-        values = layout.pack([leaf for each in describe(arguments, signature.passed) for leaf in each.leaves])
-        memory = _aligned(len(values), [align_of(representation(type)) for type in types])
+        packing, report = boundary_packing(types), (ctypes.c_int64 * 3)()
+        values = packing.pack([leaf for each in describe(arguments, signature.passed) for leaf in each.leaves])
+        memory = _aligned(len(values), [layout.align_of(abi.representation(type)) for type in types])
         memory[:] = np.frombuffer(bytes(values), np.uint8)
-        addresses = [memory.ctypes.data + offset for offset in layout.offsets]
+        addresses = [memory.ctypes.data + offset for offset in packing.offsets]
         result = None
         if self._result != model.NONE:
-            form = representation(self._result)
-            result = _aligned(size_of(form), [align_of(form)])
+            form = abi.representation(self._result)
+            result = _aligned(layout.size_of(form), [layout.align_of(form)])
             addresses.append(result.ctypes.data)
         self._call(report, *addresses)
         if report[0]:

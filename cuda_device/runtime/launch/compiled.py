@@ -17,7 +17,6 @@ from typing import Any
 from cuda_device import hooks, outputs
 from cuda_device.codegen.gpu import elf
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.errors import Location
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field
@@ -199,16 +198,3 @@ def _parameters(job: Job, defaults: Mapping[str, Any]) -> Iterator[Parameter]:
             size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
         default = literal_notation(defaults[name]) if name in defaults else None
         yield Parameter(name, str(example.type), offset, size, constant, default)
-
-
-def ir_lines(compiled: Compiled) -> Iterator[tuple[Location | None, str]]:
-    """The lines of the typed IR of what `compile` returned, each with the location of the user's code that it comes from."""
-    from cuda_device import compiler
-    from cuda_device.ir.text import show
-
-    assert compiled.job is not None
-    for function in compiler.run(compiled.job, "typed")["typed"].functions:
-        operations = iter(function.ops())
-        for line in show(function).splitlines():
-            location = next(operations).location if line.startswith("  ") else None
-            yield location if location and location.line > 0 else None, line
