@@ -31,10 +31,20 @@ from cuda_device import hooks, logs
 from cuda_device.cache import disk, sha256
 from cuda_device.cache.entries import CacheEntry, Kept
 from cuda_device.device.options import Options
-from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
+from cuda_device.errors import (
+    NOWHERE,
+    Call,
+    CompileError,
+    CompilerBug,
+    Location,
+    Loss,
+    PluginError,
+    PrecisionWarning,
+    too_deep,
+)
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.outputs import CompilerOutput, find_output
 
 if TYPE_CHECKING:
@@ -229,14 +239,21 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
     return next((op.location for op in (*named, *calls)), NOWHERE)
 
 
+def show(module: Module) -> str:
+    """The text of an IR module, for `Stage`."""
+    from cuda_device.ir.text import show_module
+
+    return show_module(module)
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of compilation. `show` gives the artifact as text or bytes, for a file with this suffix."""
+    """A step of compilation. `show` gives the artifact, by default IR, as text or bytes, for a file with this suffix."""
 
     name: str
     run: Callable[[Work], Any]
-    suffix: str
-    show: Callable[[Any], str | bytes]
+    suffix: str = "ir"
+    show: Callable[[Any], str | bytes] = field(default=show)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,17 +306,10 @@ def passes(of_target: Sequence[Pass] = ()) -> tuple[Pass, ...]:
     )
 
 
-def show(module: Module) -> str:
-    """The text of an IR module, for `Stage`."""
-    from cuda_device.ir.text import show_module
-
-    return show_module(module)
-
-
 FRONT = (
-    Stage("python", _python, "ir", show),
-    Stage("typed", _typed, "ir", show),
-    Stage("device", _device, "ir", show),
+    Stage("python", _python),
+    Stage("typed", _typed),
+    Stage("device", _device),
 )
 LLVM = Stage("llvm", _llvm_gpu, "ll", lambda artifact: artifact.text)
 """LLVM IR for a GPU."""
@@ -517,7 +527,7 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     except CompileError as error:
         _end_chain(error, job)
         raise
-    except CompilerBug:
+    except (CompilerBug, PluginError):
         raise
     except RecursionError:
         deep, code = too_deep("the function or an argument is", CompileError), job.function.__code__

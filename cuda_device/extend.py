@@ -16,20 +16,18 @@ import sys
 # The names by their modules, in the order of the documentation; `a=b`: what the module calls b. A name may be a module.
 _MODULES = {
     # functions and kernels
-    "device.functions": "CPP_WORDS DecoratedFunction links_of",
+    "device.functions": "DecoratedFunction links_of",
     "device.memory": "displaced",
     "device.constant_parameters": "const_parameters",
     "device.options": "Options",
     "device.parameters": "defaults_of",
-    "runtime.launch.arguments": "Argument bind describe parameters_of",
+    "runtime.launch.arguments": "Argument bind parameters_of",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",
     # inference
-    "infer.policies": "Policy",
-    "infer.frame": "Cell Frame",
+    "infer": "policies",
     "infer.contents": "dependency_on",
-    "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "runtime.launch.compiled": "CodeRecord kernel_of",
@@ -38,26 +36,25 @@ _MODULES = {
         "users_location users_traceback"
     ),
     # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
+    "runtime.arrays.device_array": "array_view with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
     # types, and how C++ passes their values
     "types": "abi architectures layout model",
-    "types.argument_packing": "boundary_packing",
     "types.vector_classes": "host_value=value_of",
     # compilation
     "codegen.emit": "to_llvm",
     "codegen.gpu": "elf libdevice toolkit",
     "codegen.gpu.assemblers": "toolchain",
-    "codegen.llvm_text": "LLVM_TYPE split_list",
+    "codegen": "llvm_text",
     "compiler": "Stage compile_job=run observe_compilations show",
     "hooks": "target",
     "ir": "ops",
     "jobs": "Job Target Work",
-    "outputs": "Output=CompilerOutput add_output find_output",
-    "runtime.launch.compiling": "typed_ir",
+    "outputs": "Output=CompilerOutput add_output",
+    "runtime.launch.compile_job": "job_of",
     # errors and the cache
     "errors": "CompilerBug Location",
     "runtime.gpu.report_message": "kernel_error=failure",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_device import CompileError, Func, Kernel
-from cuda_device.extend import CPP_WORDS, abi, layout, model, type_of_hint, typed_ir
+from cuda_device.extend import abi, compile_job, job_of, layout, model, type_of_hint
 from cuda_device.plugins.cpp.type_names import OFFSETOF, cpp_name, headers_for, layout_checks
 
 _ANONYMOUS = "anonymous"
@@ -77,8 +77,7 @@ def _declare(writer: _DeclarationWriter, launchers: bool, function: Func | Kerne
     """The prototype of an interoperable function; `launchers` adds a launcher, for host compilers."""
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
-    found = typed_ir(function, arguments).main.prototype
-    assert found is not None
+    found = compile_job(job_of(function, arguments), "typed")["typed"].main.prototype
     code = function.underlying.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     parameters = ", ".join(
@@ -107,7 +106,7 @@ inline CUresult launch_{symbol}(CUkernel cuda_device_kernel, dim3 grid, dim3 blo
 
 def _plain(name: str) -> str:
     """A valid C++ name for a parameter: reserved words get a trailing underscore."""
-    return f"{name}_" if name in CPP_WORDS else name
+    return f"{name}_" if name in abi.CPP_WORDS else name
 
 
 class _DeclarationWriter:
@@ -184,6 +183,6 @@ def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: layout.Plac
 
 
 def _check_name(name: str) -> str:
-    if not name.isascii() or not name.isidentifier() or name in CPP_WORDS or keyword.iskeyword(name):
+    if not name.isascii() or not name.isidentifier() or name in abi.CPP_WORDS or keyword.iskeyword(name):
         raise ValueError(f"{name!r} cannot be a name in C++: choose another one")
     return name

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 
 from cuda_device import CompileError, Extern
-from cuda_device.extend import CPP_WORDS, abi, layout, model, sha256
+from cuda_device.extend import abi, layout, model, sha256
 from cuda_device.plugins.cpp.type_names import OFFSETOF, cpp_name, headers_for
 
 
@@ -109,7 +109,7 @@ def _fits(what: str, cpp: str, type: model.Type) -> list[str]:
         checks += _points_to(what, cpp if isinstance(type, model.Pointer) else f"decltype({cpp}::data)", type)
     if isinstance(type, model.Struct):
         for field, offset in zip(type.fields, place.offsets, strict=True):
-            if field.name not in CPP_WORDS:
+            if field.name not in abi.CPP_WORDS:
                 at = f"cuda_device_offsetof({cpp}, {field.name}) == {offset}"
                 checks.append(f'static_assert({at}, "{what}.{field.name}");')
                 if not isinstance(field.type, model.Subarray):

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cuda_device.extend import abi, dataclass, field, layout, model, split_list
+from cuda_device.extend import abi, dataclass, field, layout, llvm_text, model
 
 _HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<given>.*)\)(?P<rest>[^()]*)")
 _ALIGNED = re.compile(r" ?alignstack\((\d+)\) ?")
@@ -110,7 +110,7 @@ class _Types:
 
     def passed(self, head: re.Match[str], function: CppPrototype) -> list[_Passed]:
         """The result and the parameters of a function, from a line of our IR and its prototype."""
-        given = split_list(head["given"])
+        given = llvm_text.split_list(head["given"])
         types: list[model.Type | None] = list(function.arguments)
         result: model.Type | None = function.result
         if result != model.NONE and abi.passing(function.result, kernel=False) == "address":
@@ -252,5 +252,5 @@ class _Types:
             return self.alignment(found[1])
         if name.startswith("%") and not name.endswith("*"):
             members = self.definitions[int(name.partition(".")[2])].partition(" = type ")[2]
-            return 1 if members.startswith("<") else max(map(self.alignment, split_list(members[1:-1])))
+            return 1 if members.startswith("<") else max(map(self.alignment, llvm_text.split_list(members[1:-1])))
         return {"i8": 1, "i16": 2, "i32": 4, "float": 4}.get(name, 8)

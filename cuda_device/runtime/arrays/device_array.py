@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,7 @@ class DeviceArray:
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
                 return download(self._view, self._stream.handle)
-        return host_layout(self).copy()
+        return numpy_over(self._view).copy()
 
     def item(self) -> Any:
         """Returns the only element. Waits for the stream. Raises `ValueError` unless there is exactly one."""
@@ -183,7 +183,7 @@ class DeviceArray:
         """
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         try:
-            return with_layout(self, host_layout(self).reshape(lengths, copy=False))
+            return with_layout(self, lambda elements: elements.reshape(lengths, copy=False))
         except ValueError:
             if self._view.layout is Layout.C:
                 raise
@@ -195,7 +195,7 @@ class DeviceArray:
         A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for
         other keys and for an index out of bounds.
         """
-        return with_layout(self, host_layout(self)[_basic(key)])
+        return with_layout(self, lambda elements: elements[_basic(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
@@ -290,7 +290,7 @@ class DeviceArray:
         if copy is False and target != self._dtype:
             raise ValueError(f"copy=False, but converting {self._dtype} to {target} needs a copy")
         self.join_producer()
-        return host_layout(self).astype(target, copy=bool(copy))
+        return numpy_over(self._view).astype(target, copy=bool(copy))
 
     def __eq__(self, other: object) -> bool:
         raise TypeError(_NO_COMPARISON)
@@ -364,16 +364,13 @@ class DeviceArray:
         return _rebuild, (self.numpy(), isinstance(self._stream, CpuStream))
 
 
-def host_layout(array: DeviceArray) -> np.ndarray[Any, Any]:
-    """Returns a NumPy array with the address, shape and strides of an array, whose elements may be in GPU memory."""
-    return numpy_over(array._view)
+def with_layout(array: DeviceArray, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> DeviceArray:
+    """Returns the view of an array that `change` makes of a NumPy array at the same address, which may be in GPU memory.
 
-
-def with_layout(array: DeviceArray, part: np.ndarray[Any, Any]) -> DeviceArray:
-    """Returns the array that has the layout of `part`, a view of `host_layout(array)`, and shares the memory of `array`.
-
-    Raises `TypeError` if device code does not support the dtype of `part`.
+    `change` must not access the elements. Raises what it raises, and `TypeError` if device code does not support the dtype of
+    its result.
     """
+    part = change(numpy_over(array._view))
     element = array._view.element if part.dtype == array.dtype else element_of_dtype(part.dtype)
     address = part.__array_interface__["data"][0] if part.size else 0
     view = replace(array._view, data=address, shape=part.shape, strides=part.strides, element=element)
@@ -440,7 +437,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
         return
     target.join_producer()
     if not isinstance(stream, GpuStream):
-        host_layout(target)[...] = elements
+        numpy_over(target._view)[...] = elements
         return
     with stream.using():
         if view.layout is not Layout.C:  # the gaps between the elements keep their contents

@@ -20,6 +20,7 @@ from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.outputs import CompilerOutput
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch.arguments import runtime_types
 from cuda_device.runtime.launch.launcher import CompiledKernel
@@ -46,6 +47,8 @@ class CodeRecord:
     positional: int = 0
     """The number of parameters that can be passed by position."""
     kernel: bool = False
+    is_loadable: bool = False
+    """Whether the driver loads it, so that it can be launched."""
     interop: bool = False
     shared: int | None = None
     """The shared memory that the code declares, in bytes; None for typed IR."""
@@ -165,15 +168,17 @@ def kernel_of(compiled: Compiled, target: str, known: tuple[Known, ...]) -> Comp
     return CompiledKernel.of(Work(job, {"cubin": elf.Cubin(code, compiled.output)}, program=program))
 
 
-def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> CodeRecord:
-    """The record of a compilation; `has_program` is False if it ended before LLVM IR."""
+def record_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> CodeRecord:
+    """The record of a compilation to an output, which may end before LLVM IR; `defaults` are those of the parameters."""
     job = work.job
+    has_program = form.stage != "typed" and not job.target.is_host
     return CodeRecord(
         function=job.function.__qualname__,
         parameters=tuple(_parameters(job, defaults)),
         result="none" if job.kernel else str(work["typed"].main.result),
         positional=job.function.__code__.co_argcount,
         kernel=job.kernel,
+        is_loadable=job.kernel and form.is_loadable,
         interop=job.interop,
         shared=work.shared_bytes if has_program else None,
         dependencies=tuple(sorted({dependency.name for dependency in work.dependencies})),
