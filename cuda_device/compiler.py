@@ -86,7 +86,7 @@ def _device(work: Work) -> Module:
     from cuda_device.optimise import inlining
 
     job, typed = work.job, work["typed"]
-    module = lower.run(typed, bool(job.options.checked))
+    module = lower.lower_module(typed, bool(job.options.checked))
     looping = [function for function in module.functions if back_edges(function.blocks)]
     target = _code_generator(job)
     for row in passes(target.PASSES if target else ()):
@@ -95,7 +95,7 @@ def _device(work: Work) -> Module:
     if job.options.checked:
         module = inlining.inline_ours(module)
     if typed.main.prototype is not None and job.target.machine != "cpu":
-        module.functions.insert(0, lower.entry(module, typed.main.prototype, job.by_address))
+        module.functions.insert(0, lower.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
 
@@ -288,19 +288,21 @@ def passes(of_target: Sequence[Pass] = ()) -> tuple[Pass, ...]:
     return (
         Pass(
             "atomic orders",
-            atomic_orders.run,
+            atomic_orders.relax_atomics,
             "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
         ),
-        Pass("symbolic bounds", _each(symbolic_bounds.run), "convolution 1.56, Needleman-Wunsch 1.41"),
+        Pass("symbolic bounds", _each(symbolic_bounds.remove_proven_checks), "convolution 1.56, Needleman-Wunsch 1.41"),
         *of_target,
-        Pass("pointer induction variables", _each(loop_addresses.follow), "Needleman-Wunsch 1.18", True),
+        Pass("pointer induction variables", _each(loop_addresses.add_pointer_variables), "Needleman-Wunsch 1.18", True),
         Pass(
             "hoisting",
-            _each(loop_addresses.hoist),
+            _each(loop_addresses.hoist_addresses),
             "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
             True,
         ),
-        Pass("trip counts", _each(trip_counts.run), "histogram 2.42, reduction 1.29, transpose 1.23", True),
+        Pass(
+            "trip counts", _each(trip_counts.count_down_loops), "histogram 2.42, reduction 1.29, transpose 1.23", True
+        ),
     )
 
 

@@ -36,7 +36,7 @@ WIDEST = 16
 """The most bytes that an atomic holds."""
 
 
-def check(dtype: model.Type) -> None:
+def check_content(dtype: model.Type) -> None:
     """Raises `TypeError` for a type that no atomic can hold."""
     name = dtype.name if isinstance(dtype, model.Struct) else str(dtype)
     if has_identity(dtype):
@@ -150,7 +150,7 @@ class Atomic(AtomicInterface, Aligned):
     def __init__(self, dtype: Any, align: int = 1) -> None:
         check_alignment(align)
         content = element_of(dtype)
-        check(content)
+        check_content(content)
         super().__init__(model.AtomicCell(content), align)
         object.__setattr__(self, "dtype", dtype)
 
@@ -313,7 +313,7 @@ def _check_alignment(known: Known, align: int, content: model.Type) -> None:
 
 def _check_content(dtype: model.Type) -> None:
     try:
-        check(dtype)
+        check_content(dtype)
     except TypeError as error:
         raise CompileError(str(error), help="use a smaller type") from None
 

@@ -72,7 +72,7 @@ class Intrinsic:
         """Returns the arguments in the order of the parameters; `literal` converts a default value to an argument."""
         if isinstance(self.entity, FunctionType) or self.named:
             assert callable(self.entity)
-            bound = bind(self.entity, self.name, positional, named)
+            bound = bind_call(self.entity, self.name, positional, named)
             args, parameters = bound.arguments, bound.signature.parameters.items()
             return [args[name] if name in args else literal(parameter.default) for name, parameter in parameters]
         low, high = self.arity
@@ -85,7 +85,7 @@ class Intrinsic:
         return list(positional)
 
 
-def bind(
+def bind_call(
     function: Callable[..., object] | inspect.Signature,
     shown: str,
     positional: Sequence[object],

@@ -41,12 +41,12 @@ Complaint = tuple[Op | None, str]
 def verify(module: Module) -> None:
     """Checks every function of a module. Raises `CompilerBug` with all violations in the first bad one."""
     for function in module.functions:
-        complaints = list(check(function, module))
+        complaints = list(violations_in(function, module))
         if complaints:
             raise CompilerBug(_report(function, complaints))
 
 
-def check(function: Function, module: Module | None = None) -> Iterator[Complaint]:
+def violations_in(function: Function, module: Module | None = None) -> Iterator[Complaint]:
     """All violations in a function; calls are checked against `module` if it is given."""
     structure = list(_structure(function))
     yield from structure

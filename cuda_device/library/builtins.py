@@ -76,7 +76,7 @@ def _infer_abs(arguments: Sequence[Known]) -> Typed:
 def _lower_abs(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value, type = value_of(operands[0]), _result_number(typed)
     if type.is_float:
-        return numeric.call(build, "fabs", value)
+        return numeric.call_math(build, "fabs", value)
     if not type.signed:
         return value
     zero = build.number(type, 0)
@@ -118,7 +118,7 @@ def _infer_round(arguments: Sequence[Known]) -> Typed:
 
 def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value = value_of(operands[0])
-    rounded = numeric.call(build, "rint", value) if number_in(value).is_float else value
+    rounded = numeric.call_math(build, "rint", value) if number_in(value).is_float else value
     return build.convert(rounded, _result_number(typed))
 
 

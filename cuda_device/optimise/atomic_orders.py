@@ -32,7 +32,7 @@ _ATOMICS = (ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE
 _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 
 
-def run(module: Module) -> None:
+def relax_atomics(module: Module) -> None:
     """Narrows scopes and relaxes orders in place."""
     if not module.has(*_ATOMICS) or module.has(ops.IN_CLUSTER):
         return

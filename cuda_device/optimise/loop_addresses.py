@@ -84,7 +84,7 @@ def total(build: Lowering, terms: Sequence[Term]) -> Value:
 # because a pointer takes two registers, which loads that wait for memory together need. LLVM hoists the first address.
 
 
-def hoist(function: Function) -> None:
+def hoist_addresses(function: Function) -> None:
     """Separates the loop-invariant part of addresses, so that LLVM hoists it."""
     loops = natural_loops(function.blocks)
     if loops:
@@ -154,7 +154,7 @@ class Counter:
     pointers: dict[tuple[object, ...], tuple[Value, int]] = field(default_factory=dict)
 
 
-def follow(function: Function) -> None:
+def add_pointer_variables(function: Function) -> None:
     """Creates pointer induction variables in short innermost loops, for addresses behind a branch that follow a counter."""
     loops = natural_loops(function.blocks)
     if loops:

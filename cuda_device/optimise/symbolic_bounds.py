@@ -65,7 +65,7 @@ class IncomingEdge:
     holds: bool
 
 
-def run(function: Function) -> None:
+def remove_proven_checks(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
     definitions = Definitions(function)
     makers = definitions.makers

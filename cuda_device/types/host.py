@@ -274,8 +274,8 @@ def model_of(cls: Any) -> model.Struct:
 
 def struct_model(cls: type) -> model.Struct | None:
     """The type of a struct class in device code, with its `fields`; None for another class."""
-    found: model.Struct | None = cls.__dict__.get(MODEL)
-    return found
+    struct: model.Struct | None = cls.__dict__.get(MODEL)
+    return struct
 
 
 def given_members(

@@ -269,12 +269,12 @@ def convert(value: Any, target: Type, name: str) -> Any:
     raise TypeError(f"{name} is of type {vector or getattr(target, 'name', str(target))}, not {value!r}")
 
 
-def as_type(value: Any, wanted: Type, what: str) -> Any:
+def as_type(value: Any, target: Type, name: str) -> Any:
     """Converts a host value to a type: an array of any library, a dict or tuple to a struct, and what `convert` converts.
 
-    Raises `TypeError` and `LaunchError`, which call the value `what`.
+    Raises `TypeError` and `LaunchError`, which call the value `name`.
     """
-    return convert(made_of(value, wanted, what), wanted, what)
+    return convert(made_of(value, target, name), target, name)
 
 
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")

@@ -376,7 +376,7 @@ def constant_name(op: Op) -> str:
 
 def constants_of(dialect: Dialect) -> dict[str, Op]:
     """The constants of a module, by their symbols."""
-    return dict(sorted({constant_name(op): op for op in dialect.found.get(ops.CONSTANT, ())}.items()))
+    return dict(sorted({constant_name(op): op for op in dialect.ops_by_code.get(ops.CONSTANT, ())}.items()))
 
 
 def constants_fit(constants: Mapping[str, Op]) -> bool:
@@ -401,7 +401,7 @@ def constant_definitions(constants: Mapping[str, Op], space: str = "") -> list[s
 # and the result is compared with zero, an assertion ends the process. With AVX512-FP16, it converts NaN to int16 as -32768.
 
 
-def taken(writer: FunctionWriter, op: Op, text: str) -> None:
+def write_reinterpreted(writer: FunctionWriter, op: Op, text: str) -> None:
     """Writes an instruction, a load or a bitcast, that interprets bits as the result's type."""
     type = op.result.type
     if element(type) in HALVES and (
@@ -456,7 +456,7 @@ def _is_copy(type: model.Type | None) -> bool:
     return isinstance(type, model.Ref) and type.space is model.Space.LOCAL
 
 
-def words(type: model.Type) -> str:
+def aggregate_type(type: model.Type) -> str:
     """The bytes that a reference refers to as an aggregate: integers of the widest size that they are aligned to.
 
     A structure whose members are all floats of one type is an array of them, so that the optimiser need not join bits.
@@ -489,7 +489,7 @@ def parameter(writer: FunctionWriter, value: Value) -> str:
     return f"{writer.module.type(value.type)} {promise}{name}"
 
 
-def unpack(writer: FunctionWriter, value: Value) -> None:
+def write_truncated_parameter(writer: FunctionWriter, value: Value) -> None:
     """Truncates a parameter that is passed in more bits."""
     name, function = writer.names[value], writer.function
     narrow = function.interop and not function.kernel and _is_narrow(value.type)
@@ -500,19 +500,19 @@ def unpack(writer: FunctionWriter, value: Value) -> None:
         writer.line(f"{name} = trunc i32 {name}.wide to {writer.module.type(value.type)}")
 
 
-def result(writer: FunctionWriter, type: model.Type) -> str:
+def result_type(writer: FunctionWriter, type: model.Type) -> str:
     """The type of an interoperable function's result, with its alignment."""
     if isinstance(type, model.NoneType):
         return "void"
     if _is_copy(type):
-        return f"{_alignment(type)} {words(type)}"
+        return f"{_alignment(type)} {aggregate_type(type)}"
     return "i32" if _is_narrow(type) else writer.module.type(type)
 
 
 def returned(writer: FunctionWriter, value: Value) -> str:
     """The operand of `ret`, or an argument, with its type: extended to 32 bits, or loaded from memory."""
     if isinstance(value.type, model.Ref) and _is_copy(value.type):
-        form = words(value.type)
+        form = aggregate_type(value.type)
         return f"{form} {writer.temporary(f'load {form}, {writer.typed(value)}, align {align_of(value.type.pointee)}')}"
     if _is_narrow(value.type):
         assert isinstance(value.type, model.Number)
@@ -521,7 +521,7 @@ def returned(writer: FunctionWriter, value: Value) -> str:
     return writer.typed(value)
 
 
-def extern(writer: FunctionWriter, op: Op) -> None:
+def write_extern(writer: FunctionWriter, op: Op) -> None:
     """A call of a C++ function."""
     into = op.operands[0] if op.attributes.get("into") else None
     operands = op.operands[1:] if into else op.operands
@@ -534,13 +534,13 @@ def extern(writer: FunctionWriter, op: Op) -> None:
         arguments.append(f"{type} {name}")
     source = into.type if into else op.results[0].type if op.results else model.NoneType()
     assert source is not None
-    kind, symbol = result(writer, source), op.attributes["symbol"]
+    kind, symbol = result_type(writer, source), op.attributes["symbol"]
     writer.module.declared.add(f"{kind} @{symbol}({', '.join(types)}) nobuiltin")
     if str(symbol).startswith("__nv_"):
         writer.module.library.add(str(symbol))
     call = f"call {kind} @{symbol}({', '.join(arguments)}) nobuiltin convergent"
     if into is not None:
-        form = words(source)
+        form = aggregate_type(source)
         writer.line(f"store {form} {writer.temporary(call)}, {writer.typed(into)}, align {align_of(source)}")
     elif kind == "void":
         writer.line(call)
@@ -564,10 +564,10 @@ def _generic(writer: FunctionWriter, op: Op) -> None:
 
 def _return(writer: FunctionWriter, op: Op) -> None:
     if not op.operands:
-        writer.line(writer.dialect.leave(writer.function))
+        writer.line(writer.dialect.return_void(writer.function))
     else:
         (value,) = op.operands
         writer.line(f"ret {returned(writer, value) if writer.function.interop else writer.typed(value)}")
 
 
-EMITTERS = {ops.EXTERN: extern, ops.GENERIC: _generic, ops.RETURN: _return}
+EMITTERS = {ops.EXTERN: write_extern, ops.GENERIC: _generic, ops.RETURN: _return}

@@ -194,7 +194,7 @@ def _const(writer: FunctionWriter, op: Op) -> None:
 
 def _call(writer: FunctionWriter, op: Op) -> None:
     callee = writer.dialect.module[op.attributes["callee"]]
-    arguments = ", ".join((*writer.dialect.arguments(), *map(writer.typed, op.operands)))
+    arguments = ", ".join((*writer.dialect.hidden_arguments(), *map(writer.typed, op.operands)))
     result = writer.module.type(callee.result)
     marks = writer.dialect.definition(callee) or writer.dialect.called
     call = f"call {result} @{writer.dialect.symbol(callee)}({arguments}){marks}"
@@ -371,7 +371,7 @@ def _convert(writer: FunctionWriter, op: Op) -> None:
     (operand,) = op.operands
     source, target = _number(operand), _number(op.result)
     if source.is_float8 or target.is_float8:
-        call = float8.call(writer.module.conversions, source, target)
+        call = float8.conversion_function(writer.module.conversions, source, target)
         writer.result(op, f"call {call}({writer.typed(operand)}){writer.dialect.called}")
     elif target == BOOL:
         zero = literal(source, 0)
@@ -423,7 +423,7 @@ def _load(writer: FunctionWriter, op: Op) -> None:
     if pointee == BOOL:
         writer.result(op, f"icmp ne i8 {writer.temporary(load)}, 0")
     else:
-        llvm_writer.taken(writer, op, load)
+        llvm_writer.write_reinterpreted(writer, op, load)
 
 
 def _store(writer: FunctionWriter, op: Op) -> None:
@@ -458,7 +458,7 @@ def _meet(writer: FunctionWriter, op: Op) -> None:
     kind = "now" if op.attributes.get("now") else op.attributes.get("kind", "")
     place, label = op.attributes.get("place", 0), writer.fresh().removeprefix("%")
     result = f"{writer.module.type(op.result.type)} {writer.name(op.result)}" if op.results else ""
-    text, label = writer.dialect.meet(
+    text, label = writer.dialect.convergent(
         Meeting(op.code, kind, place, label, result, tuple(map(writer.typed, op.operands)))
     )
     writer.lines.append(text)
@@ -471,7 +471,7 @@ def _bits(writer: FunctionWriter, op: Op) -> None:
     if source == target:
         writer.names[op.result] = writer.names[op.operands[0]]
     else:
-        llvm_writer.taken(writer, op, f"bitcast {writer.typed(op.operands[0])} to {target}")
+        llvm_writer.write_reinterpreted(writer, op, f"bitcast {writer.typed(op.operands[0])} to {target}")
 
 
 # Ends of blocks and threads
@@ -567,7 +567,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.UNREACHABLE: lambda w, _: w.line("unreachable"),
     ops.REPORT: _report,
     ops.TRACE: _trace,
-    ops.EXIT: lambda w, _: w.line(w.dialect.exit(w.function)),
+    ops.EXIT: lambda w, _: w.line(w.dialect.exit_thread(w.function)),
     ops.ATOMIC_LOAD: _atomic_load,
     ops.ATOMIC_STORE: _atomic_store,
     ops.ATOMIC_CAS: _cas,
@@ -575,7 +575,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.FENCE: _fence,
     ops.PAUSE: lambda w, op: w.lines.append(w.dialect.pause(w.typed(op.operands[0]))),
     ops.ADDRESS: lambda w, op: w.result(op, f"ptrtoint {w.typed(op.operands[0])} to i64"),
-    ops.ROOM: lambda w, op: w.lines.append(w.dialect.room(w.name(op.result))),
+    ops.ROOM: lambda w, op: w.lines.append(w.dialect.has_stack_room(w.name(op.result))),
     ops.PRINT: _print,
     ops.VARIABLE: _variable,
     **llvm_writer.EMITTERS,
@@ -610,13 +610,13 @@ def _function(writer: FunctionWriter) -> str:
             writer.name(value)
     parameters = [llvm_writer.parameter(writer, value) for value in function.params]
     interop = function.interop
-    result = llvm_writer.result(writer, function.result) if interop else writer.module.type(function.result)
+    result = llvm_writer.result_type(writer, function.result) if interop else writer.module.type(function.result)
     location = writer.module.metadata.function(function)
     operations = function.ops()
     memory = _allocas(writer, operations) + _variables(writer, operations)
     for value in function.params:
-        llvm_writer.unpack(writer, value)
-    head, writer.label = writer.dialect.open(function, result, parameters, memory + "".join(writer.lines))
+        llvm_writer.write_truncated_parameter(writer, value)
+    head, writer.label = writer.dialect.begin_function(function, result, parameters, memory + "".join(writer.lines))
     head = head.replace(" {\n", f"{location} {{\n", 1)
     bodies = []
     for block in function.blocks:
@@ -635,7 +635,7 @@ def _function(writer: FunctionWriter) -> str:
     for block, body in zip(function.blocks[1:], bodies[1:], strict=True):
         phis = "".join(_phi(writer, i, param, entries[block]) for i, param in enumerate(block.params))
         texts += [f"{writer.labels[block]}:\n", phis, body]
-    return "".join(texts) + writer.dialect.close(function)
+    return "".join(texts) + writer.dialect.end_function(function)
 
 
 def _locate(writer: FunctionWriter, op: Op, start: int) -> None:
@@ -659,7 +659,7 @@ def _allocas(writer: FunctionWriter, operations: Iterable[Op]) -> str:
         if op.code is ops.LOCAL:
             size = op.attributes["count"] * size_of(_reference(op.result).pointee)
             value = op.result if writer.function.kernel else None
-            lines.append(writer.dialect.own(writer.name(op.result), size, op.attributes["align"], value))
+            lines.append(writer.dialect.allocate_local(writer.name(op.result), size, op.attributes["align"], value))
     return "".join(lines)
 
 

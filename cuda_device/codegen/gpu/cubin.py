@@ -29,7 +29,7 @@ from cuda_device.codegen.gpu.assemblers import (
     Rejection,
     Request,
     Unusable,
-    check,
+    check_inputs,
     loads,
 )
 from cuda_device.codegen.gpu.elf import Cubin
@@ -93,7 +93,7 @@ def assemble(
     """
     request = Request(ptx, architecture, inputs, line_info, relocatable, debug)
     if inputs:
-        check(Input("the program", ptx.encode()), inputs, architecture)
+        check_inputs(Input("the program", ptx.encode()), inputs, architecture)
     directive = re.search(_VERSION, ptx)
     version = directive[1] if directive else ""
     reasons = []

@@ -1,6 +1,6 @@
 """ctypes bindings to the CUDA driver's library: one table row per function.
 
-    api = libcuda.load()                    # OSError if there is no driver
+    api = libcuda.load_driver()                    # OSError if there is no driver
     status, count = api.cuDeviceGetCount()
     status, address = api.cuMemAlloc(1024)
 
@@ -199,7 +199,7 @@ class DriverLibrary:
 
 
 @functools.cache
-def load() -> DriverLibrary:
+def load_driver() -> DriverLibrary:
     """The driver's library. Raises `OSError` if there is none."""
     return DriverLibrary(_LIBRARY)
 
@@ -226,7 +226,7 @@ def version_of(named: str, number: int) -> tuple[int, int] | None:
 def driver_version() -> int:
     """The newest version of CUDA that the driver supports, as 12020 for 12.2; 0 without a driver."""
     try:
-        status, number = load().cuDriverGetVersion()
+        status, number = load_driver().cuDriverGetVersion()
     except OSError:
         return 0
     return int(number) if status == 0 else 0

@@ -125,7 +125,7 @@ def emit(
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not linked from libdevice")
     # LLVM numbers the calls of the whole process in comments; the text must be the same for the same program.
     text = _CALL_NUMBER.sub("", text) if "callseq" in text else text
-    return ptx_versions.lowered(peephole.avoid_faults(peephole.run(text)), architecture)
+    return ptx_versions.lowered(peephole.avoid_faults(peephole.apply_peepholes(text)), architecture)
 
 
 def _version(architecture: Architecture) -> int:
@@ -137,7 +137,7 @@ def _version(architecture: Architecture) -> int:
 @cache
 def _machine(architecture: Architecture, level: int, version: int) -> Machine:
     """LLVM's target machine, which all kernels share."""
-    api = llvm.load()
+    api = llvm.load_llvm()
     with llvm.LOCK:
         api.InitializeAllTargetInfos()
         api.InitializeAllTargets()

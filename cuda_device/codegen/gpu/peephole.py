@@ -45,7 +45,7 @@ class Peephole:
     gain: str
 
 
-def run(ptx: str) -> str:
+def apply_peepholes(ptx: str) -> str:
     """Applies all peephole optimisations."""
     for row in PEEPHOLES:
         if row.guard in ptx:

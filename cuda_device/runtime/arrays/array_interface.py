@@ -34,7 +34,7 @@ _CONVERT = "convert it to numbers, vectors or structs of device code, as with x.
 _DESCRIPTION = "correct the description, or pass the array by __dlpack__"
 
 
-def read(obj: Any) -> ArrayView | None:
+def read_array_interface(obj: Any) -> ArrayView | None:
     """A view of the GPU array `obj`, or None if it does not have the interface.
 
     The view's `stream` is the producer's, for which the caller must wait, or None. Raises `LaunchError` for a description that
@@ -229,7 +229,7 @@ def _reader_for(kind: type[Any]) -> Reader | None:
 
         table = dlpack.exchange_of(kind)
         return dlpack.read if table is None else lambda obj, stream: table.read(obj) or dlpack.read(obj, stream)
-    return lambda obj, _: read(obj)  # each instance may have the interface or not
+    return lambda obj, _: read_array_interface(obj)  # each instance may have the interface or not
 
 
 # Weak, so that classes are not kept alive.
