@@ -62,18 +62,16 @@ def register(cls: type, struct: type) -> Callable[[F], F]:
 
 
 def registered(value: object, name: str) -> Any:
-    """Converts an object of a registered class to its struct; None for other objects. `name` is the name of the argument.
+    """Converts an object of a registered class to its struct. `name` is the name of the argument.
 
     Raises `TypeError` if the conversion returns something else.
     """
-    for base in type(value).__mro__:
-        if (found := REGISTERED.get(base)) is not None:
-            struct, convert = found
-            made = made_of(convert(value), model_of(struct), name)
-            if type(made) is not struct:
-                raise TypeError(f"the conversion of {base.__name__} returns {made!r}, not a {struct.__name__}")
-            return made
-    return None
+    base = next(base for base in type(value).__mro__ if base in REGISTERED)
+    struct, convert = REGISTERED[base]
+    made = made_of(convert(value), model_of(struct), name)
+    if type(made) is not struct:
+        raise TypeError(f"the conversion of {base.__name__} returns {made!r}, not a {struct.__name__}")
+    return made
 
 
 def overload(entity: object) -> Callable[[F], F]:
