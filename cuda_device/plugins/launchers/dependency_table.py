@@ -18,7 +18,7 @@ import numpy as np
 from cuda_device.infer.contents import Content
 from cuda_device.infer.dependencies import MISSING, PASSING, Dependency
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.launchers.memory_layout import ITEMS, LISTED, NAME, OCTETS, SIZE, Owner, buffer, pack, word_at
+from cuda_device.plugins.launchers.memory_layout import ITEMS, LISTED, OCTETS, SIZE, Name, Owner, buffer, pack, word_at
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class DependencyTable:
 
 def table_of(rows: Sequence[CheckRow]) -> DependencyTable:
     """Makes the table."""
-    data = (pack(NAME, kind=row.kind, owner=row.owner, name=row.name, value=row.value, version=0) for row in rows)
+    data = (pack(Name, kind=row.kind, owner=row.owner, name=row.name, value=row.value, version=0) for row in rows)
     return DependencyTable(buffer(b"".join(data)), len(rows), tuple(rows))
 
 

@@ -21,29 +21,24 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cuda_device import logs
-from cuda_device.codegen.llvm import Linked
 from cuda_device.cpu import machine_code
 from cuda_device.device.functions import Kernel
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.launchers import dependency_table, framework_fields, guard_writer, memory_layout
-from cuda_device.plugins.launchers.guard_writer import PYTHON, declarations, symbol_of
+from cuda_device.plugins.launchers import dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
-    CALL,
     MOST_PARAMETERS,
     MOST_PLANS,
     MOST_STREAM_TYPES,
-    PLAN,
-    PREPARED,
-    RECORDS,
-    SEEN_STREAM,
-    START,
-    STREAM_TYPE,
-    TABLE,
+    Call,
+    Prepared,
+    SeenStream,
+    Start,
+    StreamType,
     Word,
 )
-from cuda_device.plugins.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
+from cuda_device.plugins.launchers.signature import MemoryOfPlan, Signature, UnsupportedSignature, memory_of
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.streams import GpuStream, captured
@@ -61,44 +56,32 @@ if TYPE_CHECKING:
 # which calls the Python function if it gives up. In Python 3.11, `launch` calls machine code first.
 
 
-_TABLE = "table"
-
-
-def text() -> str:
-    """The LLVM IR of the shared code."""
-    types = "".join(record.declaration() for record in RECORDS)
-    table = f"@{symbol_of(TABLE)} = internal global [{8 * len(Word)} x i8] zeroinitializer, align 8\n"
-    getter = f"define ptr @{symbol_of(_TABLE)}() {{\n  ret ptr @{symbol_of(TABLE)}\n}}\n"
-    copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
-    return types + table + declarations() + copy + guard_writer.shared_text() + getter
+_CALLED = "cuda_device.called"
 
 
 @dataclass(frozen=True)
 class Support:
-    """The shared code in this process: the addresses of its functions by symbol, and the table of words."""
+    """The machine code in this process: the address of `entry.called`, and the table of words."""
 
-    addresses: dict[str, int]
+    called: int
     words: ctypes.Array[ctypes.c_uint64]
-
-    def address(self, name: str) -> int:
-        """The address of a function."""
-        return self.addresses[symbol_of(name)]
 
 
 @functools.cache
 def support() -> Support:
-    """Loads the shared code, from the cache if it is there. All words are zero."""
-    exports = [symbol_of(name) for name in (*guard_writer.exported(), _TABLE)]
-    written = text()
-    addresses = machine_code.shared(written, lambda: written, exports, python_functions())
-    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[symbol_of(_TABLE)])()
-    return Support(addresses, (ctypes.c_uint64 * len(Word)).from_address(table))
+    """Loads the machine code, from the cache if it is there. All words are zero."""
+    from cuda_device.plugins.launchers import c_functions, entry
 
-
-@functools.cache
-def python_functions() -> dict[str, int]:
-    """The addresses of Python's functions."""
-    return {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON}
+    constants = {offset.name: offset.value for offset in entry.Offset.__members__.values()}
+    name = f"launchers {constants} {memory_layout.ONE_DIGIT}"
+    addresses = machine_code.shared(
+        name,
+        lambda: c_functions.text(entry.called, _CALLED),
+        (_CALLED, c_functions.TABLE),
+        c_functions.python_functions(),
+    )
+    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_functions.TABLE])()
+    return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
 
 _NAMES = (
@@ -117,6 +100,7 @@ _OBJECTS = {
     Word.TRUE: True,
     Word.FALSE: False,
     Word.CAPTURED: captured,
+    Word.BOOL: bool,
     Word.INT: int,
     Word.FLOAT: float,
     Word.STR: str,
@@ -160,7 +144,7 @@ def learn_streams() -> None:
         kind: Any = sys.modules.get(module)
         for part in path.split("."):
             kind = getattr(kind, part, None)
-        here = row * len(STREAM_TYPE.fields)
+        here = row * len(StreamType)
         if isinstance(kind, type) and not _stream_types[here]:
             _kept.append(kind)
             open_at = memory_layout.TYPE if name else framework_fields.core_stream_open(kind)
@@ -173,9 +157,9 @@ _STREAMS = (
     ("cupy", "cuda.ExternalStream", "ptr"),
     ("cuda.core", "Stream", None),
 )
-_stream_types = (ctypes.c_uint64 * ((MOST_STREAM_TYPES + 1) * len(STREAM_TYPE.fields)))()
+_stream_types = (ctypes.c_uint64 * ((MOST_STREAM_TYPES + 1) * len(StreamType)))()
 _seen_streams = {
-    word: (ctypes.c_uint64 * len(SEEN_STREAM.fields))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)
+    word: (ctypes.c_uint64 * len(SeenStream))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)
 }
 _kept: list[object] = []  # the types whose addresses are in `_stream_types`
 _release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
@@ -189,7 +173,7 @@ def _hook(support: Support, launch: Callable[..., Any]) -> bool:
     set_call = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(
         ("PyFunction_SetVectorcall", ctypes.pythonapi)
     )
-    set_call(launch, support.address("launch_in_place"))
+    set_call(launch, support.called)
     return True
 
 
@@ -210,14 +194,14 @@ def method(name: str, address: int) -> MethodDefinition:
 
 
 @functools.cache
-def _definition(name: str) -> MethodDefinition:
-    """The definition of one of our built-in functions, which Python uses until the process ends."""
-    return method(name, support().address(name))
+def _definition() -> MethodDefinition:
+    """The definition of our built-in functions, which Python uses until the process ends."""
+    return method("launch", support().called)
 
 
-def builtin(name: str, owner: object = None) -> Callable[..., Any]:
-    """Returns a built-in function of Python that runs machine code with `owner` as its `self`."""
-    return builtin_of(_definition(name), owner)
+def builtin(owner: object) -> Callable[..., Any]:
+    """Returns a built-in function of Python that runs `entry.called` with `owner` as its `self`."""
+    return builtin_of(_definition(), owner)
 
 
 def builtin_of(definition: MethodDefinition, owner: object = None) -> Callable[..., Any]:
@@ -263,14 +247,13 @@ class Launched(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A launcher and the objects that it uses."""
+class LaunchPlan:
+    """A plan in memory, and the objects that it uses."""
 
     variant: Launched
     key: object
-    function: int
-    state: Any
-    keep: tuple[object, ...]
+    memory: MemoryOfPlan
+    start: _Start
 
 
 def note(
@@ -303,14 +286,14 @@ def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], 
     keywords, objects = tuple(map(sys.intern, sizes)), (kernel, *values, *sizes.values())
     tables = named, _addresses(map(id, objects))
     record = memory_layout.pack(
-        PREPARED,
+        Prepared,
         parameters=len(names),
         positional=code.co_argcount,
         names=ctypes.addressof(tables[0]),
         values=ctypes.addressof(tables[1]),
         keywords=id(keywords),
     )
-    return builtin("start_prepared", (record, start, names, keywords, objects, tables))
+    return builtin((record, start, names, keywords, objects, tables))
 
 
 def _names(code: CodeType) -> tuple[list[str], Any]:
@@ -327,10 +310,10 @@ def asked_first() -> Callable[..., bool] | None:
 @functools.cache
 def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
     """Two functions with the parameters of `launch`: whether machine code can make the launch, and whether it has made it."""
-    return builtin("check_method"), builtin("launch_method")
+    return builtin(True), builtin(False)
 
 
-def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> Plan:
+def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> LaunchPlan:
     job = variant.work.job
     if variant.work.outline.cooperative:
         raise UnsupportedSignature("a cooperative launch")
@@ -352,27 +335,16 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
         device=stream.ordinal,
         start=ctypes.addressof(start.record),
     )
-    made = launcher(signature)
-    code = _machine_code(made.text)
-    state = (ctypes.c_uint64 * max(1, len(made.words)))(*made.words)
-    key = variant, stream.context, _types_of(values)
-    return Plan(variant, key, code.addresses[symbol_of(NAME)], state, (code, made.keep, start))
-
-
-@functools.lru_cache(maxsize=256)
-def _machine_code(text: str) -> Linked:
-    """The machine code of a launcher, which several kernels may share."""
-    symbols = {symbol_of(name): support().address(name) for name in guard_writer.exported()}
-    return machine_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), quick=True)
+    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory_of(signature), start)
 
 
 def _types_of(value: Any) -> object:
     return tuple(map(_types_of, value)) if type(value) is tuple else type(value)
 
 
-def _add(kernel: Kernel, plan: Plan) -> None:
+def _add(kernel: Kernel, plan: LaunchPlan) -> None:
     """Puts a launcher first among those of the kernel, and drops the one that it replaces and those of stale variants."""
-    old: Sequence[Plan] = kernel.native[-1] if kernel.native else ()
+    old: Sequence[LaunchPlan] = kernel.native[-1] if kernel.native else ()
     alive = set(map(id, kernel.variants.values()))
     others = [other for other in old if other.key != plan.key and id(other.variant) in alive]
     plans = (plan, *others)[:MOST_PLANS]
@@ -383,12 +355,10 @@ def _add(kernel: Kernel, plan: Plan) -> None:
     tables = (
         named,
         _addresses(values + [0] * (len(names) - positional)),
-        memory_layout.buffer(
-            b"".join(memory_layout.pack(PLAN, function=p.function, state=ctypes.addressof(p.state)) for p in plans)
-        ),
+        _addresses(ctypes.addressof(each.memory.record) for each in plans),
     )
     record = memory_layout.pack(
-        CALL,
+        Call,
         function=id(function),
         code=id(function.__code__),
         defaults=id(function.__defaults__) if function.__defaults__ is not None else 0,
@@ -397,7 +367,7 @@ def _add(kernel: Kernel, plan: Plan) -> None:
         names=ctypes.addressof(tables[0]),
         values=ctypes.addressof(tables[1]),
         plans=len(plans),
-        plan=ctypes.addressof(tables[2]),
+        first_plan=ctypes.addressof(tables[2]),
     )
     kernel.native = (record, tables, names, function, function.__code__, function.__defaults__, plans)
 
@@ -430,7 +400,7 @@ def _start_of(variant: Launched, stream: GpuStream, more: Sequence[dependency_ta
         with stream.using():
             driver.give_event(driver.create_event(), stream.context)
     record = memory_layout.pack(
-        START,
+        Start,
         kernel=loaded.handle,
         context=stream.context,
         device=stream.ordinal,
@@ -461,7 +431,7 @@ def _ready_support(launch: Callable[..., None]) -> None:
         for word, memory in {Word.STREAM_TYPES: _stream_types, **_seen_streams}.items():
             found.words[word] = ctypes.addressof(memory)
         if not _hook(found, launch):
-            _method = builtin("launch_method")
+            _method = builtin(False)
         _is_ready = True
     if _bindings is not driver.bindings():
         _set_driver(found)

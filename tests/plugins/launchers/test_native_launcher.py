@@ -25,8 +25,6 @@ from producers import Cupy, Torch
 import cuda_device as device
 from cuda_device.cpu import machine_code
 from cuda_device.plugins.launchers import framework_fields, memory_layout, plans
-from cuda_device.plugins.launchers.guard_writer import GuardWriter, symbol_of
-from cuda_device.plugins.launchers.object_reading import torch_tensor
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 
 STREAM = 0x77
@@ -1333,7 +1331,7 @@ def test_the_switch(gpu, monkeypatch, value, wanted):
     assert (kernel.native is not None) == wanted
 
 
-@pytest.mark.parametrize("broken", ["support", "_machine_code"])
+@pytest.mark.parametrize("broken", ["support", "memory_of"])
 def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
     def fail(*_, **__):
         raise RuntimeError("no machine code here")
