@@ -24,9 +24,7 @@ from cuda_device.device.memory import array_at, local_array
 from cuda_device.library.copying import address
 from cuda_device.plugins.launchers.c_functions import (
     PyBuffer_Release,
-    PyObject_GetAttr,
     PyObject_GetBuffer,
-    Py_DecRef,
     call_2,
     known,
     words,
@@ -38,6 +36,7 @@ from cuda_device.plugins.launchers.object_reading import (
     cupy_works_on,
     denies,
     int_of,
+    is_false,
     made_on,
     same_constant,
     size_of,
@@ -50,7 +49,7 @@ from cuda_device.types.model import INT
 
 MOST_OWNERS, MOST_SPANS = 32, 64
 
-Row = IntEnum("Row", "KIND OWNER OFFSET TYPE PLACE SIZE LOW HIGH SPAN", start=0)
+Row = IntEnum("Row", "KIND OWNER OFFSET TYPE PLACE SIZE LOW HIGH", start=0)
 """How to read an object: what it is, where its address is, its type, and the place and the size of a leaf in the buffer.
 
 `LOW` and `HIGH` bound an int. A constant is `LOW`, an array is described by the record at `LOW` (`Array`).
@@ -118,12 +117,7 @@ class Order(IntEnum):
 
 def read(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
     """Reads all arguments. Returns whether they are those of the plan."""
-    of, owners, spans, axes = (
-        words(plan),
-        local_array(MOST_OWNERS, int64),
-        local_array(2 * MOST_SPANS, int64),
-        local_array(3, int64),
-    )
+    of, owners, spans = words(plan), local_array(MOST_OWNERS, int64), local_array(2 * MOST_SPANS, int64)
     owners[0] = values
     words(launch)[Launch.FACTS] = 1
     row = of[Plan.ROWS]
@@ -131,13 +125,12 @@ def read(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
         obj = words(owners[words(row)[Row.OWNER]] + words(row)[Row.OFFSET])[0]
         if obj == 0:
             return False
+        if words(row)[Row.TYPE] != 0 and type_of(obj) != words(row)[Row.TYPE]:
+            return False
         if words(row)[Row.KIND] <= Kind.CUPY:
             array = words(row)[Row.LOW]
-            if type_of(obj) != words(row)[Row.TYPE]:
-                return False
-            if not find_array(words(row)[Row.KIND], obj, array, int64(address(axes)), launch):
-                return False
-            if not store_array(array, int64(address(axes)), launch, buffer, int64(address(spans))):
+            right, data, shape, strides = find_array(words(row)[Row.KIND], obj, array, launch)
+            if not right or not store_array(array, data, shape, strides, launch, buffer, int64(address(spans))):
                 return False
         elif not read_value(row, obj, launch, buffer, int64(address(owners)), int64(address(spans))):
             return False
@@ -167,57 +160,61 @@ def read_value(row: Any, obj: Any, launch: Any, buffer: Any, owners: Any, spans:
     """Reads an object that is no array."""
     of = words(row)
     kind, place, size = of[Row.KIND], buffer + of[Row.PLACE], of[Row.SIZE]
-    if of[Row.TYPE] != 0 and type_of(obj) != of[Row.TYPE]:
-        return False
     if kind == Kind.FLOAT:
-        return store_real(array_at(float64, obj + Offset.FLOAT)[0], place, size)
-    if kind == Kind.INT or kind == Kind.INT_AS_FLOAT or kind == Kind.ADDRESS:
+        store_real(array_at(float64, obj + Offset.FLOAT)[0], place, size)
+        return True
+    if kind == Kind.INT or kind == Kind.INT_AS_FLOAT:
         number, right = int_of(obj)
-        if not right or number < of[Row.LOW] or number > of[Row.HIGH]:
-            return False
         if kind == Kind.INT:
-            return store_int(number, place, size)
-        if kind == Kind.INT_AS_FLOAT:
-            return store_real(float64(number), place, size)
-        words(place)[0] = number
-        words(spans)[2 * of[Row.SPAN]] = words(spans)[2 * of[Row.SPAN] + 1] = number
-        return number & size - 1 == 0
-    if kind == Kind.SAME or kind == Kind.EQUAL:
+            store_int(number, place, size)
+        else:
+            store_real(float64(number), place, size)
+        return right and of[Row.LOW] <= number and number <= of[Row.HIGH]
+    if kind == Kind.EQUAL:
+        return same_constant(obj, of[Row.LOW])
+    return read_other(row, obj, launch, place, owners, spans)
+
+
+def read_other(row: Any, obj: Any, launch: Any, place: Any, owners: Any, spans: Any) -> Any:
+    """Reads a rarer kind of object."""
+    of = words(row)
+    kind, size, low = of[Row.KIND], of[Row.SIZE], of[Row.LOW]
+    if kind == Kind.SAME:
         if size != 0:
             words(place)[0] = 0  # a null pointer
-        return obj == of[Row.LOW] or (kind == Kind.EQUAL and same_constant(obj, of[Row.LOW]))
-    return read_other(row, obj, launch, place, owners)
-
-
-def read_other(row: Any, obj: Any, launch: Any, place: Any, owners: Any) -> Any:
-    """Reads a rarer kind of object."""
-    of, known_launch = words(row), words(launch)
-    kind, size = of[Row.KIND], of[Row.SIZE]
+        return obj == low
     if kind == Kind.BOOL:
-        return store_int(int64(obj == known()[Word.TRUE]), place, 1)
+        array_at(int8, place)[0] = int8(obj == known()[Word.TRUE])
+        return True
     if kind == Kind.UINT64:
         words(place)[0], right = unsigned(obj)
         return right
     if kind == Kind.COMPLEX:
         parts = array_at(float64, obj + Offset.COMPLEX)
-        return store_real(parts[0], place, size) and store_real(parts[1], place + size, size)
+        store_real(parts[0], place, size)
+        store_real(parts[1], place + size, size)
+        return True
     if kind == Kind.SCALAR:
         return read_scalar(obj, place, size)
+    if kind == Kind.ADDRESS:
+        number, right = int_of(obj)
+        span = words(spans + 16 * of[Row.HIGH])
+        words(place)[0] = span[0] = span[1] = number
+        return right and number >= 0 and number & size - 1 == 0
     if kind == Kind.STREAM:
-        return works_on(of[Row.LOW], of[Row.HIGH], launch)
+        return works_on(low, of[Row.HIGH], launch)
     if kind == Kind.CUPY_STREAM:
-        return cupy_works_on(of[Row.LOW], of[Row.HIGH], launch)
+        return cupy_works_on(low, of[Row.HIGH], launch)
     words(owners)[of[Row.PLACE]] = obj
     if kind == Kind.TUPLE:
         return size_of(obj) == size
-    if of[Row.LOW] != 0:
-        known_launch[Launch.RETAINED] = 1
-        return known_launch[Launch.PENDING] != 0
-    return True
+    if low != 0:
+        words(launch)[Launch.RETAINED] = 1
+    return low == 0 or words(launch)[Launch.PENDING] != 0
 
 
-def store_int(number: Any, place: Any, size: Any) -> Any:
-    """Stores an int of 1, 2, 4 or 8 bytes; True."""
+def store_int(number: Any, place: Any, size: Any) -> None:
+    """Stores an int of 1, 2, 4 or 8 bytes."""
     if size == 4:
         array_at(int32, place)[0] = int32(number)
     elif size == 8:
@@ -226,16 +223,14 @@ def store_int(number: Any, place: Any, size: Any) -> Any:
         array_at(int16, place)[0] = int16(number)
     else:
         array_at(int8, place)[0] = int8(number)
-    return True
 
 
-def store_real(number: Any, place: Any, size: Any) -> Any:
-    """Stores a float of 4 or 8 bytes; True."""
+def store_real(number: Any, place: Any, size: Any) -> None:
+    """Stores a float of 4 or 8 bytes."""
     if size == 4:
         array_at(float32, place)[0] = float32(number)
     else:
         array_at(float64, place)[0] = number
-    return True
 
 
 _BUFFER_WORDS, _BUFFER_LENGTH = 10, 2  # the size of a Py_buffer, and the word with its length
@@ -255,30 +250,39 @@ def read_scalar(obj: Any, place: Any, nbytes: Any) -> Any:
     return right
 
 
-# Arrays: `axes` gets the address of the memory and those of the lengths and the strides, or 0 for strides in C order
+# Arrays: whether one is as in the example, and the addresses of its memory, lengths and strides (0 for strides in C order)
 
 
-def find_array(kind: Any, obj: Any, array: Any, axes: Any, launch: Any) -> Any:
-    """Reads where an array is, and its axes."""
+def find_array(kind: Any, obj: Any, array: Any, launch: Any) -> Any:
+    """Reads where an array and its axes are."""
     if kind == Kind.OWN_ARRAY:
-        return own_array(obj, array, axes, launch)
+        return own_array(obj, array, launch)
     if kind == Kind.CUPY:
-        return cupy_array(obj, array, axes)
-    return (kind == Kind.TORCH and torch_tensor(obj, array, axes)) or lent_tensor(obj, array, axes)
+        return cupy_array(obj, array)
+    if kind == Kind.TORCH:
+        right, data, shape, strides = torch_tensor(obj, array)
+        if right:
+            return True, data, shape, strides
+    return lent_tensor(obj, array)
 
 
-def own_array(obj: Any, array: Any, axes: Any, launch: Any) -> Any:
+def own_array(obj: Any, array: Any, launch: Any) -> Any:
     """Reads an array of ours, which is in C order, and enters its stream among the producers."""
-    of, to, described = words(launch), words(axes), words(obj + Offset.ARRAY_WORDS)[0]
+    none, described = int64(0), words(obj + Offset.ARRAY_WORDS)[0]
     if described == 0 or type_of(described) != known()[Word.BYTES]:
-        return False
+        return False, none, none, none
     own = words(described + Offset.OCTETS)
     if size_of(described) != 8 * (words(array)[Array.NDIM] + OwnArray.SHAPE):
-        return False
+        return False, none, none, none
     if own[OwnArray.ELEMENT] != words(array)[Array.ELEMENT]:
-        return False
-    to[0], to[1], to[2] = own[OwnArray.DATA], described + (Offset.OCTETS + 8 * OwnArray.SHAPE), 0
-    stream, context = own[OwnArray.STREAM], own[OwnArray.CONTEXT]
+        return False, none, none, none
+    right = is_in_order(own[OwnArray.STREAM], own[OwnArray.CONTEXT], launch)
+    return right, own[OwnArray.DATA], described + (Offset.OCTETS + 8 * OwnArray.SHAPE), none
+
+
+def is_in_order(stream: Any, context: Any, launch: Any) -> Any:
+    """Enters the stream of an array of ours among the producers, if the launch is in the same context."""
+    of = words(launch)
     if stream == of[Launch.STREAM]:
         if context == of[Launch.CONTEXT]:
             return True
@@ -289,138 +293,122 @@ def own_array(obj: Any, array: Any, axes: Any, launch: Any) -> Any:
     return context == context_of(launch) and made_on(stream, launch)
 
 
-def torch_tensor(obj: Any, array: Any, axes: Any) -> Any:
+def torch_tensor(obj: Any, array: Any) -> Any:
     """Reads the fields of a torch tensor.
 
-    Returns False for tensors that require a gradient or are views, and if they differ from what is expected: keys (which tell
-    sparse, negated and other unusual tensors), kind, and the function that frees the memory.
+    It is not as expected if it requires a gradient or is a view, and if its keys (which tell sparse, negated and other unusual
+    tensors), its kind, or the function that frees its memory differ.
     """
-    of, to = words(array), words(axes)
+    of, none = words(array), int64(0)
     impl = words(obj + of[Array.IMPL])[0]
     if impl == 0 or words(impl + of[Array.AUTOGRAD])[0] != 0 or words(impl + of[Array.KEYS_AT])[0] != of[Array.KEYS]:
-        return False
-    kind = int64(array_at(int32, impl + of[Array.KIND_AT])[0])
-    storage = words(impl + of[Array.STORAGE])[0]
-    if kind != of[Array.KIND] or words(impl + of[Array.NDIM_AT])[0] != of[Array.NDIM] or storage == 0:
-        return False
+        return False, none, none, none
+    kind, storage = array_at(int32, impl + of[Array.KIND_AT])[0], words(impl + of[Array.STORAGE])[0]
+    if kind != int32(of[Array.KIND]) or words(impl + of[Array.NDIM_AT])[0] != of[Array.NDIM] or storage == 0:
+        return False, none, none, none
     data = words(storage + of[Array.DATA])
-    if data[1] != of[Array.FREED]:
-        return False
-    to[0] = data[0] + words(impl + of[Array.OFFSET])[0] * of[Array.ITEMSIZE]
-    to[1], to[2] = impl + of[Array.SHAPE_AT], impl + of[Array.STRIDES_AT]
-    return True
+    place = data[0] + words(impl + of[Array.OFFSET])[0] * of[Array.ITEMSIZE]
+    return data[1] == of[Array.FREED], place, impl + of[Array.SHAPE_AT], impl + of[Array.STRIDES_AT]
 
 
 _TENSOR_WORDS = 6  # the size of a DLTensor
 
 
-def lent_tensor(obj: Any, array: Any, axes: Any) -> Any:
+def lent_tensor(obj: Any, array: Any) -> Any:
     """Reads an array by DLPack's C exchange API."""
-    of, to, tensor = words(array), words(axes), local_array(_TENSOR_WORDS, int64)
-    if of[Array.GRADED] != 0:
-        graded = PyObject_GetAttr(obj, of[Array.GRADED])
-        if graded == 0:
-            return False
-        Py_DecRef(graded)
-        if graded != known()[Word.FALSE]:
-            return False
-    if call_2(of[Array.LEND], obj, int64(address(tensor))) != 0:
-        return False
-    if tensor[1] != of[Array.WHERE] or tensor[2] != of[Array.WHAT]:
-        return False
-    to[0], to[1], to[2] = tensor[0] + tensor[5], tensor[3], tensor[4]
+    of, tensor = words(array), local_array(_TENSOR_WORDS, int64)
+    right = of[Array.GRADED] == 0 or is_false(obj, of[Array.GRADED])
+    right = right and call_2(of[Array.LEND], obj, int64(address(tensor))) == 0
+    right = right and tensor[1] == of[Array.WHERE] and tensor[2] == of[Array.WHAT]
     # Producers that are this new always give strides.
-    if of[Array.NDIM] != 0 and (tensor[3] == 0 or tensor[4] == 0):
-        return False
-    if of[Array.NEGATED] != 0 and not denies(obj, of[Array.NEGATED]):
-        return False
-    return of[Array.CONJUGATED] == 0 or denies(obj, of[Array.CONJUGATED])
+    right = right and (of[Array.NDIM] == 0 or (tensor[3] != 0 and tensor[4] != 0))
+    right = right and (of[Array.NEGATED] == 0 or denies(obj, of[Array.NEGATED]))
+    right = right and (of[Array.CONJUGATED] == 0 or denies(obj, of[Array.CONJUGATED]))
+    return right, tensor[0] + tensor[5], tensor[3], tensor[4]
 
 
-def cupy_array(obj: Any, array: Any, axes: Any) -> Any:
+def cupy_array(obj: Any, array: Any) -> Any:
     """Reads the fields of a CuPy array."""
-    of, to = words(array), words(axes)
+    of, none = words(array), int64(0)
     buffer = words(obj + of[Array.BUFFER])[0]
     if words(obj + of[Array.KIND_AT])[0] != of[Array.ELEMENT] or buffer == 0:
-        return False
+        return False, none, none, none
     if type_of(buffer) != of[Array.BUFFER_TYPE]:
-        return False
-    if int64(array_at(int32, buffer + of[Array.DEVICE_AT])[0]) != of[Array.DEVICE]:
-        return False
+        return False, none, none, none
     lengths, strides, nbytes = words(obj + of[Array.SHAPE_AT]), words(obj + of[Array.STRIDES_AT]), 8 * of[Array.NDIM]
-    if lengths[1] - lengths[0] != nbytes or strides[1] - strides[0] != nbytes:
-        return False
-    to[0], to[1], to[2] = words(buffer + of[Array.DATA])[0], lengths[0], strides[0]
-    return True
+    right = lengths[1] - lengths[0] == nbytes and strides[1] - strides[0] == nbytes
+    right = right and array_at(int32, buffer + of[Array.DEVICE_AT])[0] == int32(of[Array.DEVICE])
+    return right, words(buffer + of[Array.DATA])[0], lengths[0], strides[0]
 
 
-def store_array(array: Any, axes: Any, launch: Any, buffer: Any, spans: Any) -> Any:
+def store_array(array: Any, data: Any, shape: Any, steps: Any, launch: Any, buffer: Any, spans: Any) -> Any:
     """Checks the layout, the alignment and the size of an array, stores its leaves, and notes its span."""
-    of, to, place = words(array), words(axes), words(spans + 16 * words(array)[Array.SPAN])
-    data, lengths, strides = to[0], words(to[1]), words(to[2])
-    if data & of[Array.ALIGN] - 1 != 0:
-        return False
+    of, lengths, strides, span = words(array), words(shape), words(steps), words(spans + 16 * words(array)[Array.SPAN])
     size, in_c, small = int64(1), True, True
     for i in range(of[Array.NDIM] - 1, -1, -1):
         length = lengths[i]
         if length <= 0:
             return False
-        if to[2] != 0 and length != 1 and strides[i] != size * of[Array.STEP]:
+        if steps != 0 and length != 1 and strides[i] != size * of[Array.STEP]:
             in_c = False
         size *= length
         if length > INT.high or size > INT.high:
             small = False
-        if of[Array.LENGTH_SIZE] != 0:
-            store_int(length, buffer + of[Array.LENGTHS] + i * of[Array.LENGTH_SIZE], of[Array.LENGTH_SIZE])
+        if of[Array.LENGTH_SIZE] == 4:
+            array_at(int32, buffer + of[Array.LENGTHS])[i] = int32(length)
+        elif of[Array.LENGTH_SIZE] == 8:
+            words(buffer + of[Array.LENGTHS])[i] = length
     if not small:
         words(launch)[Launch.FACTS] = 0
-    words(buffer + of[Array.PLACE])[0] = data
-    place[0], place[1] = data, data + size * of[Array.ITEMSIZE]
-    if of[Array.STRIDES] >= 0 and not store_strides(array, axes, buffer):
+    words(buffer + of[Array.PLACE])[0] = span[0] = data
+    span[1] = data + size * of[Array.ITEMSIZE]
+    if data & of[Array.ALIGN] - 1 != 0:
         return False
-    if of[Array.ORDER] == Order.C:
-        return in_c
-    if in_c or in_f_order(array, axes) != (of[Array.ORDER] == Order.F):
+    if in_c and of[Array.ORDER] == Order.C:
+        return of[Array.STRIDES] < 0 or store_strides(array, shape, steps, buffer)
+    if in_c or of[Array.ORDER] == Order.C or in_f_order(array, shape, steps) != (of[Array.ORDER] == Order.F):
         return False
-    return of[Array.ORDER] == Order.F or strided_span(array, axes, spans)
+    if of[Array.STRIDES] >= 0 and not store_strides(array, shape, steps, buffer):
+        return False
+    return of[Array.ORDER] == Order.F or strided_span(array, data, shape, steps, spans)
 
 
-def in_f_order(array: Any, axes: Any) -> Any:
+def in_f_order(array: Any, shape: Any, steps: Any) -> Any:
     """Whether axes, from the first to the last, leave no gap (see `array_view.layout_of`)."""
-    of, to, step = words(array), words(axes), words(array)[Array.STEP]
-    for i in range(of[Array.NDIM]):
-        length = words(to[1])[i]
-        if length != 1 and words(to[2])[i] != step:
+    step = words(array)[Array.STEP]
+    for i in range(words(array)[Array.NDIM]):
+        length = words(shape)[i]
+        if length != 1 and words(steps)[i] != step:
             return False
         step *= length
     return True
 
 
-def store_strides(array: Any, axes: Any, buffer: Any) -> Any:
+def store_strides(array: Any, shape: Any, steps: Any, buffer: Any) -> Any:
     """Stores the strides of an array in bytes or in elements. Returns False if one is not a number of elements."""
-    of, to, step = words(array), words(axes), words(array)[Array.STEP]
+    of, step = words(array), words(array)[Array.STEP]
     out = words(buffer + of[Array.STRIDES])
     for i in range(of[Array.NDIM] - 1, -1, -1):
-        stride = words(to[2])[i] if to[2] != 0 else step
+        stride = words(steps)[i] if steps != 0 else step
         if of[Array.DIVISOR] == 0:
             out[i] = stride * of[Array.UNIT]
         else:
             if stride % of[Array.DIVISOR] != 0:
                 return False
             out[i] = stride // of[Array.DIVISOR]
-        step *= words(to[1])[i]
+        step *= words(shape)[i]
     return True
 
 
-def strided_span(array: Any, axes: Any, spans: Any) -> Any:
+def strided_span(array: Any, data: Any, shape: Any, steps: Any, spans: Any) -> Any:
     """Notes the span of a strided array: the addresses of its first byte and of the byte after its last."""
-    of, to, place = words(array), words(axes), words(spans + 16 * words(array)[Array.SPAN])
-    low, high = to[0], to[0]
+    of, span = words(array), words(spans + 16 * words(array)[Array.SPAN])
+    low, high = data, data
     for i in range(of[Array.NDIM]):
-        stride = words(to[2])[i]
+        stride = words(steps)[i]
         if stride & of[Array.STRIDE_ALIGN] - 1 != 0:
             return False
-        reach = (words(to[1])[i] - 1) * stride * of[Array.UNIT]
+        reach = (words(shape)[i] - 1) * stride * of[Array.UNIT]
         low, high = low + min(reach, 0), high + max(reach, 0)
-    place[0], place[1] = low, high + of[Array.ITEMSIZE]
+    span[0], span[1] = low, high + of[Array.ITEMSIZE]
     return True

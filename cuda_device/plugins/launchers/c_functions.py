@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -94,9 +95,14 @@ define i64 @{TABLE}() alwaysinline nounwind {{
 _BY_ADDRESS = re.compile(r"^declare (\w+) @(launcher_call_\w+)\(i64, (.*)\) .*\n", re.M)
 
 
-def text(function: Any, name: str) -> str:
-    """LLVM IR of a function of four words, which gets the name `name`, and of `table`."""
+def text(function: Any, name: str, rare: Sequence[Any]) -> str:
+    """LLVM IR of a function of four words, which gets the name `name`, and of `table`.
+
+    `rare` functions are kept out of their callers, whose usual path they would slow down.
+    """
     written = host_code.text(function, (INT64,) * 4, name)
+    names = "|".join(each.__name__ for each in rare)
+    written = re.sub(rf"^(define internal .*@device\.(?:{names})(?:_\d+)?\(.*\) nounwind).*?( \{{)$", r"\1 noinline cold\2", written, flags=re.M)
     return _TABLE_TEXT + _BY_ADDRESS.sub(_definition, written.replace(f"declare i64 @{TABLE}() nobuiltin\n", ""))
 
 

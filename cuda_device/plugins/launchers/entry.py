@@ -18,7 +18,7 @@ from numpy import int32, int64, uint32
 
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.library.copying import address
-from cuda_device.plugins.launchers import arguments
+from cuda_device.plugins.launchers import arguments, object_reading
 from cuda_device.plugins.launchers.c_functions import (
     Py_DecRef,
     Py_IncRef,
@@ -67,6 +67,7 @@ from cuda_device.plugins.launchers.object_reading import (
     clear_error,
     context_of,
     item,
+    keyword_of,
     read_capture,
     read_launch,
     size_of,
@@ -140,7 +141,7 @@ def record_of(native: Any, nbytes: Any) -> Any:
 def try_plans(record: Any, args: Any, count: Any, names: Any, only_checked: Any) -> Any:
     """Tries the plans of a kernel one after the other. The one that makes the launch becomes the first."""
     call = words(record)
-    values, sizes = local_array(MOST_PARAMETERS, int64), local_array(len(KEYWORDS), int64)
+    values, sizes = local_array(MOST_PARAMETERS, int64), local_array(KEYWORDS, int64)
     launch = local_array(len(Launch) + MOST_PRODUCERS, int64)
     of = int64(address(launch))
     if not bind(record, args, count, names, int64(address(values)), int64(address(sizes))):
@@ -194,14 +195,6 @@ def place_of(names: Any, count: Any, name: Any) -> Any:
     return int64(-1)
 
 
-def keyword_of(name: Any) -> Any:
-    """The position of a name in `KEYWORDS`, or -1."""
-    for k in range(len(KEYWORDS)):
-        if name == known()[KEYWORDS[k]]:
-            return int64(k)
-    return int64(-1)
-
-
 def bind(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any) -> Any:
     """Stores an object for each parameter in `values`, unless `args` has all, and the keywords of `launch` in `sizes`."""
     call, given, targets, keywords = words(record), words(args), words(values), words(sizes)
@@ -213,7 +206,7 @@ def bind(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any
     if count < parameters:
         for i in range(parameters):
             targets[i] = given[i] if i < count else words(call[Call.VALUES])[i]
-    for k in range(len(KEYWORDS)):
+    for k in range(KEYWORDS):
         keywords[k] = 0
     for i in range(size_of(names) if names != 0 else int64(0)):
         name, value = item(names, i), given[count + i]
@@ -241,8 +234,8 @@ def try_prepared(native: Any, args: Any, count: Any, names: Any, only_checked: A
     parameters, stored = prepared[Prepared.PARAMETERS], words(prepared[Prepared.VALUES])
     if count > prepared[Prepared.POSITIONAL]:
         return False
-    objects = local_array(1 + MOST_PARAMETERS + len(KEYWORDS), int64)
-    for i in range(1 + parameters + len(KEYWORDS)):
+    objects = local_array(1 + MOST_PARAMETERS + KEYWORDS, int64)
+    for i in range(1 + parameters + KEYWORDS):
         objects[i] = stored[i]
     for i in range(count):
         objects[1 + i] = given[i]
@@ -486,3 +479,22 @@ def tuple_of(values: Any, count: Any) -> Any:
             Py_IncRef(words(values)[i])
             PyTuple_SetItem(result, i, words(values)[i])
     return result
+
+
+RARE = (
+    arguments.cupy_array,
+    arguments.lent_tensor,
+    arguments.read_other,
+    arguments.store_strides,
+    arguments.strided_span,
+    give_event,
+    has_value,
+    keep_forever,
+    object_reading.foreign_stream,
+    object_reading.long_int,
+    object_reading.made_elsewhere,
+    object_reading.several_sizes,
+    take_event,
+    try_prepared,
+)
+"""The functions that most launches do not call."""

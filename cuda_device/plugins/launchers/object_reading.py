@@ -153,6 +153,14 @@ def denies(obj: Any, name: Any) -> Any:
     return answer == known()[Word.FALSE]
 
 
+def is_false(obj: Any, name: Any) -> Any:
+    """Whether an attribute is False."""
+    value = PyObject_GetAttr(obj, name)
+    if value != 0:
+        Py_DecRef(value)  # its address only is compared
+    return value == known()[Word.FALSE]
+
+
 def same_constant(obj: Any, expected: Any) -> Any:
     """Whether a value is a constant: the same object, or an equal int, str or float. The caller excludes zeros and NaN."""
     if obj == expected:
@@ -237,8 +245,20 @@ def made_elsewhere(producer: Any, launch: Any) -> Any:
 # The stream and sizes of a launch
 
 
-KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
-"""The keywords of `launch`, in the order in which their objects come."""
+KEYWORDS = 4
+"""The number of keywords of `launch`: grid, block, stream, shared."""
+
+
+def keyword_of(name: Any) -> Any:
+    """The number of a keyword of `launch`, or -1."""
+    if name == known()[Word.GRID]:
+        return int64(0)
+    if name == known()[Word.BLOCK]:
+        return int64(1)
+    if name == known()[Word.STREAM]:
+        return int64(2)
+    return int64(3) if name == known()[Word.SHARED] else int64(-1)
+
 
 _INT_MAX = (1 << 31) - 1
 

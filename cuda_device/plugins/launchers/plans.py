@@ -76,7 +76,7 @@ def support() -> Support:
     name = f"launchers {constants} {memory_layout.ONE_DIGIT}"
     addresses = machine_code.shared(
         name,
-        lambda: c_functions.text(entry.called, _CALLED),
+        lambda: c_functions.text(entry.called, _CALLED, entry.RARE),
         (_CALLED, c_functions.TABLE),
         c_functions.python_functions(),
     )

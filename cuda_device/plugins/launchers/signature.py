@@ -221,7 +221,7 @@ class _RowWriter:
         align = 1 if void else align_of(type_.dtype)
         if type(value) is int:
             place, span = self.leaf()["place"], self.span()
-            self.row(Kind.ADDRESS, at, int, high=(1 << 63) - 1, place=place, size=align, span=span)
+            self.row(Kind.ADDRESS, at, int, high=span, place=place, size=align)
         else:
             own = type(value) is DeviceArray
             if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
