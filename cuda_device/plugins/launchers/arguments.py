@@ -15,104 +15,28 @@ make these the owners of their items. `signature` writes the rows. The functions
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from numpy import float32, float64, int8, int16, int32, int64
 
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.library.copying import address
-from cuda_device.plugins.launchers.c_functions import (
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-    call_2,
-    known,
-    words,
+from cuda_device.plugins.launchers import c_functions, object_reading
+from cuda_device.plugins.launchers.memory_layout import (
+    MOST_OWNERS,
+    MOST_SPANS,
+    Array,
+    Kind,
+    Launch,
+    Order,
+    OwnArray,
+    Plan,
+    Row,
+    Word,
 )
-from cuda_device.plugins.launchers.memory_layout import Launch, OwnArray, Plan, Word
-from cuda_device.plugins.launchers.object_reading import (
-    Offset,
-    context_of,
-    cupy_works_on,
-    denies,
-    int_of,
-    is_false,
-    made_on,
-    same_constant,
-    size_of,
-    type_of,
-    unsigned,
-    works_on,
-)
+from cuda_device.plugins.launchers.object_reading import Offset, int_of, known, size_of, type_of, words
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM
 from cuda_device.types.model import INT
-
-MOST_OWNERS, MOST_SPANS = 32, 64
-
-Row = IntEnum("Row", "KIND OWNER OFFSET TYPE PLACE SIZE LOW HIGH", start=0)
-"""How to read an object: what it is, where its address is, its type, and the place and the size of a leaf in the buffer.
-
-`LOW` and `HIGH` bound an int. A constant is `LOW`, an array is described by the record at `LOW` (`Array`).
-"""
-
-
-class Kind(IntEnum):
-    """What a row reads."""
-
-    OWN_ARRAY = 0
-    TORCH = 1
-    LENT = 2
-    """An array by DLPack's C exchange API."""
-    CUPY = 3
-    FLOAT = 4
-    INT = 5
-    BOOL = 6
-    UINT64 = 7
-    INT_AS_FLOAT = 8
-    COMPLEX = 9
-    SCALAR = 10
-    """A NumPy scalar, of `SIZE` bytes."""
-    ADDRESS = 11
-    """An int that is an address, a multiple of `SIZE`; its span has the number `HIGH`."""
-    SAME = 12
-    """The object `LOW` itself."""
-    EQUAL = 13
-    """The object `LOW`, or an int, str or float that is equal to it."""
-    TUPLE = 14
-    """A tuple of `SIZE` items, which becomes the owner `PLACE`."""
-    STRUCT = 15
-    """A struct, which becomes the owner `PLACE`; `LOW` says whether it reaches the memory of other devices."""
-    STREAM = 16
-    """No object: the current stream of a framework, which the function `LOW` returns for the device `HIGH`."""
-    CUPY_STREAM = 17
-
-
-Array = IntEnum(
-    "Array",
-    "NDIM ORDER ALIGN ITEMSIZE UNIT STEP SPAN PLACE LENGTHS LENGTH_SIZE STRIDES DIVISOR STRIDE_ALIGN "
-    "ELEMENT "
-    "LEND WHERE WHAT GRADED NEGATED CONJUGATED "
-    "IMPL AUTOGRAD KEYS KEYS_AT KIND KIND_AT NDIM_AT STORAGE DATA FREED OFFSET SHAPE_AT STRIDES_AT "
-    "BUFFER BUFFER_TYPE DEVICE DEVICE_AT",
-    start=0,
-)
-"""An array: its number of axes and `Order`, and the alignment and size of its elements.
-
-Strides count `UNIT` bytes; an element has `STEP` of them. `SPAN` is the number of the array among the spans. Lengths of
-`LENGTH_SIZE` bytes are stored from `LENGTHS` on (unless the size is 0), and strides from `STRIDES` on (unless that is -1), in bytes
-or, if `DIVISOR` is not 0, in elements, which have that many units. `ELEMENT` is the type of the elements as an object.
-
-The next words are those of DLPack's C exchange API: the function `LEND`, words of the DLTensor, and names that are 0 or have to
-be False. Then come the offsets of a torch tensor's fields and their values, and those of CuPy (`framework_fields`).
-"""
-
-
-class Order(IntEnum):
-    """The layout of an array."""
-
-    C = 0
-    F = 1
-    STRIDED = 2
 
 
 def read(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
@@ -171,7 +95,7 @@ def read_value(row: Any, obj: Any, launch: Any, buffer: Any, owners: Any, spans:
             store_real(float64(number), place, size)
         return right and of[Row.LOW] <= number and number <= of[Row.HIGH]
     if kind == Kind.EQUAL:
-        return same_constant(obj, of[Row.LOW])
+        return object_reading.same_constant(obj, of[Row.LOW])
     return read_other(row, obj, launch, place, owners, spans)
 
 
@@ -187,7 +111,7 @@ def read_other(row: Any, obj: Any, launch: Any, place: Any, owners: Any, spans: 
         array_at(int8, place)[0] = int8(obj == known()[Word.TRUE])
         return True
     if kind == Kind.UINT64:
-        words(place)[0], right = unsigned(obj)
+        words(place)[0], right = object_reading.unsigned(obj)
         return right
     if kind == Kind.COMPLEX:
         parts = array_at(float64, obj + Offset.COMPLEX)
@@ -202,9 +126,9 @@ def read_other(row: Any, obj: Any, launch: Any, place: Any, owners: Any, spans: 
         words(place)[0] = span[0] = span[1] = number
         return right and number >= 0 and number & size - 1 == 0
     if kind == Kind.STREAM:
-        return works_on(low, of[Row.HIGH], launch)
+        return object_reading.works_on(low, of[Row.HIGH], launch)
     if kind == Kind.CUPY_STREAM:
-        return cupy_works_on(low, of[Row.HIGH], launch)
+        return object_reading.cupy_works_on(low, of[Row.HIGH], launch)
     words(owners)[of[Row.PLACE]] = obj
     if kind == Kind.TUPLE:
         return size_of(obj) == size
@@ -239,14 +163,14 @@ _BUFFER_WORDS, _BUFFER_LENGTH = 10, 2  # the size of a Py_buffer, and the word w
 def read_scalar(obj: Any, place: Any, nbytes: Any) -> Any:
     """Copies the bytes of a NumPy scalar."""
     view = local_array(_BUFFER_WORDS, int64)
-    if PyObject_GetBuffer(obj, int64(address(view)), 0) != 0:
+    if c_functions.PyObject_GetBuffer(obj, int64(address(view)), 0) != 0:
         return False
     right = view[_BUFFER_LENGTH] == nbytes
     if right:
         source, target = array_at(int8, view[0]), array_at(int8, place)
         for i in range(nbytes):
             target[i] = source[i]
-    PyBuffer_Release(int64(address(view)))
+    c_functions.PyBuffer_Release(int64(address(view)))
     return right
 
 
@@ -290,7 +214,7 @@ def is_in_order(stream: Any, context: Any, launch: Any) -> Any:
         if of[Launch.CONTEXT] == 0 and stream != LEGACY_STREAM:
             of[Launch.CONTEXT] = context
             return True
-    return context == context_of(launch) and made_on(stream, launch)
+    return context == object_reading.context_of(launch) and object_reading.made_on(stream, launch)
 
 
 def torch_tensor(obj: Any, array: Any) -> Any:
@@ -300,15 +224,19 @@ def torch_tensor(obj: Any, array: Any) -> Any:
     tensors), its kind, or the function that frees its memory differ.
     """
     of, none = words(array), int64(0)
-    impl = words(obj + of[Array.IMPL])[0]
-    if impl == 0 or words(impl + of[Array.AUTOGRAD])[0] != 0 or words(impl + of[Array.KEYS_AT])[0] != of[Array.KEYS]:
+    impl = words(obj + of[Array.TORCH_IMPL])[0]
+    if (
+        impl == 0
+        or words(impl + of[Array.TORCH_AUTOGRAD])[0] != 0
+        or words(impl + of[Array.TORCH_KEYS])[0] != of[Array.KEYS]
+    ):
         return False, none, none, none
-    kind, storage = array_at(int32, impl + of[Array.KIND_AT])[0], words(impl + of[Array.STORAGE])[0]
-    if kind != int32(of[Array.KIND]) or words(impl + of[Array.NDIM_AT])[0] != of[Array.NDIM] or storage == 0:
+    kind, storage = array_at(int32, impl + of[Array.TORCH_KIND])[0], words(impl + of[Array.TORCH_STORAGE])[0]
+    if kind != int32(of[Array.KIND]) or words(impl + of[Array.TORCH_NDIM])[0] != of[Array.NDIM] or storage == 0:
         return False, none, none, none
-    data = words(storage + of[Array.DATA])
-    place = data[0] + words(impl + of[Array.OFFSET])[0] * of[Array.ITEMSIZE]
-    return data[1] == of[Array.FREED], place, impl + of[Array.SHAPE_AT], impl + of[Array.STRIDES_AT]
+    data = words(storage + of[Array.TORCH_DATA])
+    place = data[0] + words(impl + of[Array.TORCH_OFFSET])[0] * of[Array.ITEMSIZE]
+    return data[1] == of[Array.FREED], place, impl + of[Array.TORCH_SHAPE], impl + of[Array.TORCH_STRIDES]
 
 
 _TENSOR_WORDS = 6  # the size of a DLTensor
@@ -317,28 +245,32 @@ _TENSOR_WORDS = 6  # the size of a DLTensor
 def lent_tensor(obj: Any, array: Any) -> Any:
     """Reads an array by DLPack's C exchange API."""
     of, tensor = words(array), local_array(_TENSOR_WORDS, int64)
-    right = of[Array.GRADED] == 0 or is_false(obj, of[Array.GRADED])
-    right = right and call_2(of[Array.LEND], obj, int64(address(tensor))) == 0
+    right = of[Array.GRADED] == 0 or object_reading.is_false(obj, of[Array.GRADED])
+    right = right and c_functions.call_2(of[Array.LEND], obj, int64(address(tensor))) == 0
     right = right and tensor[1] == of[Array.WHERE] and tensor[2] == of[Array.WHAT]
     # Producers that are this new always give strides.
     right = right and (of[Array.NDIM] == 0 or (tensor[3] != 0 and tensor[4] != 0))
-    right = right and (of[Array.NEGATED] == 0 or denies(obj, of[Array.NEGATED]))
-    right = right and (of[Array.CONJUGATED] == 0 or denies(obj, of[Array.CONJUGATED]))
+    right = right and (of[Array.NEGATED] == 0 or object_reading.denies(obj, of[Array.NEGATED]))
+    right = right and (of[Array.CONJUGATED] == 0 or object_reading.denies(obj, of[Array.CONJUGATED]))
     return right, tensor[0] + tensor[5], tensor[3], tensor[4]
 
 
 def cupy_array(obj: Any, array: Any) -> Any:
     """Reads the fields of a CuPy array."""
     of, none = words(array), int64(0)
-    buffer = words(obj + of[Array.BUFFER])[0]
-    if words(obj + of[Array.KIND_AT])[0] != of[Array.ELEMENT] or buffer == 0:
+    buffer = words(obj + of[Array.CUPY_DATA])[0]
+    if words(obj + of[Array.CUPY_DTYPE])[0] != of[Array.ELEMENT] or buffer == 0:
         return False, none, none, none
     if type_of(buffer) != of[Array.BUFFER_TYPE]:
         return False, none, none, none
-    lengths, strides, nbytes = words(obj + of[Array.SHAPE_AT]), words(obj + of[Array.STRIDES_AT]), 8 * of[Array.NDIM]
+    lengths, strides, nbytes = (
+        words(obj + of[Array.CUPY_SHAPE]),
+        words(obj + of[Array.CUPY_STRIDES]),
+        8 * of[Array.NDIM],
+    )
     right = lengths[1] - lengths[0] == nbytes and strides[1] - strides[0] == nbytes
-    right = right and array_at(int32, buffer + of[Array.DEVICE_AT])[0] == int32(of[Array.DEVICE])
-    return right, words(buffer + of[Array.DATA])[0], lengths[0], strides[0]
+    right = right and array_at(int32, buffer + of[Array.CUPY_DEVICE])[0] == int32(of[Array.DEVICE])
+    return right, words(buffer + of[Array.CUPY_ADDRESS])[0], lengths[0], strides[0]
 
 
 def store_array(array: Any, data: Any, shape: Any, steps: Any, launch: Any, buffer: Any, spans: Any) -> Any:

@@ -18,38 +18,9 @@ from numpy import int32, int64, uint32
 
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.library.copying import address
-from cuda_device.plugins.launchers import arguments, object_reading
-from cuda_device.plugins.launchers.c_functions import (
-    Py_DecRef,
-    Py_IncRef,
-    PyCell_Get,
-    PyDict_GetItemWithError,
-    PyErr_Clear,
-    PyErr_Occurred,
-    PyEval_RestoreThread,
-    PyEval_SaveThread,
-    PyList_Append,
-    PyLong_AsUnsignedLongLong,
-    PyObject_GetAttr,
-    PyObject_RichCompareBool,
-    PyObject_Size,
-    PyObject_Vectorcall,
-    PyObject_VectorcallMethod,
-    PyTuple_New,
-    PyTuple_SetItem,
-    call_1,
-    call_2,
-    call_3,
-    call_launch,
-    call_vector,
-    known,
-    words,
-)
+from cuda_device.plugins.launchers import arguments, c_functions, memory_layout, object_reading
 from cuda_device.plugins.launchers.memory_layout import (
-    MOST_BYTES,
-    MOST_LEAVES,
     MOST_PARAMETERS,
-    MOST_PRODUCERS,
     Call,
     Launch,
     Name,
@@ -59,20 +30,7 @@ from cuda_device.plugins.launchers.memory_layout import (
     Start,
     Word,
 )
-from cuda_device.plugins.launchers.object_reading import (
-    EQ,
-    KEYWORDS,
-    Offset,
-    call_method,
-    clear_error,
-    context_of,
-    item,
-    keyword_of,
-    read_capture,
-    read_launch,
-    size_of,
-    type_of,
-)
+from cuda_device.plugins.launchers.object_reading import EQ, KEYWORDS, Offset, item, known, size_of, type_of, words
 from cuda_device.runtime.gpu import launch_log
 from cuda_device.runtime.gpu.streams import MOST_RETAINED
 
@@ -94,18 +52,18 @@ def called(self: Any, args: Any, flags: Any, names: Any) -> Any:
     else:
         made = try_launch(args, count, names, only_checked)
     if not made:
-        PyErr_Clear()
+        c_functions.PyErr_Clear()
     if kind == known()[Word.BOOL]:
         answer = known()[Word.TRUE] if made else known()[Word.FALSE]
-        Py_IncRef(answer)
+        c_functions.Py_IncRef(answer)
         return answer
     if made:
         none = known()[Word.NONE]
-        Py_IncRef(none)
+        c_functions.Py_IncRef(none)
         return none
     if kind == known()[Word.TUPLE]:
-        return PyObject_Vectorcall(item(self, 1), args, count, names)
-    return call_vector(known()[Word.LAUNCH], self, args, flags, names)
+        return c_functions.PyObject_Vectorcall(item(self, 1), args, count, names)
+    return c_functions.call_vector(known()[Word.LAUNCH], self, args, flags, names)
 
 
 def try_launch(args: Any, count: Any, names: Any, only_checked: Any) -> Any:
@@ -118,10 +76,10 @@ def try_launch(args: Any, count: Any, names: Any, only_checked: Any) -> Any:
     native = words(kernel + Offset.NATIVE)[0]
     if native == 0:
         return False
-    Py_IncRef(native)
+    c_functions.Py_IncRef(native)
     record = record_of(native, 8 * len(Call))
     made = record != 0 and try_plans(record, args + 8, count - 1, names, only_checked)
-    Py_DecRef(native)
+    c_functions.Py_DecRef(native)
     return made
 
 
@@ -142,11 +100,11 @@ def try_plans(record: Any, args: Any, count: Any, names: Any, only_checked: Any)
     """Tries the plans of a kernel one after the other. The one that makes the launch becomes the first."""
     call = words(record)
     values, sizes = local_array(MOST_PARAMETERS, int64), local_array(KEYWORDS, int64)
-    launch = local_array(len(Launch) + MOST_PRODUCERS, int64)
+    launch = local_array(len(Launch) + memory_layout.MOST_PRODUCERS, int64)
     of = int64(address(launch))
     if not bind(record, args, count, names, int64(address(values)), int64(address(sizes))):
         return False
-    if not read_launch(int64(address(sizes)), of) or not read_capture(of):
+    if not object_reading.read_launch(int64(address(sizes)), of) or not object_reading.read_capture(of):
         return False
     launch[Launch.ONLY_CHECKED] = only_checked
     launch[Launch.VALUES] = args if count == call[Call.PARAMETERS] else int64(address(values))
@@ -159,13 +117,16 @@ def try_plans(record: Any, args: Any, count: Any, names: Any, only_checked: Any)
             if plans[i] == plan:  # no other thread has changed the order during the launch
                 plans[i], plans[0] = plans[0], plan
             return True
-        clear_error()
+        object_reading.clear_error()
     return False
 
 
 def run(plan: Any, launch: Any) -> Any:
     """Makes the launch if its arguments are those of a plan."""
-    buffer, parameters = local_array(MOST_BYTES // 8, int64), local_array(MOST_LEAVES, int64)
+    buffer, parameters = (
+        local_array(memory_layout.MOST_BYTES // 8, int64),
+        local_array(memory_layout.MOST_LEAVES, int64),
+    )
     data, pointers = int64(address(buffer)), int64(address(parameters))
     if not arguments.read(plan, words(launch)[Launch.VALUES], launch, data):
         return False
@@ -190,7 +151,7 @@ def place_of(names: Any, count: Any, name: Any) -> Any:
         if parameters[i] != 0 and parameters[i] == name:
             return int64(i)
     for i in range(count):
-        if parameters[i] != 0 and PyObject_RichCompareBool(parameters[i], name, EQ) == 1:
+        if parameters[i] != 0 and c_functions.PyObject_RichCompareBool(parameters[i], name, EQ) == 1:
             return int64(i)
     return int64(-1)
 
@@ -210,7 +171,7 @@ def bind(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any
         keywords[k] = 0
     for i in range(size_of(names) if names != 0 else int64(0)):
         name, value = item(names, i), given[count + i]
-        keyword = keyword_of(name)
+        keyword = object_reading.keyword_of(name)
         if keyword >= 0:
             keywords[keyword] = value
         else:
@@ -256,9 +217,9 @@ def unchanged(names: Any, count: Any) -> Any:
     for _ in range(count):
         name = words(at)
         same = Offset.VERSION != 0 and name[Name.KIND] == Owner.NAMESPACE
-        if not same or words(name[Name.OWNER] + Offset.VERSION)[0] != name[Name.VERSION]:
-            if not has_value(at):
-                return False
+        same = same and words(name[Name.OWNER] + Offset.VERSION)[0] == name[Name.VERSION]
+        if not same and not has_value(at):
+            return False
         at += 8 * len(Name)
     return True
 
@@ -268,15 +229,15 @@ def has_value(at: Any) -> Any:
     name = words(at)
     kind, owner, value = name[Name.KIND], name[Name.OWNER], name[Name.VALUE]
     if kind == Owner.BYTES:
-        return call_3(known()[Word.COMPARE_BYTES], owner, value, name[Name.NAME]) == 0
+        return c_functions.call_3(known()[Word.COMPARE_BYTES], owner, value, name[Name.NAME]) == 0
     if kind == Owner.NAMESPACE:
-        found = PyDict_GetItemWithError(owner, name[Name.NAME])
+        found = c_functions.PyDict_GetItemWithError(owner, name[Name.NAME])
     else:
         found = looked_up(kind, owner, name[Name.NAME])
         if found != 0:
-            Py_DecRef(found)  # the caller holds the object that it is compared with
+            c_functions.Py_DecRef(found)  # the caller holds the object that it is compared with
     # Without a value, there is no such name, or the lookup raised an exception.
-    if found != value or (value == 0 and PyErr_Occurred() != 0):
+    if found != value or (value == 0 and c_functions.PyErr_Occurred() != 0):
         return False
     if Offset.VERSION != 0 and kind == Owner.NAMESPACE:
         name[Name.VERSION] = words(owner + Offset.VERSION)[0]
@@ -286,10 +247,10 @@ def has_value(at: Any) -> Any:
 def looked_up(kind: Any, owner: Any, name: Any) -> Any:
     """A new reference to the value in a cell, of an attribute or of a call; null if there is none."""
     if kind == Owner.CELL:
-        return PyCell_Get(owner)
+        return c_functions.PyCell_Get(owner)
     if kind == Owner.OBJECT:
-        return PyObject_GetAttr(owner, name)
-    return PyObject_Vectorcall(owner, 0, 0, 0)
+        return c_functions.PyObject_GetAttr(owner, name)
+    return c_functions.PyObject_Vectorcall(owner, 0, 0, 0)
 
 
 # The driver
@@ -298,7 +259,7 @@ def looked_up(kind: Any, owner: Any, name: Any) -> Any:
 def fits(launch: Any, start: Any) -> Any:
     """Whether a compiled kernel can be launched: its context, the sizes, its names, and no pending report of an error."""
     of, to = words(launch), words(start)
-    if context_of(launch) != to[Start.CONTEXT]:
+    if object_reading.context_of(launch) != to[Start.CONTEXT]:
         return False
     if of[Launch.DEVICE] >= 0 and of[Launch.DEVICE] != to[Start.DEVICE]:
         return False
@@ -331,9 +292,9 @@ def start(launch: Any, kernel: Any, parameters: Any) -> Any:
     if of[Launch.CAPTURING] != 0:  # a captured launch never waits for the GPU
         made = submit(launch, kernel, parameters, event, waits)
     else:
-        thread = PyEval_SaveThread()
+        thread = c_functions.PyEval_SaveThread()
         made = submit(launch, kernel, parameters, event, waits)
-        PyEval_RestoreThread(thread)
+        c_functions.PyEval_RestoreThread(thread)
     if waits:
         give_event(launch, kernel, event, made)
     if made:
@@ -348,12 +309,12 @@ def submit(launch: Any, kernel: Any, parameters: Any, event: Any, waits: Any) ->
     of = words(launch)
     if waits and not wait_for_producers(launch, event):
         return False
-    grid_x, grid_y, grid_z = uint32(of[Launch.GRID_X]), uint32(of[Launch.GRID_Y]), uint32(of[Launch.GRID_Z])
-    block_x, block_y, block_z = uint32(of[Launch.BLOCK_X]), uint32(of[Launch.BLOCK_Y]), uint32(of[Launch.BLOCK_Z])
-    function, shared, stream = known()[Word.LAUNCH_KERNEL], uint32(of[Launch.SHARED]), of[Launch.STREAM]
+    grid_x, grid_y, grid_z = int32(of[Launch.GRID_X]), int32(of[Launch.GRID_Y]), int32(of[Launch.GRID_Z])
+    block_x, block_y, block_z = int32(of[Launch.BLOCK_X]), int32(of[Launch.BLOCK_Y]), int32(of[Launch.BLOCK_Z])
+    function, shared, stream = known()[Word.LAUNCH_KERNEL], int32(of[Launch.SHARED]), of[Launch.STREAM]
     handle = words(kernel)[Start.KERNEL]
     sizes = grid_x, grid_y, grid_z, block_x, block_y, block_z
-    if call_launch(function, handle, *sizes, shared, stream, parameters, 0) != 0:
+    if c_functions.call_launch(function, handle, *sizes, shared, stream, parameters, 0) != 0:
         return False
     # An error after the launch affects the whole context, and the next call of the driver reports it.
     if waits:
@@ -388,13 +349,13 @@ def take_event(launch: Any, kernel: Any, event: Any) -> Any:
     out[0] = out[1] = 0
     if of[Launch.CAPTURING] != 0:
         of[Launch.RETAINED] = 0
-        return of[Launch.PRODUCERS] == 0 or call_2(known()[Word.CREATE_EVENT], event, _WITHOUT_TIMING) == 0
-    if of[Launch.RETAINED] != 0 and PyObject_Size(of[Launch.PENDING]) >= MOST_RETAINED:
+        return of[Launch.PRODUCERS] == 0 or c_functions.call_2(known()[Word.CREATE_EVENT], event, _WITHOUT_TIMING) == 0
+    if of[Launch.RETAINED] != 0 and c_functions.PyObject_Size(of[Launch.PENDING]) >= MOST_RETAINED:
         return False  # Python releases the arguments of launches that have ended
-    number = call_method(words(kernel)[Start.EVENTS], known()[Word.POP])
+    number = object_reading.call_method(words(kernel)[Start.EVENTS], known()[Word.POP])
     if number == 0:
         return False
-    out[0], out[1] = PyLong_AsUnsignedLongLong(number), number
+    out[0], out[1] = c_functions.PyLong_AsUnsignedLongLong(number), number
     return True
 
 
@@ -404,11 +365,11 @@ def give_event(launch: Any, kernel: Any, event: Any, made: Any) -> None:
     if made and words(launch)[Launch.RETAINED] != 0:
         keep_until(launch, number)
     elif number != 0:
-        PyList_Append(words(kernel)[Start.EVENTS], number)
-        Py_DecRef(number)
+        c_functions.PyList_Append(words(kernel)[Start.EVENTS], number)
+        c_functions.Py_DecRef(number)
     elif handle != 0:
-        call_1(known()[Word.DESTROY_EVENT], handle)
-    PyErr_Clear()
+        c_functions.call_1(known()[Word.DESTROY_EVENT], handle)
+    c_functions.PyErr_Clear()
 
 
 def keep_until(launch: Any, number: Any) -> None:
@@ -418,13 +379,13 @@ def keep_until(launch: Any, number: Any) -> None:
     if pair[1] == 0:
         return
     append[0], append[1] = words(launch)[Launch.PENDING], tuple_of(int64(address(pair)), 2)
-    Py_DecRef(pair[1])
-    Py_DecRef(number)
+    c_functions.Py_DecRef(pair[1])
+    c_functions.Py_DecRef(number)
     if append[1] != 0:
-        answer = PyObject_VectorcallMethod(known()[Word.APPEND], int64(address(append)), 2, 0)
-        Py_DecRef(append[1])
+        answer = c_functions.PyObject_VectorcallMethod(known()[Word.APPEND], int64(address(append)), 2, 0)
+        c_functions.Py_DecRef(append[1])
         if answer != 0:
-            Py_DecRef(answer)
+            c_functions.Py_DecRef(answer)
 
 
 def wait_for_producers(launch: Any, event: Any) -> Any:
@@ -432,7 +393,10 @@ def wait_for_producers(launch: Any, event: Any) -> Any:
     of, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
     record, wait = known()[Word.RECORD_EVENT], known()[Word.WAIT_EVENT]
     for i in range(of[Launch.PRODUCERS]):
-        if call_2(record, mark, producers[i]) != 0 or call_3(wait, of[Launch.STREAM], mark, 0) != 0:
+        if (
+            c_functions.call_2(record, mark, producers[i]) != 0
+            or c_functions.call_3(wait, of[Launch.STREAM], mark, 0) != 0
+        ):
             return False
     return True
 
@@ -440,9 +404,9 @@ def wait_for_producers(launch: Any, event: Any) -> Any:
 def hold_producers_back(launch: Any, event: Any) -> None:
     """Records the end of the launch, if an event is needed, and makes the producers' streams wait for it."""
     of, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
-    if mark != 0 and call_2(known()[Word.RECORD_EVENT], mark, of[Launch.STREAM]) == 0:
+    if mark != 0 and c_functions.call_2(known()[Word.RECORD_EVENT], mark, of[Launch.STREAM]) == 0:
         for i in range(of[Launch.PRODUCERS]):
-            if call_3(known()[Word.WAIT_EVENT], producers[i], mark, 0) != 0:
+            if c_functions.call_3(known()[Word.WAIT_EVENT], producers[i], mark, 0) != 0:
                 break
 
 
@@ -451,9 +415,9 @@ def keep_forever(values: Any, count: Any) -> None:
     if not is_kept(values, count):
         kept = tuple_of(values, count)
         if kept != 0:
-            PyList_Append(known()[Word.CAPTURED], kept)
-            Py_DecRef(kept)
-        PyErr_Clear()
+            c_functions.PyList_Append(known()[Word.CAPTURED], kept)
+            c_functions.Py_DecRef(kept)
+        c_functions.PyErr_Clear()
 
 
 def is_kept(values: Any, count: Any) -> Any:
@@ -465,19 +429,19 @@ def is_kept(values: Any, count: Any) -> Any:
     last = words(words(captured + Offset.LISTED)[0])[launches - 1]
     if size_of(last) != count:
         return False
+    same = True
     for i in range(count):
-        if item(last, i) != words(values)[i]:
-            return False
-    return True
+        same = same and item(last, i) == words(values)[i]
+    return same
 
 
 def tuple_of(values: Any, count: Any) -> Any:
     """A new tuple of the objects whose addresses are at `values`; null if there is no memory."""
-    result = PyTuple_New(count)
+    result = c_functions.PyTuple_New(count)
     if result != 0:
         for i in range(count):
-            Py_IncRef(words(values)[i])
-            PyTuple_SetItem(result, i, words(values)[i])
+            c_functions.Py_IncRef(words(values)[i])
+            c_functions.PyTuple_SetItem(result, i, words(values)[i])
     return result
 
 
@@ -498,3 +462,5 @@ RARE = (
     try_prepared,
 )
 """The functions that most launches do not call."""
+
+HOT = (arguments.store_array,)

@@ -15,6 +15,8 @@ from functools import partial
 from types import MemberDescriptorType
 from typing import Any
 
+from cuda_device.lazy_dataclasses import dataclass
+
 Word = IntEnum(
     "Word",
     "NONE FALSE TRUE CAPTURED "  # objects
@@ -41,10 +43,10 @@ Launch = IntEnum(
 )
 """A launch: its stream and sizes.
 
-`DEVICE` is the device number of a framework's stream, or -1. From `FIRST_PRODUCER` on there are `PRODUCERS` other streams on which
-its arrays are produced; an `ORDERED` launch is ordered with them. The queue `PENDING` keeps the arguments (`COUNT` objects at
-`VALUES`) of a launch that is not ordered, or `RETAINED`. `CAPTURING` is set if the stream is being captured, `ONLY_CHECKED` if
-the launch is not to be made. `FACTS` says whether the facts hold on which a variant may rely.
+`DEVICE` is the device number of a framework's stream, or -1. From `FIRST_PRODUCER` on there are `PRODUCERS` other streams on
+which its arrays are produced; an `ORDERED` launch is ordered with them. The queue `PENDING` keeps the arguments (`COUNT` objects
+at `VALUES`) of a launch that is not ordered, or `RETAINED`. `CAPTURING` is set if the stream is being captured, `ONLY_CHECKED`
+if the launch is not to be made. `FACTS` says whether the facts hold on which a variant may rely.
 """
 
 Start = IntEnum("Start", "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED NAME EVENTS", start=0)
@@ -110,6 +112,76 @@ SeenStream = IntEnum("SeenStream", "OBJECT HANDLE DEVICE OPEN", start=0)
 OwnArray = IntEnum("OwnArray", "DATA STREAM CONTEXT ELEMENT SHAPE", start=0)
 """The words of `DeviceArray._words`."""
 
+MOST_OWNERS, MOST_SPANS = 32, 64
+
+Row = IntEnum("Row", "KIND OWNER OFFSET TYPE PLACE SIZE LOW HIGH", start=0)
+"""How to read an object: what it is, where its address is, its type, and the place and the size of a leaf in the buffer.
+
+`LOW` and `HIGH` bound an int. A constant is `LOW`, an array is described by the record at `LOW` (`Array`).
+"""
+
+
+class Kind(IntEnum):
+    """What a row reads."""
+
+    OWN_ARRAY = 0
+    TORCH = 1
+    LENT = 2
+    """An array by DLPack's C exchange API."""
+    CUPY = 3
+    FLOAT = 4
+    INT = 5
+    BOOL = 6
+    UINT64 = 7
+    INT_AS_FLOAT = 8
+    COMPLEX = 9
+    SCALAR = 10
+    """A NumPy scalar, of `SIZE` bytes."""
+    ADDRESS = 11
+    """An int that is an address, a multiple of `SIZE`; its span has the number `HIGH`."""
+    SAME = 12
+    """The object `LOW` itself."""
+    EQUAL = 13
+    """The object `LOW`, or an int, str or float that is equal to it."""
+    TUPLE = 14
+    """A tuple of `SIZE` items, which becomes the owner `PLACE`."""
+    STRUCT = 15
+    """A struct, which becomes the owner `PLACE`; `LOW` says whether it reaches the memory of other devices."""
+    STREAM = 16
+    """No object: the current stream of a framework, which the function `LOW` returns for the device `HIGH`."""
+    CUPY_STREAM = 17
+
+
+Array = IntEnum(
+    "Array",
+    "NDIM ORDER ALIGN ITEMSIZE UNIT STEP SPAN PLACE LENGTHS LENGTH_SIZE STRIDES DIVISOR STRIDE_ALIGN "
+    "ELEMENT "
+    "LEND WHERE WHAT GRADED NEGATED CONJUGATED "
+    "KEYS KIND FREED TORCH_IMPL TORCH_AUTOGRAD TORCH_KEYS TORCH_KIND TORCH_NDIM TORCH_SHAPE TORCH_STRIDES TORCH_OFFSET "
+    "TORCH_STORAGE TORCH_DATA "
+    "BUFFER_TYPE DEVICE CUPY_DTYPE CUPY_DATA CUPY_SHAPE CUPY_STRIDES CUPY_ADDRESS CUPY_DEVICE",
+    start=0,
+)
+"""An array: its number of axes and `Order`, and the alignment and size of its elements.
+
+Strides count `UNIT` bytes; an element has `STEP` of them. `SPAN` is the number of the array among the spans. The address is
+stored at `PLACE`, lengths of `LENGTH_SIZE` bytes (none if that is 0) from `LENGTHS` on, and strides (none if it is -1) from
+`STRIDES` on: in bytes or, if `DIVISOR` is not 0, in elements, which have that many units. `ELEMENT` is the type of the elements
+as an object.
+
+For DLPack's C exchange API there are the function `LEND`, two words of the DLTensor, and names of attributes (0 if there is none)
+that have to be False. Then come what a torch tensor and a CuPy array have to hold, and where they do (`framework_fields`).
+"""
+
+
+class Order(IntEnum):
+    """The layout of an array."""
+
+    C = 0
+    F = 1
+    STRIDED = 2
+
+
 MOST_PARAMETERS = 64
 MOST_BYTES, MOST_LEAVES = 4096, 512
 """The sizes of the memory for the arguments of a launch, and for the addresses of a kernel's parameters in it."""
@@ -126,6 +198,19 @@ def pack(record: type[IntEnum], **values: int) -> bytes:
 def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
     """Makes memory with these bytes, which machine code may write."""
     return ctypes.create_string_buffer(data, max(len(data), 1))
+
+
+@dataclass(frozen=True)
+class OwnedRecord:
+    """A record in memory, and the objects to which it refers."""
+
+    record: ctypes.Array[ctypes.c_char]
+    keep: tuple[object, ...]
+
+    @property
+    def address(self) -> int:
+        """The address of the record."""
+        return ctypes.addressof(self.record)
 
 
 _DEFINITION = 40  # the offset of the address of the PyMemberDef in a descriptor
@@ -154,7 +239,20 @@ def is_usable() -> bool:
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    samples = (0, 1, (1 << 30) - 1, 2.5, 1.5 - 2j, "text", b"some bytes", (1, "two", None), [1, "two"], None, int, object())
+    samples = (
+        0,
+        1,
+        (1 << 30) - 1,
+        2.5,
+        1.5 - 2j,
+        "text",
+        b"some bytes",
+        (1, "two", None),
+        [1, "two"],
+        None,
+        int,
+        object(),
+    )
     return all(_lies_right(sample) for sample in samples)
 
 
@@ -193,10 +291,10 @@ def offsets_of(owner: object, value: object) -> list[int]:
 
 def offsets_of_number(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in an object at which there is a number."""
-    return offsets(id(owner), object.__sizeof__(owner), number, width)
+    return offsets_in(id(owner), object.__sizeof__(owner), number, width)
 
 
-def offsets(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
+def offsets_in(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in memory at which there is a number."""
     return [at for at in range(0, nbytes, ctypes.sizeof(width)) if width.from_address(address + at).value == number]
 
@@ -230,3 +328,26 @@ def slot(kind: type[Any], name: str) -> int:
     member = getattr(kind, name)
     assert type(member) is MemberDescriptorType
     return word_at(word_at(id(member) + _DEFINITION) + _OFFSET)
+
+
+def offsets() -> dict[str, int]:
+    """What machine code knows of objects: offsets in them, and `ONE_DIGIT`."""
+    from cuda_device.device.functions import Kernel
+    from cuda_device.runtime.arrays.device_array import DeviceArray
+    from cuda_device.runtime.gpu.streams import GpuStream, Retained
+
+    return {
+        **{
+            name: globals()[name] for name in ["TYPE", "SIZE", "LISTED", "ITEMS", "OCTETS", "FLOAT", "COMPLEX", "DIGIT"]
+        },
+        "ONE_DIGIT": ONE_DIGIT[0],
+        "OTHER_DIGIT": ONE_DIGIT[1],
+        "VERSION": version_of_dicts() or 0,
+        "CODE": function_words()["code"],
+        "DEFAULTS": function_words()["defaults"],
+        "NATIVE": slot(Kernel, "native"),
+        "ARRAY_WORDS": slot(DeviceArray, "_words"),
+        "STREAM_WORDS": slot(GpuStream, "_words"),
+        "RETAINED": slot(GpuStream, "_retained"),
+        "PENDING": slot(Retained, "pending"),
+    }

@@ -6,77 +6,32 @@ their other results are then invalid. They read the memory of an object only aft
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from numpy import int64, uint32
 
-from cuda_device.device.functions import Kernel
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.library.copying import address
-from cuda_device.plugins.launchers import memory_layout
-from cuda_device.plugins.launchers.c_functions import (
-    Py_DecRef,
-    Py_IncRef,
-    PyErr_Clear,
-    PyErr_Occurred,
-    PyLong_AsLongLongAndOverflow,
-    PyLong_AsUnsignedLongLong,
-    PyObject_CallOneArg,
-    PyObject_GetAttr,
-    PyObject_RichCompareBool,
-    PyObject_VectorcallMethod,
-    PyType_IsSubtype,
-    call_1,
-    call_2,
-    call_3,
-    call_6,
-    known,
-    words,
-)
-from cuda_device.plugins.launchers.memory_layout import (
-    MOST_PRODUCERS,
-    MOST_STREAM_TYPES,
-    ONE_DIGIT,
-    Launch,
-    SeenStream,
-    Stream,
-    StreamType,
-    Word,
-    slot,
-)
-from cuda_device.runtime.arrays.device_array import DeviceArray
+from cuda_device.plugins.launchers import c_functions, memory_layout
+from cuda_device.plugins.launchers.memory_layout import MOST_PRODUCERS, Launch, SeenStream, Stream, StreamType, Word
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
 from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
-from cuda_device.runtime.gpu.streams import GpuStream, Retained
 
-Offset = IntEnum(
-    "Offset",
-    {
-        "TYPE": memory_layout.TYPE,
-        "SIZE": memory_layout.SIZE,
-        "LISTED": memory_layout.LISTED,
-        "ITEMS": memory_layout.ITEMS,
-        "OCTETS": memory_layout.OCTETS,
-        "FLOAT": memory_layout.FLOAT,
-        "COMPLEX": memory_layout.COMPLEX,
-        "DIGIT": memory_layout.DIGIT,
-        "VERSION": memory_layout.version_of_dicts() or 0,
-        "CODE": memory_layout.function_words()["code"],
-        "DEFAULTS": memory_layout.function_words()["defaults"],
-        "NATIVE": slot(Kernel, "native"),
-        "ARRAY_WORDS": slot(DeviceArray, "_words"),
-        "STREAM_WORDS": slot(GpuStream, "_words"),
-        "RETAINED": slot(GpuStream, "_retained"),
-        "PENDING": slot(Retained, "pending"),
-    },
-)
+Offset: Any = type("Offset", (), memory_layout.offsets())
 """The offsets in objects of this Python, which are constants of the machine code."""
-
-ONE, OTHER = ONE_DIGIT
 
 EQ = 2  # Py_EQ
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
+
+
+def words(address: Any) -> Any:
+    """The words at an address."""
+    return array_at(int64, int64(address))
+
+
+def known() -> Any:
+    """The table of words."""
+    return words(c_functions.launcher_words())
 
 
 def type_of(obj: Any) -> Any:
@@ -96,8 +51,8 @@ def item(obj: Any, index: Any) -> Any:
 
 def clear_error() -> None:
     """Clears the exception, if one is set: asking takes a tenth of the time of clearing."""
-    if PyErr_Occurred() != 0:
-        PyErr_Clear()
+    if c_functions.PyErr_Occurred() != 0:
+        c_functions.PyErr_Clear()
 
 
 # Numbers and attributes
@@ -108,7 +63,7 @@ def int_of(obj: Any) -> Any:
     if type_of(obj) != known()[Word.INT]:
         return int64(0), False
     size = size_of(obj)
-    if size == ONE or size == OTHER:
+    if size == Offset.ONE_DIGIT or size == Offset.OTHER_DIGIT:
         return int64(array_at(uint32, obj + Offset.DIGIT)[0]), True
     return long_int(obj)
 
@@ -117,23 +72,23 @@ def long_int(obj: Any) -> Any:
     """The value of an int that is 0, negative, or has several digits, and whether it has 64 bits."""
     overflow = local_array(1, int64)
     overflow[0] = 0
-    number = PyLong_AsLongLongAndOverflow(obj, int64(address(overflow)))
+    number = c_functions.PyLong_AsLongLongAndOverflow(obj, int64(address(overflow)))
     return number, overflow[0] == 0
 
 
 def unsigned(obj: Any) -> Any:
     """The value of an unsigned int of 64 bits, and whether it is one."""
-    number = PyLong_AsUnsignedLongLong(obj)
-    return number, number != -1 or PyErr_Occurred() == 0
+    number = c_functions.PyLong_AsUnsignedLongLong(obj)
+    return number, number != -1 or c_functions.PyErr_Occurred() == 0
 
 
 def attribute(obj: Any, name: Any) -> Any:
     """The value of an attribute that is an unsigned int of 64 bits, and whether it is one."""
-    value = PyObject_GetAttr(obj, name)
+    value = c_functions.PyObject_GetAttr(obj, name)
     if value == 0:
         return int64(0), False
     number, right = unsigned(value)
-    Py_DecRef(value)
+    c_functions.Py_DecRef(value)
     return number, right
 
 
@@ -141,7 +96,7 @@ def call_method(obj: Any, name: Any) -> Any:
     """The result of a method without arguments: a new reference, or null."""
     arguments = local_array(1, int64)
     arguments[0] = obj
-    return PyObject_VectorcallMethod(name, int64(address(arguments)), 1, 0)
+    return c_functions.PyObject_VectorcallMethod(name, int64(address(arguments)), 1, 0)
 
 
 def denies(obj: Any, name: Any) -> Any:
@@ -149,15 +104,15 @@ def denies(obj: Any, name: Any) -> Any:
     answer = call_method(obj, name)
     if answer == 0:
         return False
-    Py_DecRef(answer)
+    c_functions.Py_DecRef(answer)
     return answer == known()[Word.FALSE]
 
 
 def is_false(obj: Any, name: Any) -> Any:
     """Whether an attribute is False."""
-    value = PyObject_GetAttr(obj, name)
+    value = c_functions.PyObject_GetAttr(obj, name)
     if value != 0:
-        Py_DecRef(value)  # its address only is compared
+        c_functions.Py_DecRef(value)  # its address only is compared
     return value == known()[Word.FALSE]
 
 
@@ -170,7 +125,7 @@ def same_constant(obj: Any, expected: Any) -> Any:
         return False
     if kind != known()[Word.INT] and kind != known()[Word.STR] and kind != known()[Word.FLOAT]:
         return False
-    return PyObject_RichCompareBool(obj, expected, EQ) == 1
+    return c_functions.PyObject_RichCompareBool(obj, expected, EQ) == 1
 
 
 # The streams on which arrays are produced
@@ -180,12 +135,12 @@ def works_on(function: Any, device: Any, launch: Any) -> Any:
     """Enters the current stream of a framework with DLPack's C exchange API among the producers."""
     handle = local_array(1, int64)
     handle[0] = 0
-    return call_3(function, _CUDA, device, int64(address(handle))) == 0 and made_on(handle[0], launch)
+    return c_functions.call_3(function, _CUDA, device, int64(address(handle))) == 0 and made_on(handle[0], launch)
 
 
 def cupy_works_on(function: Any, device: Any, launch: Any) -> Any:
     """Enters the current stream of CuPy among the producers; `function` returns it for the number of a device."""
-    stream = PyObject_CallOneArg(function, device)
+    stream = c_functions.PyObject_CallOneArg(function, device)
     if stream == 0:
         return False
     seen = known()[Word.STREAM_OF_CUPY]
@@ -194,7 +149,7 @@ def cupy_works_on(function: Any, device: Any, launch: Any) -> Any:
         handle, right = attribute(stream, known()[Word.PTR])
         if right:
             remember_stream(seen, stream, handle, -1, Offset.TYPE)
-    Py_DecRef(stream)
+    c_functions.Py_DecRef(stream)
     return right and made_on(handle, launch)
 
 
@@ -202,11 +157,11 @@ def remember_stream(seen: Any, obj: Any, handle: Any, device: Any, is_open: Any)
     """Stores a stream of a framework (see `SeenStream`). Holding a reference keeps the object's address unique."""
     record = words(seen)
     old = record[SeenStream.OBJECT]
-    Py_IncRef(obj)
+    c_functions.Py_IncRef(obj)
     record[SeenStream.OBJECT], record[SeenStream.HANDLE] = obj, handle
     record[SeenStream.DEVICE], record[SeenStream.OPEN] = device, obj + is_open
     if old != 0:
-        Py_DecRef(old)  # last, because its destructor can run any code
+        c_functions.Py_DecRef(old)  # last, because its destructor can run any code
 
 
 def made_on(handle: Any, launch: Any) -> Any:
@@ -358,7 +313,7 @@ def foreign_stream(obj: Any, launch: Any) -> Any:
     if obj == seen[SeenStream.OBJECT] and words(seen[SeenStream.OPEN])[0] != 0:
         of[Launch.DEVICE] = seen[SeenStream.DEVICE]
         return numbered_stream(seen[SeenStream.HANDLE], launch)
-    if PyType_IsSubtype(type_of(obj), known()[Word.GPU_STREAM]) != 0:
+    if c_functions.PyType_IsSubtype(type_of(obj), known()[Word.GPU_STREAM]) != 0:
         return False  # Python records the launches of such a stream
     row = words(stream_type(type_of(obj)))
     handle, right = int64(0), False
@@ -378,7 +333,7 @@ def foreign_stream(obj: Any, launch: Any) -> Any:
 def stream_type(kind: Any) -> Any:
     """The record of a framework's type of streams; for other types, one of zeros, which is behind the others."""
     row = known()[Word.STREAM_TYPES]
-    for _ in range(MOST_STREAM_TYPES):
+    for _ in range(memory_layout.MOST_STREAM_TYPES):
         if words(row)[StreamType.TYPE] == kind:
             break
         row += 8 * len(StreamType)
@@ -395,7 +350,7 @@ def handle_by_protocol(obj: Any) -> Any:
         version, is_int = int_of(item(pair, 0))
         handle, right = int_of(item(pair, 1))
         right = right and is_int and version == 0
-    Py_DecRef(pair)
+    c_functions.Py_DecRef(pair)
     return handle, right
 
 
@@ -405,7 +360,7 @@ def device_of(obj: Any) -> Any:
         device, right = attribute(obj, known()[name])
         if right:
             return device
-        PyErr_Clear()
+        c_functions.PyErr_Clear()
     return int64(-1)
 
 
@@ -421,7 +376,7 @@ def context_of(launch: Any) -> Any:
         of[Launch.CONTEXT] = current_context()
         return of[Launch.CONTEXT]
     function = known()[Word.CONTEXT_OF_STREAM]
-    if function == 0 or call_2(function, of[Launch.STREAM], launch + 8 * Launch.CONTEXT) != 0:
+    if function == 0 or c_functions.call_2(function, of[Launch.STREAM], launch + 8 * Launch.CONTEXT) != 0:
         return int64(0)
     return of[Launch.CONTEXT]
 
@@ -430,7 +385,7 @@ def current_context() -> Any:
     """The current context; 0 if there is none."""
     context, function = local_array(1, int64), known()[Word.GET_CONTEXT]
     context[0] = 0
-    if function == 0 or call_1(function, int64(address(context))) != 0:
+    if function == 0 or c_functions.call_1(function, int64(address(context))) != 0:
         return int64(0)
     return context[0]
 
@@ -439,7 +394,7 @@ def capture_state(stream: Any) -> Any:
     """Whether a stream is being captured: 0 or 1; 2 if the capture is invalid, or would become so."""
     state, function = local_array(1, int64), known()[Word.CAPTURE_STATE]
     state[0] = 0
-    if function == 0 or call_2(function, stream, int64(address(state))) != 0:
+    if function == 0 or c_functions.call_2(function, stream, int64(address(state))) != 0:
         return int64(2)
     return state[0]
 
@@ -448,7 +403,7 @@ def capture_number(stream: Any) -> Any:
     """The driver's number of the capture that a stream takes part in; 0 if none."""
     state, number = local_array(1, int64), local_array(1, int64)
     number[0] = 0
-    call_6(known()[Word.CAPTURE_INFO], stream, int64(address(state)), int64(address(number)), 0, 0, 0)
+    c_functions.call_6(known()[Word.CAPTURE_INFO], stream, int64(address(state)), int64(address(number)), 0, 0, 0)
     return number[0]
 
 

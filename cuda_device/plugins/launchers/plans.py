@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cuda_device import logs
 from cuda_device.cpu import machine_code
@@ -26,29 +26,27 @@ from cuda_device.device.functions import Kernel
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.launchers import dependency_table, framework_fields, memory_layout
+from cuda_device.plugins.launchers import c_functions, dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_PARAMETERS,
     MOST_PLANS,
     MOST_STREAM_TYPES,
     Call,
+    OwnedRecord,
     Prepared,
     SeenStream,
     Start,
     StreamType,
     Word,
 )
-from cuda_device.plugins.launchers.signature import MemoryOfPlan, Signature, UnsupportedSignature, memory_of
+from cuda_device.plugins.launchers.signature import Signature, UnsupportedSignature, memory_of
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.streams import GpuStream, captured
 from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
-    from cuda_device.device.functions import Kernel
-    from cuda_device.infer.contents import Content
-    from cuda_device.jobs import Work
-    from cuda_device.types.abi import Packing
+    from cuda_device.runtime.launch.launcher import CompiledKernel
 
 # The code that all launchers share, the data of the process that it needs, and how calls of `launch` reach it.
 #
@@ -67,19 +65,18 @@ class Support:
     words: ctypes.Array[ctypes.c_uint64]
 
 
+def _text() -> str:
+    from cuda_device.plugins.launchers import entry  # not needed if the machine code is in the cache
+
+    return c_functions.text(entry.called, _CALLED, entry.RARE, entry.HOT)
+
+
 @functools.cache
 def support() -> Support:
     """Loads the machine code, from the cache if it is there. All words are zero."""
-    from cuda_device.plugins.launchers import c_functions, entry
-
-    constants = {offset.name: offset.value for offset in entry.Offset.__members__.values()}
-    name = f"launchers {constants} {memory_layout.ONE_DIGIT}"
-    addresses = machine_code.shared(
-        name,
-        lambda: c_functions.text(entry.called, _CALLED, entry.RARE),
-        (_CALLED, c_functions.TABLE),
-        c_functions.python_functions(),
-    )
+    exports = _CALLED, c_functions.TABLE
+    name = f"launchers {memory_layout.offsets()}"
+    addresses = machine_code.shared(name, _text, exports, c_functions.python_functions())
     table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_functions.TABLE])()
     return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
@@ -158,9 +155,7 @@ _STREAMS = (
     ("cuda.core", "Stream", None),
 )
 _stream_types = (ctypes.c_uint64 * ((MOST_STREAM_TYPES + 1) * len(StreamType)))()
-_seen_streams = {
-    word: (ctypes.c_uint64 * len(SeenStream))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)
-}
+_seen_streams = {word: (ctypes.c_uint64 * len(SeenStream))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)}
 _kept: list[object] = []  # the types whose addresses are in `_stream_types`
 _release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
 
@@ -225,39 +220,18 @@ def is_wanted() -> bool:
     return os.environ.get(VARIABLE, "1") not in ("", "0") and memory_layout.is_usable()
 
 
-class OnGpu(Protocol):
-    """A kernel that is loaded in a context."""
-
-    handle: int
-    most_threads: int
-    dynamic_shared: int
-
-
-class Launched(Protocol):
-    """A compiled kernel that Python has launched: the launcher's `CompiledKernel`."""
-
-    work: Work
-    packing: Packing
-    described: bool
-    contents: tuple[Content, ...]
-
-    @property
-    def loaded(self) -> Mapping[int, OnGpu]:
-        """The loaded kernels by context."""
-
-
 @dataclass(frozen=True)
 class LaunchPlan:
     """A plan in memory, and the objects that it uses."""
 
-    variant: Launched
+    variant: CompiledKernel
     key: object
-    memory: MemoryOfPlan
-    start: _Start
+    memory: OwnedRecord
+    start: OwnedRecord
 
 
 def note(
-    kernel: Kernel, variant: Launched, stream: GpuStream, values: Sequence[Any], launch: Callable[..., None]
+    kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: Sequence[Any], launch: Callable[..., None]
 ) -> None:
     """Compiles a launcher for launches like the one that Python has just made. Never raises.
 
@@ -313,7 +287,7 @@ def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
     return builtin(True), builtin(False)
 
 
-def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> LaunchPlan:
+def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tuple[Any, ...]) -> LaunchPlan:
     job = variant.work.job
     if variant.work.outline.cooperative:
         raise UnsupportedSignature("a cooperative launch")
@@ -333,7 +307,7 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
         packing=variant.packing,
         described=variant.described,
         device=stream.ordinal,
-        start=ctypes.addressof(start.record),
+        start=start.address,
     )
     return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory_of(signature), start)
 
@@ -355,7 +329,7 @@ def _add(kernel: Kernel, plan: LaunchPlan) -> None:
     tables = (
         named,
         _addresses(values + [0] * (len(names) - positional)),
-        _addresses(ctypes.addressof(each.memory.record) for each in plans),
+        _addresses(each.memory.address for each in plans),
     )
     record = memory_layout.pack(
         Call,
@@ -377,15 +351,9 @@ def _addresses(values: Any) -> Any:
     return (ctypes.c_uint64 * max(1, len(found)))(*found)
 
 
-@dataclass(frozen=True)
-class _Start:
-    """The record of a kernel that is loaded in a context, and the objects to which it refers."""
-
-    record: Any
-    keep: tuple[object, ...]
-
-
-def _start_of(variant: Launched, stream: GpuStream, more: Sequence[dependency_table.CheckRow | None]) -> _Start:
+def _start_of(
+    variant: CompiledKernel, stream: GpuStream, more: Sequence[dependency_table.CheckRow | None]
+) -> OwnedRecord:
     """The record of a variant in the stream's context, in which it has been launched; `more` are further names to check."""
     if stream.handle == driver.PER_THREAD_STREAM:
         raise UnsupportedSignature("the per-thread stream")
@@ -406,13 +374,13 @@ def _start_of(variant: Launched, stream: GpuStream, more: Sequence[dependency_ta
         device=stream.ordinal,
         status=ctypes.addressof(status),
         names=table.address,
-        count=table.count,
+        count=len(table.keep),
         most_threads=min(loaded.most_threads, job.options.max_threads or loaded.most_threads),
         most_shared=min(loaded.dynamic_shared, most),
         name=launch_log.number_of(job.name),
         events=id(events),
     )
-    return _Start(memory_layout.buffer(record), (table, status, events, variant))
+    return OwnedRecord(memory_layout.buffer(record), (table, status, events, variant))
 
 
 _is_ready = False  # whether the words are set

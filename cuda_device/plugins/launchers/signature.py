@@ -14,15 +14,13 @@ import ctypes
 import math
 import struct
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.launchers import framework_fields
-from cuda_device.plugins.launchers.arguments import MOST_OWNERS, MOST_SPANS, Array, Kind, Order, Row
-from cuda_device.plugins.launchers.memory_layout import ITEMS, MOST_BYTES, MOST_LEAVES, Plan, buffer, pack, slot
+from cuda_device.plugins.launchers import framework_fields, memory_layout
+from cuda_device.plugins.launchers.memory_layout import Array, Kind, Order, OwnedRecord, Plan, Row, buffer, pack
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
 from cuda_device.types import model
@@ -63,18 +61,10 @@ class Signature:
     """The address of the record of the loaded kernel."""
 
 
-@dataclass(frozen=True)
-class MemoryOfPlan:
-    """The record `Plan` and its rows in memory, and the objects to which they refer."""
-
-    record: Any
-    keep: tuple[object, ...]
-
-
-def memory_of(signature: Signature) -> MemoryOfPlan:
+def memory_of(signature: Signature) -> OwnedRecord:
     """The plan of a signature. Raises `UnsupportedSignature`."""
     packing = signature.packing
-    if packing.structure.size > MOST_BYTES or len(packing.offsets) > MOST_LEAVES:
+    if packing.structure.size > memory_layout.MOST_BYTES or len(packing.offsets) > memory_layout.MOST_LEAVES:
         raise UnsupportedSignature(f"arguments of {packing.structure.size} bytes")
     writer = _RowWriter(signature)
     for i, (known, value) in enumerate(zip(signature.known, signature.values, strict=True)):
@@ -93,7 +83,7 @@ def memory_of(signature: Signature) -> MemoryOfPlan:
         offsets=ctypes.addressof(table),
         parameters=len(packing.offsets),
     )
-    return MemoryOfPlan(buffer(record), (rows, table, *writer.keep))
+    return OwnedRecord(buffer(record), (rows, table, *writer.keep))
 
 
 class _RowWriter:
@@ -107,7 +97,7 @@ class _RowWriter:
         self.asked: set[object] = set()
         self.owners, self.spans = 1, 0
 
-    def row(self, kind: Kind, at: tuple[int, int], type_: type[Any] | None = None, **fields: int) -> None:
+    def row(self, kind: Kind, at: tuple[int, int], type_: Any = None, **fields: int) -> None:
         owner, offset = at
         type_of = 0 if type_ is None else self.address(type_)
         self.rows.append(pack(Row, kind=kind, owner=owner, offset=offset, type=type_of, **fields))
@@ -125,15 +115,15 @@ class _RowWriter:
     def span(self) -> int:
         """The number of the next span."""
         self.spans += 1
-        if self.spans > MOST_SPANS:
-            raise UnsupportedSignature(f"more than {MOST_SPANS} arrays")
+        if self.spans > memory_layout.MOST_SPANS:
+            raise UnsupportedSignature(f"more than {memory_layout.MOST_SPANS} arrays")
         return self.spans - 1
 
     def owner(self) -> int:
         """The number of the next owner."""
         self.owners += 1
-        if self.owners > MOST_OWNERS:
-            raise UnsupportedSignature(f"more than {MOST_OWNERS} tuples and structs")
+        if self.owners > memory_layout.MOST_OWNERS:
+            raise UnsupportedSignature(f"more than {memory_layout.MOST_OWNERS} tuples and structs")
         return self.owners - 1
 
     # Arguments
@@ -159,14 +149,14 @@ class _RowWriter:
         owner = self.owner()
         self.row(Kind.TUPLE, at, tuple, size=len(value), place=owner)
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
-            self.argument(item, sample, (owner, ITEMS + 8 * i))
+            self.argument(item, sample, (owner, memory_layout.ITEMS + 8 * i))
 
     def struct(self, type_: Struct, value: Any, at: tuple[int, int]) -> None:
         """The members of a struct, which never change. Kernels that reach the memory of other devices keep it alive."""
         owner = self.owner()
         self.row(Kind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
         for field in type_.fields:
-            offset = slot(type(value), field.name)
+            offset = memory_layout.slot(type(value), field.name)
             self.argument(of_type(field.type), getattr(value, field.name), (owner, offset))
 
     def constant(self, known: Known, value: Any, at: tuple[int, int]) -> None:
@@ -286,7 +276,9 @@ class _RowWriter:
         words = framework_fields.torch_words(layout, value) if layout is not None else None
         if layout is None or words is None:
             return {}
-        return {**_named(layout, _TORCH_FIELDS), **dict(zip(("keys", "kind", "freed"), words, strict=True))}
+        return {f"torch_{name}": at for name, at in layout.items()} | dict(
+            zip(("keys", "kind", "freed"), words, strict=True)
+        )
 
     def fields_of_dlpack(self, type_: model.Array, value: Any, exchange: Exchange) -> dict[str, int]:
         """The words of a DLTensor, and the reservations about a tensor for which it is asked at each launch."""
@@ -309,8 +301,12 @@ class _RowWriter:
         layout = framework_fields.cupy_layout(kind)
         if layout is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
-        words = {"element": self.address(value.dtype), "buffer_type": self.address(type(value.data))}
-        return _named(layout, _CUPY_FIELDS) | words | {"device": self.signature.device}
+        return {
+            **{f"cupy_{name}": at for name, at in layout.items()},
+            "element": self.address(value.dtype),
+            "buffer_type": self.address(type(value.data)),
+            "device": self.signature.device,
+        }
 
     def leaf_of(self, name: str, count: int = 1) -> dict[str, int]:
         """The place of the first of several leaves of 8 bytes, as the field `name` of an array."""
@@ -318,30 +314,3 @@ class _RowWriter:
         if first["size"] != 8:
             raise UnsupportedSignature("addresses and strides that do not have 64 bits")
         return {name: first["place"]}
-
-
-_TORCH_FIELDS = {
-    "impl": "impl",
-    "autograd": "autograd",
-    "keys": "keys_at",
-    "kind": "kind_at",
-    "ndim": "ndim_at",
-    "storage": "storage",
-    "data": "data",
-    "offset": "offset",
-    "shape": "shape_at",
-    "strides": "strides_at",
-}
-_CUPY_FIELDS = {
-    "dtype": "kind_at",
-    "data": "buffer",
-    "address": "data",
-    "device": "device_at",
-    "shape": "shape_at",
-    "strides": "strides_at",
-}
-"""The fields of `Array` by the names of `framework_fields`."""
-
-
-def _named(layout: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
-    return {names[name]: offset for name, offset in layout.items()}
