@@ -24,7 +24,8 @@ from producers import Cupy, Torch
 
 import cuda_device as device
 from cuda_device.cpu import machine_code
-from cuda_device.plugins.launchers import arguments, c_functions, framework_fields, memory_layout, object_reading, plans
+from cuda_device.plugins.launchers import arguments as reading
+from cuda_device.plugins.launchers import c_functions, framework_fields, memory_layout, object_reading, plans
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 
 STREAM = 0x77
@@ -528,7 +529,7 @@ def test_arrays_of_cupy_that_differ(gpu, monkeypatch, other):
 
 def fields_of_torch(tensor, array, out, _):
     found = object_reading.words(out)
-    right, found[0], found[1], found[2] = arguments.torch_tensor(tensor, array)
+    right, found[0], found[1], found[2] = reading.torch_tensor(tensor, array)
     return np.int64(right)
 
 
