@@ -154,33 +154,26 @@ def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, pla
 
 def unpack(build: Lowering, tree: Tree, type: model.Type) -> Tree:
     """The tree of a value of `type` from that of its representation."""
-    match type:
-        case model.NoneType():
-            return ()
-        case model.Tuple() | model.Struct() | model.Subarray():
-            assert isinstance(tree, tuple)
-            return tuple(unpack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
-        case model.Array():
-            return _unpack_array(build, tree, type)
-    return tree
+    if type == model.NONE:
+        return ()
+    if isinstance(type, model.Array):
+        return _unpack_array(build, tree, type)
+    return _by_parts(lambda tree, type: unpack(build, tree, type), tree, type)
 
 
 def pack(build: Lowering, tree: Tree, type: model.Type) -> Tree:
     """The tree of the representation of a value of `type`."""
-    match type:
-        case model.NoneType():
-            return build.const(model.UINT64, 0)
-        case model.Tuple() | model.Struct() | model.Subarray():
-            assert isinstance(tree, tuple)
-            return tuple(pack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
-        case model.Array():
-            assert isinstance(tree, ArrayTree)
-            return _pack_array(build, tree, type)
-    return tree
+    if type == model.NONE:
+        return build.const(model.UINT64, 0)
+    if isinstance(tree, ArrayTree) and isinstance(type, model.Array):
+        return _pack_array(build, tree, type)
+    return _by_parts(lambda tree, type: pack(build, tree, type), tree, type)
 
 
-def _parts(type: model.Tuple | model.Struct | model.Subarray) -> tuple[model.Type, ...]:
-    return (type.dtype,) * type.count if isinstance(type, model.Subarray) else parts(type)
+def _by_parts(function: Callable[[Tree, model.Type], Tree], tree: Tree, type: model.Type) -> Tree:
+    """Applies `function` to the parts of a composite value; returns any other tree."""
+    types = parts(type)
+    return tuple(map(function, tree, types)) if types and isinstance(tree, tuple) else tree
 
 
 def _unpack_array(build: Lowering, tree: Tree, type: model.Array) -> ArrayTree:

@@ -9,6 +9,12 @@
         golden("saxpy", show(module))        # in tests/golden/test_this_module.txt; --update-golden writes it there
 
 The compiler verifies its IR after each stage of every compilation that tests make.
+
+Tests of a plugin are in its folder, and those of the CPU target in tests/cpu. Other tests that need a plugin have a mark, and
+are skipped where it is not installed (.ci/deletions). Without the CPU target, tests are skipped that take the fixture `stream`
+or call `cpu_stream()`.
+
+    @pytest.mark.needs("ltoir")
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import contextlib
 import difflib
 import faulthandler
 import gc
+import importlib.util
 import itertools
 import os
 import re
@@ -25,7 +32,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 import fake_driver
@@ -33,13 +40,12 @@ import golden_pages
 import hypothesis
 import numpy as np
 import pytest
-from ptx_machine.gpu import installed
+from emulated_gpu import installed
 
 import cuda_device as device
-from cuda_device import compiler, nvshmem
+from cuda_device import compiler, hooks
 from cuda_device.codegen.gpu import assemblers
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.plugins.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch import launcher
 from cuda_device.types.architectures import of_capability, parse
@@ -62,9 +68,11 @@ ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 HAS_GPU = driver.available()
 GPUS = driver.device_count() if HAS_GPU else 0
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
-"""Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
+"""Whether what is compiled for GPUs runs where there is none: ptx_machine executes the PTX."""
 _STDERR = pytest.StashKey[int]()
-HAS_LAUNCHERS = memory_layout.is_usable()
+HAS_CPU = importlib.util.find_spec("cuda_device.cpu") is not None
+_LAYOUT = hooks.installed("plugins.launchers.memory_layout")
+HAS_LAUNCHERS = _LAYOUT is not None and _LAYOUT.is_usable()
 """Whether machine code launches kernels on GPUs: all but the first ones of each, which are `BY_PYTHON`."""
 BY_PYTHON = launcher.FIRST_LAUNCHER
 LAUNCHES = BY_PYTHON + 4
@@ -92,6 +100,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--apart", action="store_true", help="with it: what differs, as texts of this release of Python alone"
     )
+    parser.addoption("--part", metavar="K/N", default="0/1", help="each N-th test alone, from the K-th one on")
     parser.addoption("--most-seconds", type=float, default=900, help="how long one test may take; 0 for ever")
 
 
@@ -103,6 +112,29 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STDERR] = os.dup(2)
     if getattr(config.option, "maxschedchunk", 0) is None:
         config.option.maxschedchunk = 8
+    if not HAS_CPU:
+        device.cpu_stream = _no_cpu_stream
+
+
+def _no_cpu_stream() -> NoReturn:
+    """Whoever asks for a CPU stream, a test or all of its module, is skipped."""
+    pytest.skip("the CPU target is not installed", allow_module_level=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the part of the tests that `--part` says, spread over all of them."""
+    first, step = map(int, config.getoption("--part").split("/"))
+    items[:] = items[first::step]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what needs a plugin that is not installed."""
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            assert f'"plugins.{name}' in Path(hooks.__file__).read_text(), f"there is no plugin {name!r}"
+            if importlib.util.find_spec(f"cuda_device.plugins.{name}") is None:
+                pytest.skip(f"the plugin {name!r} is not installed")
 
 
 def pytest_report_header() -> str | None:
@@ -210,8 +242,9 @@ def command(*words: str) -> int:
 
 def has_nvshmem() -> bool:
     """Whether NVSHMEM is installed, with headers that kernels can use."""
+    nvshmem = hooks.installed("plugins.nvshmem")
     try:
-        return bool(nvshmem._source())
+        return nvshmem is not None and bool(nvshmem._source())
     except ImportError:
         return False
 

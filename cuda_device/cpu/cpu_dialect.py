@@ -176,16 +176,17 @@ class Cpu(Dialect):
         most_shared: int = MAXIMUM_STATIC_SHARED,
         regions: Regions | None = None,
         limit: Function | None = None,
+        finds_races: bool = False,
     ) -> None:
         super().__init__(module, options, most_shared)
-        self.regions, self.limit = regions, limit
+        self.regions, self.limit, self.finds_races = regions, limit, finds_races
         self.forms: dict[str, int] = {}
         """The declared vector functions, with the numbers of their elements."""
 
     def preamble(self) -> str:
         """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
-        return f"{records}{_FUNCTIONS}{_WAIT * self.options.races}" + "".join(
+        return f"{records}{_FUNCTIONS}{_WAIT * self.finds_races}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(llvm_writer.constants_of(self))
         )
 

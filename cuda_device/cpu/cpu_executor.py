@@ -126,13 +126,13 @@ class Execution:
         self.alone = self.brief and (blocks * size <= _SMALL or self.count == 1)
 
     def __call__(
-        self, parameters: Any, keep: object = None, log: int | None = None, stopped: Callable[[], bool] | None = None
+        self, parameters: Any, keep: object = None, stopped: Callable[[], bool] | None = None, log: int | None = None
     ) -> None:
         """Runs all blocks of the grid, and raises the `KernelError` that one of them reported.
 
         `parameters` is a ctypes object with the packed leaves. `keep`, the owner of the memory that the kernel uses, is kept
-        alive until the last worker has returned, also after Ctrl-C. `log` is the address of the race detector's log, to which
-        one worker writes. When `stopped()` returns true, the launch ends with an `InterruptedError`.
+        alive until the last worker has returned, also after Ctrl-C. When `stopped()` returns true, the launch ends with an
+        `InterruptedError`. `log` is the address of the race detector's log, to which one worker writes.
         """
         control = _Control.from_buffer_copy(self.control)
         control.parameters, control.log = ctypes.addressof(parameters), log

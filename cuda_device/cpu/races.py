@@ -22,18 +22,23 @@ from __future__ import annotations
 import ctypes
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuda_device.cpu import shadow_memory
+from cuda_device.cpu import shadow_memory, traces
 from cuda_device.cpu.records import EVENT, LOG
 from cuda_device.cpu.traces import Event, TracePoint
 from cuda_device.errors import Index, KernelError
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.runtime.launch.arguments import Argument, parameters_of
 from cuda_device.types.model import Array, Pointer, Struct, Tuple, Type
+
+if TYPE_CHECKING:
+    from cuda_device.cpu.cpu_executor import Execution
+    from cuda_device.jobs import Work
 
 # The order of events, for kernels whose events are recorded:
 #
@@ -632,6 +637,20 @@ def _remedy(race: Race, points: Iterable[TracePoint]) -> str:
 
 def _position(number: int, size: Index) -> Index:
     return number % size[0], number // size[0] % size[1], number // (size[0] * size[1])
+
+
+def watched(work: Work, execution: Execution) -> Callable[..., None]:
+    """A function that launches a kernel like `execution`, and raises a `KernelError` if there are races."""
+    points, names = traces.points(work["inlined"]), parameters_of(work.job.function).names
+
+    def launch(parameters: Any, arguments: Sequence[Argument], stopped: Callable[[], bool] | None = None) -> None:
+        named = zip(names, arguments, strict=True)
+        memory = [region for name, given in named for region in regions(name, given.known.type, iter(given.views))]
+        detector = RaceDetector(points, execution.shape.block, execution.shape.grid, memory)
+        execution(parameters, arguments, stopped, detector.address)
+        detector.finish()
+
+    return launch
 
 
 def regions(name: str, type: Type, views: Iterator[Any]) -> Iterator[Region]:

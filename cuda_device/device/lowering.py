@@ -13,7 +13,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types import model
-from cuda_device.types.layout import Access, accesses, leaves, machine, size_of, usual_alignment
+from cuda_device.types.layout import Access, accesses, leaves, machine, parts, size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
 from cuda_device.types.promote import promote
 
@@ -124,18 +124,11 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
             extents = tuple(next(values) for _ in range(ndim))
             strides = tuple(next(values) for _ in range(ndim)) if layout is model.Layout.STRIDED else ()
             return ArrayTree(data, extents, strides)
-        case model.Tuple(elements) | model.Bundle(elements):
-            return tuple(grow(element, values) for element in elements)
-        case model.Struct(_, fields):
-            return tuple(grow(field.type, values) for field in fields)
-        case model.Subarray(dtype):
-            return tuple(grow(dtype, values) for _ in range(type.count))
         case model.Number() if type.is_complex:
             return next(values), next(values)
         case model.Number() | model.Ref() | model.Pointer():
             return next(values)
-        case _:
-            return tuple(next(values) for _ in leaves(type))
+    return tuple(grow(part, values) for part in parts(type))
 
 
 @dataclass(slots=True, eq=False)
@@ -221,8 +214,7 @@ class Lowering(Builder):
         if not type.is_complex:
             assert isinstance(tree, Value)
             return self.convert(tree, type)
-        parts = tuple(flatten(tree))
-        real, *imaginary = (self.convert(part, type.part) for part in parts)
+        real, *imaginary = (self.convert(part, type.part) for part in flatten(tree))
         return real, *(imaginary or [self.number(type.part, 0.0)])
 
     def convert(self, value: Value, type: model.Number, exact: bool = False) -> Value:
@@ -403,13 +395,13 @@ class Lowering(Builder):
 
     def call(self, callee: str, operands: Sequence[Value], type: model.Type, nonneg: bool = False) -> Tree:
         """Calls another function of the module. Returns the tree of its result, a value of `type`."""
-        parts = leaves(type)
-        result = Value(parts[0] if len(parts) == 1 else model.Tuple(parts))
+        types = leaves(type)
+        result = Value(types[0] if len(types) == 1 else model.Tuple(types))
         self.append(Op(ops.CALL, list(operands), [result], {"callee": callee}, [], self.location))
-        if len(parts) == 1:
+        if len(types) == 1:
             result.nonneg = nonneg
             return grow(type, iter([result]))
-        return grow(type, iter([self.op(ops.FIELD, part, result, index=i) for i, part in enumerate(parts)]))
+        return grow(type, iter([self.op(ops.FIELD, part, result, index=i) for i, part in enumerate(types)]))
 
     # Memory
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location, Loss
 from cuda_device.lazy_dataclasses import dataclass, fields_of
-from cuda_device.types.abi import code_of
+from cuda_device.types.argument_packing import code_of
 from cuda_device.types.model import INT32, NONE
 
 if TYPE_CHECKING:

@@ -123,8 +123,8 @@ def _single_assignment(function: Function) -> Iterator[Complaint]:
 
 
 def _dominance(function: Function) -> Iterator[Complaint]:
-    """A value is defined before its use in the block or, above the python level, in a dominating block."""
-    homes = {} if function.level is Level.PYTHON else Definitions(function).homes
+    """A value is defined before its use in the block, or in a dominating block."""
+    homes = Definitions(function).homes
     entry, above = function.blocks[0], dominators(function.blocks[0])
 
     def is_defined(value: Value, block: Block) -> bool:

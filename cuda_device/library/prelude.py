@@ -84,11 +84,6 @@ def is_length(number: Any) -> Any:
     return number >= 0
 
 
-def length_or_rest(length: Any, total: Any, product: Any) -> Any:
-    """Replaces a length of -1 in a shape for `total` elements; `product` is that of all lengths."""
-    return total // -product if length == -1 else length
-
-
 def is_equal(number: Any, other: Any) -> Any:
     """Returns whether two numbers are equal."""
     return number == other

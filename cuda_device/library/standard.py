@@ -207,16 +207,6 @@ def element_if(items: Any, index: Any, wanted: Any) -> Any:
     return item
 
 
-def apply_to_each(function: Any, out: Any, *operands: Any) -> None:
-    """`np.sin(x, out)`; operands are numbers or arrays with as many axes as `out`."""
-    for i in range(len(out)):
-        items = [operand[i] if operand.ndim else operand for operand in operands]
-        if out.ndim > 1:
-            apply_to_each(function, out[i], *items)
-        else:
-            out[i] = function(*items)
-
-
 REPLACEMENTS: dict[object, Callable[..., Any]] = {
     sum: add_all,
     any: any_of,

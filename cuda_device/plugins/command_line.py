@@ -31,6 +31,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import cuda_device as device
+from cuda_device.extend import commands as commands_of_plugins
 
 STAGES = ("ir", "llvm", "ptx")
 _PACKAGES_OF_CUDA_12 = (
@@ -74,18 +75,8 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     dump.set_defaults(run=_dump)
 
-    build = commands.add_parser("build", help="compile kernels to a folder for device.load, and for C++")
-    build.add_argument("kernel", nargs="+", help="file.py:name or package.module:name")
-    build.add_argument(
-        "--signature", action="append", help="argument types; one for each kernel, or several for one kernel"
-    )
-    build.add_argument("--target", default="sm_90", help="architectures, separated by commas (default: sm_90)")
-    build.add_argument(
-        "--output", required=True, help="the folder for the files; files with the same names are replaced"
-    )
-    build.add_argument("--fatbin", action="store_true", help="one file for all targets, made by nvFatbin")
-    build.add_argument("--ltoir", action="store_true", help="also write LTO-IR, for a linker")
-    build.set_defaults(run=_build)
+    for name, command in commands_of_plugins().items():
+        _add_command(commands.add_parser(name, help=command.HELP), command)
 
     cache = commands.add_parser("cache", help="show the cache on disk, list its kernels, or clear it")
     cache.add_argument("action", nargs="?", choices=("info", "list", "clear"), default="info")
@@ -117,10 +108,7 @@ def _info(_: argparse.Namespace) -> None:
 
 def facts() -> Iterator[tuple[str, str]]:
     """The facts that a bug report needs, as names and values."""
-    from cuda_device.codegen.gpu import libdevice
-    from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
-    from cuda_device.runtime.gpu import driver
-    from cuda_device.types.architectures import parse
+    from cuda_device.extend import driver, toolchain
 
     here = os.path.dirname(device.__file__)
     total = sum(
@@ -142,7 +130,7 @@ def facts() -> Iterator[tuple[str, str]]:
             total += size
             yield package, f"{installed.version}, {_mib(size)}"
     yield "total", _mib(total)
-    yield "driver", ASSEMBLERS[0].version()
+    yield from toolchain()
     if driver.available():
         for ordinal in range(driver.device_count()):
             found = driver.properties(ordinal)
@@ -150,16 +138,6 @@ def facts() -> Iterator[tuple[str, str]]:
             yield f"GPU {ordinal}", f"{found.name}, compute capability {major}.{minor}, {found.memory >> 20} MiB"
     else:
         yield "GPU", f"none ({driver.unavailable_reason()})"
-    for assembler in ASSEMBLERS[1:]:
-        is_there = assembler.available(parse("sm_90"))
-        description = assembler.version() if is_there else f"not found ({assembler.remedy()})"
-        if is_there and (excess := assembler.excess()):
-            description += f"; not used, the driver assembles: {excess} ({assembler.remedy()})"
-        yield f"assembler {assembler.name}", description
-    try:
-        yield "libdevice", str(libdevice.file())
-    except device.CompileError as error:
-        yield "libdevice", f"not found ({error.help})"
     yield "cache", _cache_in_words()
     for name in sorted(os.environ):
         if name.startswith("CUDA_DEVICE_"):
@@ -178,7 +156,7 @@ def _cache_in_words() -> str:
 
 
 def _cache(wanted: argparse.Namespace) -> None:
-    from cuda_device.cache import disk
+    from cuda_device.extend import disk
 
     found = disk.current()
     if wanted.action == "clear":
@@ -195,14 +173,13 @@ def _cache(wanted: argparse.Namespace) -> None:
 
 def _machine_code(entry: bytes) -> tuple[str, str] | None:
     """The kernels and the target of an entry of the cache; None if it is not the machine code of kernels."""
-    from cuda_device.codegen.gpu import elf
-    from cuda_device.codegen.gpu.assemblers import Input
+    from cuda_device.extend import elf
 
     name, _, code = entry.partition(b"\0")
     if not code.startswith(b"\x7fELF"):
         return None
-    architecture = Input("", code).architecture
-    return (", ".join(sorted(elf.registers(code))), f"sm_{architecture}") if architecture else (name.decode(), "cpu")
+    kernels, architecture = elf.kernels(code)
+    return (", ".join(kernels), f"sm_{architecture}") if architecture else (name.decode(), "cpu")
 
 
 def _stages(words: str) -> list[str]:
@@ -253,9 +230,18 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
         raise ValueError(f"the signature {signature!r} cannot be read: {said}\n  help: {help}") from None
 
 
-def _build(wanted: argparse.Namespace) -> None:
-    from cuda_device.plugins.cpp.building import build
+def _add_command(parser: argparse.ArgumentParser, command: Any) -> None:
+    """Adds a command of another plugin, which takes kernels."""
+    parser.add_argument("kernel", nargs="+", help="file.py:name or package.module:name")
+    parser.add_argument(
+        "--signature", action="append", help="argument types; one for each kernel, or several for one kernel"
+    )
+    command.add_arguments(parser)
+    parser.set_defaults(run=lambda wanted: print("\n".join(command.run(_kernels(wanted), wanted))))
 
+
+def _kernels(wanted: argparse.Namespace) -> list[tuple[Any, list[tuple[Any, ...]]]]:
+    """The kernels of a command, each with its signatures."""
     run: dict[str, Any] = {}  # a file runs once, so that its kernels have the same structs
     loaded, given = [load(kernel, run) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
     if len(loaded) == 1:
@@ -265,9 +251,7 @@ def _build(wanted: argparse.Namespace) -> None:
     kernels: dict[Any, list[tuple[Any, ...]]] = {}
     for kernel, signature in zip(loaded, given, strict=True):
         kernels.setdefault(kernel, []).append(_types(signature, kernel))
-    targets = [target.strip() for target in wanted.target.split(",")]
-    files = build(list(kernels.items()), targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
-    print("\n".join(os.path.join(wanted.output, file) for file in files))
+    return list(kernels.items())
 
 
 # The lines of stages, with their places in the source if they are known
@@ -276,14 +260,10 @@ Place = tuple[str, int]
 
 
 def _lines_of_ir(made: Any) -> Iterator[tuple[Place | None, str]]:
-    from cuda_device import compiler
-    from cuda_device.ir.text import show
+    from cuda_device.extend import ir_lines
 
-    for function in compiler.run(made._job, "typed")["typed"].functions:
-        operations = iter(function.ops())
-        for line in show(function).splitlines():
-            where = next(operations).location if line.startswith("  ") else None
-            yield (where.file, where.line) if where and where.line > 0 else None, line
+    for location, line in ir_lines(made):
+        yield (location.file, location.line) if location else None, line
 
 
 def _lines_of_llvm(made: Any) -> Iterator[tuple[Place | None, str]]:

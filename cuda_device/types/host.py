@@ -150,17 +150,10 @@ def dtype_of_element(element: model.Type) -> np.dtype[Any]:
     return np.dtype(row_of(element).scalar)
 
 
-def _is_of_numba(spelling: Any) -> bool:
-    """Whether this is a type of numba. Those of numbers are named like dtypes, and those of records have a `dtype`."""
-    return type(spelling).__module__.partition(".")[0] in ("numba", "numba_cuda")
-
-
 def _dtype_of_number(spelling: Any) -> np.dtype[Any]:
-    """The dtype of a number for a NumPy dtype or its name, or a type of numba. Raises `TypeError` for other types."""
+    """The dtype of a number for a NumPy dtype or its name. Raises `TypeError` for other types."""
     if isinstance(spelling, model.Type):
         return dtype_of_element(spelling)
-    if _is_of_numba(spelling):
-        spelling = str(spelling)
     if isinstance(spelling, str) and spelling in _OF_ML_DTYPES:
         return np.dtype(_BY_NAME[spelling].scalar)
     if spelling is None:
@@ -171,16 +164,6 @@ def _dtype_of_number(spelling: Any) -> np.dtype[Any]:
         raise TypeError(f"{spelling!r} is not a dtype: give one of {_SUPPORTED}") from error
     _number_of_dtype(dtype)
     return dtype
-
-
-def number_of_numba(spelling: Any) -> type[np.generic] | None:
-    """NumPy's scalar for a number type of numba; None for anything else."""
-    if not _is_of_numba(spelling):
-        return None
-    try:
-        return _dtype_of_number(spelling).type
-    except TypeError:
-        return None
 
 
 def row_of(element: model.Type) -> Row:
@@ -286,6 +269,12 @@ def is_struct(cls: type[Any]) -> bool:
 def model_of(cls: Any) -> model.Struct:
     """The model type of a struct class."""
     found: model.Struct = vars(cls)[MODEL]
+    return found
+
+
+def struct_model(cls: type) -> model.Struct | None:
+    """The type of a struct class in device code, with its `fields`; None for another class."""
+    found: model.Struct | None = cls.__dict__.get(MODEL)
     return found
 
 
@@ -459,8 +448,6 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
 
 def element_of(spelling: Any) -> model.Type:
     """The element type for a type hint, a dtype, or a dtype's name. Raises `TypeError` for anything else."""
-    if _is_of_numba(spelling) and isinstance(record := getattr(spelling, "dtype", None), np.dtype):
-        spelling = record
     if isinstance(spelling, np.dtype):
         return element_of_dtype(spelling)
     if isinstance(spelling, Aligned):

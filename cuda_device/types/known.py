@@ -20,7 +20,7 @@ from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, number_of
-from cuda_device.types.layout import has_arrays, map_arrays
+from cuda_device.types.layout import has_arrays, map_arrays, parts
 
 
 class _Unknown:
@@ -31,6 +31,7 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
+"""The value of an argument that is not a constant."""
 
 
 @dataclass(frozen=True)
@@ -383,10 +384,8 @@ def between(number: model.Number, low: int, high: int, where: Location = NOWHERE
 
 def of_type(type: model.Type, nonneg: bool = False, high: int | None = None) -> Known:
     """A run-time value of a type, optionally non-negative and with a maximum."""
-    if isinstance(type, model.Tuple):
-        return Known(type, items=tuple(map(of_type, type.elements)))
-    if isinstance(type, (model.Range, model.RangeIterator)):
-        return Known(type, items=(of_type(type.counts_in),) * 3)
+    if isinstance(type, (model.Tuple, model.Range, model.RangeIterator)):
+        return Known(type, items=tuple(map(of_type, parts(type))))
     if isinstance(type, model.NoneType):
         return Known(type, None)
     number = type.dtype if isinstance(type, model.Vector) else type

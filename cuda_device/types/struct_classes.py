@@ -94,7 +94,7 @@ def struct(cls: C | None = None, /, *, align: int = 0) -> C | Callable[[C], C]:
     return _make(cls, align) if cls is not None else lambda target: _make(target, align)
 
 
-REACHES_OTHERS = "_reaches_others"
+REACHES_OTHERS = "__reaches_others__"
 """The attribute of a struct through which a kernel reaches memory that is not freed in the order of its stream."""
 
 
@@ -225,10 +225,9 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """
     model = model_of(cls)
     values = _by_name(cls, args, kwargs)
-    group = getattr(sys.modules.get("cuda_device.plugins.groups.device_group"), "DeviceArrayGroup", ())
     for value in values.values():
-        if isinstance(value, group):
-            return value._by_rank(functools.partial(of, cls), values)
+        if by_rank := getattr(type(value), "_by_rank", None):  # the arrays of a group
+            return by_rank(value, functools.partial(of, cls), values)
     members = zip(model.fields, values.values(), strict=True)
     return cls(*(made_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
 
@@ -268,6 +267,14 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
         return value if given == wanted else wanted.host(*_values(value))  # type: ignore[misc]
     vector = f"{wanted.dtype}x{wanted.size}" if isinstance(wanted, Vector) else ""
     raise TypeError(f"{what} is of type {vector or getattr(wanted, 'name', str(wanted))}, not {value!r}")
+
+
+def as_type(value: Any, wanted: Type, what: str) -> Any:
+    """Converts a host value to a type: an array of any library, a dict or tuple to a struct, and what `convert` converts.
+
+    Raises `TypeError` and `LaunchError`, which call the value `what`.
+    """
+    return convert(made_of(value, wanted, what), wanted, what)
 
 
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")

@@ -14,6 +14,7 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import ConstExpr, atomic_ref, int32, lane_id, thread_idx, tid
+from cuda_device.cpu import traces
 from cuda_device.cpu.races import RaceDetector, Region, units
 from cuda_device.cpu.traces import Event, TracePoint
 from cuda_device.errors import Location
@@ -391,7 +392,7 @@ def test_reads_that_barriers_separate_from_writes_are_not_followed(kernel, flag,
     with contextlib.nullcontext() if flag else pytest.raises(device.KernelError):
         run(again, zeros(256), flag)
     ((variant),) = again.variants.values()
-    points = variant.work.watched.values()
+    points = traces.points(variant.work["inlined"]).values()
     assert sum(point.event is Event.LOAD and point.shared for point in points) == reads
 
 

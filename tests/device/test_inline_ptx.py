@@ -121,6 +121,7 @@ def test_an_array_that_ptx_gets_is_not_read_only():
     assert text.count("ld.global") == 2
 
 
+@pytest.mark.needs("ltoir")
 def test_what_is_volatile_stays():
     @device.kernel
     def k(out):

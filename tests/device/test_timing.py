@@ -39,6 +39,7 @@ def test_the_host_has_them_too():
     assert abs(int(at) - time.time_ns()) < 10_000_000_000
 
 
+@pytest.mark.needs("ltoir")
 def test_a_gpu_has_an_instruction_for_each():
     arrays = np.zeros((64, 2), np.int64), np.uint32(1000)
     text = device.compile(sleeps, *arrays, output="ptx").code

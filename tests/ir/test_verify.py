@@ -126,7 +126,7 @@ BAD: list[tuple[str, str, str, str]] = [
     (GOOD_DEVICE, 'call {callee="g"} %3', 'call {callee="g"} %y', "a value is used before it is defined"),
     (GOOD_DEVICE, "^1(%5) ^2()", "^1(%y) ^2()", "a value is used before it is defined"),
     (GOOD_DEVICE, "return %7", "return %77", "a value is used before it is defined"),
-    (GOOD_PYTHON, "return %r", "return %n", "a value is used before it is defined"),
+    (GOOD_PYTHON, "^2(%m)", "^2(%r)", "a value is used before it is defined"),
     # 5. Edges
     (GOOD_DEVICE, "^1(%5) ^2()", "^1() ^2()", "0 arguments for 1 parameters"),
     (GOOD_DEVICE, "^1(%5) ^2()", "^1(%5) ^2(%5)", "1 arguments for 0 parameters"),

@@ -150,6 +150,7 @@ def test_a_bound_kernel_sees(stream):
     assert results(stream, launch) == [1, 7, 3]
 
 
+@pytest.mark.needs("graphs")
 def test_a_graph_sees_when_it_is_updated(stream):
     table, kernel = captures()
     out = stream.empty(3, np.float64)

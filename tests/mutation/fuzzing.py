@@ -44,7 +44,7 @@ def main() -> int:
     given = options.parse_args()
     if given.lines:
         _listen()
-    from ptx_machine.gpu import installed
+    from emulated_gpu import installed
 
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
     with installed():

@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 _LTO_IR = b"\xedCN\x7f"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ELF = b"\x7fELF"
-_RELOCATABLE, _EM_CUDA = 1, 190
-# The offset of an ELF file's flags, and, by the version of CUDA's ABI (its ninth byte), the offset of the architecture in them.
-_FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
+_RELOCATABLE = 1
 _PTX_DEFINITION = rb"(?m)^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{"
 _PTX_PROTOTYPE = rb"(?m)^\s*\.(?:extern|visible|weak) \.func\s*(?:\(([^)]*)\))?\s*([\w$]+)\s*(?:\(([^)]*)\))?"
 _PTX_PARAMETER = rb"\.param\s*(?:\.align\s+\d+\s*)?\.[a-z](\d+)\s+[\w$]+(?:\[(\d+)\])?"
@@ -81,14 +79,12 @@ class Input:
     @property
     def architecture(self) -> int | None:
         """The number of a cubin's architecture (90 for sm_90a, too)."""
-        if not _is_cubin(self.data) or self.data[_VERSION] not in _ARCHITECTURE:
-            return None
-        return self.data[_FLAGS + _ARCHITECTURE[self.data[_VERSION]]]
+        return elf.architecture(self.data)
 
     @property
     def is_finished(self) -> bool:
         """Whether it is a cubin that is linked already."""
-        return _is_cubin(self.data) and int.from_bytes(self.data[16:18], "little") != _RELOCATABLE
+        return elf.is_cubin(self.data) and int.from_bytes(self.data[16:18], "little") != _RELOCATABLE
 
     @property
     def digest(self) -> str:
@@ -102,10 +98,6 @@ def _notation(parameters: bytes) -> str:
         f"b{int(bits) * int(count or 1) // 8}" if count or bits not in _PTX_NOTATION else _PTX_NOTATION[bits]
         for bits, count in re.findall(_PTX_PARAMETER, parameters)
     )
-
-
-def _is_cubin(data: bytes) -> bool:
-    return len(data) > _FLAGS + 4 and data.startswith(_ELF) and int.from_bytes(data[18:20], "little") == _EM_CUDA
 
 
 def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
@@ -550,3 +542,23 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         release=_ptxas_release,
     ),
 )
+
+
+def toolchain() -> Iterator[tuple[str, str]]:
+    """What this machine has for GPUs, as names and descriptions for a report: the driver, assemblers and libdevice.
+
+    A description says how to get what is missing, and why an assembler is not used.
+    """
+    from cuda_device.codegen.gpu import libdevice
+
+    yield "driver", ASSEMBLERS[0].version()
+    for assembler in ASSEMBLERS[1:]:
+        is_there = assembler.available(parse("sm_90"))
+        description = assembler.version() if is_there else f"not found ({assembler.remedy()})"
+        if is_there and (excess := assembler.excess()):
+            description += f"; not used, the driver assembles: {excess} ({assembler.remedy()})"
+        yield f"assembler {assembler.name}", description
+    try:
+        yield "libdevice", str(libdevice.file())
+    except CompileError as error:
+        yield "libdevice", f"not found ({error.help})"

@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from cuda_device.cache.entries import Kept
 from cuda_device.codegen.gpu import elf, ptx_versions
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
@@ -35,7 +36,6 @@ from cuda_device.codegen.gpu.elf import Cubin
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.plugins.starts.programs import Kept
 from cuda_device.types.architectures import Architecture
 
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"

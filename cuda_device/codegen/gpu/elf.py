@@ -19,6 +19,9 @@ from cuda_device.lazy_dataclasses import dataclass
 _SYMBOL_TABLE = 2
 _SIZED = 4
 _REGISTERS = 0x2F
+_EM_CUDA = 190
+# The offset of an ELF file's flags, and, by the version of CUDA's ABI (its ninth byte), the offset of the architecture in them.
+_FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
 _LEAST_STACK = 0x12
 _SYMBOL = struct.Struct("<IBBHQQ")
 _FUNCTION, _GLOBAL = 2, 1
@@ -54,6 +57,11 @@ class Symbol:
     kind: int
     is_global: bool
     section: int
+
+
+def kernels(file: bytes) -> tuple[list[str], int | None]:
+    """The kernels of a cubin, and the number of its architecture (90 for sm_90a, too; None if it is unknown)."""
+    return sorted(registers(file)), architecture(file)
 
 
 def registers(cubin: bytes) -> dict[str, int]:
@@ -106,6 +114,16 @@ def _counts(cubin: bytes) -> dict[int, dict[str, int]]:
                 number, count = struct.unpack_from("<II", value)
                 found.setdefault(kind, {})[named[number].name] = count
     return found
+
+
+def is_cubin(file: bytes) -> bool:
+    """Whether this is an ELF file for GPUs."""
+    return len(file) > _FLAGS + 4 and _is_elf(file) and int.from_bytes(file[18:20], "little") == _EM_CUDA
+
+
+def architecture(file: bytes) -> int | None:
+    """The number of a cubin's architecture; None for another file."""
+    return file[_FLAGS + _ARCHITECTURE[file[_VERSION]]] if is_cubin(file) and file[_VERSION] in _ARCHITECTURE else None
 
 
 def _is_elf(file: bytes) -> bool:

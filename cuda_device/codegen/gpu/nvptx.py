@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from cuda_device.cache import disk
-from cuda_device.codegen import cpp_signatures, llvm
+from cuda_device.codegen import bitcode_types, llvm
 from cuda_device.codegen.gpu import libcuda, peephole, ptx_versions
 from cuda_device.codegen.gpu.assemblers import Input
 from cuda_device.codegen.llvm import LlvmModule, Machine
@@ -89,7 +89,7 @@ def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
             f"{item.name} is bitcode for {triple or f'the data layout {layout}'}, not for a GPU of 64 bits",
             help="generate it for nvptx64-nvidia-cuda",
         )
-    text = cpp_signatures.wrapped(_LAYOUT_LINE.sub("", _TRIPLE_LINE.sub("", text)), str(module))
+    text = bitcode_types.wrapped(_LAYOUT_LINE.sub("", _TRIPLE_LINE.sub("", text)), str(module))
     try:
         module.link(_HEADER + text)
     except RuntimeError as error:

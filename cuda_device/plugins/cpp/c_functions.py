@@ -15,15 +15,10 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
-from cuda_device.cpu.cpu_dialect import Cpu
-from cuda_device.errors import CompileError
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Function, Module, Prototype
-from cuda_device.ir.ops import Effect
-from cuda_device.types import model
-from cuda_device.types.abi import exchanged, passing, representation
-from cuda_device.types.layout import accesses, align_of, size_of
+from cuda_device import CompileError
+from cuda_device.extend import accesses, align_of, exchanged, model, ops, passing, representation, size_of, target
 
 BY_ADDRESS = ".by_address"
 """The suffix of the function that takes the addresses of a record, the arguments, and the place for the result."""
@@ -36,7 +31,7 @@ _REGISTERS = {"integer": 6, "float": 8}
 """The registers for arguments. An aggregate for which too few are left is passed in memory."""
 
 
-def check(module: Module) -> None:
+def check(module: Any) -> None:
     """Raises `CompileError` for operations that need a thread of a kernel, and on other platforms than Linux on x86-64."""
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise CompileError(
@@ -45,7 +40,7 @@ def check(module: Module) -> None:
         )
     for op in (op for function in module.functions for op in function.ops()):
         is_register = op.code is ops.REGISTER and op.attributes["name"] != "hidden_zero"
-        if is_register or op.code in _OF_THREADS or Effect.SUSPENDS in op.code.effects:
+        if is_register or op.code in _OF_THREADS or ops.Effect.SUSPENDS in op.code.effects:
             what = op.attributes["name"] if is_register else op.code.name
             raise CompileError(
                 f"a function for the host is not called by a kernel, so it has no {what}",
@@ -54,12 +49,12 @@ def check(module: Module) -> None:
             )
 
 
-class HostDialect(Cpu):
+class HostDialect(target("cpu").Cpu):  # type: ignore[misc]  # a class of the target for CPUs
     """The dialect for functions without a thread, whose first argument is the record of a failed assertion."""
 
     thread = "ptr %thread"
 
-    def __init__(self, module: Module, prototype: Prototype, symbol: str) -> None:
+    def __init__(self, module: Any, prototype: Any, symbol: str) -> None:
         super().__init__(module)
         self.prototype, self.name = prototype, symbol
 
@@ -72,7 +67,7 @@ class HostDialect(Cpu):
             for i, word in enumerate(words)
         )
 
-    def exit(self, function: Function) -> str:
+    def exit(self, function: Any) -> str:
         """A return, after which the exported function looks at the record."""
         return "ret void"
 
@@ -83,7 +78,7 @@ class HostDialect(Cpu):
         return alias + _for_c(self.name, inner, self.prototype)
 
 
-def _for_c(name: str, inner: str, prototype: Prototype) -> str:
+def _for_c(name: str, inner: str, prototype: Any) -> str:
     """The function for C, which writes its arguments to memory, calls `inner`, and traps if the record is not empty."""
     free, given = dict(_REGISTERS), list[str]()
     lines = [f"  %record = alloca [{RECORD_BYTES} x i8], align 8", "  store i64 0, ptr %record, align 8"]

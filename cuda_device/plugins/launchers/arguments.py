@@ -20,6 +20,7 @@ from typing import Any
 from numpy import float32, float64, int8, int16, int32, int64
 
 from cuda_device.device.memory import array_at, local_array
+from cuda_device.extend import driver, model
 from cuda_device.library.copying import address
 from cuda_device.plugins.launchers import c_functions, object_reading
 from cuda_device.plugins.launchers.memory_layout import (
@@ -35,8 +36,6 @@ from cuda_device.plugins.launchers.memory_layout import (
     Word,
 )
 from cuda_device.plugins.launchers.object_reading import Offset, int_of, known, size_of, type_of, words
-from cuda_device.runtime.gpu.driver import LEGACY_STREAM
-from cuda_device.types.model import INT
 
 
 def read(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
@@ -211,7 +210,7 @@ def is_in_order(stream: Any, context: Any, launch: Any) -> Any:
         if context == of[Launch.CONTEXT]:
             return True
         # A stream has one context; but the legacy streams of all contexts have the same handle.
-        if of[Launch.CONTEXT] == 0 and stream != LEGACY_STREAM:
+        if of[Launch.CONTEXT] == 0 and stream != driver.LEGACY_STREAM:
             of[Launch.CONTEXT] = context
             return True
     return context == object_reading.context_of(launch) and object_reading.made_on(stream, launch)
@@ -284,7 +283,7 @@ def store_array(array: Any, data: Any, shape: Any, steps: Any, launch: Any, buff
         if steps != 0 and length != 1 and strides[i] != size * of[Array.STEP]:
             in_c = False
         size *= length
-        if length > INT.high or size > INT.high:
+        if length > model.INT.high or size > model.INT.high:
             small = False
         if of[Array.LENGTH_SIZE] == 4:
             array_at(int32, buffer + of[Array.LENGTHS])[i] = int32(length)

@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from numpy import int32, int64
 
-    from cuda_device.device.functions import extern
+    from cuda_device import extern
 
     hints = {"void": None, "i32": int32, "i64": int64}
     result, *types = (hints[word] for word in _FUNCTIONS[name].split())
@@ -99,7 +99,7 @@ def text(function: Any, name: str, rare: Sequence[Any], hot: Sequence[Any]) -> s
     Functions without loops and `hot` ones are inlined, except `rare` ones, which would slow down the usual path of their callers.
     """
     from cuda_device.cpu import host_code
-    from cuda_device.types.model import INT64
+    from cuda_device.extend import model
 
     cold, inlined = ({each.__name__ for each in functions} for functions in (rare, hot))
 
@@ -108,7 +108,7 @@ def text(function: Any, name: str, rare: Sequence[Any], hot: Sequence[Any]) -> s
             return f"{head[1]} noinline cold {{"
         return f"{head[1]} {'noinline' if 'noinline' in head[3] and head[2] not in inlined else 'alwaysinline'} {{"
 
-    written = host_code.text(function, (INT64,) * 4, name).replace(f"declare i64 @{TABLE}() nobuiltin\n", "")
+    written = host_code.text(function, (model.INT64,) * 4, name).replace(f"declare i64 @{TABLE}() nobuiltin\n", "")
     return _TABLE_TEXT + _DECLARED.sub(_definition, _DEFINED.sub(attributes, written))
 
 

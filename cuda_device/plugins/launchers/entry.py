@@ -31,8 +31,7 @@ from cuda_device.plugins.launchers.memory_layout import (
     Word,
 )
 from cuda_device.plugins.launchers.object_reading import EQ, KEYWORDS, Offset, item, known, size_of, type_of, words
-from cuda_device.runtime.gpu import launch_log
-from cuda_device.runtime.gpu.streams import MOST_RETAINED
+from cuda_device.runtime.gpu import launch_log, streams
 
 _WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 # The highest bit of the count in a vector call is a flag (PY_VECTORCALL_ARGUMENTS_OFFSET).
@@ -350,7 +349,7 @@ def take_event(launch: Any, kernel: Any, event: Any) -> Any:
     if of[Launch.CAPTURING] != 0:
         of[Launch.RETAINED] = 0
         return of[Launch.PRODUCERS] == 0 or c_functions.call_2(known()[Word.CREATE_EVENT], event, _WITHOUT_TIMING) == 0
-    if of[Launch.RETAINED] != 0 and c_functions.PyObject_Size(of[Launch.PENDING]) >= MOST_RETAINED:
+    if of[Launch.RETAINED] != 0 and c_functions.PyObject_Size(of[Launch.PENDING]) >= streams.MOST_RETAINED:
         return False  # Python releases the arguments of launches that have ended
     number = object_reading.call_method(words(kernel)[Start.EVENTS], known()[Word.POP])
     if number == 0:

@@ -15,7 +15,7 @@ from functools import partial
 from types import MemberDescriptorType
 from typing import Any
 
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.extend import dataclass
 
 Word = IntEnum(
     "Word",
@@ -332,9 +332,8 @@ def slot(kind: type[Any], name: str) -> int:
 
 def offsets() -> dict[str, int]:
     """What machine code knows of objects: offsets in them, and `ONE_DIGIT`."""
-    from cuda_device.device.functions import Kernel
-    from cuda_device.runtime.arrays.device_array import DeviceArray
-    from cuda_device.runtime.gpu.streams import GpuStream, Retained
+    from cuda_device import DeviceArray, GpuStream, Kernel
+    from cuda_device.runtime.gpu.streams import Retained
 
     return {
         **{

@@ -11,11 +11,11 @@ from typing import Any
 from numpy import int64, uint32
 
 from cuda_device.device.memory import array_at, local_array
+from cuda_device.extend import driver
 from cuda_device.library.copying import address
 from cuda_device.plugins.launchers import c_functions, memory_layout
 from cuda_device.plugins.launchers.memory_layout import MOST_PRODUCERS, Launch, SeenStream, Stream, StreamType, Word
-from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
-from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
+from cuda_device.runtime.gpu import grid as limits
 
 Offset: Any = type("Offset", (), memory_layout.offsets())
 """The offsets in objects of this Python, which are constants of the machine code."""
@@ -171,8 +171,8 @@ def made_on(handle: Any, launch: Any) -> Any:
     orders it with others.
     """
     of = words(launch)
-    producer = LEGACY_STREAM if handle == 0 else handle
-    return producer == of[Launch.STREAM] or (producer != PER_THREAD_STREAM and made_elsewhere(producer, launch))
+    producer = driver.LEGACY_STREAM if handle == 0 else handle
+    return producer == of[Launch.STREAM] or (producer != driver.PER_THREAD_STREAM and made_elsewhere(producer, launch))
 
 
 def made_elsewhere(producer: Any, launch: Any) -> Any:
@@ -183,7 +183,7 @@ def made_elsewhere(producer: Any, launch: Any) -> Any:
         if producers[i] == producer:
             return True
     if of[Launch.CAPTURING] != 0:
-        if producer == LEGACY_STREAM or capture_state(producer) != 1:
+        if producer == driver.LEGACY_STREAM or capture_state(producer) != 1:
             return True
         if capture_number(producer) != capture_number(of[Launch.STREAM]):
             return True
@@ -225,13 +225,21 @@ def read_launch(sizes: Any, launch: Any) -> Any:
     if not read_sizes(grid, launch + 8 * Launch.GRID_X) or not read_sizes(block, launch + 8 * Launch.BLOCK_X):
         return False
     blocks, width, threads = of[Launch.GRID_X], of[Launch.BLOCK_X], of[Launch.BLOCK_Y] * of[Launch.BLOCK_Z]
-    if blocks > MOST_BLOCKS[0] or of[Launch.GRID_Y] > MOST_BLOCKS[1] or of[Launch.GRID_Z] > MOST_BLOCKS[2]:
+    if (
+        blocks > limits.MOST_BLOCKS[0]
+        or of[Launch.GRID_Y] > limits.MOST_BLOCKS[1]
+        or of[Launch.GRID_Z] > limits.MOST_BLOCKS[2]
+    ):
         return False
-    if width > MOST_THREADS[0] or of[Launch.BLOCK_Y] > MOST_THREADS[1] or of[Launch.BLOCK_Z] > MOST_THREADS[2]:
+    if (
+        width > limits.MOST_THREADS[0]
+        or of[Launch.BLOCK_Y] > limits.MOST_THREADS[1]
+        or of[Launch.BLOCK_Z] > limits.MOST_THREADS[2]
+    ):
         return False
     of[Launch.THREADS] = width * threads
     # Python checks whether the kernel counts its threads in 32 bits.
-    if width * threads > MOST_IN_BLOCK or blocks * width >= MOST_POSITIONS:
+    if width * threads > limits.MOST_IN_BLOCK or blocks * width >= limits.MOST_POSITIONS:
         return False
     of[Launch.SHARED] = 0
     if shared != 0:
@@ -271,7 +279,7 @@ def find_stream(obj: Any, launch: Any) -> Any:
     of = words(launch)
     of[Launch.DEVICE], of[Launch.ORDERED], of[Launch.PENDING], of[Launch.PRODUCERS] = -1, 1, 0, 0
     if obj == 0 or obj == known()[Word.NONE]:
-        return numbered_stream(LEGACY_STREAM, launch)
+        return numbered_stream(driver.LEGACY_STREAM, launch)
     kind = type_of(obj)
     if kind == known()[Word.GPU_STREAM]:
         return own_stream(obj, launch)
@@ -291,17 +299,17 @@ def own_stream(obj: Any, launch: Any) -> Any:
     stream = words(data + Offset.OCTETS)
     of[Launch.STREAM], of[Launch.CONTEXT] = stream[Stream.HANDLE], stream[Stream.CONTEXT]
     of[Launch.ORDERED], of[Launch.PENDING] = stream[Stream.ORDERED], words(retained + Offset.PENDING)[0]
-    if of[Launch.PENDING] == 0 or of[Launch.STREAM] == PER_THREAD_STREAM:
+    if of[Launch.PENDING] == 0 or of[Launch.STREAM] == driver.PER_THREAD_STREAM:
         return False
-    return of[Launch.STREAM] != LEGACY_STREAM or current_context() == of[Launch.CONTEXT]
+    return of[Launch.STREAM] != driver.LEGACY_STREAM or current_context() == of[Launch.CONTEXT]
 
 
 def numbered_stream(handle: Any, launch: Any) -> Any:
     """Sets the stream of a launch by its handle. `context_of` finds its context."""
     of = words(launch)
-    of[Launch.STREAM] = LEGACY_STREAM if handle == 0 else handle
+    of[Launch.STREAM] = driver.LEGACY_STREAM if handle == 0 else handle
     of[Launch.CONTEXT] = 0
-    return handle != PER_THREAD_STREAM
+    return handle != driver.PER_THREAD_STREAM
 
 
 def foreign_stream(obj: Any, launch: Any) -> Any:
@@ -323,7 +331,7 @@ def foreign_stream(obj: Any, launch: Any) -> Any:
         handle, right = handle_by_protocol(obj)
     if not right or not numbered_stream(handle, launch):
         return False
-    if known()[Word.SEVERAL_DEVICES] != 0 and of[Launch.STREAM] == LEGACY_STREAM:
+    if known()[Word.SEVERAL_DEVICES] != 0 and of[Launch.STREAM] == driver.LEGACY_STREAM:
         of[Launch.DEVICE] = device_of(obj)
     if row[StreamType.OPEN] != 0:
         remember_stream(known()[Word.STREAM_OF_LAUNCH], obj, handle, of[Launch.DEVICE], row[StreamType.OPEN])
@@ -372,7 +380,7 @@ def context_of(launch: Any) -> Any:
     of = words(launch)
     if of[Launch.CONTEXT] != 0:
         return of[Launch.CONTEXT]
-    if of[Launch.STREAM] == LEGACY_STREAM:  # its context is the current one
+    if of[Launch.STREAM] == driver.LEGACY_STREAM:  # its context is the current one
         of[Launch.CONTEXT] = current_context()
         return of[Launch.CONTEXT]
     function = known()[Word.CONTEXT_OF_STREAM]
@@ -411,6 +419,6 @@ def read_capture(launch: Any) -> Any:
     """Sets whether the stream of a launch is being captured, which the legacy stream cannot be."""
     of = words(launch)
     of[Launch.CAPTURING] = 0
-    if of[Launch.STREAM] != LEGACY_STREAM:
+    if of[Launch.STREAM] != driver.LEGACY_STREAM:
         of[Launch.CAPTURING] = capture_state(of[Launch.STREAM])
     return of[Launch.CAPTURING] <= 1

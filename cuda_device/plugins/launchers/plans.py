@@ -20,12 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from cuda_device import logs
+from cuda_device import DeviceArray, GpuStream, Kernel, logs
 from cuda_device.cpu import machine_code
-from cuda_device.device.functions import Kernel
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.extend import dataclass, driver
 from cuda_device.plugins.launchers import c_functions, dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_PARAMETERS,
@@ -40,13 +39,11 @@ from cuda_device.plugins.launchers.memory_layout import (
     Word,
 )
 from cuda_device.plugins.launchers.signature import Signature, UnsupportedSignature, memory_of
-from cuda_device.runtime.arrays.device_array import DeviceArray
-from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.streams import GpuStream, captured
+from cuda_device.runtime.gpu import launch_log, report_message, streams
 from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
-    from cuda_device.runtime.launch.launcher import CompiledKernel
+    from cuda_device.extend import CompiledKernel
 
 # The code that all launchers share, the data of the process that it needs, and how calls of `launch` reach it.
 #
@@ -96,7 +93,7 @@ _OBJECTS = {
     Word.NONE: None,
     Word.TRUE: True,
     Word.FALSE: False,
-    Word.CAPTURED: captured,
+    Word.CAPTURED: streams.captured,
     Word.BOOL: bool,
     Word.INT: int,
     Word.FLOAT: float,

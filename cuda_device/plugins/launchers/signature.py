@@ -18,24 +18,22 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device import DeviceArray
+from cuda_device.extend import Known, dataclass, model
 from cuda_device.plugins.launchers import framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import Array, Kind, Order, OwnedRecord, Plan, Row, buffer, pack
-from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
-from cuda_device.types import model
-from cuda_device.types.abi import Packing, code_of
+from cuda_device.types import layout
+from cuda_device.types.argument_packing import Packing, code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
-from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves, size_of, usual_alignment
-from cuda_device.types.model import BOOL, Layout, NoneType, Number, NumberKind, Pointer, Struct, Tuple
+from cuda_device.types.known import of_type
 from cuda_device.types.struct_classes import REACHES_OTHERS
 
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
 _EXACT = 1 << 53
 """Up to here each int is a double."""
-_ORDERS = {Layout.C: Order.C, Layout.F: Order.F, Layout.STRIDED: Order.STRIDED}
+_ORDERS = {model.Layout.C: Order.C, model.Layout.F: Order.F, model.Layout.STRIDED: Order.STRIDED}
 
 
 class UnsupportedSignature(Exception):
@@ -130,17 +128,17 @@ class _RowWriter:
 
     def argument(self, known: Known, value: Any, at: tuple[int, int]) -> None:
         """Reads an argument, or an item of one."""
-        if isinstance(known.type, Tuple) and type(value) is tuple:
+        if isinstance(known.type, model.Tuple) and type(value) is tuple:
             self.items(known, value, at)
         elif known.constant:
             self.constant(known, value, at)
         elif isinstance(known.type, model.Array):
             self.array(known.type, value, at)
-        elif isinstance(known.type, Number):
+        elif isinstance(known.type, model.Number):
             self.number(known.type, value, at)
-        elif isinstance(known.type, Pointer):
+        elif isinstance(known.type, model.Pointer):
             self.pointer(known.type, value, at)
-        elif isinstance(known.type, Struct) and is_struct(type(value)):
+        elif isinstance(known.type, model.Struct) and is_struct(type(value)):
             self.struct(known.type, value, at)
         else:
             raise UnsupportedSignature(f"a value of type {known.type}")
@@ -151,7 +149,7 @@ class _RowWriter:
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
             self.argument(item, sample, (owner, memory_layout.ITEMS + 8 * i))
 
-    def struct(self, type_: Struct, value: Any, at: tuple[int, int]) -> None:
+    def struct(self, type_: model.Struct, value: Any, at: tuple[int, int]) -> None:
         """The members of a struct, which never change. Kernels that reach the memory of other devices keep it alive."""
         owner = self.owner()
         self.row(Kind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
@@ -161,15 +159,15 @@ class _RowWriter:
 
     def constant(self, known: Known, value: Any, at: tuple[int, int]) -> None:
         plain = type(value) in (int, str) or (type(value) is float and value and not math.isnan(value))
-        null = self.leaf() if self.signature.described and isinstance(known.type, NoneType) else {}
+        null = self.leaf() if self.signature.described and isinstance(known.type, model.NoneType) else {}
         self.row(Kind.EQUAL if plain else Kind.SAME, at, low=self.address(value), **null)
 
-    def number(self, type_: Number, value: Any, at: tuple[int, int]) -> None:
+    def number(self, type_: model.Number, value: Any, at: tuple[int, int]) -> None:
         """Reads a number, and converts it to the type of the hint in simple cases."""
-        kind, real = type(value), type_.kind is NumberKind.FLOAT and type_.bits >= 32
-        if kind is bool and type_ == BOOL:
+        kind, real = type(value), type_.kind is model.NumberKind.FLOAT and type_.bits >= 32
+        if kind is bool and type_ == model.BOOL:
             self.row(Kind.BOOL, at, kind, **self.leaf())
-        elif kind is int and type_.kind in (NumberKind.INT, NumberKind.UINT):
+        elif kind is int and type_.kind in (model.NumberKind.INT, model.NumberKind.UINT):
             row = Kind.UINT64 if type_.high >> 63 else Kind.INT
             self.row(row, at, kind, low=type_.low, high=type_.high, **self.leaf())
         elif kind is int and real:
@@ -191,9 +189,9 @@ class _RowWriter:
                 raise UnsupportedSignature("parts that are not in one piece")
         return first
 
-    def scalar(self, type_: Number, value: np.generic, at: tuple[int, int]) -> None:
+    def scalar(self, type_: model.Number, value: np.generic, at: tuple[int, int]) -> None:
         """Reads the bytes of a NumPy scalar."""
-        codes = [code_of(leaf) for leaf in leaves(type_)]
+        codes = [code_of(leaf) for leaf in layout.leaves(type_)]
         try:
             view: Any = value  # NumPy's annotations say that it is a buffer since 2.5
             nbytes = memoryview(view).nbytes
@@ -205,10 +203,10 @@ class _RowWriter:
 
     # Pointers and arrays
 
-    def pointer(self, type_: Pointer, value: Any, at: tuple[int, int]) -> None:
+    def pointer(self, type_: model.Pointer, value: Any, at: tuple[int, int]) -> None:
         """Reads an address, or the address of an array in C order. Arrays that may be read-only are left to Python."""
-        void = isinstance(type_.dtype, NoneType)
-        align = 1 if void else align_of(type_.dtype)
+        void = isinstance(type_.dtype, model.NoneType)
+        align = 1 if void else layout.align_of(type_.dtype)
         if type(value) is int:
             place, span = self.leaf()["place"], self.span()
             self.row(Kind.ADDRESS, at, int, high=span, place=place, size=align)
@@ -216,15 +214,19 @@ class _RowWriter:
             own = type(value) is DeviceArray
             if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
                 raise UnsupportedSignature(f"a pointer to an object of type {type(value)}")
-            array = model.Array(value._view.element if own else type_.dtype, len(value.shape), Layout.C)
+            array = model.Array(value._view.element if own else type_.dtype, len(value.shape), model.Layout.C)
             self.read_array(array, value, at, {"align": align, "place": self.leaf()["place"], "strides": -1})
 
     def array(self, type_: model.Array, value: Any, at: tuple[int, int]) -> None:
         """Reads an array with the leaves of its type."""
         if type_.align:
             raise UnsupportedSignature("an array of unusual alignment")
-        described, strided = self.signature.described, type_.layout is Layout.STRIDED
-        form = {"align": min(usual_alignment(type_.dtype), WIDEST_ACCESS), "strides": -1, **self.leaf_of("place")}
+        described, strided = self.signature.described, type_.layout is model.Layout.STRIDED
+        form = {
+            "align": min(layout.usual_alignment(type_.dtype), layout.WIDEST_ACCESS),
+            "strides": -1,
+            **self.leaf_of("place"),
+        }
         if type_.ndim:
             lengths = self.consecutive(type_.ndim)
             form |= {"lengths": lengths["place"], "length_size": lengths["size"]}
@@ -234,7 +236,7 @@ class _RowWriter:
 
     def read_array(self, type_: model.Array, value: Any, at: tuple[int, int], form: dict[str, int]) -> None:
         """Reads an array of the type of the example. `form` says where its leaves are."""
-        kind, itemsize = type(value), size_of(type_.dtype)
+        kind, itemsize = type(value), layout.size_of(type_.dtype)
         form |= {"ndim": type_.ndim, "order": _ORDERS[type_.layout], "itemsize": itemsize, "span": self.span()}
         if kind is DeviceArray:
             row, unit, stream = Kind.OWN_ARRAY, itemsize, None
@@ -272,19 +274,22 @@ class _RowWriter:
     def fields_of_torch(self, type_: model.Array, value: Any) -> dict[str, int]:
         """The fields of a torch tensor; none if they are unknown."""
         torch_type: Any = type(value)
-        layout = framework_fields.torch_layout(torch_type) if type_.ndim <= framework_fields.MOST_TORCH_AXES else None
-        words = framework_fields.torch_words(layout, value) if layout is not None else None
-        if layout is None or words is None:
+        offsets = framework_fields.torch_layout(torch_type) if type_.ndim <= framework_fields.MOST_TORCH_AXES else None
+        words = framework_fields.torch_words(offsets, value) if offsets is not None else None
+        if offsets is None or words is None:
             return {}
-        return {f"torch_{name}": at for name, at in layout.items()} | dict(
+        return {f"torch_{name}": at for name, at in offsets.items()} | dict(
             zip(("keys", "kind", "freed"), words, strict=True)
         )
 
     def fields_of_dlpack(self, type_: model.Array, value: Any, exchange: Exchange) -> dict[str, int]:
         """The words of a DLTensor, and the reservations about a tensor for which it is asked at each launch."""
-        assert isinstance(type_.dtype, Number)
+        assert isinstance(type_.dtype, model.Number)
         element, bits = dlpack_of_element(type_.dtype)
-        inexact, is_complex = type_.dtype.kind in (NumberKind.FLOAT, NumberKind.COMPLEX), type_.dtype.is_complex
+        inexact, is_complex = (
+            type_.dtype.kind in (model.NumberKind.FLOAT, model.NumberKind.COMPLEX),
+            type_.dtype.is_complex,
+        )
         names = {"graded": "requires_grad"}
         names |= {"negated": "is_neg"} if inexact else {}
         names |= {"conjugated": "is_conj"} if is_complex else {}
@@ -298,11 +303,11 @@ class _RowWriter:
     def fields_of_cupy(self, value: Any) -> dict[str, int]:
         """The fields of a CuPy array."""
         kind: Any = type(value)
-        layout = framework_fields.cupy_layout(kind)
-        if layout is None:
+        offsets = framework_fields.cupy_layout(kind)
+        if offsets is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
         return {
-            **{f"cupy_{name}": at for name, at in layout.items()},
+            **{f"cupy_{name}": at for name, at in offsets.items()},
             "element": self.address(value.dtype),
             "buffer_type": self.address(type(value.data)),
             "device": self.signature.device,

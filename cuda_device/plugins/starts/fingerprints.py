@@ -28,14 +28,17 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.cache import disk, sha256
-from cuda_device.device.constant_parameters import const_parameters
-from cuda_device.device.entities import DeviceValue
-from cuda_device.device.functions import Func
-from cuda_device.lazy_dataclasses import fields_of, is_frozen
-from cuda_device.types.host import is_struct, model_of
-from cuda_device.types.known import UNKNOWN
-from cuda_device.types.vector_classes import VectorValue
+from cuda_device import Func, Vector
+from cuda_device.extend import (
+    UNKNOWN,
+    DeviceValue,
+    const_parameters,
+    disk,
+    fields_of,
+    is_frozen,
+    sha256,
+    struct_model,
+)
 
 
 class Unfit(Exception):
@@ -298,13 +301,12 @@ def _other(into: Fingerprint, value: Any) -> None:
             _dtype(into, value)
         case np.generic():
             _scalar(into, value)
-        case VectorValue():
+        case Vector():
             into.items("vector", (type(value), *value))
         case DeviceValue():
             into.tag("device value", value)
-        case _ if is_struct(type(value)):
-            names = [field.name for field in model_of(type(value)).fields]
-            into.items("struct", (type(value), *(getattr(value, name) for name in names)))
+        case _ if (model := struct_model(type(value))) is not None:
+            into.items("struct", (type(value), *(getattr(value, field.name) for field in model.fields)))
         case _ if not _named(into, value):
             raise Unfit(f"an object of the class {type(value).__name__}")
 

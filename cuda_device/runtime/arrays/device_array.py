@@ -132,8 +132,8 @@ class DeviceArray:
         """The stream whose device holds the memory. The memory is copied and freed in the order of that stream."""
         return self._stream
 
-    def _join_producer(self) -> None:
-        """Orders the array's stream with the one of its library (see `as_array`), with which launches on others are ordered."""
+    def join_producer(self) -> None:
+        """Orders the array's stream with the stream of its library (see `as_array`), with which launches are ordered."""
         stream, producer = self._stream, self._view.stream
         if producer in (None, stream.handle):
             return
@@ -144,11 +144,11 @@ class DeviceArray:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel corrupted the GPU's context."""
-        self._join_producer()
+        self.join_producer()
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
                 return download(self._view, self._stream.handle)
-        return self._host().copy()
+        return host_layout(self).copy()
 
     def item(self) -> Any:
         """Returns the only element. Waits for the stream. Raises `ValueError` unless there is exactly one."""
@@ -183,7 +183,7 @@ class DeviceArray:
         """
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         try:
-            return self._part(self._host().reshape(lengths, copy=False))
+            return with_layout(self, host_layout(self).reshape(lengths, copy=False))
         except ValueError:
             if self._view.layout is Layout.C:
                 raise
@@ -195,7 +195,7 @@ class DeviceArray:
         A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for
         other keys and for an index out of bounds.
         """
-        return self._part(self._host()[_basic(key)])
+        return with_layout(self, host_layout(self)[_basic(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
@@ -211,17 +211,6 @@ class DeviceArray:
             _store(_from_python(value, self._dtype), part)
         else:
             _copy(view, part)
-
-    def _host(self) -> np.ndarray[Any, Any]:
-        """A NumPy array at the address of the elements, which may be in GPU memory."""
-        return numpy_over(self._view)
-
-    def _part(self, part: np.ndarray[Any, Any]) -> DeviceArray:
-        """The array with the memory and layout of `part`, a view of `_host()`."""
-        element = self._view.element if part.dtype == self._dtype else element_of_dtype(part.dtype)
-        address = part.__array_interface__["data"][0] if part.size else 0
-        view = replace(self._view, data=address, shape=part.shape, strides=part.strides, element=element)
-        return DeviceArray.over(view, self._stream, part.dtype)
 
     def _cuda_device_view_(self) -> ArrayView:
         return self._view
@@ -267,7 +256,7 @@ class DeviceArray:
         if not isinstance(self._stream, GpuStream):
             if stream is not None:
                 raise ValueError(f"stream={stream!r} for an array in host memory: pass None")
-            self._join_producer()
+            self.join_producer()
             return
         if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
             raise ValueError(
@@ -277,7 +266,7 @@ class DeviceArray:
         if consumer != self._view.stream and isinstance(self._memory, GpuMemory):
             self._memory.used_elsewhere = True
         if consumer != -1:
-            self._join_producer()
+            self.join_producer()
             with self._stream.using():
                 driver.order((self._stream.handle,), (consumer,))
 
@@ -300,8 +289,8 @@ class DeviceArray:
             return self.numpy().astype(wanted, copy=False)
         if copy is False and wanted != self._dtype:
             raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
-        self._join_producer()
-        return self._host().astype(wanted, copy=bool(copy))
+        self.join_producer()
+        return host_layout(self).astype(wanted, copy=bool(copy))
 
     def __eq__(self, other: object) -> bool:
         raise TypeError(_NO_COMPARISON)
@@ -336,10 +325,11 @@ class DeviceArray:
 
     def _repr_html_(self) -> str:
         """Shows shape, dtype, device and elements in notebooks."""
-        from cuda_device.plugins import notebook as notebook_html
+        from html import escape
 
-        facts = [("shape", self.shape), ("dtype", self._dtype), ("device", self._device)]
-        return notebook_html.table(["DeviceArray", ""], facts) + notebook_html.text("".join(self._shown("")))
+        facts = {"shape": self.shape, "dtype": self._dtype, "device": self._device}
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(str(fact))}</td></tr>" for name, fact in facts.items())
+        return f"<table>{rows}</table><pre>{escape(''.join(self._shown('')))}</pre>"
 
     @property
     def _device(self) -> str:
@@ -374,6 +364,22 @@ class DeviceArray:
         return _rebuild, (self.numpy(), isinstance(self._stream, CpuStream))
 
 
+def host_layout(array: DeviceArray) -> np.ndarray[Any, Any]:
+    """Returns a NumPy array with the address, shape and strides of an array, whose elements may be in GPU memory."""
+    return numpy_over(array._view)
+
+
+def with_layout(array: DeviceArray, part: np.ndarray[Any, Any]) -> DeviceArray:
+    """Returns the array that has the layout of `part`, a view of `host_layout(array)`, and shares the memory of `array`.
+
+    Raises `TypeError` if device code does not support the dtype of `part`.
+    """
+    element = array._view.element if part.dtype == array.dtype else element_of_dtype(part.dtype)
+    address = part.__array_interface__["data"][0] if part.size else 0
+    view = replace(array._view, data=address, shape=part.shape, strides=part.strides, element=element)
+    return DeviceArray.over(view, array.stream, part.dtype)
+
+
 def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
     return array(elements, stream=cpu_stream() if on_cpu else None)
 
@@ -402,7 +408,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         )
     if source.ordinal != stream.ordinal and driver.can_access_peer(stream.ordinal, source.ordinal):
         driver.open_pool(source.ordinal, stream.ordinal)
-    target._join_producer()
+    target.join_producer()
     if own:
         join([producer, stream])
     else:
@@ -411,7 +417,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         driver.copy(target._view.data, source.data, target.nbytes, stream.handle)
         if not own:
             driver.synchronize_stream(stream.handle)
-    target._join_producer()
+    target.join_producer()
     if own:  # the source is freed in the order of its stream
         join([producer, stream])
 
@@ -432,9 +438,9 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
     elements, view, stream = np.broadcast_to(source, target.shape), target._view, target.stream
     if not target.size:
         return
-    target._join_producer()
+    target.join_producer()
     if not isinstance(stream, GpuStream):
-        target._host()[...] = elements
+        host_layout(target)[...] = elements
         return
     with stream.using():
         if view.layout is not Layout.C:  # the gaps between the elements keep their contents
@@ -454,7 +460,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
                 nbytes = min(done, target.nbytes - done)
                 driver.copy(view.data + done, view.data, nbytes, stream.handle)
                 done += nbytes
-    target._join_producer()
+    target.join_producer()
 
 
 def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
@@ -549,6 +555,11 @@ def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None,
     if nbytes > _MOST_BYTES:
         raise ValueError(f"the shape {lengths} of {dtype} takes {nbytes} bytes, more than any memory has")
     return DeviceArray(allocate(nbytes, stream, zero=zero, resource=memory), lengths, dtype, stream)
+
+
+def array_view(array: DeviceArray) -> ArrayView:
+    """What kernels get of an array: its address, lengths, strides in bytes, type, device and stream, and what owns the memory."""
+    return array._view
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:

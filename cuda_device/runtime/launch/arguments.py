@@ -29,7 +29,7 @@ from cuda_device.runtime.arrays.array_interface import OWN_VIEW, check_memory, n
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types import model
-from cuda_device.types.abi import Leaf
+from cuda_device.types.argument_packing import Leaf
 from cuda_device.types.host import (
     REGISTERED,
     Aligned,
@@ -350,7 +350,7 @@ _TAKEN = (
 
 def _taken(value: object) -> str:
     """The help for an object that cannot be an argument: what to pass instead."""
-    if said := getattr(type(value), "_remedy_at_launch", None):
+    if said := getattr(type(value), "__launch_help__", None):
         return str(said)
     if isinstance(value, (list, set)):
         if any(map(_is_array, value)):
@@ -434,7 +434,7 @@ _CONVERTED = model.Number, model.Pointer, model.Struct
 _parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
 
 
-_NUMBAS_ARRAY = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
+_SLICED = re.compile(r"['\"]?(\w+)\[([\s:1,]+)\]['\"]?")
 """The text of a type hint as numba writes arrays: `float32[:, ::1]`."""
 
 
@@ -442,9 +442,9 @@ _OF_LAUNCH = ("grid", "block", "threads", "shared", "stream", "cluster")
 """The parameters of `launch`."""
 
 
-def _refuse_numbas(name: str, hint: str) -> None:
+def _refuse_sliced(name: str, hint: str) -> None:
     """Raises `CallError` for numba's notation of an array, which would otherwise be ignored."""
-    if array := _NUMBAS_ARRAY.fullmatch(hint):
+    if array := _SLICED.fullmatch(hint):
         written = f"ArrayType({array[1]}, {array[2].count(',') + 1})"
         raise CallError(
             f"the type hint of the parameter {name!r} is the text {hint!r}, which is not a type", f"write {written}"
@@ -460,7 +460,7 @@ def parameters_of(function: FunctionType) -> Parameters:
         hints = {}
         for name, hint in evaluated.items():
             if isinstance(hint, str):
-                _refuse_numbas(name, hint)
+                _refuse_sliced(name, hint)
             with suppress(Exception):  # hints that are no types of device code are allowed
                 if name != "return" and (type := type_named(hint)) is not None:
                     hints[name] = type
@@ -512,10 +512,10 @@ def as_struct(value: Any, wanted: model.Struct, name: str) -> Any:
     """Converts a tuple or dict to the struct of the type hint of the parameter `name`; returns other values unchanged."""
     if not isinstance(value, (tuple, dict)):
         return value
-    from cuda_device.types.struct_classes import convert, made_of  # which few launches need
+    from cuda_device.types.struct_classes import as_type  # which few launches need
 
     try:
-        return convert(made_of(value, wanted, name), wanted, name)
+        return as_type(value, wanted, name)
     except LaunchError:
         raise
     except TypeError as error:

@@ -22,11 +22,11 @@ from ir_helpers import job
 
 import cuda_device as device
 from cuda_device.cache.disk import Store, key_of
+from cuda_device.cache.entries import Kept
 from cuda_device.codegen.gpu import cubin
-from cuda_device.cpu import machine_code
 from cuda_device.instrument.outline import Outline, ProgramSummary
-from cuda_device.plugins.starts.programs import Kept
 
+machine_code = pytest.importorskip("cuda_device.cpu.machine_code")
 POISON = -7.0
 CHANGES = (*changed_programs.CHANGES, *changed_objects.CHANGES)
 # What comes as an argument is not in the machine code.
@@ -36,7 +36,7 @@ INDIRECT = re.compile(
     r".*\b(enum|named tuple|partial)\b|a flag|.*property of|an object|a class with a metaclass|what is got|which \w+ is got"
     r"|which method is called|a method of an? (string|array)|a set$|the types of a check|the object of"
 )
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

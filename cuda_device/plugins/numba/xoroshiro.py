@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 from numpy import float32, float64, uint64
 
-from cuda_device.device.functions import func, kernel
-from cuda_device.plugins.numba.host import DeviceNDArray, to_device
-from cuda_device.runtime.gpu.streams import cpu_stream
-from cuda_device.runtime.launch.launcher import launch
+from cuda_device import cpu_stream, func, kernel, launch
+from cuda_device.plugins.numba.host_api import DeviceNDArray, to_device
 
 xoroshiro128p_dtype = xoroshiro128p_type = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
 _JUMP = 0xBEAC0467EBA5FACB, 0xD86B048B86AA9922

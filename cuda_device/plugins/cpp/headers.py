@@ -1,34 +1,35 @@
-"""What C++ programs get: definitions of structs, prototypes, headers, and folders of compiled kernels.
+"""What C++ programs get: definitions of structs, prototypes and headers.
 
 cpp_declaration(point)                     struct point { float x; float y; }; static_assert(sizeof(point) == 8, …); …
 cpp_header(point, (norm, point))           a whole header: includes, point, extern "C" __device__ float norm(point p);
 get_include()                              the folder of cuda_device/interop.h, for -I
-
-build([(saxpy, [(float32, floats, floats)])], ["sm_90", "sm_100"], "out")             python -m cuda_device build
-out/saxpy-5f0c3a1b.sm_90.cubin  out/saxpy-5f0c3a1b.sm_100.cubin  out/saxpy-5f0c3a1b.sm_100.ptx  out/index.json
-device.load("out")["saxpy"].launch(2.0, x, y, grid=4, block=256)
 """
 
 from __future__ import annotations
 
 import itertools
 import keyword
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cuda_device.cache import sha256
-from cuda_device.device.functions import CPP_WORDS, Func, Kernel
-from cuda_device.errors import CompileError
-from cuda_device.runtime.launch.compiled import Compiled, write_index
-from cuda_device.runtime.launch.compiling import compile, is_whole, prototype
-from cuda_device.types.abi import exchanged, representation
-from cuda_device.types.architectures import latest
-from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_checks
-from cuda_device.types.host import ANONYMOUS, type_of_hint
-from cuda_device.types.layout import Placement, align_of, placement, size_of
-from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
+from cuda_device import CompileError, Func, Kernel
+from cuda_device.extend import (
+    CPP_WORDS,
+    Placement,
+    align_of,
+    exchanged,
+    model,
+    placement,
+    representation,
+    size_of,
+    type_of_hint,
+    typed_ir,
+)
+from cuda_device.plugins.cpp.type_names import OFFSETOF, cpp_name, headers_for, layout_checks
+
+_ANONYMOUS = "anonymous"
+"""The name of the struct of a structured dtype."""
 
 
 def get_include() -> str:
@@ -45,7 +46,7 @@ def cpp_declaration(T: Any) -> str:  # noqa: N803
     """
     writer = _DeclarationWriter()
     type = type_of_hint(T)
-    if not isinstance(type, (Struct, Tuple)):
+    if not isinstance(type, (model.Struct, model.Tuple)):
         raise TypeError(f"{T!r} is neither a struct nor a tuple: C++ has it as {writer.name(type)}")
     writer.name(type)
     return writer.definitions()
@@ -87,14 +88,15 @@ def _declare(writer: _DeclarationWriter, launchers: bool, function: Func | Kerne
     """The prototype of an interoperable function; `launchers` adds a launcher, for host compilers."""
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
-    found = prototype(function, arguments)
+    found = typed_ir(function, arguments).main.prototype
+    assert found is not None
     code = function.underlying.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     parameters = ", ".join(
         f"{writer.name(type)} {_plain(name)}" for name, type in zip(names, found.arguments, strict=True)
     )
     symbol = function.underlying.__name__
-    result = "void" if isinstance(found.result, NoneType) else writer.name(found.result)
+    result = "void" if isinstance(found.result, model.NoneType) else writer.name(found.result)
     space = "__global__" if isinstance(function, Kernel) else "__device__"
     line = f'extern "C" {space} {result} {symbol}({parameters});'
     if not launchers:
@@ -123,10 +125,10 @@ class _DeclarationWriter:
     """Names structs and tuples, and collects their definitions so that each follows those that it needs."""
 
     def __init__(self) -> None:
-        self.names: dict[Type, str] = {}
+        self.names: dict[model.Type, str] = {}
         self.texts: list[str] = []
 
-    def name(self, type: Type) -> str:
+    def name(self, type: model.Type) -> str:
         """The C++ name of a type; defines the structs and tuples in it."""
         return cpp_name(type, self.define)
 
@@ -135,14 +137,14 @@ class _DeclarationWriter:
         text = "\n".join(self.texts)
         return OFFSETOF + text if "cuda_device_offsetof" in text else text
 
-    def define(self, type: Struct | Tuple) -> str:
+    def define(self, type: model.Struct | model.Tuple) -> str:
         """Defines a struct or tuple, unless it is defined already, and returns its name."""
         key = representation(exchanged(type))  # independent of the layout and space of arrays
         if key in self.names:
             return self.names[key]
-        if isinstance(type, Struct):
+        if isinstance(type, model.Struct):
             _check_name(type.name)
-            name = type.name if type.name != ANONYMOUS else self.numbered(ANONYMOUS)
+            name = type.name if type.name != _ANONYMOUS else self.numbered(_ANONYMOUS)
             if name in self.names.values():
                 raise ValueError(f"there are two different structs {name!r}")
             members = [(_check_name(field.name), field.type, field.align) for field in type.fields]
@@ -152,7 +154,7 @@ class _DeclarationWriter:
         # It gets its name before its members do, so that theirs are different.
         self.names[key] = name
         lines = [f"  {self.member(*member)};\n" for member in members]
-        packed = isinstance(type, Struct) and bool(type.size)
+        packed = isinstance(type, model.Struct) and bool(type.size)
         place = placement(key)
         if packed:
             align = f"__attribute__((packed, aligned({place.align}))) "
@@ -170,16 +172,16 @@ class _DeclarationWriter:
         names = (f"{what}_{i}" for i in itertools.count())
         return next(name for name in names if name not in self.names.values())
 
-    def member(self, name: str, type: Type, align: int) -> str:
+    def member(self, name: str, type: model.Type, align: int) -> str:
         """The declaration of a member, with its alignment."""
         wanted = f"alignas({align}) " if align > _alignment(type) else ""
-        if isinstance(type, Subarray):
+        if isinstance(type, model.Subarray):
             return f"{wanted}{self.name(type.dtype)} {name}{''.join(f'[{length}]' for length in type.shape)}"
         return f"{wanted}{self.name(type)} {name}"
 
 
-def _alignment(type: Type) -> int:
-    return align_of(type if isinstance(type, Subarray) else representation(type))
+def _alignment(type: model.Type) -> int:
+    return align_of(type if isinstance(type, model.Subarray) else representation(type))
 
 
 def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: Placement) -> Iterator[str]:
@@ -196,68 +198,3 @@ def _check_name(name: str) -> str:
     if not name.isascii() or not name.isidentifier() or name in CPP_WORDS or keyword.iskeyword(name):
         raise ValueError(f"{name!r} cannot be a name in C++: choose another one")
     return name
-
-
-# Folders of compiled kernels
-
-HEADER, INDEX = "kernels.h", "index.json"
-
-Signatures = Sequence[Sequence[Any]]
-"""The types of arguments that a kernel is compiled for, each as `compile` takes them."""
-
-
-def build(
-    kernels: Sequence[tuple[Kernel | Func, Signatures]],
-    targets: Sequence[str],
-    folder: str,
-    *,
-    fatbin: bool = False,
-    ltoir: bool = False,
-) -> list[str]:
-    """Writes compiled kernels, a C++ header, and an index to a folder; returns the names of the files.
-
-    There is a cubin for each target, or with `fatbin` one file for all targets of a kernel, and PTX of the newest target for
-    later GPUs, unless the kernel is linked with other code. With `ltoir`, there is also LTO-IR for each target. The header
-    declares the interoperable kernels and functions, and has a function that launches each kernel. Raises `ValueError` if two
-    functions have the same name; other errors are those of `compile` and `cpp_header`.
-    """
-    names = [function.__qualname__ for function, _ in kernels]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two functions have the same name: {', '.join(names)}")
-    made = {
-        _name(each): each
-        for function, signatures in kernels
-        for signature in signatures
-        for each in _variants(function, signature, targets, fatbin, ltoir)
-    }
-    declared = [(f, *signature) for f, signatures in kernels if f.options.interop for signature in signatures]
-    header = cpp_header(*declared, launchers=True) if declared else ""
-    os.makedirs(folder, exist_ok=True)
-    for name, each in made.items():
-        Path(folder, name).write_bytes(each.code if isinstance(each.code, bytes) else each.code.encode())
-    if header:
-        Path(folder, HEADER).write_text(header, encoding="utf-8")
-    write_index(os.path.join(folder, INDEX), list(made.items()))
-    return [*made, *[HEADER] * bool(header), INDEX]
-
-
-def _variants(
-    function: Kernel | Func, signature: Sequence[Any], targets: Sequence[str], fatbin: bool, ltoir: bool
-) -> Iterator[Compiled]:
-    """The compiled forms of one signature."""
-    if fatbin and isinstance(function, Kernel):
-        yield compile(function, *signature, target=targets, output="fatbin")
-    else:
-        yield from (compile(function, *signature, target=target) for target in targets)
-        ptx = compile(function, *signature, target=latest(targets), output="ptx")
-        if is_whole(ptx) and not function.options.link:
-            yield ptx
-    if ltoir:
-        yield from (compile(function, *signature, target=target, output="ltoir") for target in targets)
-
-
-def _name(compiled: Compiled) -> str:
-    """The name of a file: the symbol, a hash of the signature, the targets and the form."""
-    types = repr([(each.type, each.constant) for each in compiled.parameters])
-    plain = "".join(letter if letter.isalnum() else "_" for letter in compiled.symbol)
-    return f"{plain}-{sha256(types.encode()).hexdigest()[:8]}.{compiled.target.replace(', ', '-')}.{compiled.output}"

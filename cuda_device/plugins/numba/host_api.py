@@ -18,14 +18,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.runtime.arrays import device_array as arrays
-from cuda_device.runtime.arrays import host_arrays
-from cuda_device.runtime.arrays.host_arrays import HostArray
-from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.created_streams import current_device
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
-from cuda_device.types.host import number_of_numba
+import cuda_device
+from cuda_device import CpuStream, GpuStream, HostArray, Stream, as_array, cpu_stream, empty
+from cuda_device.extend import as_stream, current_device, dataclass, driver, host_layout, join, replace, with_layout
+from cuda_device.plugins.numba.types_of_numba import number_of
 
 __all__ = [
     "DeviceNDArray", "DeviceStream", "Devices", "GpuContext", "GpuDevice", "MemoryInfo", "StreamEvent", "as_cuda_array", "close",
@@ -58,7 +54,7 @@ class DeviceNDArray:
     @property
     def gpu_data(self) -> int:
         """The address of the first element."""
-        return int(self.array._host().ctypes.data)
+        return int(host_layout(self.array).ctypes.data)
 
     def __getitem__(self, key: Any) -> Any:
         """Returns a view, or for a single element a number."""
@@ -71,7 +67,7 @@ class DeviceNDArray:
 
     def _through(self, change: Callable[[Any], Any]) -> DeviceNDArray:
         """Returns the view that `change` makes of a NumPy array of the same memory, which it must not access."""
-        return self._like(self.array._part(change(self.array._host())))
+        return self._like(with_layout(self.array, change(host_layout(self.array))))
 
     @property
     def T(self) -> DeviceNDArray:  # noqa: N802
@@ -82,7 +78,7 @@ class DeviceNDArray:
         """Returns a view with permuted axes, or a copy if the elements are not contiguous."""
         if not self.flags.forc:
             return self._like(
-                arrays.array(np.ascontiguousarray(self.array.numpy().transpose(axes)), stream=self.array.stream)
+                cuda_device.array(np.ascontiguousarray(self.array.numpy().transpose(axes)), stream=self.array.stream)
             )
         return self._through(lambda x: x.transpose(axes))
 
@@ -96,7 +92,7 @@ class DeviceNDArray:
         try:
             return self.reshape(-1, order=order)
         except ValueError:
-            return self._like(arrays.array(self.array.numpy().ravel(order), stream=self.array.stream))
+            return self._like(cuda_device.array(self.array.numpy().ravel(order), stream=self.array.stream))
 
     def squeeze(self, axis: Any = None, stream: Any = 0) -> DeviceNDArray:
         """Returns a view without axes of length 1."""
@@ -125,7 +121,7 @@ class DeviceNDArray:
     @property
     def flags(self) -> Any:
         """NumPy's flags for an array of this layout: `flags["C_CONTIGUOUS"]`."""
-        return self.array._host().flags
+        return host_layout(self.array).flags
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
         """Copies the array to `ary` or a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ.
@@ -258,10 +254,10 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
         to.copy_to_device(obj, stream)
         return to  # type: ignore[no-any-return]
     if isinstance(obj, DeviceNDArray):
-        return obj._like(arrays.array(obj.array, stream=stream_of(stream)))
+        return obj._like(cuda_device.array(obj.array, stream=stream_of(stream)))
     if _is_of_dates(getattr(obj, "dtype", None)):
         return DateNDArray(to_device(counts_of(obj), stream).array, obj.dtype)
-    return DeviceNDArray(arrays.array(obj if hasattr(obj, "shape") else np.asarray(obj), stream=stream_of(stream)))
+    return DeviceNDArray(cuda_device.array(obj if hasattr(obj, "shape") else np.asarray(obj), stream=stream_of(stream)))
 
 
 def device_array(
@@ -275,11 +271,11 @@ def device_array(
     if _is_of_dates(kind):
         return DateNDArray(device_array(shape, np.int64, strides, order, stream).array, kind)
     if strides is None:
-        made = DeviceNDArray(arrays.empty(lengths if order == "C" else lengths[::-1], kind, stream=where))
+        made = DeviceNDArray(empty(lengths if order == "C" else lengths[::-1], kind, stream=where))
         return made if order == "C" else made.T
     steps = (strides,) if isinstance(strides, int) else tuple(strides)
     nbytes = sum((length - 1) * step for length, step in zip(lengths, steps, strict=False)) + kind.itemsize
-    memory = arrays.empty(max(nbytes, 0), np.uint8, stream=where)
+    memory = empty(max(nbytes, 0), np.uint8, stream=where)
     return DeviceNDArray(memory)._through(lambda x: np.ndarray(lengths, kind, x, strides=steps))
 
 
@@ -315,7 +311,7 @@ def pinned_array(
     wc: bool = False,
 ) -> Any:
     """Returns a host array that a GPU can access (`cuda_device.pinned`). Launches do not copy it, but wait for the kernel."""
-    return _host_array(host_arrays.pinned, shape, dtype, strides, order)
+    return _host_array(cuda_device.pinned, shape, dtype, strides, order)
 
 
 def pinned_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> Any:
@@ -335,7 +331,7 @@ def managed_array(
     attach_global: bool = True,
 ) -> Any:
     """Like `pinned_array`, in memory that migrates between host and device (`cuda_device.managed`)."""
-    return _host_array(host_arrays.managed, shape, dtype, strides, order)
+    return _host_array(cuda_device.managed, shape, dtype, strides, order)
 
 
 @contextlib.contextmanager
@@ -358,7 +354,7 @@ def mapped(*host: Any, stream: Any = 0) -> Iterator[Any]:
 
 def _viewed(ary: Any, where: Stream) -> DeviceNDArray:
     if isinstance(where, CpuStream):
-        return DeviceNDArray(arrays.as_array(ary, order="strided", stream=where))
+        return DeviceNDArray(as_array(ary, order="strided", stream=where))
     return to_device(ary, where)
 
 
@@ -742,7 +738,7 @@ def _parameter(part: Any) -> SignatureParameter:
 
 
 def _number(type_: Any) -> Any:
-    return type_ if isinstance(type_, type) and issubclass(type_, np.generic) else number_of_numba(type_)
+    return type_ if isinstance(type_, type) and issubclass(type_, np.generic) else number_of(type_)
 
 
 def result_of(given: Any) -> Any:

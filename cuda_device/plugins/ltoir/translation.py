@@ -1,8 +1,4 @@
-"""Generates LTO-IR with libNVVM, so that nvJitLink inlines calls between kernels and CUDA C++.
-
-    make(llvm, parse("sm_90"), Options())       bytes that begin with b"\\xedCN\\x7f"
-
-libNVVM reads the IR of LLVM 7 for all GPUs, so the LLVM IR is translated to it:
+"""Translates LLVM IR to that of LLVM 7, which libNVVM reads for all GPUs.
 
     %v9 = getelementptr inbounds nuw float, ptr addrspace(1) %v1, i64 %v8
     %v10 = load float, ptr addrspace(1) %v9, align 4
@@ -22,17 +18,10 @@ and lines that match no rule stay unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from cuda_device.codegen import cpp_signatures
-from cuda_device.codegen.cpp_signatures import TYPE, split
-from cuda_device.codegen.emit.to_llvm import Llvm
-from cuda_device.codegen.gpu import libdevice, toolkit
-from cuda_device.device.options import Options
-from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.ir.nodes import Prototype
-from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.types.architectures import Architecture
+from cuda_device import CompileError
+from cuda_device.extend import LLVM_TYPE, dataclass, field, split_list
 
 # Syntax that LLVM 7 does not have, and its replacement, in lines of any kind.
 _NEWER = [
@@ -85,7 +74,7 @@ _ORDERS = {"monotonic": "relaxed"}
 _FLAGS = r"(?P<flags>(?:(?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast) )*)"
 NAME = r"%[\w.]+"
 _RESULT = rf"(?P<result>{NAME}) = "
-_TYPE = rf"(?P<type>{TYPE})"
+_TYPE = rf"(?P<type>{LLVM_TYPE})"
 _POINTER = r"ptr(?P<space> addrspace\(\d+\)|) (?P<pointer>getelementptr .*?\)|\S+)"
 _SYNC = r'(?P<sync>(?: syncscope\("(?P<scope>\w+)"\))?)'
 
@@ -164,7 +153,7 @@ class Translation:
 
     def variable(self, line: str) -> None:
         """Records the type of a global variable, and whether the host writes to it."""
-        found = re.match(rf"(@[\w.]+) = .*?(addrspace\(\d+\) |){_WRITTEN}(?:global|constant) ({TYPE})", line)
+        found = re.match(rf"(@[\w.]+) = .*?(addrspace\(\d+\) |){_WRITTEN}(?:global|constant) ({LLVM_TYPE})", line)
         if found:
             name, space, written, type = found.groups()
             space = f" {space}".rstrip()
@@ -176,7 +165,7 @@ class Translation:
         head, name, parameters, rest = _HEAD.fullmatch(line).groups()  # type: ignore[union-attr]
         if name.startswith("llvm."):
             return []
-        aligned, (head, *types) = alignments([head, *map(self.typed, split(parameters))])
+        aligned, (head, *types) = alignments([head, *map(self.typed, split_list(parameters))])
         head = self.typed(head)
         self.mark(head, types, name, [("align", each) for each in aligned])
         return [f"{head}@{name}({', '.join(types)}){rest}"]
@@ -188,7 +177,7 @@ class Translation:
         """
         head, name, parameters, attributes = _HEAD.fullmatch(line.removesuffix(" {")).groups()  # type: ignore[union-attr]
         listed = []
-        for shown in split(parameters):
+        for shown in split_list(parameters):
             if copied := re.fullmatch(r"ptr byval\(\[(\d+) x i8\]\) align (\d+) (%[\w.]+)", shown):
                 size, align, register = int(copied[1]), int(copied[2]), copied[3]
                 words = f"[{size // min(align, 8)} x i{8 * min(align, 8)}]"
@@ -222,7 +211,7 @@ class Translation:
 
 _WRITTEN = "(externally_initialized |)"
 _CONSTANT_ELEMENT = re.compile(
-    rf"getelementptr(?: inbounds)? \(({TYPE}), ptr( addrspace\(\d+\)|) (@[\w.]+), (\w+ \d+)\)"
+    rf"getelementptr(?: inbounds)? \(({LLVM_TYPE}), ptr( addrspace\(\d+\)|) (@[\w.]+), (\w+ \d+)\)"
 )
 _HEAD = re.compile(r"((?:declare|define) .*?)@([\w.]+)\((.*)\)([^()]*)")
 
@@ -267,9 +256,14 @@ def _intrinsic(to: Translation, match: re.Match[str]) -> list[str] | None:
     for pattern, code in _INSTRUCTIONS.items():
         if found := re.fullmatch(pattern, match["name"]):
             return _instruction(
-                to, match["result"] or "", match["type"], found.expand(code), split(match["operands"]), match["rest"]
+                to,
+                match["result"] or "",
+                match["type"],
+                found.expand(code),
+                split_list(match["operands"]),
+                match["rest"],
             )
-    types = ", ".join(operand.rpartition(" ")[0] for operand in split(match["operands"]))
+    types = ", ".join(operand.rpartition(" ")[0] for operand in split_list(match["operands"]))
     to.intrinsics.add(to.typed(f"declare {match['type']} @llvm.{match['name']}({types}){match['rest']}\n"))
     return None
 
@@ -325,7 +319,7 @@ def _saturate(to: Translation, match: re.Match[str]) -> list[str]:
 
 def _call(to: Translation, match: re.Match[str]) -> list[str]:
     """A call with alignments, which become metadata."""
-    aligned, (type, *given) = alignments([match["type"], *split(match["operands"])])
+    aligned, (type, *given) = alignments([match["type"], *split_list(match["operands"])])
     numbers = ", ".join(f"i32 {each}" for each in aligned)
     head = f"{match['assigned'] or ''}call {type.strip()} @{match['name']}({', '.join(given)})"
     return [f"{head}{match['rest']}, !callalign !{{{numbers}}}"]
@@ -420,71 +414,3 @@ def translate(text: str) -> str:
         lines += f"!nvvm.annotations = !{{{listed}}}\n"
         lines += "".join(f"!{900000001 + i} = {mark}\n" for i, mark in enumerate(module.marks))
     return lines + _VERSION
-
-
-def identity() -> str:
-    """libNVVM's version, for cache keys; empty if it is missing."""
-    try:
-        from cuda.bindings import nvvm
-
-        return "libNVVM {}.{}".format(*nvvm.version())
-    except (ImportError, RuntimeError):
-        return ""
-
-
-def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Mapping[str, Prototype]) -> bytes:
-    """The LTO-IR of a module; `functions` are those that C++ defines or calls.
-
-    Raises `CompileError` if libNVVM is missing or does not support an operation.
-    """
-    if not identity():
-        raise CompileError(
-            "LTO-IR needs libNVVM, which is not on this machine",
-            help=f"{toolkit.pip_install()}, or install a CUDA toolkit and set CUDA_HOME",
-        )
-    from cuda.bindings import nvvm
-
-    text = translate(cpp_signatures.run(llvm.text, functions))
-    if architecture.number >= 100:  # for which libNVVM requires the type of a copy in `byval`, too
-        text = re.sub(r"(%cpp\.\d+)\* byval ", r"\1* byval(\1) ", text)
-    program = nvvm.create_program()
-    try:
-        data = text.encode()
-        nvvm.add_module_to_program(program, data, len(data), "cuda_device")
-        if llvm.library:
-            library = libdevice.file().read_bytes()
-            nvvm.lazy_add_module_to_program(program, library, len(library), "libdevice")
-        words = [
-            f"-arch={architecture.name.replace('sm_', 'compute_')}",
-            "-gen-lto",
-            f"-opt={3 if options.level else 0}",
-        ]
-        words += floating_point(options)
-        try:
-            nvvm.compile_program(program, len(words), words)
-        except nvvm.nvvmError as error:
-            raise CompilerBug(f"libNVVM rejects the module: {_log(program)}") from error
-        code = bytearray(nvvm.get_compiled_result_size(program))
-        nvvm.get_compiled_result(program, code)
-        return bytes(code)
-    finally:
-        nvvm.destroy_program(program)
-
-
-def floating_point(options: Options) -> list[str]:
-    """The floating-point options of libNVVM and nvJitLink."""
-    approximate = "afn" in options.fastmath
-    return [
-        f"-fma={int(options.contract)}",
-        f"-ftz={int('ftz' in options.fastmath)}",
-        f"-prec-div={int(not approximate)}",
-        f"-prec-sqrt={int(not approximate)}",
-    ]
-
-
-def _log(program: int) -> str:
-    from cuda.bindings import nvvm
-
-    log = bytearray(nvvm.get_program_log_size(program))
-    nvvm.get_program_log(program, log)
-    return log.rstrip(b"\0").decode(errors="replace").strip()

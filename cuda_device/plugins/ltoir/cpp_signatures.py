@@ -15,42 +15,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from cuda_device.errors import CompileError
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Module, Prototype
-from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.types import model
-from cuda_device.types.abi import exchanged, passing, representation
-from cuda_device.types.layout import machine, placement
+from cuda_device.extend import dataclass, exchanged, field, model, passing, placement, representation, split_list
 
 _HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<given>.*)\)(?P<rest>[^()]*)")
 _ALIGNED = re.compile(r" ?alignstack\((\d+)\) ?")
 _IN_MEMORY = re.compile(r"ptr byval\(.*\) align (\d+)")
-TYPE = r"""(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.$]+|%"[^"]*"|\w+)"""
-"""A pattern of the types of LLVM IR."""
 _MOST_BYTES = 128
 """The size of the largest structure that is passed as a parameter; larger ones are passed in memory."""
 _CALL = re.compile(r"\bcall [^@\"]*@([\w.]+)(?=\()")
 
 
-def prototypes(typed: Module, by_address: bool) -> dict[str, Prototype]:
+class CppPrototype(NamedTuple):
+    """The types of the arguments and of the result of a function of C++."""
+
+    arguments: tuple[model.Type, ...]
+    result: model.Type
+
+
+def prototypes(typed: Any, by_address: bool) -> dict[str, CppPrototype]:
     """The C++ functions that a typed module calls, and the function that it exports, by their symbols."""
     found = {}
-    for op in (op for function in typed.functions for op in function.ops() if op.code is ops.EXTERN):
+    for op in (op for function in typed.functions for op in function.ops() if op.code.name == "extern"):
         result = op.results[0].type if op.results else None
-        found[op.attributes["symbol"]] = Prototype(
+        found[op.attributes["symbol"]] = CppPrototype(
             tuple(operand.type or model.NONE for operand in op.operands), result or model.NONE
         )
     if typed.main.prototype is not None and not typed.main.kernel:
         main = typed.main.prototype
         count = len(main.arguments) + (main.result != model.NONE)
-        addresses = Prototype((model.Pointer(model.NONE),) * count, model.NONE)
-        found[typed.main.name] = addresses if by_address else main
+        addresses = CppPrototype((model.Pointer(model.NONE),) * count, model.NONE)
+        found[typed.main.name] = addresses if by_address else CppPrototype(main.arguments, main.result)
     return found
 
 
-def run(text: str, functions: Mapping[str, Prototype]) -> str:
+def run(text: str, functions: Mapping[str, CppPrototype]) -> str:
     """Gives the functions of these names C++'s types, with typed pointers as in LLVM 7."""
     types = _Types()
     lines: list[str] = []
@@ -78,90 +78,11 @@ def run(text: str, functions: Mapping[str, Prototype]) -> str:
     return "\n".join([*lines[:begin], *types.definitions, *lines[begin:], *around, ""])
 
 
-# Bitcode that is linked to a kernel has clang's types: small integers, `byval` pointers, and structures.
-
-_SIGNATURE = re.compile(r"(?m)^(?:declare|define) (?P<result>[^@]*?) ?@(?P<name>[\w$]+)\((?P<given>.*)\)[^()]*$")
-_BY_VALUE = re.compile(r"byval\((.*?)\) align \d+")
-_SCALAR = re.compile(r"i\d+|float|double|half|bfloat|void|ptr(?: addrspace\(\d+\))?")
-_BEHIND = ".bitcode"
-"""The suffix of functions in bitcode that have a wrapper."""
-
-
-def wrapped(theirs: str, ours: str) -> str:
-    """Adds wrappers to the module `theirs` for the functions that `ours` declares with other types.
-
-    Raises `CompileError` for types that do not correspond.
-    """
-    wanted = {found["name"]: found for found in _SIGNATURE.finditer(ours) if found[0].startswith("declare")}
-    for found in list(_SIGNATURE.finditer(theirs)):
-        own = wanted.get(found["name"])
-        if own is not None and found[0].startswith("define") and _types_of(own) != _types_of(found):
-            theirs = re.sub(rf"@{re.escape(found['name'])}(?![\w$.])", lambda name: name[0] + _BEHIND, theirs)
-            theirs += _wrapper(own, found)
-    return theirs
-
-
-def _types_of(signature: re.Match[str]) -> list[str]:
-    """The types of a function's result and parameters; those of copies in memory include `byval`."""
-    result = re.search(rf"{TYPE}$", signature["result"])
-    given = [(re.match(TYPE, each), _BY_VALUE.search(each)) for each in split(signature["given"])]
-    types = [f"ptr {copied[0]}" if copied else plain[0] if plain else "" for plain, copied in given]
-    return [result[0] if result else "", *types]
-
-
-def _correspond(ours: str, theirs: str) -> bool:
-    """Whether one value can have two types: the same, two integers, or two aggregates."""
-    is_scalar = [_SCALAR.fullmatch(type) is not None for type in (ours, theirs)]
-    return ours == theirs or (ours[0] == theirs[0] == "i" if all(is_scalar) else not any(is_scalar))
-
-
-def _wrapper(ours: re.Match[str], theirs: re.Match[str]) -> str:
-    """A function with our types that calls one with theirs."""
-    (result, *own), (got, *types) = _types_of(ours), _types_of(theirs)
-    given = split(ours["given"])
-    if len(own) != len(types) or not all(map(_correspond, (result, *own), (got, *types))):
-        raise CompileError(
-            f"{ours['name']} is {got} ({', '.join(types)}) in bitcode, and its stub needs {result} ({', '.join(own)})",
-            help="give the stub the types that the function has in C++",
-        )
-    lines: list[str] = []
-
-    def moved(value: str, type: str, wanted: str) -> str:
-        if type == wanted:
-            return value
-        if _SCALAR.fullmatch(type):
-            lines.append(
-                f"{value}.n = {'trunc' if int(type[1:]) > int(wanted[1:]) else 'zext'} {type} {value} to {wanted}"
-            )
-            return f"{value}.n"
-        lines.extend((f"{value}.m = alloca {type}, align 16", f"store {type} {value}, ptr {value}.m"))
-        if wanted.startswith("ptr "):
-            return f"{value}.m"
-        lines.append(f"{value}.n = load {wanted}, ptr {value}.m, align 16")
-        return f"{value}.n"
-
-    values = [f"{to} {moved(f'%p{i}', type, to)}" for i, (type, to) in enumerate(zip(own, types, strict=True))]
-    call = f"call {got} @{ours['name']}{_BEHIND}({', '.join(values)}) convergent"
-    if got == "void":
-        lines += [call, "ret void"]
-    else:
-        lines.append(f"%r = {call}")
-        lines.append(f"ret {result} {moved('%r', got, result)}")
-    head = f"define {ours['result']} @{ours['name']}({', '.join(f'{each} %p{i}' for i, each in enumerate(given))}) alwaysinline"
-    return "\n".join([f"{head} convergent {{", *lines, "}\n"])
-
-
-def split(text: str) -> list[str]:
-    """Splits a list at the commas outside brackets."""
-    parts, depth, start = [], 0, 0
-    for i, letter in enumerate(text):
-        depth += letter in "([{<"
-        depth -= letter in ")]}>"
-        if letter == "," and not depth:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
+def _machine(number: model.Number) -> model.Number:
+    """The number with the format of a builtin one in device code."""
+    form = representation(number)
+    assert isinstance(form, model.Number)
+    return form
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +108,9 @@ class _Types:
     names: dict[tuple[model.Type, str], str] = field(default_factory=dict)
     definitions: list[str] = field(default_factory=list)
 
-    def passed(self, head: re.Match[str], function: Prototype) -> list[_Passed]:
+    def passed(self, head: re.Match[str], function: CppPrototype) -> list[_Passed]:
         """The result and the parameters of a function, from a line of our IR and its prototype."""
-        given = split(head["given"])
+        given = split_list(head["given"])
         types: list[model.Type | None] = list(function.arguments)
         result: model.Type | None = function.result
         if result != model.NONE and passing(function.result, kernel=False) == "address":
@@ -209,7 +130,7 @@ class _Types:
         if aligned and not is_result and size > _MOST_BYTES:
             return _Passed(plain, cpp, f"{cpp}* byval align {at}", f"%{name}", size, at, copied is not None, True)
         words = [f"alignstack({at})"] if aligned else []
-        number = machine(type) if isinstance(type, model.Number) else type
+        number = _machine(type) if isinstance(type, model.Number) else type
         if isinstance(number, model.Number) and cpp in ("i8", "i16"):
             words.append("signext" if number.signed else "zeroext")
         size = placement(representation(exchanged(type))).size
@@ -260,10 +181,10 @@ class _Types:
     def name(self, type: model.Type) -> str:
         """The type of a value or a member."""
         match type:
-            case model.Number() if machine(type).is_complex or (machine(type).is_float and machine(type).bits < 32):
-                return self.structure(machine(type))
+            case model.Number() if _machine(type).is_complex or (_machine(type).is_float and _machine(type).bits < 32):
+                return self.structure(_machine(type))
             case model.Number():
-                number = machine(type)
+                number = _machine(type)
                 return {32: "float", 64: "double"}[number.bits] if number.is_float else f"i{number.bits}"
             case model.NoneType():
                 return self.pointer(type)
@@ -295,7 +216,7 @@ class _Types:
             case model.Number():
                 half = self.name(model.FLOAT32 if type.bits == 64 else model.FLOAT64)
                 return f"{{ {half}, {half} }}" if type.is_complex else f"{{ i{type.bits} }}"
-            case model.Vector(dtype, size) if machine(dtype).is_float and machine(dtype).bits == 8 and size in (2, 4):
+            case model.Vector(dtype, size) if _machine(dtype).is_float and _machine(dtype).bits == 8 and size in (2, 4):
                 return f"{{ i{8 * size} }}"
             case model.Vector(dtype, size):
                 parts: list[model.Type] = [dtype] * size
@@ -328,5 +249,5 @@ class _Types:
             return self.alignment(found[1])
         if name.startswith("%") and not name.endswith("*"):
             members = self.definitions[int(name.partition(".")[2])].partition(" = type ")[2]
-            return 1 if members.startswith("<") else max(map(self.alignment, split(members[1:-1])))
+            return 1 if members.startswith("<") else max(map(self.alignment, split_list(members[1:-1])))
         return {"i8": 1, "i16": 2, "i32": 4, "float": 4}.get(name, 8)

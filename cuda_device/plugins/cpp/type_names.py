@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cuda_device.types.abi import DESCRIPTOR
-from cuda_device.types.layout import Placement, machine
-from cuda_device.types.model import Array, AtomicCell, NoneType, Number, Pointer, Struct, Tuple, Type, Vector
+from cuda_device.extend import Placement, model, representation
+
+DESCRIPTOR = "interoperable_array_descriptor"
 
 NUMBERS = {
     "bool": "bool",
@@ -60,26 +60,26 @@ def headers_for(text: str) -> list[str]:
     return list(dict.fromkeys(header for part, header in HEADERS.items() if part in text))
 
 
-def cpp_name(type: Type, name_of: Callable[[Struct | Tuple], str]) -> str:
+def cpp_name(type: model.Type, name_of: Callable[[model.Struct | model.Tuple], str]) -> str:
     """The C++ type of a value of `type` at the boundary; `name_of` names structs and tuples.
 
     Raises `TypeError` for what has no counterpart.
     """
     match type:
-        case Number():
-            return NUMBERS[str(machine(type))]
-        case AtomicCell(dtype):
+        case model.Number():
+            return NUMBERS[str(representation(type))]
+        case model.AtomicCell(dtype):
             return cpp_name(dtype, name_of)
-        case NoneType():
+        case model.NoneType():
             return "void*"
-        case Vector(dtype, size):
-            return VECTORS[str(machine(dtype))][size - 1]
-        case Struct() | Tuple():
+        case model.Vector(dtype, size):
+            return VECTORS[str(representation(dtype))][size - 1]
+        case model.Struct() | model.Tuple():
             return name_of(type)
-        case Pointer(dtype, readonly):
-            to = "void" if isinstance(dtype, NoneType) else cpp_name(dtype, name_of)
+        case model.Pointer(dtype, readonly):
+            to = "void" if isinstance(dtype, model.NoneType) else cpp_name(dtype, name_of)
             return f"{to} const*" if readonly else f"{to}*"
-        case Array(dtype, ndim, _, readonly):
+        case model.Array(dtype, ndim, _, readonly):
             element = cpp_name(dtype, name_of) + (" const" if readonly else "")
             return f"cuda::{DESCRIPTOR}<{element}, {ndim}>"
     raise TypeError(f"{type} has no counterpart in CUDA C++")

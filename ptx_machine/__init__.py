@@ -1,7 +1,7 @@
-"""A machine that executes PTX, so that what the compiler makes for GPUs runs, and is judged, where there is no GPU.
+"""A machine that executes PTX where there is no GPU. It needs NumPy and ml_dtypes.
 
-    with gpu.installed():                 # the driver's functions, as cuda_device calls them, with memory and kernels that run
-        device.launch(kernel, x, grid=1, block=32)
+    arena = Arena()                       # the memory of the GPU
+    Machine(Module(read(ptx), arena), "kernel", (1, 1, 1), (32, 1, 1), address_of_parameters).run()
 
 reader                     PTX's text → functions of instructions
 operands                   typed access to registers, constants and special registers
@@ -11,9 +11,8 @@ memory, accesses           the state spaces; loads, stores, atomic operations
 control, collectives       branches and calls; barriers, and what warps do together
 printing                   vprintf
 machine                    threads take turns: groups that are at the same instruction, in an order that a seed decides
-gpu                        the driver
 
-It owes nothing to the compiler, and follows NVIDIA's 'PTX ISA'. It is strict where hardware is lenient: memory that nobody
+It owes nothing to a compiler, and follows NVIDIA's 'PTX ISA'. It is strict where hardware is lenient: memory that nobody
 allocated, misaligned addresses, lanes outside their own mask and warps that are torn apart at a barrier are errors. It is not a
 model of time, caches or weak memory: accesses happen in the order in which threads have their turns.
 """

@@ -9,7 +9,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.runtime.launch.arguments import describe, read
-from cuda_device.types.abi import boundary_packing
+from cuda_device.types.argument_packing import boundary_packing
 
 FLOATS = device.ArrayType(device.float32, 1)
 
