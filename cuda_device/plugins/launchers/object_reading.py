@@ -218,48 +218,31 @@ def keyword_of(name: Any) -> Any:
 _INT_MAX = (1 << 31) - 1
 
 
-def read_launch(sizes: Any, launch: Any) -> Any:
+def read_launch(values: Any, launch: Any) -> Any:
     """Reads the stream and the sizes of a launch from the values of the keywords."""
-    of, values = words(launch), words(sizes)
-    grid, block, stream, shared = values[0], values[1], values[2], values[3]
-    if not read_sizes(grid, launch + 8 * Launch.GRID_X) or not read_sizes(block, launch + 8 * Launch.BLOCK_X):
+    of, value = words(launch), words(values)
+    if not read_sizes(value[0], launch + 8 * Launch.GRID_X, limits.MOST_BLOCKS):
         return False
-    blocks, width, threads = of[Launch.GRID_X], of[Launch.BLOCK_X], of[Launch.BLOCK_Y] * of[Launch.BLOCK_Z]
-    if (
-        blocks > limits.MOST_BLOCKS[0]
-        or of[Launch.GRID_Y] > limits.MOST_BLOCKS[1]
-        or of[Launch.GRID_Z] > limits.MOST_BLOCKS[2]
-    ):
+    if not read_sizes(value[1], launch + 8 * Launch.BLOCK_X, limits.MOST_THREADS):
         return False
-    if (
-        width > limits.MOST_THREADS[0]
-        or of[Launch.BLOCK_Y] > limits.MOST_THREADS[1]
-        or of[Launch.BLOCK_Z] > limits.MOST_THREADS[2]
-    ):
-        return False
-    of[Launch.THREADS] = width * threads
+    of[Launch.THREADS] = of[Launch.BLOCK_X] * of[Launch.BLOCK_Y] * of[Launch.BLOCK_Z]
     # Python checks whether the kernel counts its threads in 32 bits.
-    if width * threads > limits.MOST_IN_BLOCK or blocks * width >= limits.MOST_POSITIONS:
+    if of[Launch.THREADS] > limits.MOST_IN_BLOCK or of[Launch.GRID_X] * of[Launch.BLOCK_X] >= limits.MOST_POSITIONS:
         return False
-    of[Launch.SHARED] = 0
-    if shared != 0:
-        nbytes, right = int_of(shared)
-        if not right or nbytes < 0 or nbytes > _INT_MAX:
-            return False
-        of[Launch.SHARED] = nbytes
-    return find_stream(stream, launch)
+    of[Launch.SHARED], right = int_of(value[3]) if value[3] != 0 else (int64(0), True)
+    return right and 0 <= of[Launch.SHARED] and of[Launch.SHARED] <= _INT_MAX and find_stream(value[2], launch)
 
 
-def read_sizes(obj: Any, out: Any) -> Any:
-    """Reads the size of a grid or a block, an int or a tuple of one to three; the caller checks the largest."""
+def read_sizes(obj: Any, out: Any, most: Any) -> Any:
+    """Reads the size of a grid or a block, an int or a tuple of one to three, each of which is at most `most`."""
+    size = words(out)
+    size[1] = size[2] = 1
     if obj == 0:
         return False
-    sizes = words(out)
-    sizes[1] = sizes[2] = 1
-    if type_of(obj) == known()[Word.TUPLE]:
-        return several_sizes(obj, out)
-    sizes[0], right = int_of(obj)
-    return right and sizes[0] > 0
+    if type_of(obj) != known()[Word.TUPLE]:
+        size[0], right = int_of(obj)
+        return right and 0 < size[0] and size[0] <= most[0]
+    return several_sizes(obj, out) and size[0] <= most[0] and size[1] <= most[1] and size[2] <= most[2]
 
 
 def several_sizes(obj: Any, out: Any) -> Any:

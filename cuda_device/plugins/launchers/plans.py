@@ -21,7 +21,6 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device import DeviceArray, GpuStream, Kernel, logs
-from cuda_device.cpu import machine_code
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
 from cuda_device.extend import dataclass, driver
@@ -71,6 +70,8 @@ def _text() -> str:
 @functools.cache
 def support() -> Support:
     """Loads the machine code, from the cache if it is there. All words are zero."""
+    from cuda_device.cpu import machine_code  # the CPU target may be missing
+
     exports = _CALLED, c_functions.TABLE
     name = f"launchers {memory_layout.offsets()}"
     addresses = machine_code.shared(name, _text, exports, c_functions.python_functions())

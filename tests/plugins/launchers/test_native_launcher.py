@@ -1332,19 +1332,23 @@ def test_the_switch(gpu, monkeypatch, value, wanted):
     assert (kernel.native is not None) == wanted
 
 
-@pytest.mark.parametrize("broken", ["support", "memory_of"])
+@pytest.mark.parametrize("broken", ["support", "memory_of", "the CPU target"])
 def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
     def fail(*_, **__):
         raise RuntimeError("no machine code here")
 
-    monkeypatch.setattr(plans, broken, fail)
+    if broken == "the CPU target":
+        monkeypatch.setattr(plans, "support", plans.support.__wrapped__)
+        monkeypatch.setitem(sys.modules, "cuda_device.cpu", None)
+    else:
+        monkeypatch.setattr(plans, broken, fail)
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     with caplog.at_level("DEBUG", "cuda_device"):
         for _ in range(4 * BY_PYTHON):
             assert not gpu.by_machine_code(kernel, x, y)
     assert kernel.native is None
-    assert "no machine code here" in caplog.text
+    assert ("cuda_device.cpu" if broken == "the CPU target" else "no machine code here") in caplog.text
     monkeypatch.undo()
 
 
