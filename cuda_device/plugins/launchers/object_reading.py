@@ -230,7 +230,7 @@ def read_launch(values: Any, launch: Any) -> Any:
     if of[Launch.THREADS] > limits.MOST_IN_BLOCK or of[Launch.GRID_X] * of[Launch.BLOCK_X] >= limits.MOST_POSITIONS:
         return False
     of[Launch.SHARED], right = int_of(value[3]) if value[3] != 0 else (int64(0), True)
-    return right and 0 <= of[Launch.SHARED] and of[Launch.SHARED] <= _INT_MAX and find_stream(value[2], launch)
+    return right and of[Launch.SHARED] >= 0 and of[Launch.SHARED] <= _INT_MAX and find_stream(value[2], launch)
 
 
 def read_sizes(obj: Any, out: Any, most: Any) -> Any:
@@ -241,7 +241,7 @@ def read_sizes(obj: Any, out: Any, most: Any) -> Any:
         return False
     if type_of(obj) != known()[Word.TUPLE]:
         size[0], right = int_of(obj)
-        return right and 0 < size[0] and size[0] <= most[0]
+        return right and size[0] > 0 and size[0] <= most[0]
     return several_sizes(obj, out) and size[0] <= most[0] and size[1] <= most[1] and size[2] <= most[2]
 
 

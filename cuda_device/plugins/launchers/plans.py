@@ -1,12 +1,12 @@
-"""Decides which launches machine code makes, and when a launcher is compiled.
+"""Decides which launches machine code makes, and when a plan is made for them.
 
-    note(kernel, variant, stream, values, launch)   counts a launch by Python, and after enough of them compiles a launcher
+    note(kernel, variant, stream, values, launch)   makes a plan for launches like one that Python has made
     CUDA_DEVICE_NATIVE_LAUNCHER=0                   turns it off
 
-A kernel keeps up to eight launchers, the newest first, in its attribute `native`: a tuple of a record for machine code and of
-the objects to which the record refers. A launch holds this tuple while it runs, and a new launcher creates a new tuple, so
-nothing is freed while any thread still uses it. If launchers cannot be used (another Python, a free-threaded Python, no machine
-code), Python makes all launches.
+A kernel keeps up to eight plans, the newest first, in its attribute `native`: a tuple of a record for machine code and of the
+objects to which the record refers. A launch holds this tuple while it runs, and a new plan creates a new tuple, so nothing is
+freed while any thread still uses it. If machine code cannot be used (another Python, a free-threaded Python, no CPU target),
+Python makes all launches.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from cuda_device.types.architectures import moved_bytes
 if TYPE_CHECKING:
     from cuda_device.extend import CompiledKernel
 
-# The code that all launchers share, the data of the process that it needs, and how calls of `launch` reach it.
+# The machine code, the data of the process that it needs, and how calls of `launch` reach it.
 #
 # Python 3.12 and later can replace the C function behind the calls of a Python function: a call of `launch` runs machine code,
 # which calls the Python function if it gives up. In Python 3.11, `launch` calls machine code first.
@@ -79,17 +79,6 @@ def support() -> Support:
     return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
 
-_NAMES = (
-    Word.GRID,
-    Word.BLOCK,
-    Word.STREAM,
-    Word.SHARED,
-    Word.DEVICE_INDEX,
-    Word.DEVICE_ID,
-    Word.PTR,
-    Word.POP,
-    Word.APPEND,
-)
 _OBJECTS = {
     Word.NONE: None,
     Word.TRUE: True,
@@ -104,8 +93,8 @@ _OBJECTS = {
     Word.KERNEL: Kernel,
     Word.GPU_STREAM: GpuStream,
     Word.DEVICE_ARRAY: DeviceArray,
+    **{word: sys.intern(word.name.lower()) for word in Word if Word.GRID <= word <= Word.APPEND},
     Word.CUDA_STREAM: "__cuda_stream__",
-    **{word: sys.intern(word.name.lower()) for word in _NAMES},
 }
 """Objects that machine code compares by address or passes to Python. This table keeps them alive."""
 
@@ -231,7 +220,7 @@ class LaunchPlan:
 def note(
     kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: Sequence[Any], launch: Callable[..., None]
 ) -> None:
-    """Compiles a launcher for launches like the one that Python has just made. Never raises.
+    """Makes a plan for launches like the one that Python has just made. Never raises.
 
     `values` holds an argument for each parameter; `launch` is the function whose calls run machine code first.
     """
@@ -247,7 +236,7 @@ def note(
 
 
 def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], start: Callable[..., None]) -> Any:
-    """Returns a built-in function that does the same as `start`, but tries the launchers of the kernel first.
+    """Returns a built-in function that does the same as `start`, but tries the plans of the kernel first.
 
     Returns None if the kernel's parameters are not those of `values`. `sizes` holds the keywords of `launch`.
     """
@@ -315,7 +304,7 @@ def _types_of(value: Any) -> object:
 
 
 def _add(kernel: Kernel, plan: LaunchPlan) -> None:
-    """Puts a launcher first among those of the kernel, and drops the one that it replaces and those of stale variants."""
+    """Puts a plan first among those of the kernel, and drops the one that it replaces and those of stale variants."""
     old: Sequence[LaunchPlan] = kernel.native[-1] if kernel.native else ()
     alive = set(map(id, kernel.variants.values()))
     others = [other for other in old if other.key != plan.key and id(other.variant) in alive]
@@ -406,7 +395,7 @@ def _ready_support(launch: Callable[..., None]) -> None:
 
 
 def forget() -> None:
-    """Makes all launchers give up, because the driver has been replaced."""
+    """Makes machine code give up, because the driver has been replaced."""
     global _bindings
     _bindings = None
     for word in _DRIVER if _is_ready else ():
