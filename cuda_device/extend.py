@@ -26,10 +26,8 @@ _MODULES = {
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",
     # inference
-    "infer.policies": "Policy",
-    "infer.frame": "Cell Frame",
+    "infer": "policies",
     "infer.contents": "dependency_on",
-    "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "instrument.outline": "pack_summary=packed unpack_summary=unpacked",
@@ -39,7 +37,7 @@ _MODULES = {
         "users_location users_traceback"
     ),
     # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
+    "runtime.arrays.device_array": "array_view with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
