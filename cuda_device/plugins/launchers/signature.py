@@ -27,7 +27,7 @@ from cuda_device.types import layout
 from cuda_device.types.argument_packing import Packing, code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
-from cuda_device.types.known import of_type
+from cuda_device.types.known import Known, of_type
 from cuda_device.types.struct_classes import REACHES_OTHERS
 
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
