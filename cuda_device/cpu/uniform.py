@@ -170,7 +170,7 @@ def _first_branches(main: Function) -> Iterator[tuple[Block, int]]:
     """The blocks with which each thread begins unless it returns, and which of their successors is next."""
     before, block = predecessors(main.blocks), main.blocks[0]
     while all(op.code in PLAIN for op in block.ops[:-1]) and block.terminator.code is ops.BRANCH:
-        ends = [not edge.arguments and [op.code for op in edge.block.ops] == [ops.RETURN] for edge in block.successors]
+        ends = [not edge.arguments and _returns_at_once(edge.block) for edge in block.successors]
         if ends[0] == ends[1]:
             return
         yield block, ends.index(False)
@@ -204,12 +204,17 @@ def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) 
     end = flow.after.get(block, flow.end)
     for number, edge in enumerate(block.successors):
         other = block.successors[1 - number]
-        skips = other.block is end or (end is flow.end and [op.code for op in other.block.ops] == [ops.RETURN])
-        if skips and not edge.arguments and not other.arguments and not other.block.params:
+        skips = other.block is end or (end is flow.end and _returns_at_once(other.block))
+        passes_values = edge.arguments or other.arguments or other.block.params
+        if skips and not passes_values:
             bounds = _bounds(values, block.terminator, number == 0, varying)
             between = {edge.block} | flow.between(block) - {other.block}
             return [ThreadRange(block, edge, between, None if end is flow.end else end, bounds)] if bounds else []
     return []
+
+
+def _returns_at_once(block: Block) -> bool:
+    return [op.code for op in block.ops] == [ops.RETURN]
 
 
 def _bounds(
@@ -284,18 +289,22 @@ def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block
     """
     loops = natural_loops(reverse_postorder(function.blocks[0]))
     headers = {loop.header for loop in loops}
-    return {
-        loop.header
-        for loop in loops
-        if not headers & (loop.blocks - {loop.header})
-        and not found.divergent & loop.blocks
-        and loop.header.terminator.code is ops.BRANCH
-        and loop.header.terminator.operands[0] not in found.varying
-        and loop.ends_at_header
-        and len(loop.header.params) <= _MOST_CARRIED
-        and not _is_short(loop, values)
-        and all(_is_side_by_side(op, values, found.varying) for block in loop.blocks for op in block.ops)
-    }
+    innermost = [loop for loop in loops if not headers & (loop.blocks - {loop.header})]
+    return {loop.header for loop in innermost if _gains(loop, values, found)}
+
+
+def _gains(loop: Loop, values: Definitions, found: Uniform) -> bool:
+    """Whether an innermost loop is worth a loop around the threads."""
+    end = loop.header.terminator
+    if end.code is not ops.BRANCH or end.operands[0] in found.varying:
+        return False  # threads may leave it at different times
+    if not loop.ends_at_header or found.divergent & loop.blocks:
+        return False  # threads may take different ways through it
+    if len(loop.header.params) > _MOST_CARRIED:
+        return False  # each of these values needs a slot, which is stored and loaded in each iteration
+    if _is_short(loop, values):
+        return False  # LLVM unrolls it
+    return all(_is_side_by_side(op, values, found.varying) for block in loop.blocks for op in block.ops)
 
 
 def _is_short(loop: Loop, values: Definitions) -> bool:
