@@ -149,14 +149,16 @@ class _Host(Cpu):
         """The given name for the main function."""
         return self.name if function is self.module.main else super().symbol(function)
 
-    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+    def begin_function(
+        self, function: Function, result: str, parameters: Sequence[str], allocas: str
+    ) -> tuple[str, str]:
         """A plain function. Functions with loops are not inlined, because LLVM unrolls loops over lanes."""
         linkage = "" if function is self.module.main else "internal "
         where = " noinline" if back_edges(function.blocks) else ""
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)}) nounwind{where}"
         return f"{head} {{\nb0:\n{allocas}", "b0"
 
-    def arguments(self) -> tuple[str, ...]:
+    def hidden_arguments(self) -> tuple[str, ...]:
         """No hidden arguments."""
         return ()
 
@@ -168,7 +170,7 @@ class _Host(Cpu):
 def text(function: Any, parameters: Sequence[Type], name: str) -> str:
     """LLVM IR of a function and all functions that it calls."""
     module, _ = engine.run(function, [of_type(type) for type in parameters], kernel=False)
-    device = lower.run(module)
+    device = lower.lower_module(module)
     for each in device.functions:
         drop_dead(each)  # reading a field of a record loads all of its fields
     written = to_llvm.run(device, _Host(device, name)).text

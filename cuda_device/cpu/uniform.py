@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from cuda_device.cpu.early_checks import PURE
 from cuda_device.cpu.records import MAXIMUM_THREADS, WARP_SIZE
-from cuda_device.extend import align_of, dataclass, field, ops, replace
+from cuda_device.extend import dataclass, field, layout, ops, replace
 from cuda_device.ir.dominance import (
     Definitions,
     Loop,
@@ -566,7 +566,7 @@ def total(build: Builder, parts: list[Bound]) -> Value:
 def lane_memory(build: Builder, type: Type | None) -> Value:
     """Memory for a value of each thread. Its space is not local, because other threads may read it."""
     assert type is not None
-    return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=align_of(type))
+    return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=layout.align_of(type))
 
 
 def _read_lane(op: Op, values: Definitions, build: Builder, again: dict[Value, Value]) -> None:
