@@ -40,24 +40,10 @@ continue; the others continue at the cut with the same `place`, or return if the
 LIMIT = "limit"
 """An attribute of operations that wait: only threads with a smaller x continue."""
 FULL_MASK = 0xFFFFFFFF
-_OF_OPERANDS = frozenset(
-    {
-        *(
-            ops.CONST,
-            ops.CONVERT,
-            ops.ADD,
-            ops.SUB,
-            ops.MUL,
-            ops.DIV,
-            ops.QUOTIENT,
-            ops.REMAINDER,
-            ops.NEG,
-            ops.BITWISE,
-        ),
-        *(ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.COMPARE, ops.SELECT, ops.MATH, ops.MAKE, ops.FIELD, ops.BITS),
-        *(ops.ELEMENT, ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.BARRIER_REDUCE),
-    }
-)
+_OF_OPERANDS = PURE | {
+    *(ops.DIV, ops.NEG, ops.BITWISE, ops.SHL, ops.SHR, ops.MATH, ops.MAKE, ops.FIELD, ops.BITS, ops.ELEMENT),
+    *(ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.BARRIER_REDUCE),
+}
 """Operations whose result depends only on their operands, or is the same for all threads of a block."""
 _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 _OF_THREADS = ("thread_idx", "lanes", "lane_id", "lanemask_lt")
