@@ -19,30 +19,31 @@ _MODULES = {
     "device.functions": "DecoratedFunction links_of",
     "device.memory": "displaced",
     "device.constant_parameters": "const_parameters",
+    "device.options": "Options",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind parameters_of",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
     "device.entities": "DeviceValue",
     # inference
-    "infer.policies": "Policy",
-    "infer.frame": "Cell Frame",
+    "infer": "policies",
     "infer.contents": "dependency_on",
     "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
+    "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
         "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
         "users_location users_traceback"
     ),
+    # arrays
+    "runtime.arrays.device_array": "array_view with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
-    # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # types, and how C++ passes their values
-    "types": "abi layout model",
+    "types": "abi architectures layout model",
     "types.vector_classes": "host_value=value_of",
     # compilation
     "codegen.emit": "to_llvm",
@@ -50,13 +51,11 @@ _MODULES = {
     "codegen.gpu.assemblers": "toolchain",
     "codegen": "llvm_text",
     "compiler": "Stage compile_job=run observe_compilations show",
-    "hooks": "commands target",
+    "hooks": "target",
     "ir": "ops",
     "jobs": "Job Target Work",
     "outputs": "Output=CompilerOutput add_output",
     "runtime.launch.compile_job": "job_of",
-    "runtime.launch.compiled": "CodeRecord kernel_of",
-    "types.architectures": "architecture=parse",
     # errors and the cache
     "errors": "CompilerBug Location",
     "runtime.gpu.report_message": "kernel_error=failure",

@@ -18,15 +18,13 @@ from cuda_device.device.entities import DeviceValue as DeviceValue
 from cuda_device.device.functions import DecoratedFunction as DecoratedFunction
 from cuda_device.device.functions import links_of as links_of
 from cuda_device.device.memory import displaced as displaced
+from cuda_device.device.options import Options as Options
 from cuda_device.device.parameters import defaults_of as defaults_of
 from cuda_device.errors import CompilerBug as CompilerBug
 from cuda_device.errors import Location as Location
-from cuda_device.hooks import commands as commands
 from cuda_device.hooks import target as target
+from cuda_device.infer import policies as policies
 from cuda_device.infer.contents import dependency_on as dependency_on
-from cuda_device.infer.frame import Cell as Cell
-from cuda_device.infer.frame import Frame as Frame
-from cuda_device.infer.policies import Policy as Policy
 from cuda_device.ir import ops as ops
 from cuda_device.jobs import Job as Job
 from cuda_device.jobs import Target as Target
@@ -37,7 +35,6 @@ from cuda_device.lazy_dataclasses import replace as replace
 from cuda_device.outputs import CompilerOutput
 from cuda_device.outputs import add_output as add_output
 from cuda_device.runtime.arrays.device_array import array_view as array_view
-from cuda_device.runtime.arrays.device_array import host_layout as host_layout
 from cuda_device.runtime.arrays.device_array import with_layout as with_layout
 from cuda_device.runtime.gpu import driver as driver
 from cuda_device.runtime.gpu.created_streams import current_device as current_device
@@ -63,17 +60,15 @@ from cuda_device.runtime.launch.launcher import start_variant as start_variant
 from cuda_device.runtime.launch.launcher import users_location as users_location
 from cuda_device.runtime.launch.launcher import users_traceback as users_traceback
 from cuda_device.types import abi as abi
+from cuda_device.types import architectures as architectures
 from cuda_device.types import layout as layout
 from cuda_device.types import model as model
-from cuda_device.types.architectures import parse
 from cuda_device.types.host import struct_model as struct_model
 from cuda_device.types.host import type_of_hint as type_of_hint
-from cuda_device.types.known import Known as Known
 from cuda_device.types.struct_classes import as_type as as_type
 from cuda_device.types.vector_classes import value_of
 
 compile_job = run
 Output = CompilerOutput
 kernel_error = failure
-architecture = parse
 host_value = value_of

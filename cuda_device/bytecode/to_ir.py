@@ -144,8 +144,8 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
         instruction = reader.instructions[reader.index]
         reader.build.location = instruction.location
         if reader.cells and instruction.opcode in READS_CELLS:
-            names = tuple(sorted(reader.cells))
-            reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in names), names=names)
+            cells = tuple(sorted(reader.cells))
+            reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in cells), names=cells)
         HANDLERS[instruction.opcode](reader, instruction, span)
         if reader.ended:
             return

@@ -17,6 +17,7 @@ from typing import Any
 
 from numpy import int32, int64, uint32
 
+from cuda_device import atomic_ref, ffs, local_array
 from cuda_device.cpu.host_code import lanes_between, resume
 from cuda_device.cpu.records import (
     BLOCK,
@@ -30,9 +31,7 @@ from cuda_device.cpu.records import (
     WIDE,
     Suspension,
 )
-from cuda_device.device.atomics import atomic_ref
-from cuda_device.device.memory import array_at, local_array
-from cuda_device.device.numeric import ffs
+from cuda_device.device.memory import array_at
 from cuda_device.instrument.outline import Status
 
 # Reports. A launch stops after the first.

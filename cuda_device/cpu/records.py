@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.extend import dataclass
 
 MAXIMUM_THREADS = 1024
 """The most threads of a block."""

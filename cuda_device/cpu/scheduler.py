@@ -26,6 +26,7 @@ from typing import Any
 
 from numpy import int64, uint32, uint64
 
+from cuda_device import atomic_ref, local_array, popc
 from cuda_device.cpu import host_code, meetings, shadow_memory
 from cuda_device.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
 from cuda_device.cpu.meetings import (
@@ -44,9 +45,7 @@ from cuda_device.cpu.meetings import (
     stopped,
 )
 from cuda_device.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
-from cuda_device.device.atomics import atomic_ref
-from cuda_device.device.memory import array_at, local_array
-from cuda_device.device.numeric import popc
+from cuda_device.device.memory import array_at
 from cuda_device.instrument.outline import Status
 from cuda_device.types.model import INT64, UINT32, Type
 

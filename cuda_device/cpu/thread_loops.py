@@ -10,8 +10,8 @@ For a kernel whose threads wait together, the loops over the threads are inside 
 
     for each block of a row:  for each region:  for z, y, x:  kernel(thread)            LLVM vectorises the loop over x
 
-LLVM compiles this text for each kernel, and inlines all functions into these, so that records are in registers and loops over x can
-be vectorised. What does not depend on the kernel is in `scheduler`.
+LLVM compiles this text for each kernel, and inlines all functions into these, so that records are in registers and loops over x
+can be vectorised. What does not depend on the kernel is in `scheduler`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cuda_device.cpu.records import (
     Suspension,
 )
 from cuda_device.cpu.regions import PARALLEL, Regions
-from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.extend import dataclass, replace
 
 _AXES = "xyz"
 _SHORT = 3
@@ -169,10 +169,8 @@ def _blocks(kernel: LoopedKernel) -> str:
   %next = alloca i32
 {BLOCK.loads("%block", "frames", "warps")}"""
         functions = "".join(_lanes(kernel, n) for n in range(regions.count)) + _regions(kernel, regions)
-    if kernel.by_row:
-        threads = _rows(kernel)
-    else:
-        threads = f"  %stops = call i1 @cuda_device.regions({kernel.context})\n  br i1 %stops, label %finished, label %z.end\nz.end:\n"
+    every = f"  %stops = call i1 @cuda_device.regions({kernel.context})\n  br i1 %stops, label %finished, label %z.end\nz.end:\n"
+    threads = _rows(kernel) if kernel.by_row else every
     return f"""\
 declare void @cuda_device.settle(ptr)
 declare void @cuda_device.exchange(ptr, i32)
@@ -206,7 +204,7 @@ finished:
 
 
 def _planes(start: str, row: str, latch: str = "") -> str:
-    """The loops over z and y around the text `row`, up to the label `z.end`; `%row.first` is the number of the row's first thread."""
+    """The loops over z and y around the text `row`, up to the label `z.end`. `%row.first` is the row's first thread."""
     each = f"""\
   %row = add nuw nsw i32 %plane.rows, %y
   %row.first = mul nuw nsw i32 %row, %size.x
@@ -264,7 +262,9 @@ region.whole:
             call = f"  call void @cuda_device.lanes.{n}({kernel.context}, i32 %row.first, i32 %size.x)\n"
             functions += _function(kernel, run, "", f"{_planes('entry', call)}  ret void\n")
     text += "".join(_exchange(number, kind) for number, kind in regions.meetings.items())
-    return functions + _function(kernel, "regions", parameters, f"{text}over:\n  ret i1 false\nstops:\n  ret i1 true\n", "i1")
+    return functions + _function(
+        kernel, "regions", parameters, f"{text}over:\n  ret i1 false\nstops:\n  ret i1 true\n", "i1"
+    )
 
 
 def _onwards(number: int, regions: Regions) -> str:

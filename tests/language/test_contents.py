@@ -141,6 +141,7 @@ def test_a_prepared_launch_sees(stream):
     assert stream.numpy(out).tolist() == [1, 7, 3]
 
 
+@pytest.mark.needs("bound_kernels")
 def test_a_bound_kernel_sees(stream):
     table, kernel = captures()
     bound = kernel.bind(grid=1, block=3)

@@ -31,7 +31,6 @@ import pytest
 from conftest import HAS_GPU, has_nvshmem
 
 import cuda_device as device
-from cuda_device import hooks
 from cuda_device.plugins import command_line as command_line
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -180,11 +179,8 @@ def test_commands_are_those_that_there_are(monkeypatch):
         [],
         [page.read_text().replace("\\\n", " ") for page in (*DOCS.parent.glob("*.md"), *DOCS.rglob("*.md"))],
     )
-    for name in ("_info", "_dump", "_cache"):
+    for name in ("_info", "_dump", "_build", "_cache"):
         monkeypatch.setattr(command_line, name, ran.append)
-    monkeypatch.setattr(command_line, "_kernels", ran.append)
-    for command in hooks.commands().values():
-        monkeypatch.setattr(command, "run", lambda kernels, options: [])
     commands = [command for text in texts for command in re.findall(r"^python -m cuda_device (.*)", text, re.M)]
     assert [command_line.main(shlex.split(command, comments=True)) for command in commands] == [0] * len(ran)
     extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -98,6 +98,7 @@ def test_closed_streams_and_events(stream, created):
     assert stream.numpy(x).tolist() == [1, 1, 1]
 
 
+@pytest.mark.needs("bound_kernels")
 @pytest.mark.needs("graphs")
 def test_what_takes_a_stream_takes_a_created_one(stream, created):
     x = device.zeros(100, np.int32, stream=created)

@@ -49,6 +49,7 @@ def test_a_plane_of_threads(stream):
         assert stream.numpy(sizes)[0] == (70 if in_one_block else 32 if block in ("auto", None) else 16)
 
 
+@pytest.mark.needs("bound_kernels")
 @pytest.mark.needs("groups")
 @pytest.mark.parametrize(
     ("threads", "sizes"),
@@ -83,6 +84,7 @@ def never(x: device.ArrayType(device.int32, 1)):
     x[0] = 1
 
 
+@pytest.mark.needs("bound_kernels")
 @pytest.mark.needs("groups")
 @pytest.mark.needs("graphs")
 @pytest.mark.parametrize("threads", [0, (0,), (0, 5), (3, 0, 2)])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuda_device import Compiled, CompileError, Func, Kernel
-from cuda_device.extend import Output, architecture, replace, toolkit
+from cuda_device.extend import Output, architectures, replace, toolkit
 
 
 def _combine(
@@ -21,7 +21,7 @@ def _combine(
     if not targets or isinstance(f, Func):
         raise ValueError("output='fatbin' takes a kernel and at least one target")
     cubins = [compile(each, "cubin") for each in targets]
-    ptx = None if link or f.options.link else compile(latest(targets), "ptx")
+    ptx = None if link or f.options.link else compile(architectures.latest(targets), "ptx")
     return _fatbin(cubins, ptx if ptx is not None and is_whole(ptx) else None)
 
 
@@ -52,11 +52,6 @@ def _fatbin(cubins: Sequence[Compiled], ptx: Compiled | None) -> Compiled:
     programs = {target: program for cubin in cubins for target, program in cubin.record.programs.items()}
     record = replace(cubins[-1].record, programs=programs, ptx=None if ptx is None else ptx.target)
     return Compiled(bytes(code), cubins[-1].symbol, ", ".join(each.target for each in cubins), "fatbin", record)
-
-
-def latest(targets: Sequence[str]) -> str:
-    """The newest architecture, in its portable variant if it is among the targets: its PTX runs on all later GPUs."""
-    return max(targets, key=lambda name: (architecture(name).number, not architecture(name).variant))
 
 
 def is_whole(ptx: Compiled) -> bool:

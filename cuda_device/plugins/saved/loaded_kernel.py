@@ -10,7 +10,7 @@ from cuda_device.extend import (
     Argument,
     CompiledKernel,
     LaunchSizes,
-    architecture,
+    architectures,
     as_stream,
     driver,
     kernel_of,
@@ -111,7 +111,7 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
     """The rank of code for a GPU, with the target that fits; None if the GPU cannot run it."""
     ranks = []
     for name in compiled.target.split(", "):
-        made_for = architecture(name)
+        made_for = architectures.parse(name)
         exact = made_for.number == here
         is_plain = name == f"sm_{made_for.number}"
         if compiled.output == "ptx":

@@ -4,7 +4,6 @@ import re
 import struct
 
 import cuda_cpp
-import exchange
 import numpy as np
 import pytest
 from cuda.bindings import nvvm
@@ -13,13 +12,14 @@ from ir_helpers import job
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, elf
-from cuda_device.plugins.cpp import type_names
 from ptx_machine.machine import Machine, Module
 from ptx_machine.memory import Arena
 from ptx_machine.reader import read
 
 TARGETS = ["sm_90", pytest.param("sm_100", marks=pytest.mark.long)]
 FLOATS = device.ArrayType(device.float32, 1)
+type_names = pytest.importorskip("cuda_device.plugins.cpp.type_names")
+exchange = pytest.importorskip("exchange", reason="needs the plugin cpp")
 EVERY_KIND = [device.ArrayType(type, 1) for type in exchange.TYPES for _ in range(2)]
 ARENA = Arena(1 << 22)
 
