@@ -1,9 +1,7 @@
 """What all tests share: the `stream` fixture, which runs a test on the CPU and on a GPU, and golden texts.
 
     def test_doubles(stream):
-        x = stream.array(np.arange(4, dtype=np.float32))
-        stream.launch(double, x, grid=1, block=4)
-        assert stream.numpy(x).tolist() == [0, 2, 4, 6]
+        assert stream.run(double, np.arange(4, dtype=np.float32), block=4).tolist() == [0, 2, 4, 6]
 
     def test_ir(golden):
         golden("saxpy", show(module))        # in tests/golden/test_this_module.txt; --update-golden writes it there
@@ -193,6 +191,13 @@ class StreamUnderTest:
         device.synchronize(self.stream)
         if self.kind == "cpu" and ASSEMBLED:
             assemble(kernel)
+
+    def run(self, kernel: device.Kernel, *args: Any, grid: Any = 1, block: Any = 1, **kwargs: Any) -> Any:
+        """Launches a kernel on copies of NumPy arrays. Returns what they hold then: one array, or a tuple of several."""
+        copies = [self.array(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+        self.launch(kernel, *copies, grid=grid, block=block, **kwargs)
+        results = [self.numpy(copy) for arg, copy in zip(args, copies, strict=True) if copy is not arg]
+        return results[0] if len(results) == 1 else tuple(results)
 
 
 def thinned(*axes: Iterable[Any], one_in: int) -> list[Any]:

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from buggy_programs import PROGRAMS
-from conftest import thinned
+from conftest import poison, thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -222,9 +222,7 @@ def test_local_memory_that_is_written_piece_by_piece_is_written(stream):
             out[i] = bytes.view(device.int64)[0] + whole.large + whole.pair[1].z + kept[0] + again[0]
         """
     )
-    out = stream.empty(40, np.int32)
-    stream.launch(kernel, out, 2, grid=1, block=40)
-    assert stream.numpy(out).tolist() == [1 + 2 + 6 + 11 + 2] * 40
+    assert stream.run(kernel, poison(40, np.int32), 2, block=40).tolist() == [1 + 2 + 6 + 11 + 2] * 40
 
 
 def test_large_local_arrays_have_no_account(stream):
@@ -237,9 +235,7 @@ def test_large_local_arrays_have_no_account(stream):
             out[0] = large[5] + 0 * large[6]
         """
     )
-    out = stream.empty(1, np.int32)
-    stream.launch(kernel, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1]
+    assert stream.run(kernel, poison(1, np.int32)).tolist() == [1]
 
 
 def test_values_of_a_report_may_be_large(stream):
