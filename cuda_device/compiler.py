@@ -31,10 +31,20 @@ from cuda_device import hooks, logs
 from cuda_device.cache import disk, sha256
 from cuda_device.cache.entries import CacheEntry, Kept
 from cuda_device.device.options import Options
-from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
+from cuda_device.errors import (
+    NOWHERE,
+    Call,
+    CompileError,
+    CompilerBug,
+    Location,
+    Loss,
+    PluginError,
+    PrecisionWarning,
+    too_deep,
+)
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.outputs import CompilerOutput, find_output
 
 if TYPE_CHECKING:
@@ -76,7 +86,7 @@ def _device(work: Work) -> Module:
     from cuda_device.optimise import inlining
 
     job, typed = work.job, work["typed"]
-    module = lower.run(typed, bool(job.options.checked))
+    module = lower.lower_module(typed, bool(job.options.checked))
     looping = [function for function in module.functions if back_edges(function.blocks)]
     target = _code_generator(job)
     for row in passes(target.PASSES if target else ()):
@@ -85,7 +95,7 @@ def _device(work: Work) -> Module:
     if job.options.checked:
         module = inlining.inline_ours(module)
     if typed.main.prototype is not None and job.target.machine != "cpu":
-        module.functions.insert(0, lower.entry(module, typed.main.prototype, job.by_address))
+        module.functions.insert(0, lower.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
 
@@ -229,14 +239,21 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
     return next((op.location for op in (*named, *calls)), NOWHERE)
 
 
+def show(module: Module) -> str:
+    """The text of an IR module, for `Stage`."""
+    from cuda_device.ir.text import show_module
+
+    return show_module(module)
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of compilation. `show` gives the artifact as text or bytes, for a file with this suffix."""
+    """A step of compilation. `show` gives the artifact, by default IR, as text or bytes, for a file with this suffix."""
 
     name: str
     run: Callable[[Work], Any]
-    suffix: str
-    show: Callable[[Any], str | bytes]
+    suffix: str = "ir"
+    show: Callable[[Any], str | bytes] = field(default=show)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,33 +288,28 @@ def passes(of_target: Sequence[Pass] = ()) -> tuple[Pass, ...]:
     return (
         Pass(
             "atomic orders",
-            atomic_orders.run,
+            atomic_orders.relax_atomics,
             "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
         ),
-        Pass("symbolic bounds", _each(symbolic_bounds.run), "convolution 1.56, Needleman-Wunsch 1.41"),
+        Pass("symbolic bounds", _each(symbolic_bounds.remove_proven_checks), "convolution 1.56, Needleman-Wunsch 1.41"),
         *of_target,
-        Pass("pointer induction variables", _each(loop_addresses.follow), "Needleman-Wunsch 1.18", True),
+        Pass("pointer induction variables", _each(loop_addresses.add_pointer_variables), "Needleman-Wunsch 1.18", True),
         Pass(
             "hoisting",
-            _each(loop_addresses.hoist),
+            _each(loop_addresses.hoist_addresses),
             "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
             True,
         ),
-        Pass("trip counts", _each(trip_counts.run), "histogram 2.42, reduction 1.29, transpose 1.23", True),
+        Pass(
+            "trip counts", _each(trip_counts.count_down_loops), "histogram 2.42, reduction 1.29, transpose 1.23", True
+        ),
     )
 
 
-def show(module: Module) -> str:
-    """The text of an IR module, for `Stage`."""
-    from cuda_device.ir.text import show_module
-
-    return show_module(module)
-
-
 FRONT = (
-    Stage("python", _python, "ir", show),
-    Stage("typed", _typed, "ir", show),
-    Stage("device", _device, "ir", show),
+    Stage("python", _python),
+    Stage("typed", _typed),
+    Stage("device", _device),
 )
 LLVM = Stage("llvm", _llvm_gpu, "ll", lambda artifact: artifact.text)
 """LLVM IR for a GPU."""
@@ -515,7 +527,7 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     except CompileError as error:
         _end_chain(error, job)
         raise
-    except CompilerBug:
+    except (CompilerBug, PluginError):
         raise
     except RecursionError:
         deep, code = too_deep("the function or an argument is", CompileError), job.function.__code__

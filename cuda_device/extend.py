@@ -16,58 +16,51 @@ import sys
 # The names by their modules, in the order of the documentation; `a=b`: what the module calls b. A name may be a module.
 _MODULES = {
     # functions and kernels
-    "device.functions": "CPP_WORDS DecoratedFunction links_of",
+    "device.functions": "DecoratedFunction links_of",
     "device.memory": "displaced",
     "device.constant_parameters": "const_parameters",
     "device.options": "Options",
     "device.parameters": "defaults_of",
-    "runtime.launch.arguments": "Argument as_struct bind describe parameters_of",
+    "runtime.launch.arguments": "Argument bind parameters_of",
     "types.host": "struct_model type_of_hint",
     "types.struct_classes": "as_type",
-    "types.layout": "Placement accesses align_of has_arrays placement size_of",
     "device.entities": "DeviceValue",
     # inference
-    "infer.policies": "Policy",
-    "infer.frame": "Cell Frame",
+    "infer": "policies",
     "infer.contents": "dependency_on",
-    "infer.dependencies": "Dependency",
-    "types.known": "UNKNOWN Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
+    "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
         "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
         "users_location users_traceback"
     ),
+    # arrays
+    "runtime.arrays.device_array": "array_view with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
     "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
-    # arrays
-    "runtime.arrays.device_array": "array_view host_layout with_layout",
     # types, and how C++ passes their values
-    "types": "model",
-    "types.abi": "exchanged passing representation",
-    "types.argument_packing": "boundary_packing",
+    "types": "abi architectures layout model",
     "types.vector_classes": "host_value=value_of",
     # compilation
     "codegen.emit": "to_llvm",
     "codegen.gpu": "elf libdevice toolkit",
     "codegen.gpu.assemblers": "toolchain",
-    "codegen.llvm_text": "LLVM_TYPE split_list",
+    "codegen": "llvm_text",
     "compiler": "Stage compile_job=run observe_compilations show",
-    "hooks": "commands target",
+    "hooks": "target",
     "ir": "ops",
     "jobs": "Job Target Work",
-    "outputs": "Output=CompilerOutput add_output find_output",
-    "runtime.launch.compiled": "CodeRecord ir_lines kernel_of",
-    "runtime.launch.compiling": "typed_ir",
-    "types.architectures": "architecture=parse latest_architecture=latest",
+    "outputs": "Output=CompilerOutput add_output",
+    "runtime.launch.compile_job": "job_of",
     # errors and the cache
     "errors": "CompilerBug Location",
     "runtime.gpu.report_message": "kernel_error=failure",
     "cache": "disk sha256",
     # data classes
-    "lazy_dataclasses": "dataclass field fields_of is_frozen replace",
+    "lazy_dataclasses": "dataclass field replace",
 }
 _HOMES = {
     name.partition("=")[0]: (module, name.rpartition("=")[2])

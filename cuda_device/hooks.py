@@ -47,12 +47,6 @@ RECALL = "plugins.starts.programs"
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
 
-COMMANDS = {"build": "plugins.saved.build_command"}
-"""Commands for kernels that plugins add to it: modules with `HELP`, `add_arguments(parser)` and `run(kernels, options)`.
-
-`run` returns the lines to print.
-"""
-
 REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
 """Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
 
@@ -85,8 +79,8 @@ NAMES = {
     "plugins.host_functions": "HostFunction host_function",
     "plugins.framework_operators": "jax_op torch_op tvm_ffi_function",
     "plugins.random": "Philox philox philox4x32 philox4x64",
-    "plugins.saved.folders": "build",
     "plugins.saved": "LoadedKernel load",
+    "plugins.saved.folders": "build",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 
@@ -123,11 +117,6 @@ def installed(module: str) -> Any | None:
         return plugin(module)
     except PluginError:
         return None
-
-
-def commands() -> dict[str, Any]:
-    """The modules of `COMMANDS` whose plugins are installed, by the names of their commands."""
-    return {name: module for name, path in COMMANDS.items() if (module := installed(path)) is not None}
 
 
 class _PublicModules:

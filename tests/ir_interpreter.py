@@ -73,8 +73,9 @@ def run_ir(python: Any, function: Any, *arguments: Any) -> Any:
     block = python.blocks[0]
     missing = len(block.params) - len(arguments)
     given = [*arguments, *(defaults[len(defaults) - missing :] if missing else ())]
+    values: dict[Any, Any] = {}
     while True:
-        values: dict[Any, Any] = dict(zip(block.params, given, strict=True))
+        values.update(zip(block.params, given, strict=True))
         for op in block.ops[:-1]:
             operands = [values[value] for value in op.operands]
             if op.code.name not in ("py.cells", "py.at", "py.step", "py.box", "py.set_box", "py.set_cell"):

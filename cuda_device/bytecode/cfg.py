@@ -1,10 +1,13 @@
-"""Builds the control-flow graph: divides instructions into spans (basic blocks) and finds the live variables.
+"""Builds the control-flow graph: divides instructions into spans (basic blocks), and finds the variables that become parameters.
 
-A variable is live at the start of a span if some path from there loads it before storing to it. Only live variables become block
-parameters.
+A variable is live at the start of a span if some path from there loads it before storing to it. A live variable becomes a
+parameter where two of its definitions meet, which is in the iterated dominance frontier of its definitions. Everywhere else, its
+value is that at the end of the immediate dominator.
 
-    while i < n: i += 1         span 0: LOAD i, LOAD n, COMPARE, JUMP_IF_FALSE → 1, 2    live in: i, n
-    return i                    span 1: LOAD i, CONST 1, BINARY, STORE i, JUMP → 0       live in: i, n
+    while i < n: i += 1         span 0: LOAD i, LOAD n, COMPARE, JUMP_IF_FALSE → 1, 2    live: i, n    parameter: i
+    return i                    span 1: LOAD i, CONST 1, BINARY, STORE i, JUMP → 0       live: i, n
+
+A comparison also defines the variables that its span loads, in the spans to which it leads, because their bounds differ there.
 """
 
 from __future__ import annotations
@@ -13,12 +16,17 @@ from collections.abc import Sequence
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
 from cuda_device.bytecode.scopes import CELL
-from cuda_device.ir.dominance import topological
+from cuda_device.ir.dominance import immediate_dominators, topological
 from cuda_device.lazy_dataclasses import dataclass, field
 
-_CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
+_TESTS = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE))
+_CONDITIONAL = _TESTS | {Opcode.FOR_ITER}
 # Execution of a generator continues behind its `yield`.
 _ENDS = TERMINATORS | {Opcode.YIELD}
+
+
+ENTRY = -1
+"""In place of the start of a span: the entry, which defines the function's parameters."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +36,14 @@ class Span:
     start: int
     stop: int
     successors: tuple[int, ...]
-    live: frozenset[str] = field(default_factory=frozenset)
+    live: frozenset[str] = frozenset()
+    params: set[str] = field(default_factory=set)
+    """The variables that are parameters."""
+    above: int = ENTRY
+    """The start of the immediate dominator."""
+    loaded: set[str] = field(default_factory=set)
+    """The variables that are loaded before they are stored to, and those that are stored to."""
+    stored: set[str] = field(default_factory=set)
 
 
 _LOADS = frozenset((Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE))
@@ -52,11 +67,23 @@ READS_CELLS = frozenset(
 )
 
 
-def spans(instructions: Sequence[Instruction], cells: frozenset[str] = frozenset()) -> dict[int, Span]:
-    """The reachable spans, by their start, in reverse postorder. `cells` are the function's own cell variables."""
+def spans(
+    instructions: Sequence[Instruction], cells: frozenset[str] = frozenset(), pass_all: bool = False
+) -> dict[int, Span]:
+    """The reachable spans, by their start, in reverse postorder. `cells` are the function's own cell variables.
+
+    With `pass_all`, all live variables are parameters.
+    """
     cut = _cut(instructions)
     reached = {start: cut[start] for start in topological(0, lambda start: cut[start].successors)}
-    _find_live(instructions, reached, cells)
+    for span in reached.values():
+        _find_uses(instructions[span.start : span.stop], span, cells)
+    _find_live(reached)
+    if pass_all:
+        for span in reached.values():
+            span.params |= span.live
+    else:
+        _find_params(instructions, reached)
     return reached
 
 
@@ -77,31 +104,72 @@ def _cut(instructions: Sequence[Instruction]) -> dict[int, Span]:
     return found
 
 
-def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span], cells: frozenset[str]) -> None:
-    """Backward data flow: live = loaded first, or live after and not stored."""
-    loaded: dict[int, set[str]] = {}
-    stored: dict[int, set[str]] = {}
+def _find_uses(instructions: Sequence[Instruction], span: Span, cells: frozenset[str]) -> None:
+    first, written = span.loaded, span.stored
     every_cell = {f"{CELL}{cell}" for cell in cells}
-    for start, span in reached.items():
-        first, written = loaded[start], stored[start] = set[str](), set[str]()
-        for instruction in instructions[start : span.stop]:
-            code, name = instruction.opcode, instruction.argument
-            if code in _LOADS and name not in written:
-                first.add(name)
-            if code in _READS_BOX and name in cells:
-                first |= {f"{CELL}{name}"} - written
-            if code in READS_CELLS:
-                first |= every_cell - written
-            if code in _STORES:
-                written.add(name)
-            if code is Opcode.SAVE_CELL:
-                written.add(f"{CELL}{name}")
+    for instruction in instructions:
+        code, name = instruction.opcode, instruction.argument
+        if code in _LOADS and name not in written:
+            first.add(name)
+        if code in _READS_BOX and name in cells:
+            first |= {f"{CELL}{name}"} - written
+        if code in READS_CELLS:
+            first |= every_cell - written
+        if code in _STORES:
+            written.add(name)
+        if code is Opcode.SAVE_CELL:
+            written.add(f"{CELL}{name}")
+
+
+def _find_live(reached: dict[int, Span]) -> None:
+    """Backward data flow: live = loaded first, or live after and not stored."""
     changed = True
     while changed:
         changed = False
-        for start in reversed(list(reached)):
-            span = reached[start]
-            after = frozenset().union(*(reached[s].live for s in span.successors))
-            live = loaded[start] | (after - stored[start])
+        for span in reversed(reached.values()):
+            live = span.loaded.union(frozenset().union(*(reached[s].live for s in span.successors)) - span.stored)
             changed |= live != span.live
             span.live = frozenset(live)
+
+
+def _find_params(instructions: Sequence[Instruction], reached: dict[int, Span]) -> None:
+    """Places parameters: each variable's definitions, and the spans in which they meet, and so on."""
+    before: dict[int, list[int]] = {start: [] for start in (ENTRY, *reached)}
+    before[0].append(ENTRY)
+    for start, span in reached.items():
+        for following in span.successors:
+            before[following].append(start)
+    above = immediate_dominators([ENTRY, *reached], before)
+    frontiers: dict[int, set[int]] = {start: set() for start in before}
+    for start, span in reached.items():
+        span.above = above[start]
+        for node in before[start] if len(before[start]) > 1 else ():
+            while node != above[start] and start not in frontiers[node]:
+                frontiers[node].add(start)
+                node = above[node]  # noqa: PLW2901
+    compared: dict[int, set[str]] = {}
+    todo = []
+    for start, span in reached.items():
+        todo += [(name, meeting) for meeting in frontiers[start] for name in span.stored]
+        names = compared[start] = _compared(instructions, span)
+        if len(before[start]) == 1 and _is_chained(instructions, reached.get(before[start][0])):
+            names |= compared[before[start][0]]
+        todo += [(name, following) for following in span.successors for name in names]
+    while todo:
+        name, start = todo.pop()
+        span = reached[start]
+        if name in span.live and name not in span.params:
+            span.params.add(name)
+            todo += [(name, meeting) for meeting in frontiers[start]]
+
+
+def _compared(instructions: Sequence[Instruction], span: Span) -> set[str]:
+    """The variables whose bounds the end of a span may imply."""
+    body = instructions[span.start : span.stop]
+    is_test = body[-1].opcode in _TESTS and any(instruction.opcode is Opcode.COMPARE for instruction in body)
+    return span.loaded | span.stored if is_test else set()
+
+
+def _is_chained(instructions: Sequence[Instruction], span: Span | None) -> bool:
+    """Whether a span ends with a comparison whose right operand the next span compares, as in `a < b < c`."""
+    return span is not None and span.stop - span.start > 2 and instructions[span.stop - 3].opcode is Opcode.COPY

@@ -33,9 +33,9 @@ def _constant(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
     value = reader.stack.pop()
     name = instruction.argument
-    if any(value is other for variable, other in reader.variables.items() if variable != name):
+    if any(other != name and reader.current(other) is value for other in reader.names.get(value, ())):
         value = reader.build.op(ops.PY_COPY, None, value)
-    reader.variables[name] = value
+    reader.assign(name, value)
     if reader.debug and name.isidentifier():
         reader.build.effect(ops.VARIABLE, value, name=name)
 
@@ -96,7 +96,7 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _delete(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.variables.pop(instruction.argument, None)
+    reader.variables[instruction.argument] = None
 
 
 def _load_and_clear(reader: Reader, instruction: Instruction, span: Span) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
-from cuda_device.bytecode.cfg import spans
+from cuda_device.bytecode.cfg import ENTRY, spans
 from cuda_device.bytecode.scopes import CELL, ITERATOR, Scopes, is_of_comprehension
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
@@ -52,17 +52,24 @@ class Reader:
     """Reads one function. `stack` and `variables` are those of the current span."""
 
     def __init__(
-        self, code: CodeType, found: Scopes, reading: str, kept: frozenset[tuple[int, int]], debug: bool = False
+        self,
+        code: CodeType,
+        found: Scopes,
+        reading: str,
+        kept: frozenset[tuple[int, int]],
+        debug: bool = False,
+        pass_all: bool = False,
     ) -> None:
         self.code, self.reading, self.debug = code, reading, debug
         self.kept, self.wanted = kept, set[tuple[int, int]]()
         """The places in the stack where an assignment needs the access path of a value: those that have it, and all."""
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
         self.boxed = found.boxed
-        self.spans = spans(self.instructions, self.cells)
+        self.spans = spans(self.instructions, self.cells, pass_all or bool(reading or kept))
         self.stops: list[Stop] = []
         """The `yield`s of a generator that is read as steps, and the blocks in which it ends."""
         self.ends: list[Block] = []
+        self.order = {name: number for number, name in enumerate(code.co_varnames)}
         self.index = 0
         self.constants: dict[Value, Any] = {}
         """The values of constants, and the names of the cells that CLOSURE pushed."""
@@ -76,7 +83,13 @@ class Reader:
         self.paths: dict[int, list[AccessPath | None]] = {}
         """By span: the access paths of the values in the stack at its start, if they are known."""
         self.stack: list[Value] = []
-        self.variables: dict[str, Value] = {}
+        self.variables: dict[str, Value | None] = {}
+        """The variables that the current span defines; None for those that it deletes."""
+        self.defined: dict[int, dict[str, Value | None]] = {ENTRY: self.variables}
+        """The variables that each span defines."""
+        self.start = ENTRY
+        self.names: dict[Value, list[str]] = {}
+        """The variables to which each value was assigned."""
         self.build = Builder(Block())
         self.ended = False
         """Whether the current block has its terminator."""
@@ -86,21 +99,21 @@ class Reader:
         if name not in self.boxed:
             return
         if is_of_comprehension(name):
-            self.variables.pop(f"{CELL}{name}", None)
+            self.variables[f"{CELL}{name}"] = None
         content = self.variable(f"{CELL}{name}")
-        self.variables[f"{CELL}{name}"] = self.build.op(ops.PY_BOX, None, content, name=name)
+        self.assign(f"{CELL}{name}", self.build.op(ops.PY_BOX, None, content, name=name))
 
     def unroll_outermost(self) -> None:
         """Unrolls the loop over the outermost iterator of a comprehension or generator expression."""
-        self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, self.variables[ITERATOR], unroll=True)
+        self.assign(ITERATOR, self.build.op(ops.PY_ITER, None, self.variable(ITERATOR), unroll=True))
 
     def edge(self, start: int) -> Edge:
         """An edge to the span at `start` with the current stack and variables. The first edge creates the block."""
-        live = self.live(start)
+        names = self.params(start)
         paths = [self.access_path(value, (start, i)) for i, value in enumerate(self.stack)]
         stack = [each for value, path in zip(self.stack, paths, strict=True) for each in self.parts(value, path)]
         if start not in self.blocks:
-            params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in live]
+            params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in names]
             self.blocks[start], self.paths[start] = Block(params), paths
         if len(self.paths[start]) != len(paths):
             raise CompilerBug(f"{self.code.co_qualname}: the stack is uneven at instruction {start}")
@@ -109,13 +122,12 @@ class Reader:
                 raise TooLittleKept
             help = "assign the value to a variable first, and then assign that variable"
             raise CompileError("the value of the assignment changes its target", self.build.location, help)
-        return Edge(self.blocks[start], stack + [self.variable(name) for name in live])
+        return Edge(self.blocks[start], stack + [self.variable(name) for name in names])
 
-    def live(self, start: int) -> list[str]:
-        """The live variables of a span, in the order of its block's parameters."""
-        span = self.spans[start]
-        known = [name for name in self.code.co_varnames if name in span.live]
-        return known + sorted(span.live.difference(known))
+    def params(self, start: int) -> list[str]:
+        """The variables that are parameters of a span, in their order."""
+        order = self.order
+        return sorted(self.spans[start].params, key=lambda name: (order.get(name, len(order)), name))
 
     def target(self, path: list[Op] | None) -> dict[str, object]:
         """The attribute that says what an assignment to a part of the value at `path` changes; none for a variable."""
@@ -145,7 +157,7 @@ class Reader:
 
     def is_variable(self, value: Value) -> bool:
         """Whether this is the current value of a variable."""
-        return value in self.variables.values()
+        return any(self.current(name) is value for name in self.names.get(value, ()))
 
     def write_back(self, path: list[Op] | None) -> None:
         """After `x.part.y = v`, assigns the new value of `x.part` to x. Inference drops that if `x.part` is in memory."""
@@ -164,7 +176,7 @@ class Reader:
         if path is None:
             return None
         root = path[-1].operands[0] if path else value
-        name = next(name for name, other in self.variables.items() if other is root)
+        name = next(name for name in self.names[root] if self.current(name) is root)
         return name, tuple((op.code, tuple(op.attributes.items())) for op in reversed(path))
 
     def parts(self, value: Value, access: AccessPath | None) -> list[Value]:
@@ -173,7 +185,7 @@ class Reader:
             return [value]
         path = self.path(value) or []
         indices = [index for op in reversed(path) for index in op.operands[1:]]
-        return [self.variables[access[0]], *indices]
+        return [self.variable(access[0]), *indices]
 
     def restore(self, access: AccessPath | None, values: Iterator[Value], place: tuple[int, int]) -> Value:
         """The value in the stack for which an edge passed `parts`."""
@@ -183,7 +195,7 @@ class Reader:
             return value
         name, steps = access
         value.hint = name.removeprefix(CELL)
-        self.variables[name] = value
+        self.assign(name, value)
         for code, attributes in steps:
             operands = [value, next(values)] if code is ops.PY_GETITEM else [value]
             op = Op(code, operands, [Value()], dict(attributes), location=self.build.location)
@@ -195,11 +207,29 @@ class Reader:
         """Whether a value was read from an array or from another value, and no variable has it yet."""
         return value in self.made and not self.is_variable(value)
 
+    def begin(self, start: int) -> None:
+        """Begins a span, which sees the variables that its dominators define."""
+        self.start, self.variables = start, self.defined.setdefault(start, {})
+
+    def assign(self, name: str, value: Value) -> None:
+        """Sets the current value of a variable."""
+        self.variables[name] = value
+        self.names.setdefault(value, []).append(name)
+
+    def current(self, name: str) -> Value | None:
+        """The current value of a variable; None if it has none."""
+        start = self.start
+        while name not in self.defined[start] and start != ENTRY:
+            start = self.spans[start].above
+        return self.defined[start].get(name)
+
     def variable(self, name: str) -> Value:
         """The current value of a variable."""
-        if name not in self.variables:
-            self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=name.removeprefix(CELL))
-        return self.variables[name]
+        value = self.current(name)
+        if value is None:
+            value = self.build.op(ops.PY_UNDEFINED, None, name=name.removeprefix(CELL))
+            self.assign(name, value)
+        return value
 
     def read(self, code: ops.OpDef, owner: Value, *index: Value, **attributes: Any) -> None:
         """Pushes an item or attribute, and records where it comes from."""

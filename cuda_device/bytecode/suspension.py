@@ -47,7 +47,7 @@ def slots(parameters: Sequence[str], stops: Sequence[Stop]) -> tuple[str, ...]:
 def suspend(reader: Reader, value: Value) -> None:
     """A `yield` ends the step; the next step starts behind it."""
     target = reader.index + 1
-    names = tuple(reader.live(target))
+    names = tuple(reader.params(target))
     reader.stack.append(reader.build.op(ops.PY_CONST, None, value=None))  # the sent value
     kept = reader.edge(target).arguments
     depth = len(kept) - len(names) - 1

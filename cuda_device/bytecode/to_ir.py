@@ -1,7 +1,7 @@
 """Translates bytecode to IR of the python level by running the instructions on a symbolic stack.
 
-Every block takes the whole stack and its live variables as parameters, so blocks share no values. The result is in SSA form
-without any search for phis. This module neither infers types nor rejects code: a construct that device code does not support
+A block takes the whole stack as parameters, and the variables that have more than one definition there (see `cfg`); the result is
+in SSA form. This module neither infers types nor rejects code: a construct that device code does not support
 becomes `py.unsupported`, which is an error only if inference reaches it.
 
     def f(n):                      ^1(%n):
@@ -32,14 +32,17 @@ from cuda_device.ir.nodes import Block, Builder, Function, Op, Value
 from cuda_device.ir.ops import Level
 
 
-def read(code: CodeType, reading: str = "", companions: bool = False, debug: bool = False) -> Function:
+def read(
+    code: CodeType, reading: str = "", companions: bool = False, debug: bool = False, pass_all: bool = False
+) -> Function:
     """The python-level IR of a function's code. The result is shared and must not be changed.
 
     `reading` is one of `suspension.STEPS` for the code of a generator, which becomes a function that computes the next value.
     With `companions`, the function checks uses of undefined variables; with `debug`, it records the values of variables.
+    With `pass_all`, and if it is a step of a generator, blocks get all values through their parameters, and share none.
     """
     # Code objects compare equal if only their file and qualified name differ, which messages show.
-    return _read(code, reading, companions, debug, code.co_filename, code.co_qualname)
+    return _read(code, reading, companions, debug, pass_all, code.co_filename, code.co_qualname)
 
 
 def _original(code: CodeType) -> CodeType:
@@ -63,13 +66,15 @@ def slots(code: CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _read(code: CodeType, reading: str, companions: bool, debug: bool, _file: str, _name: str) -> Function:
+def _read(
+    code: CodeType, reading: str, companions: bool, debug: bool, pass_all: bool, _file: str, _name: str
+) -> Function:
     code = _original(code)
     _refuse(code, reading)
     found = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
-        reader = Reader(code, found, reading, kept, debug)
+        reader = Reader(code, found, reading, kept, debug, pass_all)
         if reading == STEP_UNROLLED:
             reader.unrolled |= set(yielding_loops(reader.instructions, reader.spans))
         with suppress(TooLittleKept):
@@ -110,10 +115,12 @@ def _function(reader: Reader) -> Function:
 def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:
     """Fills the entry block, which has the parameters and jumps to the first span."""
     reader.build = Builder(block, reader.instructions[0].location)
-    reader.variables = dict(zip(names, block.params, strict=True))
-    reader.variables |= {f"{CELL}{name}": reader.variables[name] for name in names if name in reader.cells}
-    for name in names if reader.debug else ():
-        reader.build.effect(ops.VARIABLE, reader.variables[name], name=name)
+    for name, value in zip(names, block.params, strict=True):
+        reader.assign(name, value)
+        if name in reader.cells:
+            reader.assign(f"{CELL}{name}", value)
+        if reader.debug:
+            reader.build.effect(ops.VARIABLE, value, name=name)
     for name in sorted(reader.boxed):
         if not is_of_comprehension(name):
             reader.begin_cell(name)
@@ -124,10 +131,12 @@ def _begin(reader: Reader, block: Block, names: tuple[str, ...]) -> None:
 
 def _span(reader: Reader, span: Span, block: Block) -> None:
     """Reads the instructions of a span into its block."""
-    live = reader.live(span.start)
-    depth = len(block.params) - len(live)
+    names = reader.params(span.start)
+    depth = len(block.params) - len(names)
     reader.build, reader.ended = Builder(block, reader.instructions[span.start].location), False
-    reader.variables = dict(zip(live, block.params[depth:], strict=True))
+    reader.begin(span.start)
+    for name, value in zip(names, block.params[depth:], strict=True):
+        reader.assign(name, value)
     params = iter(block.params[:depth])
     paths = reader.paths[span.start]
     reader.stack = [reader.restore(path, params, (span.start, i)) for i, path in enumerate(paths)]
@@ -135,8 +144,8 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
         instruction = reader.instructions[reader.index]
         reader.build.location = instruction.location
         if reader.cells and instruction.opcode in READS_CELLS:
-            names = tuple(sorted(reader.cells))
-            reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in names), names=names)
+            cells = tuple(sorted(reader.cells))
+            reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in cells), names=cells)
         HANDLERS[instruction.opcode](reader, instruction, span)
         if reader.ended:
             return

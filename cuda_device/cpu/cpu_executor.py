@@ -27,11 +27,12 @@ from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from cuda_device import KernelError
 from cuda_device.cpu.processor import worker_count
 from cuda_device.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, RUN, Record
-from cuda_device.errors import NOWHERE, Index, KernelError
+from cuda_device.errors import NOWHERE, Index
+from cuda_device.extend import Shape
 from cuda_device.instrument.outline import Print, ReportPlace, Status
-from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.report_message import (
     ALL_AT_BARRIER,
     Waiting,

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cuda_device.ir import dominance, ops
+from cuda_device.extend import ops
+from cuda_device.ir import dominance
 from cuda_device.ir.dominance import natural_loops, reverse_postorder
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect

@@ -11,17 +11,15 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.compiler import Pass, Stage, most_shared_of, show
+from cuda_device.compiler import Pass, most_shared_of
 from cuda_device.cpu.processor import worker_count
+from cuda_device.extend import Stage, show
 
 if TYPE_CHECKING:
     from cuda_device.cache.entries import Kept
-    from cuda_device.codegen.emit import to_llvm
     from cuda_device.cpu import machine_code
+    from cuda_device.extend import CompiledKernel, Shape, Work, to_llvm
     from cuda_device.ir.nodes import Module
-    from cuda_device.jobs import Work
-    from cuda_device.runtime.gpu.grid import Shape
-    from cuda_device.runtime.launch.launcher import CompiledKernel
 
 
 def _check_early(module: Module) -> None:
@@ -44,9 +42,9 @@ def _inlined(work: Work) -> Module:
 
 
 def _llvm(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.emit import to_llvm
     from cuda_device.cpu import regions, uniform
     from cuda_device.cpu.cpu_dialect import Cpu
+    from cuda_device.extend import to_llvm
 
     options, asked, module = work.job.options, work.job.target.options, work["inlined"]
     limit = None

@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cuda_device import KernelError
 from cuda_device.cpu import shadow_memory, traces
 from cuda_device.cpu.records import EVENT, LOG
 from cuda_device.cpu.traces import Event, TracePoint
-from cuda_device.errors import Index, KernelError
+from cuda_device.errors import Index
+from cuda_device.extend import Argument, dataclass, field, parameters_of
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.runtime.launch.arguments import Argument, parameters_of
 from cuda_device.types.model import Array, Pointer, Struct, Tuple, Type
 
 if TYPE_CHECKING:
     from cuda_device.cpu.cpu_executor import Execution
-    from cuda_device.jobs import Work
+    from cuda_device.extend import Work
 
 # The order of events, for kernels whose events are recorded:
 #

@@ -22,11 +22,9 @@ import itertools
 from cuda_device.cpu import early_checks, strided_loops, uniform
 from cuda_device.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.cpu.uniform import LIMIT, waits_at
-from cuda_device.ir import ops
+from cuda_device.extend import dataclass, field, layout, ops, replace
 from cuda_device.ir.dominance import back_edges, reverse_postorder
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
-from cuda_device.lazy_dataclasses import dataclass, field, replace
-from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
 LARGEST = 6000
@@ -257,7 +255,7 @@ def _laid_out(spilled: list[Value], together: uniform.Uniform | None) -> tuple[l
     lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), RANGE_BYTES
     end = _aligned(_MARGIN) if together else _POINTS
     for value in spilled:
-        size = size_of(value.type or BOOL)
+        size = layout.size_of(value.type or BOOL)
         if together and value not in together.varying:
             common = -(-common // (size & -size)) * (size & -size)
             slots.append(LaneSlot(common, size, _memory(value.type), True))
@@ -296,7 +294,7 @@ def _memory(type: Type | None) -> str:
         return "ptr"
     if isinstance(type, Number) and type.is_float and type.bits in (32, 64):
         return "float" if type.bits == 32 else "double"
-    return f"i{8 * size_of(type or BOOL)}"
+    return f"i{8 * layout.size_of(type or BOOL)}"
 
 
 def _live(function: Function) -> dict[Op, set[Value]]:
@@ -402,4 +400,4 @@ class _Spilling:
 
 
 def _align(type: Type | None) -> int:
-    return 8 if isinstance(type, Ref) else align_of(type or BOOL)
+    return 8 if isinstance(type, Ref) else layout.align_of(type or BOOL)

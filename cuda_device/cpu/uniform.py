@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from cuda_device.cpu.early_checks import PURE
 from cuda_device.cpu.records import MAXIMUM_THREADS, WARP_SIZE
-from cuda_device.ir import ops
+from cuda_device.extend import dataclass, field, layout, ops, replace
 from cuda_device.ir.dominance import (
     Definitions,
     Loop,
@@ -32,8 +32,6 @@ from cuda_device.ir.dominance import (
 )
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.lazy_dataclasses import dataclass, field, replace
-from cuda_device.types.layout import align_of
 from cuda_device.types.model import BOOL, INT32, INT64, Number, Ref, Space, Type
 
 CUT, RANGE = "cut", "range"
@@ -559,7 +557,7 @@ def total(build: Builder, parts: list[Bound]) -> Value:
 def lane_memory(build: Builder, type: Type | None) -> Value:
     """Memory for a value of each thread. Its space is not local, because other threads may read it."""
     assert type is not None
-    return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=align_of(type))
+    return build.op(ops.LOCAL, Ref(Space.SHARED, type), count=1, align=layout.align_of(type))
 
 
 def _read_lane(op: Op, values: Definitions, build: Builder, again: dict[Value, Value]) -> None:

@@ -32,7 +32,7 @@ from cuda_device.device.options import DEFAULTS, FASTMATH, LLVM_FLAGS, Options
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.types.abi import exchanged, representation
+from cuda_device.types.abi import CPP_WORDS, exchanged, representation
 from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
@@ -132,18 +132,6 @@ def _fastmath(value: object) -> tuple[str, ...]:
     given = set(value)
     return tuple(name for name in FASTMATH if name in given or ("fast" in given and name in LLVM_FLAGS))
 
-
-# The keywords of C++ that are not keywords of Python.
-CPP_WORDS = frozenset((
-    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
-    "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
-    "constexpr", "constinit", "decltype", "default", "delete", "do", "double", "dynamic_cast", "enum", "explicit", "export",
-    "extern", "false", "float", "friend", "goto", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
-    "not_eq", "nullptr", "operator", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires",
-    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
-    "thread_local", "throw", "true", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
-    "volatile", "wchar_t", "xor", "xor_eq",
-))  # fmt: skip
 
 # Names with a meaning in PTX, and names that generated code uses.
 RESERVED_SYMBOLS = r"_|WARP_SZ|dynamic_shared|shared_\d+|device_(meet|report(_values)?)|vprintf|(cuda_device|__nv)_\w+"

@@ -275,7 +275,7 @@ def _lower_cached(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tre
     hint, size, type = typed.settings
     tree, index, *rest = operands
     indices = index if isinstance(index, tuple) else (index,)
-    place, words = address_of(build, tree, type, indices), pack(build, type.dtype, rest[0]) if rest else []
+    address, words = address_of(build, tree, type, indices), pack(build, type.dtype, rest[0]) if rest else []
     results = [Value(UINT32 if size <= 4 else UINT64) for _ in range(0 if rest else max(1, size // 8))]
     kind = "v2.b64" if size == 16 else f"b{8 * size}"
     both = "{$1, $2}" if rest else "{$0, $1}"
@@ -283,7 +283,7 @@ def _lower_cached(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tre
     instruction = (
         f"st.global.{hint}.{kind} [$0], {value};" if rest else f"ld.global.{hint}.{kind} {value}, [${len(results)}];"
     )
-    build.append(Op(ops.PTX, [place, *words], results, {"instruction": instruction}, [], build.location))
+    build.append(Op(ops.PTX, [address, *words], results, {"instruction": instruction}, [], build.location))
     build.sums.opaque.update(results)
     return () if rest else unpack(build, results, type.dtype)
 

@@ -2,14 +2,18 @@
 
 Each block of the python level has a *version*. Inside a loop over a tuple it has one version for each position, which unrolls the
 loop. `visit` applies the rules to the operations of a version and writes typed operations into a new block. `propagate` joins the
-state at an edge into that of its target, and puts the target on the worklist if the state changed. `seal` completes the blocks
-once all types are final, and converts the arguments of their edges.
+state at an edge into that of its target, and puts the target on the worklist if the state changed. `export` does the same with
+values that blocks use and others define. `seal` completes the blocks once all types are final, and converts the arguments of
+their edges.
+
+If versions of a block differ, or a value that may change in place outlives its block, the function is read again in the form in
+which blocks share no values (`to_ir.read` with `pass_all`).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
@@ -30,7 +34,7 @@ from cuda_device.infer.meanings import NestedFunction, Origin, Resumed
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES, RuleFrame
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import drop_unused
+from cuda_device.ir.dominance import SharedValues, drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
@@ -130,6 +134,8 @@ class BlockVersion:
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
+    exports: dict[Value, Cell | Pending] = field(default_factory=dict)
+    """The values of the block that other blocks use."""
     changed: set[Value] = field(default_factory=set)
     """The values with a part that the block assigned to."""
     fresh: set[Value] = field(default_factory=set)
@@ -154,6 +160,10 @@ class BlockVersion:
         for edge in [edge for edge in self.incoming if edge[0] >= first]:
             del self.incoming[edge]
         self.is_new = True
+
+
+class _MustPassAll(Exception):
+    """Blocks must not share values in this function."""
 
 
 def _is_another(old: State, new: State) -> bool:
@@ -181,12 +191,10 @@ class Body:
     ) -> None:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
         self.outermost = outermost
-        checked = program.checked and source.__module__ not in NAMES
-        self.python = read(source.__code__, variant.reading, companions=checked, debug=program.debug)
         module = source.__module__ or ""
         is_ours = module.startswith("cuda_device.") and module != standard.__name__
         self.policy = None if is_ours else program.policy
-        self.is_step = bool(variant.reading)
+        self.reading = variant.reading
         self.code, self.where = variant.code, variant.where
         names = variant.captured
         behind = len(arguments) - len(names)
@@ -198,6 +206,17 @@ class Body:
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
+        self.read(pass_all=bool(self.objects or variant.reading))
+
+    def read(self, pass_all: bool) -> None:
+        """Reads the code, and begins the inference."""
+        program, source = self.program, self.source
+        checked = program.checked and source.__module__ not in NAMES
+        self.pass_all = pass_all
+        self.python = read(source.__code__, self.reading, checked, program.debug, pass_all)
+        self.uses = SharedValues(self.python)
+        self.shared: dict[Value, Cell | Pending] = {}
+        """The values that blocks use and others define, as their users see them."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.versions: dict[tuple[int, ...], BlockVersion] = {}
@@ -206,6 +225,14 @@ class Body:
 
     def run(self) -> tuple[Function, State, frozenset[Identity]]:
         """Returns the typed function, the state of its result, and the objects that it changes."""
+        try:
+            return self.infer()
+        except _MustPassAll:
+            self.read(pass_all=True)
+            return self.infer()
+
+    def infer(self) -> tuple[Function, State, frozenset[Identity]]:
+        """Infers the blocks. Raises `_MustPassAll` if they share values that they must not share."""
         entry = self.python.blocks[0]
         self.propagate(entry, [Cell(known) for known in self.parameters], ((), 0))
         while self.worklist:
@@ -222,23 +249,26 @@ class Body:
         result = self.result(ordered)
         if self.outermost and isinstance(result, Known):
             result = result.forget()  # no caller in device code knows the constant
+        values: dict[Value, Value] = {}
         for version in ordered:
-            self.seal(version, result)
+            self.seal(version, result, values)
         self.check_result(ordered, result)
         typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
         typed.shown = self.python.shown
         typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
         typed.signature = tuple([k.type for k in self.arguments if not is_static(k)])
         typed.effects = self.effects
-        simplify(typed)
+        simplify(typed, values)
         drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
         changed = {each for version in ordered if version.frame for each in version.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
 
     def propagate(self, source: Block, cells: Sequence[Cell | Pending], edge: EdgeKey) -> BlockVersion:
         """Joins the state at an edge into the version of `source` that the state selects, and schedules it if that changed."""
-        states = [state_of(cell.known) if isinstance(cell, Cell) else cell.state for cell in cells]
+        states = [*map(_state, cells)]
         key = (self.rank[id(source)], *objects.positions(states))
+        if len(key) > 1 and not self.pass_all:
+            raise _MustPassAll
         version = self.versions.get(key)
         if version is None:
             if len(self.versions) >= _VERSIONS:
@@ -304,20 +334,37 @@ class Body:
                 if version.error is None or (isinstance(version.error, Follows) and not isinstance(error, Follows)):
                     version.error = error
                 cells.update((result, Pending(FAILED)) for result in op.results)
+        self.export(version, cells)
         for edge, target in before.items():
             if all(target is not now for now, same, _ in version.outgoing if same == edge):
                 target.incoming.pop(edge, None)
                 self.update(target)
+
+    def export(self, version: BlockVersion, cells: dict[Value, Cell | Pending]) -> None:
+        """Gives other blocks the values that they use, and schedules these blocks if the facts about a value changed."""
+        for value in self.uses.defined[version.source]:
+            if value not in cells:  # a call before it does not return
+                continue
+            version.exports[value] = cells[value]
+            state, before = _state(cells[value]), self.shared.get(value)
+            if objects.may_hold(state) and (any(identities(state)) or objects.positions([state])):
+                raise _MustPassAll
+            if before is None or _state(before) != state:
+                self.shared[value] = self.parameter(Block(), value, state)
+                users = ((self.rank[id(block)],) for block in self.uses.users[value] if before is not None)
+                for key in users:
+                    if key in self.versions:
+                        heapq.heappush(self.worklist, key)
 
     def begin(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
         """Gives a version a new frame; returns the cells of its parameters."""
         frame = RuleFrame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
-        version.changed, version.fresh = set(), set()
+        version.exports, version.changed, version.fresh = {}, set(), set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
         frame.site, frame.where, frame.policy = version.key, self.where, self.policy
-        cells: dict[Value, Cell | Pending] = {}
+        cells = {value: self.shared[value] for value in self.uses.used[version.source]}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
             if objects.may_hold(state):
@@ -369,6 +416,8 @@ class Body:
             version.fresh.clear()
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # Vectors and structs are values: the variable has a new one.
+            if results and not self.pass_all:
+                raise _MustPassAll
             cells.update(zip(op.operands, results, strict=False))
             version.changed.update(op.operands[: len(results)])
             return
@@ -447,7 +496,7 @@ class Body:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
         proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = self.is_step and ops.PY_AT in [each.code for each in version.source.ops]
+        resumes = self.reading and ops.PY_AT in [each.code for each in version.source.ops]
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
@@ -486,7 +535,7 @@ class Body:
                     of_two_types(result, known, "return the same type on every path"),
                 )
             result = joined
-        return objects.return_state(result, states, self.is_step) if self.objects else result
+        return objects.return_state(result, states, bool(self.reading)) if self.objects else result
 
     def check_result(self, ordered: list[BlockVersion], result: State) -> None:
         """Raises `CompileError` for a function that returns its local memory."""
@@ -500,13 +549,17 @@ class Body:
                 "make the array where it is used, and pass it to the function",
             )
 
-    def seal(self, version: BlockVersion, result: State) -> None:
-        """Completes a version's block after all types are final."""
+    def seal(self, version: BlockVersion, result: State, values: dict[Value, Value]) -> None:
+        """Completes a version's block after all types are final. `values` gets what the shared values of its users stand for."""
         frame, end = version.frame, version.end
         assert frame is not None and end is not None
         frame.build.location = end.location
         try:
             self.carry(version, frame, end, result)
+            for value, cell in version.exports.items():
+                shared = self.shared[value]
+                if isinstance(shared, Cell) and shared.value is not None:
+                    values[shared.value] = _carried(frame, cell, shared.known)
         except CompileError as error:
             error.location = end.location if error.location is NOWHERE else error.location
             raise
@@ -525,16 +578,9 @@ class Body:
             for cell, state in pairs:
                 if not isinstance(state, Known) or is_static(state):
                     continue
-                value = cell.value if isinstance(cell, Cell) else None
-                if value is None or value.type is not state.type or not isinstance(value.type, (Number, Array)):
-                    if isinstance(cell, Pending) and not isinstance(state.type, Number):
-                        value = frame.build.const(state.type, None)
-                    else:  # a variable without a value passes zero
-                        given = cell if isinstance(cell, Cell) else Cell(constant(0))
-                        if cell is given and _is_number(given.known) and precision.is_narrow(state.type):
-                            self.program.adopted.add(target.block.params[len(arguments)])
-                        value = frame.carry(given, state, found)
-                arguments.append(value)
+                if isinstance(cell, Cell) and _is_number(cell.known) and precision.is_narrow(state.type):
+                    self.program.adopted.add(target.block.params[len(arguments)])
+                arguments.append(_carried(frame, cell, state, found))
             end.successors.append(Edge(target.block, arguments))
 
 
@@ -558,6 +604,21 @@ def effects_of(found: Iterable[Op]) -> Effect:
         elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
             effects |= Effect.EXITS
     return effects
+
+
+def _carried(frame: Frame, cell: Cell | Pending, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
+    """A value as another block gets it. A variable without a value passes zero."""
+    if isinstance(cell, Pending):
+        return (
+            frame.build.const(known.type, 0) if isinstance(known.type, Number) else frame.build.const(known.type, None)
+        )
+    if cell.value is not None and cell.value.type is known.type and isinstance(known.type, (Number, Array)):
+        return cell.value
+    return frame.carry(cell, known, found)
+
+
+def _state(cell: Cell | Pending) -> State:
+    return state_of(cell.known) if isinstance(cell, Cell) else cell.state
 
 
 def _is_number(known: Known) -> bool:

@@ -19,7 +19,7 @@ from cuda_device.device.constant_parameters import constant_as
 from cuda_device.device.functions import Extern, Func, fixed
 from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
-from cuda_device.device.rows import bind as bind_to_signature
+from cuda_device.device.rows import bind_call as bind_to_signature
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer import closures, composites, conditions, loops, references
 from cuda_device.infer.composites import check_member, composite
@@ -29,7 +29,7 @@ from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
-from cuda_device.library.table import find
+from cuda_device.library.table import row_of_entity
 from cuda_device.types.abi import representation
 from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, of_type
@@ -76,7 +76,7 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
 
 def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a row of the device tables, or a Python function."""
-    row = find(known.value)
+    row = row_of_entity(known.value)
     if row is None:
         if isinstance(known.value, Func) and known.value.options.interop:
             for cell in (*positional, *named.values()):

@@ -48,7 +48,7 @@ from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import table
-from cuda_device.library.table import find
+from cuda_device.library.table import row_of_entity
 from cuda_device.types.known import (
     Identity,
     Known,
@@ -164,7 +164,7 @@ class Inference(Program):
 
     def __init__(self, target: SMSelector | None, **options: Any) -> None:
         super().__init__(target, **options)
-        self.row = find
+        self.row = row_of_entity
         self.contents_of = contents_of
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}

@@ -129,15 +129,15 @@ def widened(old: State, new: State) -> State:
 # if 0 < i:            i is at least 1,
 #     x[i - 1]         so the index is not negative, and does not count from the end
 #
-# At the python level, blocks get all values as parameters. In `0 < i < n`, the number that is compared with `n` is both on the
-# stack and in the variable `i`, and is thus two parameters of one block. The bounds of one hold for the other.
+# In `0 < i < n`, the number that is compared with `n` is both on the stack, which blocks get through their parameters, and in the
+# variable `i`. The bounds of one hold for the other.
 
 
 Proof = dict[Value, Known]
 
 
 def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
-    """For each parameter that gets the same value as others on every edge into their block: all of these parameters."""
+    """For each parameter that gets a single value, or the same value as others on every edge into their block: all of these."""
     entries: dict[Block, list[Edge]] = {}
     for block in function.blocks:
         for edge in block.successors:
@@ -148,7 +148,9 @@ def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
         edges = entries.get(block, [])
         groups: dict[tuple[Value, ...], list[Value]] = {}
         for param, arguments in zip(block.params, zip(*(edge.arguments for edge in edges), strict=True), strict=True):
-            groups.setdefault(tuple(first.get(value, value) for value in arguments), []).append(param)
+            roots = tuple(first.get(value, value) for value in arguments)
+            only = [roots[0]] if len(set(roots)) == 1 else []
+            groups.setdefault(roots, only).append(param)
         for group in groups.values():
             first |= dict.fromkeys(group, group[0])
             found |= dict.fromkeys(group, tuple(group)) if len(group) > 1 else {}

@@ -17,6 +17,8 @@ from cuda_device import hooks
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.types.known import Known, State
 
+__all__ = ["Cell", "Frame", "Known", "Policy"]
+
 Call = tuple[Cell, Sequence[Cell], Mapping[str, Cell]]
 
 

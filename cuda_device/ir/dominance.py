@@ -47,29 +47,34 @@ def topological(entry: T, following: Callable[[T], Iterable[T]]) -> list[T]:
 def dominators(entry: Block) -> dict[Block, Block]:
     """The immediate dominator of each reachable block except the entry."""
     order = reverse_postorder(entry)
-    places = {block: number for number, block in enumerate(order)}
     before: dict[Block, list[Block]] = {block: [] for block in order}
     for block in order:
         for edge in block.successors:
             before[edge.block].append(block)
-    found = {entry: entry}
+    return immediate_dominators(order, before)
+
+
+def immediate_dominators(order: Sequence[T], before: Mapping[T, Sequence[T]]) -> dict[T, T]:
+    """The immediate dominators in a graph that is in reverse postorder, from the predecessors `before` each node."""
+    places = {node: number for number, node in enumerate(order)}
+    found = {order[0]: order[0]}
     changed = True
     while changed:
         changed = False
-        for block in order[1:]:
-            nearest: Block | None = None
-            for each in before[block]:
+        for node in order[1:]:
+            nearest: T | None = None
+            for each in before[node]:
                 if each in found:
                     nearest = each if nearest is None else _common(nearest, each, found, places)
-            if nearest is not None and found.get(block) is not nearest:
-                found[block] = nearest
+            if nearest is not None and (node not in found or found[node] != nearest):
+                found[node] = nearest
                 changed = True
-    del found[entry]
+    del found[order[0]]
     return found
 
 
-def _common(a: Block, b: Block, found: dict[Block, Block], places: dict[Block, int]) -> Block:
-    while a is not b:
+def _common(a: T, b: T, found: Mapping[T, T], places: Mapping[T, int]) -> T:
+    while a != b:
         if places[a] < places[b]:
             a, b = b, a
         a = found[a]
@@ -275,6 +280,27 @@ class Definitions:
             else:
                 found.append((value, sign))
         return found
+
+
+class SharedValues:
+    """The values that one block defines and others use.
+
+    `defined` and `used` are those of each block, and `users` the blocks that use each value.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.defined: dict[Block, list[Value]] = {block: [] for block in function.blocks}
+        self.used: dict[Block, list[Value]] = {}
+        self.users: dict[Value, list[Block]] = {}
+        homes = Definitions(function).homes
+        for block in function.blocks:
+            values = {value: None for op in block.ops for value in op.operands}
+            values.update((value, None) for edge in block.successors for value in edge.arguments)
+            self.used[block] = [value for value in values if homes[value] is not block]
+            for value in self.used[block]:
+                self.users.setdefault(value, []).append(block)
+        for value in self.users:
+            self.defined[homes[value]].append(value)
 
 
 def keeps(conversion: Op) -> bool:

@@ -148,10 +148,10 @@ class Module:
 
     def by_code(self) -> dict[OpDef, list[Op]]:
         """The operations of all functions by their codes."""
-        found: dict[OpDef, list[Op]] = {}
+        by_code: dict[OpDef, list[Op]] = {}
         for op in self.ops():
-            found.setdefault(op.code, []).append(op)
-        return found
+            by_code.setdefault(op.code, []).append(op)
+        return by_code
 
     def has(self, *codes: OpDef) -> bool:
         """Whether any operation has one of the codes."""

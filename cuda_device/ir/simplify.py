@@ -1,7 +1,7 @@
 """Simplifies typed IR: removes block parameters that always have one value, and joins blocks that follow each other.
 
-Blocks of the python level share no values, so all live values pass through every block. Once types are known, a parameter that
-gets the same value on every edge is replaced by that value:
+At the python level, blocks get variables whose definitions meet, or all values, through their parameters. Once types are known, a
+parameter that gets the same value on every edge is replaced by that value:
 
     ^0(%n):                                ^0(%n):
       jump ^1(%n, %0)                        jump ^1(%0)
@@ -14,20 +14,22 @@ A typed parameter stays if it is known not to be negative, for example because o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from cuda_device.ir.dominance import back_edges, reverse_postorder, substitute
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Value
 from cuda_device.ir.ops import Level
 
 
-def simplify(function: Function) -> None:
-    """Changes the function in place."""
+def simplify(function: Function, values: Mapping[Value, Value] = MappingProxyType({})) -> None:
+    """Changes the function in place, and replaces `values`."""
     entries: dict[Block, list[Edge]] = {block: [] for block in function.blocks}
     for block in function.blocks:
         for edge in block.successors:
             entries[edge.block].append(edge)
-    same = _drop_parameters(function, entries)
+    same = dict(values)
+    _drop_parameters(function, entries, same)
     _merge_blocks(function, entries, same)
     function.blocks = reverse_postorder(function.blocks[0])
     if same:
@@ -45,24 +47,23 @@ def _final(value: Value, same: dict[Value, Value]) -> Value:
     return value
 
 
-def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> dict[Value, Value]:
-    """Drops each parameter that has the same value on every edge; returns the replacements."""
-    same: dict[Value, Value] = {}
+def _drop_parameters(function: Function, entries: dict[Block, list[Edge]], same: dict[Value, Value]) -> None:
+    """Drops each parameter that has the same value on every edge, and adds it to the replacements."""
     users: dict[Value, list[Value]] = {}
-    given: dict[Value, tuple[Value, ...]] = {}
+    incoming: dict[Value, tuple[Value, ...]] = {}
     for block in function.blocks[1:]:
         edges = entries[block]
         columns = zip(*(edge.arguments for edge in edges), strict=True) if edges else ((),) * len(block.params)
-        given.update(zip(block.params, columns, strict=True))
-    for param, arguments in given.items():
+        incoming.update(zip(block.params, columns, strict=True))
+    for param, arguments in incoming.items():
         for argument in arguments:
-            users.setdefault(argument, []).append(param)
-    todo = list(given)
+            users.setdefault(_final(argument, same), []).append(param)
+    todo = list(incoming)
     while todo:
         param = todo.pop()
         if param in same:
             continue
-        only = _only_value(param, given[param], same)
+        only = _only_value(param, incoming[param], same)
         if only is not None and (only.nonneg or not param.nonneg or function.level is Level.DEVICE):
             same[param] = only
             waiting = users.pop(param, [])
@@ -73,7 +74,6 @@ def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> di
         block.params = [block.params[i] for i in kept]
         for edge in entries[block]:
             edge.arguments = [edge.arguments[i] for i in kept]
-    return same
 
 
 def _only_value(param: Value, arguments: Iterable[Value], same: dict[Value, Value]) -> Value | None:

@@ -100,10 +100,10 @@ class _Printer:
             case _ if isinstance(value, Type):
                 return f"type({self.literal(str(value))})"
             case _:
-                found = [i for i, known in enumerate(self.objects) if known is value]
-                if not found:
+                numbers = [i for i, known in enumerate(self.objects) if known is value]
+                if not numbers:
                     self.objects.append(value)
-                return f"object({(*found, len(self.objects) - 1)[0]})"
+                return f"object({(*numbers, len(self.objects) - 1)[0]})"
 
 
 # Functions
@@ -116,7 +116,7 @@ def read_module(text: str, objects: Sequence[object] = ()) -> Module:
         raise ValueError("the text does not end with a line '}'")
     module = Module([parse(text[start:end], objects) for start, end in zip([0, *ends], ends, strict=False)])
     for function in module.functions:
-        function.shown, function.signature = function.name, tuple(each.type or NONE for each in function.params)
+        function.shown, function.signature = function.name, tuple(param.type or NONE for param in function.params)
     return module
 
 

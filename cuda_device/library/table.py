@@ -46,13 +46,13 @@ BY_NAME = {row.name: row for row in ALL}
 _BY_IDENTITY = {id(row.entity): row for row in ALL}
 
 
-def find(entity: object) -> Intrinsic | None:
+def row_of_entity(entity: object) -> Intrinsic | None:
     """The row of an entity, or None."""
     row = _BY_IDENTITY.get(id(entity))
     return row if row is not None and row.entity is entity else None
 
 
-def entry(entries: Mapping[Any, T], entity: object) -> T | None:
+def entry_of(entries: Mapping[Any, T], entity: object) -> T | None:
     """Looks an entity up in a mapping. Returns None for unhashable objects, and for dtypes, which compare equal to classes."""
     try:
         return None if isinstance(entity, np.dtype) else entries.get(entity)

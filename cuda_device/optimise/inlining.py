@@ -35,7 +35,7 @@ def _expand(module: Module, function: Function, names: Container[str], stack: tu
     blocks = list(function.blocks)
     while blocks:
         block = blocks.pop()
-        for at, op in enumerate(block.ops):
+        for index, op in enumerate(block.ops):
             if op.code is ops.CALL and op.attributes["callee"] in names:
                 callee = module[op.attributes["callee"]]
                 if callee.name in stack:
@@ -45,7 +45,7 @@ def _expand(module: Module, function: Function, names: Container[str], stack: tu
                         "write the recursion as a loop, or move the barrier out of it",
                     )
                 _expand(module, callee, names, (*stack, callee.name))
-                blocks.append(_inline(function, block, at, callee))
+                blocks.append(_inline(function, block, index, callee))
                 break
 
 
@@ -53,32 +53,32 @@ _BLOCKS = 50_000
 """The maximum number of blocks of a function; each call of a function that waits is a copy of it."""
 
 
-def _inline(function: Function, block: Block, at: int, callee: Function) -> Block:
+def _inline(function: Function, block: Block, index: int, callee: Function) -> Block:
     """Replaces the call `block.ops[at]`; returns the block that follows it.
 
     Operations of our own Python get the location of the call.
     """
-    call = block.ops[at]
+    call = block.ops[index]
     if len(function.blocks) + len(callee.blocks) > _BLOCKS:
         raise CompileError(
             f"{function.shown} is too large once the functions that wait for other threads are part of it",
             call.location,
             "call them in a loop, or take the barrier out of them",
         )
-    after = Block(list(call.results), block.ops[at + 1 :])
-    entry, given, values = callee.blocks[0], list(call.operands), dict[Value, Value]()
-    if all(edge.block is not entry for each in callee.blocks for edge in each.successors):
-        values, given = dict(zip(callee.params, given, strict=True)), []
+    after = Block(list(call.results), block.ops[index + 1 :])
+    entry, arguments, values = callee.blocks[0], list(call.operands), dict[Value, Value]()
+    if all(edge.block is not entry for inner in callee.blocks for edge in inner.successors):
+        values, arguments = dict(zip(callee.params, arguments, strict=True)), []
     copies = dominance.renamed_blocks(callee.blocks, values)
-    for each in copies.values():
-        for op in each.ops:
+    for copy in copies.values():
+        for op in copy.ops:
             op.location = call.location if op.location.is_ours else op.location
-        end = each.terminator
+        end = copy.terminator
         if end.code is ops.RETURN:
-            each.ops[-1] = Op(ops.JUMP, successors=[Edge(after, end.operands)], location=end.location)
-    copies[entry].params = copies[entry].params if given else []
-    del block.ops[at:]
-    block.ops.append(Op(ops.JUMP, successors=[Edge(copies[entry], given)], location=call.location))
+            copy.ops[-1] = Op(ops.JUMP, successors=[Edge(after, end.operands)], location=end.location)
+    copies[entry].params = copies[entry].params if arguments else []
+    del block.ops[index:]
+    block.ops.append(Op(ops.JUMP, successors=[Edge(copies[entry], arguments)], location=call.location))
     if callee.blocks and not any(op.code is ops.RETURN and op.operands for op in callee.ops()):
         after.params = []
         if call.results and any(value in call.results for op in function.ops() for value in op.operands):

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from cuda_device import Kernel, launch
-from cuda_device.extend import LaunchSizes, as_struct, bind, defaults_of, model, parameters_of, users_traceback
+from cuda_device import CallError, Kernel, launch
+from cuda_device.extend import LaunchSizes, as_type, bind, defaults_of, model, parameters_of, users_traceback
 
 
 class BoundKernel:
@@ -57,8 +57,13 @@ class BoundKernel:
         parameters = parameters_of(kernel.underlying)
         values = bind(kernel.underlying, args, kwargs, defaults_of(kernel.underlying))
         for i, name in enumerate(parameters.names):
-            if isinstance(wanted := parameters.hints.get(name), model.Struct):
-                values[i] = as_struct(values[i], wanted, name)
+            wanted = parameters.hints.get(name)
+            if isinstance(wanted, model.Struct) and isinstance(values[i], (tuple, dict)):
+                try:
+                    values[i] = as_type(values[i], wanted, name)
+                except TypeError as error:
+                    remedy = f"pass a {wanted.name}, or a tuple or dict of its members"
+                    raise CallError(f"the argument {name!r}: {error}", remedy) from None
         return {what: size(*values) if callable(size) else size for what, size in sizes.items()}
 
     def __repr__(self) -> str:

@@ -31,7 +31,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import cuda_device as device
-from cuda_device.extend import commands as commands_of_plugins
 
 STAGES = ("ir", "llvm", "ptx")
 _PACKAGES_OF_CUDA_12 = (
@@ -75,8 +74,18 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     dump.set_defaults(run=_dump)
 
-    for name, command in commands_of_plugins().items():
-        _add_command(commands.add_parser(name, help=command.HELP), command)
+    build = commands.add_parser("build", help="compile kernels to a folder for device.load, and for C++")
+    build.add_argument("kernel", nargs="+", help="file.py:name or package.module:name")
+    build.add_argument(
+        "--signature", action="append", help="argument types; one for each kernel, or several for one kernel"
+    )
+    build.add_argument("--target", default="sm_90", help="architectures, separated by commas (default: sm_90)")
+    build.add_argument(
+        "--output", required=True, help="the folder for the files; files with the same names are replaced"
+    )
+    build.add_argument("--fatbin", action="store_true", help="one file for all targets, made by nvFatbin")
+    build.add_argument("--ltoir", action="store_true", help="also write LTO-IR, for a linker")
+    build.set_defaults(run=_build)
 
     cache = commands.add_parser("cache", help="show the cache on disk, list its kernels, or clear it")
     cache.add_argument("action", nargs="?", choices=("info", "list", "clear"), default="info")
@@ -230,18 +239,7 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
         raise ValueError(f"the signature {signature!r} cannot be read: {said}\n  help: {help}") from None
 
 
-def _add_command(parser: argparse.ArgumentParser, command: Any) -> None:
-    """Adds a command of another plugin, which takes kernels."""
-    parser.add_argument("kernel", nargs="+", help="file.py:name or package.module:name")
-    parser.add_argument(
-        "--signature", action="append", help="argument types; one for each kernel, or several for one kernel"
-    )
-    command.add_arguments(parser)
-    parser.set_defaults(run=lambda wanted: print("\n".join(command.run(_kernels(wanted), wanted))))
-
-
-def _kernels(wanted: argparse.Namespace) -> list[tuple[Any, list[tuple[Any, ...]]]]:
-    """The kernels of a command, each with its signatures."""
+def _build(wanted: argparse.Namespace) -> None:
     run: dict[str, Any] = {}  # a file runs once, so that its kernels have the same structs
     loaded, given = [load(kernel, run) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
     if len(loaded) == 1:
@@ -251,7 +249,9 @@ def _kernels(wanted: argparse.Namespace) -> list[tuple[Any, list[tuple[Any, ...]
     kernels: dict[Any, list[tuple[Any, ...]]] = {}
     for kernel, signature in zip(loaded, given, strict=True):
         kernels.setdefault(kernel, []).append(_types(signature, kernel))
-    return list(kernels.items())
+    targets = [target.strip() for target in wanted.target.split(",")]
+    files = device.build(list(kernels.items()), targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
+    print("\n".join(os.path.join(wanted.output, file) for file in files))
 
 
 # The lines of stages, with their places in the source if they are known
@@ -260,10 +260,13 @@ Place = tuple[str, int]
 
 
 def _lines_of_ir(made: Any) -> Iterator[tuple[Place | None, str]]:
-    from cuda_device.extend import ir_lines
+    from cuda_device.extend import compile_job, show
 
-    for location, line in ir_lines(made):
-        yield (location.file, location.line) if location else None, line
+    module = compile_job(made.job, "typed")["typed"]
+    operations = iter(module.ops())
+    for line in show(module).splitlines():
+        where = next(operations).location if line.startswith("  ") else None
+        yield (where.file, where.line) if where and where.line > 0 else None, line
 
 
 def _lines_of_llvm(made: Any) -> Iterator[tuple[Place | None, str]]:

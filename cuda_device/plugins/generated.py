@@ -38,7 +38,7 @@ def _last_function(text: str, globals: Mapping[str, Any]) -> Kernel | Func:
     except (RecursionError, MemoryError):  # CPython's parser raises either of them
         raise CompileError(
             "the text has an expression that is nested too deeply for Python's parser",
-            help="use variables for the parts",
+            help="use an array, or variables for the parts",
         ) from None
     names = dict(globals)
     exec(code, names)

@@ -84,9 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if _SCHEDULE in from_controller:
         config.option.schedule = from_controller[_SCHEDULE]
     if config.getoption("cuda_device", None) is not None:
-        from cuda_device.runtime.gpu import streams
+        from cuda_device import cpu_stream
 
-        defaults: dict[str, Any] = streams.cpu_stream.__kwdefaults__ or {}
+        defaults: dict[str, Any] = cpu_stream.__kwdefaults__ or {}
         plain = dict(defaults)
         chosen = {name: config.getoption(name) for name in ("races", "schedule")}
         defaults.update(chosen)
@@ -161,10 +161,10 @@ def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[St
 def _compile_for(names: list[str]) -> Callable[[], object]:
     """Makes each compilation for the CPU also compile for other targets; returns a function that undoes this."""
     from cuda_device import CompileError
-    from cuda_device.extend import Target, architecture, compile_job, observe_compilations, replace
+    from cuda_device.extend import Target, architectures, compile_job, observe_compilations, replace
 
     try:
-        targets = [Target(architecture(name)) for name in names]
+        targets = [Target(architectures.parse(name)) for name in names]
     except ValueError as error:
         raise pytest.UsageError(f"--target: {error}") from None
     seen = set()

@@ -27,6 +27,17 @@ DESCRIPTOR = "interoperable_array_descriptor"
 _HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
 """C++ classes with a non-trivial copy constructor: `__half2`, `__nv_bfloat162`."""
 
+CPP_WORDS = frozenset((
+    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
+    "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
+    "constexpr", "constinit", "decltype", "default", "delete", "do", "double", "dynamic_cast", "enum", "explicit", "export",
+    "extern", "false", "float", "friend", "goto", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
+    "not_eq", "nullptr", "operator", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires",
+    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+    "thread_local", "throw", "true", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "xor", "xor_eq",
+))  # fmt: skip
+"""The keywords of C++ that are not keywords of Python."""
 
 Passing = Literal["value", "copy", "address"]
 """How a value is passed to or from a function."""

@@ -31,7 +31,6 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
-"""The value of an argument that is not a constant."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +309,7 @@ def objects(known: Known) -> Iterator[Known]:
 
 def identities(known: Known) -> Iterator[Identity]:
     """The identities of the mutable objects in a value."""
-    return (each.identity for each in objects(known) if each.identity is not None)
+    return (item.identity for item in objects(known) if item.identity is not None)
 
 
 def renamed(

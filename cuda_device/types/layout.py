@@ -149,7 +149,7 @@ def any_part(type: model.Type, *kinds: builtins.type) -> bool:
 
 def has_leaves(type: model.Type) -> bool:
     """Whether a type has leaves."""
-    return any_part(type, model.Number, model.Ref, model.Pointer, model.Array)
+    return isinstance(type, (model.Number, model.Ref, model.Pointer, model.Array)) or any(map(has_leaves, parts(type)))
 
 
 @lru_cache(maxsize=4096)

@@ -43,53 +43,53 @@ def parse_type(text: str) -> Type:
     return type
 
 
-def _type(words: list[str], at: int) -> tuple[Type, int]:
-    """The type that begins at `words[at]`, and its end."""
-    name = words[at]
+def _type(words: list[str], start: int) -> tuple[Type, int]:
+    """The type that begins at `words[start]`, and its end."""
+    name = words[start]
     simple = _SIMPLE.get(name)
     if simple is not None:
-        return simple, at + 1
-    if words[at + 1] != "<":
+        return simple, start + 1
+    if words[start + 1] != "<":
         raise ValueError(f"unknown type {name!r}")
-    at += 2
+    start += 2
     if name == "struct":
-        return _struct(words, at)
+        return _struct(words, start)
     arguments: list[Type | str] = []
-    while words[at] != ">":
+    while words[start] != ">":
         if arguments:
-            if words[at] != ",":
-                raise ValueError(f"{words[at]!r} instead of a comma in {name}<…>")
-            at += 1
-        if words[at] in _SIMPLE or words[at + 1] == "<":
-            argument, at = _type(words, at)
+            if words[start] != ",":
+                raise ValueError(f"{words[start]!r} instead of a comma in {name}<…>")
+            start += 1
+        if words[start] in _SIMPLE or words[start + 1] == "<":
+            argument, start = _type(words, start)
             arguments.append(argument)
         else:
-            arguments.append(words[at])
-            at += 1
-    return _build(name, arguments), at + 1
+            arguments.append(words[start])
+            start += 1
+    return _build(name, arguments), start + 1
 
 
-def _struct(words: list[str], at: int) -> tuple[Type, int]:
-    """The struct whose name is `words[at]`."""
-    name, at = words[at], at + 1
-    align, at = _mark(words, at, "align", 0)
-    size, at = _mark(words, at, "size", 0)
+def _struct(words: list[str], start: int) -> tuple[Type, int]:
+    """The struct whose name is `words[start]`."""
+    name, start = words[start], start + 1
+    align, start = _mark(words, start, "align", 0)
+    size, start = _mark(words, start, "size", 0)
     fields = []
-    while words[at] != ">":
-        if words[at] != "," or words[at + 2] != ":" or not re.match(r"\w|'|\"", words[at + 1]):
-            raise ValueError(f"{' '.join(words[at : at + 3])!r} is no member of a struct")
-        type, end = _type(words, at + 3)
+    while words[start] != ">":
+        if words[start] != "," or words[start + 2] != ":" or not re.match(r"\w|'|\"", words[start + 1]):
+            raise ValueError(f"{' '.join(words[start : start + 3])!r} is no member of a struct")
+        type, end = _type(words, start + 3)
         boundary, end = _mark(words, end, "align", 0)
         offset, end = _mark(words, end, "at", -1)
-        member = words[at + 1]
+        member = words[start + 1]
         fields.append(Field(ast.literal_eval(member) if member[0] in "'\"" else member, type, boundary, offset))
-        at = end
-    return Struct(name, tuple(fields), align, size=size), at + 1
+        start = end
+    return Struct(name, tuple(fields), align, size=size), start + 1
 
 
-def _mark(words: list[str], at: int, mark: str, otherwise: int) -> tuple[int, int]:
-    """The number behind the word `mark`, if that is at `at`, and the end of the two."""
-    return (int(words[at + 1]), at + 2) if words[at] == mark else (otherwise, at)
+def _mark(words: list[str], start: int, mark: str, otherwise: int) -> tuple[int, int]:
+    """The number behind the word `mark`, if that is at `start`, and the end of the two."""
+    return (int(words[start + 1]), start + 2) if words[start] == mark else (otherwise, start)
 
 
 def _build(name: str, arguments: list[Type | str]) -> Type:
@@ -120,7 +120,7 @@ def _build(name: str, arguments: list[Type | str]) -> Type:
         case "range", [Number() as item], []:
             return Range(item)
         case "range_iterator", [Number() as item, *counter], [] if len(counter) < 2:
-            return RangeIterator(item, *(each for each in counter if isinstance(each, Number)))
+            return RangeIterator(item, *(number for number in counter if isinstance(number, Number)))
     raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
 
 

@@ -130,15 +130,18 @@ def test_blocks_are_those_that_can_be_reached(function: Any) -> None:
 
 
 @every
-def test_blocks_take_what_lives(function: Any) -> None:
-    """A block's parameters are the stack and the live variables, no more."""
-    python = read(function.__code__)
-    found = list(spans(merge(decode(function.__code__))).values())
+@pytest.mark.parametrize("pass_all", [False, True])
+def test_blocks_take_what_lives(function: Any, pass_all: bool) -> None:
+    """A block's parameters are the stack and those live variables whose definitions meet, or all."""
+    python = read(function.__code__, pass_all=pass_all)
+    checked(python)
+    found = list(spans(merge(decode(function.__code__)), pass_all=pass_all).values())
     known = set(function.__code__.co_varnames)
     assert len(python.blocks) == len(found) + 1
     for block, span in zip(python.blocks[1:], found, strict=True):
         hints = [param.hint for param in block.params if param.hint]
-        assert set(hints) == span.live <= known
+        assert set(hints) == span.params <= span.live <= known
+        assert span.params == span.live or not pass_all
         assert len(hints) == len(set(hints))
         assert [param.hint for param in block.params][len(block.params) - len(hints) :] == hints
 

@@ -21,10 +21,8 @@ KERNEL, DIALECT = IR.main, Cpu(IR)
 def module(body, leaves=(), names=(), extra=""):
     """A whole module around `body`, which starts in an open block and ends the thread by `br label %finish`."""
     parameters = [f"{type} %{name}" for type, name in zip(leaves, names, strict=True)]
-    head, _ = DIALECT.open(KERNEL, "void", parameters, "")
-    return (
-        f"{DIALECT.preamble()}{extra}{head}{body}finish:\n  ret void\n{DIALECT.close(KERNEL)}{DIALECT.runner(leaves)}"
-    )
+    head, _ = DIALECT.begin_function(KERNEL, "void", parameters, "")
+    return f"{DIALECT.preamble()}{extra}{head}{body}finish:\n  ret void\n{DIALECT.end_function(KERNEL)}{DIALECT.runner(leaves)}"
 
 
 def registers(*names):

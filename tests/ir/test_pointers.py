@@ -115,7 +115,7 @@ func @f -> none kernel device {
 def pointers_of(text: str) -> int:
     """The number of pointers that the loop's header gets; all addresses in the loop use them, or none does."""
     function = read(text).main
-    loop_addresses.follow(function)
+    loop_addresses.add_pointer_variables(function)
     head, access = function.blocks[1], function.blocks[3]
     found = [param for param in head.params if str(param.type).startswith("ref<")]
     bases = {op.operands[0] for op in access.ops if op.code.name == "element"}

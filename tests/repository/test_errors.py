@@ -20,6 +20,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import golden_pages
@@ -34,6 +35,7 @@ from ir_helpers import define, job
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import NOWHERE, Call, CompilerBug, Location
+from cuda_device.infer import remedies
 from cuda_device.library import table
 
 LOOK = "test_errors/the_look_of_the_source"
@@ -706,6 +708,16 @@ def test_a_wrong_use_of_any_value_is_compiled_or_refused_with_help(value: str) -
         for use in WRONG_USES
     ]
     assert sum(map(bool, refused)) > 4
+
+
+def test_functions_of_libraries_of_arrays_get_loops(monkeypatch):
+    """Such libraries have `from_dlpack`, which the array API standard asks for."""
+    for name, members in (("arrays", {"from_dlpack": len}), ("others", {})):
+        library = ModuleType(name)
+        vars(library).update(members, sin=functools.partial(len))
+        library.sin.__module__ = name
+        monkeypatch.setitem(sys.modules, name, library)
+        assert ("loops over the elements" in remedies.of_call(library.sin)) == (name == "arrays")
 
 
 # What the modules of plugins raise, the host raises.

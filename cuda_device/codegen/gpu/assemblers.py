@@ -73,8 +73,8 @@ class Input:
                 return elf.prototypes(self.data)
             except (struct.error, IndexError, ValueError):
                 return {}
-        found = re.findall(_PTX_PROTOTYPE, self.data)
-        return {name.decode(): f"#{_notation(result) or 'v'}{_notation(taken)}" for result, name, taken in found}
+        declarations = re.findall(_PTX_PROTOTYPE, self.data)
+        return {name.decode(): f"#{_notation(result) or 'v'}{_notation(taken)}" for result, name, taken in declarations}
 
     @property
     def architecture(self) -> int | None:
@@ -100,7 +100,7 @@ def _notation(parameters: bytes) -> str:
     )
 
 
-def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
+def check_inputs(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
     """Raises `CompileError` if inputs contradict each other or `main`, and if a cubin is for another architecture.
 
     A function is defined once, with the parameters and the result that `main` declares. A cubin fits its architecture and the
@@ -412,7 +412,7 @@ def _ptxas_release() -> int:
 def _driver() -> Any:
     """The driver's library, or None if it is missing."""
     try:
-        return libcuda.load()
+        return libcuda.load_driver()
     except OSError:
         return None
 

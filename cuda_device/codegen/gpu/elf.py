@@ -93,27 +93,27 @@ def prototypes(file: bytes) -> dict[str, str]:
 
     `#ilb12` returns 32 bits (v: nothing) and takes 64 bits and a struct of 12 bytes.
     """
-    found = {section.name: section for section in sections(file)}
-    if ".nv.prototype" not in found:
+    by_name = {section.name: section for section in sections(file)}
+    if ".nv.prototype" not in by_name:
         return {}
-    named, strings = list(symbols(file)), found[".strtab"].offset
-    pairs = struct.iter_unpack("<II", content(file, found[".nv.prototype"]))
-    return {named[number].name: text(file, strings + at) for number, at in pairs}
+    named, strings = list(symbols(file)), by_name[".strtab"].offset
+    pairs = struct.iter_unpack("<II", content(file, by_name[".nv.prototype"]))
+    return {named[number].name: text(file, strings + offset) for number, offset in pairs}
 
 
 @functools.lru_cache(maxsize=1)  # the assembler asks first, and then the launch
 def _counts(cubin: bytes) -> dict[int, dict[str, int]]:
     """The counts of each kind of attribute by the names of functions."""
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     if not _is_elf(cubin):
-        return found
+        return counts
     named = list(symbols(cubin))
     for section in sections(cubin):
         for kind, value in _attributes(content(cubin, section)) if section.name == ".nv.info" else ():
             if kind in (_REGISTERS, _LEAST_STACK):
                 number, count = struct.unpack_from("<II", value)
-                found.setdefault(kind, {})[named[number].name] = count
-    return found
+                counts.setdefault(kind, {})[named[number].name] = count
+    return counts
 
 
 def is_cubin(file: bytes) -> bool:
@@ -133,10 +133,10 @@ def _is_elf(file: bytes) -> bool:
 
 def symbols(file: bytes) -> Iterator[Symbol]:
     """The symbols of an ELF file."""
-    found = sections(file)
-    for table in found:
+    tables = sections(file)
+    for table in tables:
         if table.kind == _SYMBOL_TABLE:
-            names = found[table.link].offset
+            names = tables[table.link].offset
             for name, info, _, section, *_ in _SYMBOL.iter_unpack(content(file, table)):
                 yield Symbol(text(file, names + name), info & 15, info >> 4 == _GLOBAL, section)
 
@@ -162,10 +162,10 @@ def text(file: bytes, start: int) -> str:
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The kinds and values of the attributes that have a size."""
-    at = 0
-    while at + 4 <= len(data):
-        form, kind, size = struct.unpack_from("<BBH", data, at)
-        at += 4
+    offset = 0
+    while offset + 4 <= len(data):
+        form, kind, size = struct.unpack_from("<BBH", data, offset)
+        offset += 4
         if form == _SIZED:
-            yield kind, data[at : at + size]
-            at += size
+            yield kind, data[offset : offset + size]
+            offset += size

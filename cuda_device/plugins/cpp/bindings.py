@@ -25,7 +25,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from cuda_device import CompileError, Extern, struct
-from cuda_device.extend import Location, Placement, links_of, model, placement, type_of_hint
+from cuda_device.extend import Location, layout, links_of, model, type_of_hint
 from cuda_device.plugins.cpp.sources import cuda_source, folders_of
 from cuda_device.plugins.cpp.type_names import DESCRIPTOR, HEADERS, NUMBERS, VECTORS
 
@@ -379,7 +379,7 @@ class _Reader:
         plain: Any = type(cursor.spelling, (), {"__annotations__": hints})
         made = struct(align=found.get_align())(plain)
         offsets = tuple(found.get_offset(field.spelling) // 8 for field in fields)
-        if Placement(found.get_size(), found.get_align(), offsets) != placement(type_of_hint(made)):
+        if layout.Placement(found.get_size(), found.get_align(), offsets) != layout.placement(type_of_hint(made)):
             raise _NoCounterpart(f"{spelled} has a layout that a struct of Python does not have")
         return made
 
@@ -451,7 +451,7 @@ def _headers() -> dict[str, str]:
     for name, type in _known().items():
         *spaces, short = name.split("::")
         if "<" not in name and not short.endswith("_t") and name not in ("bool", "float", "double"):
-            place = placement(type)
+            place = layout.placement(type)
             text = f"struct alignas({place.align}) {short} {{ char bytes[{place.size}]; }};"
             lines.append(f"namespace {spaces[0]} {{ {text} }}" if spaces else text)
     for bits, word in ((8, "char"), (16, "short"), (32, "int"), (64, "long long")):

@@ -14,18 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_device import CompileError, Func, Kernel
-from cuda_device.extend import (
-    CPP_WORDS,
-    Placement,
-    align_of,
-    exchanged,
-    model,
-    placement,
-    representation,
-    size_of,
-    type_of_hint,
-    typed_ir,
-)
+from cuda_device.extend import abi, compile_job, job_of, layout, model, type_of_hint
 from cuda_device.plugins.cpp.type_names import OFFSETOF, cpp_name, headers_for, layout_checks
 
 _ANONYMOUS = "anonymous"
@@ -88,8 +77,7 @@ def _declare(writer: _DeclarationWriter, launchers: bool, function: Func | Kerne
     """The prototype of an interoperable function; `launchers` adds a launcher, for host compilers."""
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
-    found = typed_ir(function, arguments).main.prototype
-    assert found is not None
+    found = compile_job(job_of(function, arguments), "typed")["typed"].main.prototype
     code = function.underlying.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     parameters = ", ".join(
@@ -118,7 +106,7 @@ inline CUresult launch_{symbol}(CUkernel cuda_device_kernel, dim3 grid, dim3 blo
 
 def _plain(name: str) -> str:
     """A valid C++ name for a parameter: reserved words get a trailing underscore."""
-    return f"{name}_" if name in CPP_WORDS else name
+    return f"{name}_" if name in abi.CPP_WORDS else name
 
 
 class _DeclarationWriter:
@@ -139,7 +127,7 @@ class _DeclarationWriter:
 
     def define(self, type: model.Struct | model.Tuple) -> str:
         """Defines a struct or tuple, unless it is defined already, and returns its name."""
-        key = representation(exchanged(type))  # independent of the layout and space of arrays
+        key = abi.representation(abi.exchanged(type))  # independent of the layout and space of arrays
         if key in self.names:
             return self.names[key]
         if isinstance(type, model.Struct):
@@ -155,10 +143,10 @@ class _DeclarationWriter:
         self.names[key] = name
         lines = [f"  {self.member(*member)};\n" for member in members]
         packed = isinstance(type, model.Struct) and bool(type.size)
-        place = placement(key)
+        place = layout.placement(key)
         if packed:
             align = f"__attribute__((packed, aligned({place.align}))) "
-            lines = list(_with_padding(lines, [size_of(each) for _, each, _ in members], place))
+            lines = list(_with_padding(lines, [layout.size_of(each) for _, each, _ in members], place))
         else:
             # C++ rejects an alignment that is less than that of the members.
             natural = max((max(align, _alignment(each)) for _, each, align in members), default=1)
@@ -181,10 +169,10 @@ class _DeclarationWriter:
 
 
 def _alignment(type: model.Type) -> int:
-    return align_of(type if isinstance(type, model.Subarray) else representation(type))
+    return layout.align_of(type if isinstance(type, model.Subarray) else abi.representation(type))
 
 
-def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: Placement) -> Iterator[str]:
+def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: layout.Placement) -> Iterator[str]:
     """The members of a struct with explicit offsets, and padding between them."""
     end = 0
     for line, size, offset in zip((*lines, ""), (*sizes, 0), (*place.offsets, place.size), strict=True):
@@ -195,6 +183,6 @@ def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: Placement) 
 
 
 def _check_name(name: str) -> str:
-    if not name.isascii() or not name.isidentifier() or name in CPP_WORDS or keyword.iskeyword(name):
+    if not name.isascii() or not name.isidentifier() or name in abi.CPP_WORDS or keyword.iskeyword(name):
         raise ValueError(f"{name!r} cannot be a name in C++: choose another one")
     return name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda_device.extend import Output, Stage, Work, show, target, to_llvm
+from cuda_device.extend import Output, Stage, Work, target, to_llvm
 from cuda_device.plugins.cpp import c_functions
 from cuda_device.plugins.cpp.native_functions import NativeFunction
 
@@ -35,7 +35,7 @@ def _object(work: Work) -> bytes:
 PASSES = _CPU.PASSES
 """Passes of the stage `device`."""
 STAGES = (
-    Stage("inlined", _inlined, "ir", show),
+    Stage("inlined", _inlined),
     Stage("llvm", _llvm, "ll", lambda artifact: artifact.text),
     Stage("object", _object, "o", bytes),
 )

@@ -14,17 +14,14 @@ import numpy as np
 
 from cuda_device import Compiled, CompileError, cpu_stream, numpy_dtype
 from cuda_device.extend import (
+    CompiledKernel,
     Work,
-    align_of,
-    boundary_packing,
-    describe,
-    has_arrays,
+    abi,
     host_value,
     kernel_error,
+    layout,
     model,
     replace,
-    representation,
-    size_of,
     target,
     users_traceback,
 )
@@ -41,7 +38,7 @@ class NativeFunction:
     def __init__(self, compiled: Compiled, work: Work) -> None:
         prototype = work["typed"].main.prototype
         self.compiled, self._result = replace(compiled, output="object"), prototype.result
-        if has_arrays(prototype.result):
+        if layout.has_arrays(prototype.result):
             raise CompileError(
                 f"{compiled.symbol} returns {prototype.result}, whose memory would not be kept alive",
                 work["typed"].main.location,
@@ -52,7 +49,8 @@ class NativeFunction:
         self.address = self._code.addresses[symbols[0]]
         count = 1 + len(prototype.arguments) + (prototype.result != model.NONE)
         self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(self._code.addresses[symbols[1]])
-        self._reports = work.outline.reports
+        self._kernel = CompiledKernel.of(work)
+        self._aligns = [layout.align_of(abi.representation(known.type)) for known in work.job.known]
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{each.name}: {each.type}" for each in self.compiled.parameters)
@@ -61,22 +59,19 @@ class NativeFunction:
     @users_traceback
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the function. Raises `LaunchError` for arguments of other types, and `KernelError` for a failed assertion."""
-        signature = self.compiled.record.signature
-        arguments = signature.arguments(args, kwargs, cpu_stream())
-        types = tuple(argument.known.type for argument in arguments)
-        layout, report = boundary_packing(types), (ctypes.c_int64 * 3)()
-        values = layout.pack([leaf for each in describe(arguments, signature.passed) for leaf in each.leaves])
-        memory = _aligned(len(values), [align_of(representation(type)) for type in types])
+        arguments = self.compiled.record.signature.arguments(args, kwargs, cpu_stream())
+        values = self._kernel.pack(arguments)
+        memory = _aligned(len(values), self._aligns)
         memory[:] = np.frombuffer(bytes(values), np.uint8)
-        addresses = [memory.ctypes.data + offset for offset in layout.offsets]
-        result = None
+        addresses = [memory.ctypes.data + offset for offset in self._kernel.packing.offsets]
+        report, result = (ctypes.c_int64 * 3)(), None
         if self._result != model.NONE:
-            form = representation(self._result)
-            result = _aligned(size_of(form), [align_of(form)])
+            form = abi.representation(self._result)
+            result = _aligned(layout.size_of(form), [layout.align_of(form)])
             addresses.append(result.ctypes.data)
         self._call(report, *addresses)
         if report[0]:
-            raise kernel_error(self._reports[report[0]], (report[1], report[2]))
+            raise kernel_error(self._kernel.reports[report[0]], (report[1], report[2]))
         return None if result is None else host_value(self._result, result.view(numpy_dtype(form))[0])
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 
 from cuda_device import CompileError, Extern
-from cuda_device.extend import CPP_WORDS, model, passing, placement, representation, sha256
+from cuda_device.extend import abi, layout, model, sha256
 from cuda_device.plugins.cpp.type_names import OFFSETOF, cpp_name, headers_for
 
 
@@ -86,14 +86,14 @@ def _agreement(function: Extern) -> str:
 
 def _passes(what: str, cpp: str, type: model.Type) -> str:
     """The check that values of a C++ type are passed in the same way: as a copy, or by the address of one."""
-    copies = type == model.NONE or passing(type, kernel=False) != "address"
+    copies = type == model.NONE or abi.passing(type, kernel=False) != "address"
     word, how = ("true", "as a copy") if copies else ("false", "by its address")
     return f'static_assert(cuda_device_passing<{cpp}>::copies == {word}, "{what}: {type} is passed {how}");'
 
 
 def _fits(what: str, cpp: str, type: model.Type) -> list[str]:
     """The checks that a C++ type corresponds to one of ours: a number, a pointer, or a structure with these members."""
-    ours = representation(type) if type != model.NONE else type
+    ours = abi.representation(type) if type != model.NONE else type
     is_scalar = isinstance(ours, model.Number) and not (ours.is_complex or (ours.is_float and ours.bits < 32))
     scalar = "f" if isinstance(ours, model.Number) and ours.is_float else "i"
     kind = "v" if type == model.NONE else "p" if isinstance(ours, model.Ref) else scalar if is_scalar else "s"
@@ -102,14 +102,14 @@ def _fits(what: str, cpp: str, type: model.Type) -> list[str]:
     )  # a number or a class
     if type == model.NONE:
         return [f'static_assert({facts[0]}, "{what}: {type}");']
-    place = placement(ours)
+    place = layout.placement(ours)
     facts += [f"sizeof({cpp}) == {place.size}", f"alignof({cpp}) == {place.align}"]
     checks = [f'static_assert({" && ".join(facts)}, "{what}: {type}");']
     if isinstance(type, (model.Pointer, model.Array)):
         checks += _points_to(what, cpp if isinstance(type, model.Pointer) else f"decltype({cpp}::data)", type)
     if isinstance(type, model.Struct):
         for field, offset in zip(type.fields, place.offsets, strict=True):
-            if field.name not in CPP_WORDS:
+            if field.name not in abi.CPP_WORDS:
                 at = f"cuda_device_offsetof({cpp}, {field.name}) == {offset}"
                 checks.append(f'static_assert({at}, "{what}.{field.name}");')
                 if not isinstance(field.type, model.Subarray):

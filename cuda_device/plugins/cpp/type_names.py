@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cuda_device.extend import Placement, model, representation
+from cuda_device.extend import abi, layout, model
 
 DESCRIPTOR = "interoperable_array_descriptor"
 
@@ -67,13 +67,13 @@ def cpp_name(type: model.Type, name_of: Callable[[model.Struct | model.Tuple], s
     """
     match type:
         case model.Number():
-            return NUMBERS[str(representation(type))]
+            return NUMBERS[str(abi.representation(type))]
         case model.AtomicCell(dtype):
             return cpp_name(dtype, name_of)
         case model.NoneType():
             return "void*"
         case model.Vector(dtype, size):
-            return VECTORS[str(representation(dtype))][size - 1]
+            return VECTORS[str(abi.representation(dtype))][size - 1]
         case model.Struct() | model.Tuple():
             return name_of(type)
         case model.Pointer(dtype, readonly):
@@ -97,7 +97,7 @@ OFFSETOF = """\
 """
 
 
-def layout_checks(name: str, place: Placement, members: Sequence[str]) -> list[str]:
+def layout_checks(name: str, place: layout.Placement, members: Sequence[str]) -> list[str]:
     """`static_assert`s of the size, alignment and offsets of a structure; the text must include `OFFSETOF`."""
     return [
         f'static_assert(sizeof({name}) == {place.size}, "sizeof {name}");',

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cuda_device.extend import dataclass, exchanged, field, model, passing, placement, representation, split_list
+from cuda_device.extend import abi, dataclass, field, layout, llvm_text, model
 
 _HEAD = re.compile(r"(?P<kind>declare|define) (?P<result>.*?) ?@(?P<name>[\w.]+)\((?P<given>.*)\)(?P<rest>[^()]*)")
 _ALIGNED = re.compile(r" ?alignstack\((\d+)\) ?")
@@ -80,7 +80,7 @@ def run(text: str, functions: Mapping[str, CppPrototype]) -> str:
 
 def _machine(number: model.Number) -> model.Number:
     """The number with the format of a builtin one in device code."""
-    form = representation(number)
+    form = abi.representation(number)
     assert isinstance(form, model.Number)
     return form
 
@@ -110,10 +110,10 @@ class _Types:
 
     def passed(self, head: re.Match[str], function: CppPrototype) -> list[_Passed]:
         """The result and the parameters of a function, from a line of our IR and its prototype."""
-        given = split_list(head["given"])
+        given = llvm_text.split_list(head["given"])
         types: list[model.Type | None] = list(function.arguments)
         result: model.Type | None = function.result
-        if result != model.NONE and passing(function.result, kernel=False) == "address":
+        if result != model.NONE and abi.passing(function.result, kernel=False) == "address":
             types, result = [model.Pointer(function.result), *types], None
         found = [self._one(head["result"], None if result == model.NONE else result, is_result=True)]
         return found + [self._one(text, type) for text, type in zip(given, types, strict=True)]
@@ -124,8 +124,8 @@ class _Types:
         copied = _IN_MEMORY.match(text)
         aligned = copied or _ALIGNED.search(text)
         plain, _, name = (_ALIGNED.sub(" ", text).strip() if not copied else f"ptr {text.split()[-1]}").partition(" %")
-        cpp = self.pointer(type) if passing(type, kernel=False) == "address" else self.name(type)
-        size = placement(representation(exchanged(type))).size
+        cpp = self.pointer(type) if abi.passing(type, kernel=False) == "address" else self.name(type)
+        size = layout.placement(abi.representation(abi.exchanged(type))).size
         at = int(aligned[1]) if aligned else 8
         if aligned and not is_result and size > _MOST_BYTES:
             return _Passed(plain, cpp, f"{cpp}* byval align {at}", f"%{name}", size, at, copied is not None, True)
@@ -133,7 +133,7 @@ class _Types:
         number = _machine(type) if isinstance(type, model.Number) else type
         if isinstance(number, model.Number) and cpp in ("i8", "i16"):
             words.append("signext" if number.signed else "zeroext")
-        size = placement(representation(exchanged(type))).size
+        size = layout.placement(abi.representation(abi.exchanged(type))).size
         shown = " ".join([*words, cpp] if is_result else [cpp, *words])
         return _Passed(plain, cpp, shown, f"%{name}", max(size, 8), at, copied is not None)
 
@@ -201,8 +201,8 @@ class _Types:
 
     def structure(self, type: model.Type) -> str:
         """The name of the C++ structure for a type."""
-        members = self.members(exchanged(type))
-        key = representation(exchanged(type)), members
+        members = self.members(abi.exchanged(type))
+        key = abi.representation(abi.exchanged(type)), members
         if key not in self.names:
             self.names[key] = f"%cpp.{len(self.definitions)}"
             self.definitions.append(f"{self.names[key]} = type {members}")
@@ -210,7 +210,7 @@ class _Types:
 
     def members(self, type: model.Type) -> str:
         """The members of a structure."""
-        place = placement(representation(type))
+        place = layout.placement(abi.representation(type))
         is_packed = isinstance(type, model.Struct) and bool(type.size)
         match type:
             case model.Number():
@@ -240,7 +240,10 @@ class _Types:
                 words += ["i8"] * gap
             if part is not None:
                 words.append(word)
-                end = offset + placement(part if isinstance(part, model.Subarray) else representation(part)).size
+                end = (
+                    offset
+                    + layout.placement(part if isinstance(part, model.Subarray) else abi.representation(part)).size
+                )
         return f"<{{ {', '.join(words)} }}>" if is_packed else f"{{ {', '.join(words)} }}"
 
     def alignment(self, name: str) -> int:
@@ -249,5 +252,5 @@ class _Types:
             return self.alignment(found[1])
         if name.startswith("%") and not name.endswith("*"):
             members = self.definitions[int(name.partition(".")[2])].partition(" = type ")[2]
-            return 1 if members.startswith("<") else max(map(self.alignment, split_list(members[1:-1])))
+            return 1 if members.startswith("<") else max(map(self.alignment, llvm_text.split_list(members[1:-1])))
         return {"i8": 1, "i16": 2, "i32": 4, "float": 4}.get(name, 8)

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from cuda_device import CompileError
-from cuda_device.extend import LLVM_TYPE, dataclass, field, split_list
+from cuda_device.extend import dataclass, field, llvm_text
 
 # Syntax that LLVM 7 does not have, and its replacement, in lines of any kind.
 _NEWER = [
@@ -74,7 +74,7 @@ _ORDERS = {"monotonic": "relaxed"}
 _FLAGS = r"(?P<flags>(?:(?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast) )*)"
 NAME = r"%[\w.]+"
 _RESULT = rf"(?P<result>{NAME}) = "
-_TYPE = rf"(?P<type>{LLVM_TYPE})"
+_TYPE = rf"(?P<type>{llvm_text.LLVM_TYPE})"
 _POINTER = r"ptr(?P<space> addrspace\(\d+\)|) (?P<pointer>getelementptr .*?\)|\S+)"
 _SYNC = r'(?P<sync>(?: syncscope\("(?P<scope>\w+)"\))?)'
 
@@ -153,7 +153,9 @@ class Translation:
 
     def variable(self, line: str) -> None:
         """Records the type of a global variable, and whether the host writes to it."""
-        found = re.match(rf"(@[\w.]+) = .*?(addrspace\(\d+\) |){_WRITTEN}(?:global|constant) ({LLVM_TYPE})", line)
+        found = re.match(
+            rf"(@[\w.]+) = .*?(addrspace\(\d+\) |){_WRITTEN}(?:global|constant) ({llvm_text.LLVM_TYPE})", line
+        )
         if found:
             name, space, written, type = found.groups()
             space = f" {space}".rstrip()
@@ -165,7 +167,7 @@ class Translation:
         head, name, parameters, rest = _HEAD.fullmatch(line).groups()  # type: ignore[union-attr]
         if name.startswith("llvm."):
             return []
-        aligned, (head, *types) = alignments([head, *map(self.typed, split_list(parameters))])
+        aligned, (head, *types) = alignments([head, *map(self.typed, llvm_text.split_list(parameters))])
         head = self.typed(head)
         self.mark(head, types, name, [("align", each) for each in aligned])
         return [f"{head}@{name}({', '.join(types)}){rest}"]
@@ -177,7 +179,7 @@ class Translation:
         """
         head, name, parameters, attributes = _HEAD.fullmatch(line.removesuffix(" {")).groups()  # type: ignore[union-attr]
         listed = []
-        for shown in split_list(parameters):
+        for shown in llvm_text.split_list(parameters):
             if copied := re.fullmatch(r"ptr byval\(\[(\d+) x i8\]\) align (\d+) (%[\w.]+)", shown):
                 size, align, register = int(copied[1]), int(copied[2]), copied[3]
                 words = f"[{size // min(align, 8)} x i{8 * min(align, 8)}]"
@@ -211,7 +213,7 @@ class Translation:
 
 _WRITTEN = "(externally_initialized |)"
 _CONSTANT_ELEMENT = re.compile(
-    rf"getelementptr(?: inbounds)? \(({LLVM_TYPE}), ptr( addrspace\(\d+\)|) (@[\w.]+), (\w+ \d+)\)"
+    rf"getelementptr(?: inbounds)? \(({llvm_text.LLVM_TYPE}), ptr( addrspace\(\d+\)|) (@[\w.]+), (\w+ \d+)\)"
 )
 _HEAD = re.compile(r"((?:declare|define) .*?)@([\w.]+)\((.*)\)([^()]*)")
 
@@ -260,10 +262,10 @@ def _intrinsic(to: Translation, match: re.Match[str]) -> list[str] | None:
                 match["result"] or "",
                 match["type"],
                 found.expand(code),
-                split_list(match["operands"]),
+                llvm_text.split_list(match["operands"]),
                 match["rest"],
             )
-    types = ", ".join(operand.rpartition(" ")[0] for operand in split_list(match["operands"]))
+    types = ", ".join(operand.rpartition(" ")[0] for operand in llvm_text.split_list(match["operands"]))
     to.intrinsics.add(to.typed(f"declare {match['type']} @llvm.{match['name']}({types}){match['rest']}\n"))
     return None
 
@@ -319,7 +321,7 @@ def _saturate(to: Translation, match: re.Match[str]) -> list[str]:
 
 def _call(to: Translation, match: re.Match[str]) -> list[str]:
     """A call with alignments, which become metadata."""
-    aligned, (type, *given) = alignments([match["type"], *split_list(match["operands"])])
+    aligned, (type, *given) = alignments([match["type"], *llvm_text.split_list(match["operands"])])
     numbers = ", ".join(f"i32 {each}" for each in aligned)
     head = f"{match['assigned'] or ''}call {type.strip()} @{match['name']}({', '.join(given)})"
     return [f"{head}{match['rest']}, !callalign !{{{numbers}}}"]

@@ -17,10 +17,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 import cuda_device
 from cuda_device import CpuStream, GpuStream, HostArray, Stream, as_array, cpu_stream, empty
-from cuda_device.extend import as_stream, current_device, dataclass, driver, host_layout, join, replace, with_layout
+from cuda_device.extend import array_view, as_stream, current_device, dataclass, driver, join, replace, with_layout
 from cuda_device.plugins.numba.types_of_numba import number_of
 
 __all__ = [
@@ -54,7 +55,7 @@ class DeviceNDArray:
     @property
     def gpu_data(self) -> int:
         """The address of the first element."""
-        return int(host_layout(self.array).ctypes.data)
+        return int(array_view(self.array).data)
 
     def __getitem__(self, key: Any) -> Any:
         """Returns a view, or for a single element a number."""
@@ -67,7 +68,7 @@ class DeviceNDArray:
 
     def _through(self, change: Callable[[Any], Any]) -> DeviceNDArray:
         """Returns the view that `change` makes of a NumPy array of the same memory, which it must not access."""
-        return self._like(with_layout(self.array, change(host_layout(self.array))))
+        return self._like(with_layout(self.array, change))
 
     @property
     def T(self) -> DeviceNDArray:  # noqa: N802
@@ -121,7 +122,7 @@ class DeviceNDArray:
     @property
     def flags(self) -> Any:
         """NumPy's flags for an array of this layout: `flags["C_CONTIGUOUS"]`."""
-        return host_layout(self.array).flags
+        return as_strided(np.empty((), self.array.dtype), self.array.shape, self.array.strides).flags
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
         """Copies the array to `ary` or a new array. Raises `ValueError` if the shapes and `TypeError` if the dtypes differ.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuda_device import Compiled, CompileError, Func, Kernel
-from cuda_device.extend import Output, latest_architecture, replace, toolkit
+from cuda_device.extend import Output, architectures, replace, toolkit
 
 
 def _combine(
@@ -21,7 +21,7 @@ def _combine(
     if not targets or isinstance(f, Func):
         raise ValueError("output='fatbin' takes a kernel and at least one target")
     cubins = [compile(each, "cubin") for each in targets]
-    ptx = None if link or f.options.link else compile(latest_architecture(targets), "ptx")
+    ptx = None if link or f.options.link else compile(architectures.latest(targets), "ptx")
     return _fatbin(cubins, ptx if ptx is not None and is_whole(ptx) else None)
 
 

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from cuda_device import Compiled, LaunchError, Parameter
-from cuda_device.extend import CodeRecord, Options, sha256
-from cuda_device.plugins.saved.loaded_kernel import LoadedKernel, is_loadable
+from cuda_device.extend import CodeRecord, replace, sha256
+from cuda_device.plugins.saved.loaded_kernel import LoadedKernel
 
 _FORMAT = 5
 """The version of the format of an index."""
+_DEFAULTS = CodeRecord("").options
+_OPTIONS = type(_DEFAULTS).__match_args__
 _ERRORS = (AttributeError, LookupError, TypeError, ValueError)
 """What reading a file that is no index may raise."""
 
@@ -54,16 +56,15 @@ def write_index(path: str, files: Mapping[str, Compiled]) -> None:
 def _plain(record: CodeRecord) -> dict[str, Any]:
     """A record as JSON."""
     values: dict[str, Any] = {name: getattr(record, name) for name in CodeRecord.__match_args__}
-    options = {name: getattr(record.options, name) for name in Options.__match_args__}
-    return {**values, "options": options}
+    return values | {"options": {name: getattr(record.options, name) for name in _OPTIONS}}
 
 
 def _record(values: dict[str, Any]) -> CodeRecord:
     """The record that JSON describes; options of another version of this package are ignored."""
-    options = {name: value for name, value in values["options"].items() if name in Options.__match_args__}
+    options = {name: value for name, value in values["options"].items() if name in _OPTIONS}
     options |= {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
     parameters, dependencies = tuple(Parameter(*each) for each in values["parameters"]), tuple(values["dependencies"])
-    read = {"parameters": parameters, "dependencies": dependencies, "options": Options(**options)}
+    read = {"parameters": parameters, "dependencies": dependencies, "options": replace(_DEFAULTS, **options)}
     return CodeRecord(**{**values, **read})
 
 
@@ -86,8 +87,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     except _ERRORS as error:
         raise LaunchError(f"{index} is not an index of compiled kernels ({error})", "build it again") from None
     kernels: dict[str, list[Compiled]] = {}
-    for compiled in filter(is_loadable, files):
-        kernels.setdefault(compiled.record.function, []).append(compiled)
+    for compiled in files:
+        if compiled.record.is_loadable:
+            kernels.setdefault(compiled.record.function, []).append(compiled)
     return {name: LoadedKernel(name, tuple(variants)) for name, variants in kernels.items()}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_device import Compiled, Func, Kernel, compile
-from cuda_device.extend import latest_architecture, sha256
+from cuda_device.extend import architectures, sha256
 from cuda_device.plugins.saved.fatbin import is_whole
 from cuda_device.plugins.saved.files import data_of, write_index
 
@@ -70,7 +70,7 @@ def _variants(
         yield compile(function, *signature, target=targets, output="fatbin")
     else:
         yield from (compile(function, *signature, target=target) for target in targets)
-        ptx = compile(function, *signature, target=latest_architecture(targets), output="ptx")
+        ptx = compile(function, *signature, target=architectures.latest(targets), output="ptx")
         if is_whole(ptx) and not function.options.link:
             yield ptx
     if ltoir:

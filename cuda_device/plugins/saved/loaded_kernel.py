@@ -10,10 +10,9 @@ from cuda_device.extend import (
     Argument,
     CompiledKernel,
     LaunchSizes,
-    architecture,
+    architectures,
     as_stream,
     driver,
-    find_output,
     kernel_of,
     start_variant,
     users_traceback,
@@ -77,7 +76,7 @@ class LoadedKernel:
         known = self._fits.get(driver.properties(stream.ordinal).capability) if isinstance(stream, GpuStream) else None
         if known is not None:
             return known
-        if not all(map(is_loadable, self.variants)):
+        if not all(variant.record.is_loadable for variant in self.variants):
             raise LaunchError(
                 f"{self.name} ({self.variants[0].output}) is not a kernel that a GPU can load",
                 "compile a kernel to 'cubin', 'fatbin' or 'ptx'",
@@ -112,7 +111,7 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
     """The rank of code for a GPU, with the target that fits; None if the GPU cannot run it."""
     ranks = []
     for name in compiled.target.split(", "):
-        made_for = architecture(name)
+        made_for = architectures.parse(name)
         exact = made_for.number == here
         is_plain = name == f"sm_{made_for.number}"
         if compiled.output == "ptx":
@@ -125,9 +124,3 @@ def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
         elif name == compiled.record.ptx and is_plain and made_for.number <= here:
             ranks.append((0, made_for.number, name))  # by the PTX in the fatbin
     return max(ranks, default=None)
-
-
-def is_loadable(compiled: Compiled) -> bool:
-    """Whether it is a kernel that the driver loads."""
-    output = find_output(compiled.output)
-    return compiled.record.kernel and output is not None and output.is_loadable

@@ -21,10 +21,11 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from types import FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
 
-from cuda_device.extend import Dependency, dependency_on, disk, sha256
+from cuda_device.extend import dependency_on, disk, sha256
 from cuda_device.plugins.starts.fingerprints import Fingerprint, Unfit, name_of
 
 _MOST_READINGS = 4
@@ -46,7 +47,7 @@ def ask(question: tuple[object, ...]) -> Fingerprint | None:
     return fingerprint
 
 
-def find(asked: Fingerprint) -> tuple[bytes, tuple[Dependency, ...]] | None:
+def find(asked: Fingerprint) -> tuple[bytes, tuple[Any, ...]] | None:
     """The cached program of a question, if everything that it read has the same value now, and what it read."""
     for names in _readings(_key(_READINGS, asked)):
         with contextlib.suppress(Unfit):
@@ -65,7 +66,7 @@ def _readings(key: bytes) -> list[list[Reading]]:
         return []
 
 
-def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[bytes, tuple[Dependency, ...]] | None:
+def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[bytes, tuple[Any, ...]] | None:
     dependencies = []
     for kind, number, name in names:
         try:
@@ -78,7 +79,7 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[bytes, 
     return (program, tuple(dependencies)) if program else None
 
 
-def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: bytes) -> None:
+def keep(asked: Fingerprint, dependencies: Sequence[Any], program: bytes) -> None:
     """Stores a program, if everything that the compiler read has a fingerprint and has not changed since."""
     if not all(dependency.current() for dependency in dependencies):
         return
@@ -97,7 +98,7 @@ def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: bytes)
         disk.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
 
 
-def _add(fingerprint: Fingerprint, dependency: Dependency) -> None:
+def _add(fingerprint: Fingerprint, dependency: Any) -> None:
     if dependency.is_missing:
         fingerprint.tag("missing")
     else:

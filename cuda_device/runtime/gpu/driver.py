@@ -50,7 +50,7 @@ _reason = ""
 
 def bindings() -> Any:
     """The functions of the driver's library. Raises `OSError` if there is none."""
-    return libcuda.load()
+    return libcuda.load_driver()
 
 
 def cuda_core() -> Any:

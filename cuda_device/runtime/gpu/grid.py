@@ -61,7 +61,7 @@ class LaunchSizes(NamedTuple):
 
         Sizes called like a parameter, `threads` and `cluster`, are arguments instead, and are moved to `kwargs`.
         """
-        moved = {what: size for what in _SHADOWED if what in names and (size := getattr(self, what)) is not None}
+        moved = {name: size for name in _SHADOWED if name in names and (size := getattr(self, name)) is not None}
         if not moved:
             return self
         kwargs.update(moved)
@@ -71,8 +71,8 @@ class LaunchSizes(NamedTuple):
         """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
         grid, block, _, threads, _ = self
         if (grid is None) == (threads is None):
-            what = "needs grid or threads" if grid is None else "takes grid or threads, not both"
-            raise CallError(f"a launch {what}", "write either grid=… or threads=…")
+            problem = "needs grid or threads" if grid is None else "takes grid or threads, not both"
+            raise CallError(f"a launch {problem}", "write either grid=… or threads=…")
         if block is None and threads is None:
             raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
         if isinstance(block, str) and block != AUTO:
@@ -83,7 +83,7 @@ class LaunchSizes(NamedTuple):
 
     def given(self) -> dict[str, Any]:
         """The keywords of `launch` for the sizes that are given."""
-        return {what: size for what, size in zip(self._fields, self, strict=True) if size is not None}
+        return {name: size for name, size in zip(self._fields, self, strict=True) if size is not None}
 
 
 _SHADOWED = ("threads", "cluster")
@@ -187,8 +187,10 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     try:
         sizes = tuple(map(_integer, parts))
     except TypeError:
-        what = "number of threads" if name == "threads" else f"size of a {name}"
-        raise LaunchError(f"{name}={value!r} is not a {what}", "give an int, or a tuple of one to three ints") from None
+        expected = "number of threads" if name == "threads" else f"size of a {name}"
+        raise LaunchError(
+            f"{name}={value!r} is not a {expected}", "give an int, or a tuple of one to three ints"
+        ) from None
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(
             f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}",

@@ -17,10 +17,10 @@ from typing import Any
 from cuda_device import hooks, outputs
 from cuda_device.codegen.gpu import elf
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.errors import Location
 from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.outputs import CompilerOutput
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch.arguments import runtime_types
 from cuda_device.runtime.launch.launcher import CompiledKernel
@@ -47,6 +47,8 @@ class CodeRecord:
     positional: int = 0
     """The number of parameters that can be passed by position."""
     kernel: bool = False
+    is_loadable: bool = False
+    """Whether the driver loads it, so that it can be launched."""
     interop: bool = False
     shared: int | None = None
     """The shared memory that the code declares, in bytes; None for typed IR."""
@@ -166,15 +168,17 @@ def kernel_of(compiled: Compiled, target: str, known: tuple[Known, ...]) -> Comp
     return CompiledKernel.of(Work(job, {"cubin": elf.Cubin(code, compiled.output)}, program=program))
 
 
-def record_of(work: Work, defaults: Mapping[str, Any], has_program: bool) -> CodeRecord:
-    """The record of a compilation; `has_program` is False if it ended before LLVM IR."""
+def record_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> CodeRecord:
+    """The record of a compilation to an output, which may end before LLVM IR; `defaults` are those of the parameters."""
     job = work.job
+    has_program = form.stage != "typed" and not job.target.is_host
     return CodeRecord(
         function=job.function.__qualname__,
         parameters=tuple(_parameters(job, defaults)),
         result="none" if job.kernel else str(work["typed"].main.result),
         positional=job.function.__code__.co_argcount,
         kernel=job.kernel,
+        is_loadable=job.kernel and form.is_loadable,
         interop=job.interop,
         shared=work.shared_bytes if has_program else None,
         dependencies=tuple(sorted({dependency.name for dependency in work.dependencies})),
@@ -199,16 +203,3 @@ def _parameters(job: Job, defaults: Mapping[str, Any]) -> Iterator[Parameter]:
             size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
         default = literal_notation(defaults[name]) if name in defaults else None
         yield Parameter(name, str(example.type), offset, size, constant, default)
-
-
-def ir_lines(compiled: Compiled) -> Iterator[tuple[Location | None, str]]:
-    """The lines of the typed IR of what `compile` returned, each with the location of the user's code that it comes from."""
-    from cuda_device import compiler
-    from cuda_device.ir.text import show
-
-    assert compiled.job is not None
-    for function in compiler.run(compiled.job, "typed")["typed"].functions:
-        operations = iter(function.ops())
-        for line in show(function).splitlines():
-            location = next(operations).location if line.startswith("  ") else None
-            yield location if location and location.line > 0 else None, line

@@ -143,12 +143,11 @@ def _compiled_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) 
     """The result of `compile` for finished work."""
     from cuda_device import compiler
 
-    job, is_host, is_typed = work.job, work.job.target.is_host, form.stage == "typed"
-    (stage,) = (stage for stage in compiler.stages_of(job, form.stage) if stage.name == form.stage)
-    symbol = work["typed"].main.name if is_typed or is_host else work.outline.symbol
-    record = record_of(work, defaults, has_program=not is_typed and not is_host)
+    job, is_host, name = work.job, work.job.target.is_host, form.stage
+    (stage,) = (stage for stage in compiler.stages_of(job, name) if stage.name == name)
+    symbol = work["typed"].main.name if name == "typed" or is_host else work.outline.symbol
     target = HOST if is_host else str(job.target.architecture)
-    return Compiled(stage.show(work[form.stage]), symbol, target, form.name, record, job)
+    return Compiled(stage.show(work[name]), symbol, target, form.name, record_of(work, form, defaults), job)
 
 
 def _check_result(compiled: Compiled, result: Any, where: Location) -> None:
@@ -157,11 +156,3 @@ def _check_result(compiled: Compiled, result: Any, where: Location) -> None:
     if wanted != compiled.result:
         reason = f"{compiled.record.function} returns {compiled.result}, not {wanted}"
         raise CompileError(reason, where, f"convert what it returns: {wanted}(…)")
-
-
-def typed_ir(f: Kernel | Func, args: Sequence[Any]) -> Module:
-    """The typed IR of a function, for arguments as in `compile`, whose errors it raises."""
-    from cuda_device import compiler
-
-    module: Module = compiler.run(job_of(f, args), "typed")["typed"]
-    return module

@@ -168,7 +168,7 @@ class CompiledKernel:
     def of(work: Work) -> CompiledKernel:
         """The kernel of finished work."""
         job = work.job
-        described = job.interop and not job.target.on_cpu
+        described = job.interop and (job.target.is_host or not job.target.on_cpu)
         types = runtime_types(job.known)
         pack = boundary_packing(tuple(k.type for k in job.known)) if described else packing(types)
         return CompiledKernel(work, pack, described)

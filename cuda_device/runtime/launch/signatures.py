@@ -80,11 +80,6 @@ class CallSignature:
                 )
         return tuple(arguments)
 
-    @property
-    def passed(self) -> list[str]:
-        """The names of the parameters that are no constants."""
-        return [each.name for each in self.parameters if not _is_constant(each)]
-
     @cached_property
     def stub(self) -> Any:
         """A function with these parameters, of which numbers and pointers have type hints, for reading arguments."""
