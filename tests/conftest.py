@@ -131,7 +131,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for name in mark.args:
             assert f'"plugins.{name}' in Path(hooks.__file__).read_text(), f"there is no plugin {name!r}"
-            if importlib.util.find_spec(f"cuda_device.plugins.{name}") is None:
+            if hooks.installed(f"plugins.{name}") is None:
                 pytest.skip(f"the plugin {name!r} is not installed")
 
 

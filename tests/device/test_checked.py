@@ -13,7 +13,6 @@ from conftest import poison, thinned
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.bytecode import decode
 
 name_of = lambda value: value if isinstance(value, str) else value.function.__name__  # noqa: E731
 by_name = pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
@@ -287,16 +286,19 @@ def test_messages_are_the_program_s_also_where_pytest_changed_its_asserts(stream
     assert stream.numpy(x).tolist() == [1] * 8
 
 
+@pytest.mark.needs("rewritten_asserts")
 def test_without_pytest_or_the_source_text_changed_asserts_still_report(monkeypatch):
+    from cuda_device.plugins import rewritten_asserts
+
     @device.kernel
     def k(x):
         assert x[0] > 3, "small"
 
     monkeypatch.setattr("linecache.getlines", lambda *_: ["x = 1"])
-    decode._originals.cache_clear()
+    rewritten_asserts._originals.cache_clear()
     with pytest.raises(device.KernelError, match="the assertion does not hold"):
         device.launch(k, np.zeros(1, np.int32), grid=1, block=1, stream=device.cpu_stream())
-    decode._originals.cache_clear()
+    rewritten_asserts._originals.cache_clear()
 
 
 # What the help of an index says

@@ -385,6 +385,7 @@ TEXT = "def helper(x):\n    return x * SCALE\n\ndef scaled(x):\n    return helpe
 NAMES = {"SCALE": np.float32(3), "float32": np.float32}
 
 
+@pytest.mark.needs("generated")
 def test_text_is_compiled_for_a_result():
     made = device.compile(TEXT, np.float32, globals=NAMES, result=np.float32, output="ptx")
     assert made.symbol == "scaled" and made.result == "float32"
@@ -394,18 +395,21 @@ def test_text_is_compiled_for_a_result():
     assert "def scaled(x):" in str(caught.value) and "help: convert what it returns" in str(caught.value)
 
 
+@pytest.mark.needs("generated")
 def test_a_code_object_is_compiled():
     code = compile(TEXT, "generated.py", "exec").co_consts
     (helper,) = (each for each in code if getattr(each, "co_name", "") == "helper")
     assert device.compile(helper, np.float32, globals=NAMES, output="ptx").result == "float32"
 
 
+@pytest.mark.needs("generated")
 def test_text_may_be_a_kernel():
     text = "@device.kernel\ndef fill(x):\n    x[device.tid(1)] = 7\n"
     made = device.compile(text, FLOATS, globals={"device": device})
     assert made.output == "cubin" and made.symbol == "fill"
 
 
+@pytest.mark.needs("generated")
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [

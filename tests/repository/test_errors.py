@@ -528,15 +528,17 @@ def captures(x):
         (TypeError, "the type", lambda: device.sizeof(DEEP_TYPE)),
         (TypeError, "the type", lambda: device.struct(type("P", (), {"__annotations__": {"a": DEEP_TYPE}}))),
         (device.CompileError, "the value", launched(np.ones(1), kernel=captures)),
-        (
+        pytest.param(
             device.CompileError,
             "the value",
             lambda: device.compile("def f(t):\n" + " t = (t,)\n" * LEVELS, device.float32, output="ir"),
+            marks=pytest.mark.needs("generated"),
         ),
-        (
+        pytest.param(
             device.CompileError,
             "the text has an expression that",
             lambda: device.compile(f"def f(x): return {' + '.join(['x'] * 100_000)}", device.float32),
+            marks=pytest.mark.needs("generated"),
         ),
     ],
 )
@@ -574,6 +576,7 @@ def test_lists_of_the_host_may_be_nested_deeply(stream: Any) -> None:
     assert stream.numpy(x)[0] == 1
 
 
+@pytest.mark.needs("generated")
 def test_expressions_may_have_many_terms() -> None:
     """Python reads about three times as many terms as its recursion limit."""
     text = f"def f(x): return {' + '.join(['x'] * 2_000)}"
