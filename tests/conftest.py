@@ -127,12 +127,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what needs a plugin that is not installed."""
-    for mark in item.iter_markers("needs"):
-        for name in mark.args:
-            assert f'"plugins.{name}' in Path(hooks.__file__).read_text(), f"there is no plugin {name!r}"
-            if hooks.installed(f"plugins.{name}") is None:
-                pytest.skip(f"the plugin {name!r} is not installed")
+    """Skips what needs a plugin, or the CPU target (`needs("cpu")`), that is not installed."""
+    for (name,) in (mark.args for mark in item.iter_markers("needs")):
+        ring = name if name == "cpu" else f"plugins.{name}"
+        assert f'"{ring}' in Path(hooks.__file__).read_text(), f"there is no plugin {name!r}"
+        if not (HAS_CPU if name == "cpu" else hooks.installed(ring)):
+            pytest.skip(f"{name!r} is not installed")
 
 
 def pytest_report_header() -> str | None:
