@@ -9,7 +9,7 @@ NAMES = {
     "cuda_device.device.options": "CHECKED_VARIABLE",
     "cuda_device.device.parameters": "parameter_names",
     "cuda_device.infer.contents": "Content",
-    "cuda_device.infer.dependencies": "MISSING PASSING",
+    "cuda_device.infer.dependencies": "Dependency MISSING PASSING",
     "cuda_device.library.copying": "address",
     "cuda_device.runtime.arrays.dlpack": "Exchange exchange_of",
     "cuda_device.runtime.gpu": "grid launch_log report_message streams",
