@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cuda_device import DeviceArray, GpuStream, Kernel, logs
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.extend import dataclass, driver
+from cuda_device.extend import architectures, dataclass, driver
 from cuda_device.plugins.launchers import c_functions, dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_PARAMETERS,
@@ -39,7 +39,6 @@ from cuda_device.plugins.launchers.memory_layout import (
 )
 from cuda_device.plugins.launchers.signature import Signature, UnsupportedSignature, memory_of
 from cuda_device.runtime.gpu import launch_log, report_message, streams
-from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
     from cuda_device.extend import CompiledKernel
@@ -280,7 +279,7 @@ def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tu
         raise UnsupportedSignature("a cooperative launch")
     if job.options.cluster is not None:
         raise UnsupportedSignature("clusters")
-    if moved_bytes(variant.work.shared_bytes):
+    if architectures.moved_bytes(variant.work.shared_bytes):
         raise UnsupportedSignature("shared arrays in dynamic shared memory")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")

@@ -19,15 +19,14 @@ from typing import Any
 import numpy as np
 
 from cuda_device import DeviceArray
-from cuda_device.extend import Known, dataclass, model
+from cuda_device.extend import dataclass, layout, model
 from cuda_device.plugins.launchers import framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import Array, Kind, Order, OwnedRecord, Plan, Row, buffer, pack
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
-from cuda_device.types import layout
 from cuda_device.types.argument_packing import Packing, code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
-from cuda_device.types.known import of_type
+from cuda_device.types.known import Known, of_type
 from cuda_device.types.struct_classes import REACHES_OTHERS
 
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
