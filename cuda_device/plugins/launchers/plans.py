@@ -37,7 +37,7 @@ from cuda_device.plugins.launchers.memory_layout import (
     StreamType,
     Word,
 )
-from cuda_device.plugins.launchers.signature import Signature, UnsupportedSignature, memory_of
+from cuda_device.plugins.launchers.signature import UnsupportedSignature, plan_of
 from cuda_device.runtime.gpu import launch_log, report_message, streams
 
 if TYPE_CHECKING:
@@ -213,7 +213,6 @@ class LaunchPlan:
     variant: CompiledKernel
     key: object
     memory: OwnedRecord
-    start: OwnedRecord
 
 
 def note(
@@ -285,17 +284,9 @@ def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tu
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
-    signature = Signature(
-        known=job.known,
-        values=values,
-        written=variant.work.outline.written,
-        facts=None if kernel.options.interop else job.options.launch_facts,
-        packing=variant.packing,
-        described=variant.described,
-        device=stream.ordinal,
-        start=start.address,
-    )
-    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory_of(signature), start)
+    facts = None if kernel.options.interop else job.options.launch_facts
+    memory = plan_of(variant, values, facts, stream.ordinal, start)
+    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory)
 
 
 def _types_of(value: Any) -> object:
@@ -377,18 +368,18 @@ _bindings: Any = None  # the driver whose functions are in the words
 def _ready_support(launch: Callable[..., None]) -> None:
     """Sets the words, and lets calls of `launch` run the shared code."""
     global _is_ready, _method, _bindings
-    found = support()
+    loaded = support()
     if not _is_ready:
         for word, obj in _OBJECTS.items():
-            found.words[word] = id(obj)
-        found.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
+            loaded.words[word] = id(obj)
+        loaded.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
         for word, memory in {Word.STREAM_TYPES: _stream_types, **_seen_streams}.items():
-            found.words[word] = ctypes.addressof(memory)
-        if not _hook(found, launch):
+            loaded.words[word] = ctypes.addressof(memory)
+        if not _hook(loaded, launch):
             _method = builtin(False)
         _is_ready = True
     if _bindings is not driver.bindings():
-        _set_driver(found)
+        _set_driver(loaded)
         _bindings = driver.bindings()
     learn_streams()
 

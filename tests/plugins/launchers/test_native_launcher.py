@@ -1341,7 +1341,7 @@ def test_the_switch(gpu, monkeypatch, value, wanted):
     assert (kernel.native is not None) == wanted
 
 
-@pytest.mark.parametrize("broken", ["support", "memory_of", "the CPU target"])
+@pytest.mark.parametrize("broken", ["support", "plan_of", "the CPU target"])
 def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
     def fail(*_, **__):
         raise RuntimeError("no machine code here")
