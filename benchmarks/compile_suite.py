@@ -32,7 +32,7 @@ from triton_kernels import TRITON
 
 from cuda_device import compiler
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.runtime.launch.compile_job import job_of
 
 STAGES = {"front end": ("python", "typed", "device", "llvm"), "LLVM": ("optimised", "ptx"), "assembler": ("cubin",)}
 PEERS = ("NVRTC", "numba-cuda", "Triton")

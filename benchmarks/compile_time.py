@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=1600, help="statements of the longest kernel")
     options = parser.parse_args()
     gpu = compiler.Target(parse(options.target))
-    cpu = compiler.Target(parse(options.target), on_cpu=True)
+    cpu = compiler.Target(parse(options.target), "cpu")
     measure(f"{options.target}: y[i] = x[i] * a + y[i]", PLAIN, gpu, options.count)
     measure("CPU: y[i] = x[i] * a + y[i]", PLAIN, cpu, options.count)
     measure(f"{options.target}: y[i] = math.exp(x[i] * a) + y[i]", WITH_MATH, gpu, options.count)

@@ -1,9 +1,8 @@
 """The compiler driver: the stages of a job (`jobs`), and the loop that runs them.
 
     function ─ python ─ typed ─ device ─┬─ llvm ─ optimised ─ ptx ─ cubin          for a GPU
-                                        ├─ llvm ─ ltoir                            for a linker of CUDA C++
-                                        ├─ inlined ─ llvm ─ native                 for the CPU
-                                        └─ inlined ─ llvm ─ object                 for C++ on the host
+                                        ├─ …                                       another output for a GPU (`hooks.OUTPUTS`)
+                                        └─ …                                       for another machine (`hooks.TARGETS`)
 
 Each stage is a function that adds one artifact to the work. The artifact is named after the stage in this table, in
 `compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` writes. `CUDA_DEVICE_VERIFY=1` verifies the IR after
@@ -17,30 +16,41 @@ code (`cache/disk`). Modules are therefore imported by the stage that needs them
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from cuda_device import logs
+from cuda_device import hooks, logs
 from cuda_device.cache import disk, sha256
+from cuda_device.cache.entries import CacheEntry, Kept
 from cuda_device.device.options import Options
-from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning, too_deep
+from cuda_device.errors import (
+    NOWHERE,
+    Call,
+    CompileError,
+    CompilerBug,
+    Location,
+    Loss,
+    PluginError,
+    PrecisionWarning,
+    too_deep,
+)
+from cuda_device.instrument.outline import packed, unpacked
 from cuda_device.jobs import KEY, Job, Target, Work
-from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.starts import programs
-from cuda_device.plugins.starts.programs import CacheEntry, Kept
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.outputs import CompilerOutput, find_output
 
 if TYPE_CHECKING:
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import elf
     from cuda_device.codegen.llvm import LlvmModule
-    from cuda_device.cpu import machine_code
     from cuda_device.ir.nodes import Function, Module
 
 
@@ -53,7 +63,7 @@ def _python(work: Work) -> Module:
 
 def _typed(work: Work) -> Module:
     from cuda_device.device.target import selector
-    from cuda_device.infer import engine
+    from cuda_device.infer import engine, policies
 
     job = work.job
     module, work.dependencies = engine.run(
@@ -65,41 +75,29 @@ def _typed(work: Work) -> Module:
         interop=job.interop,
         on_cpu=job.target.on_cpu,
         debug=job.options.debug,
-        wide=job.options.wide,
+        policy=policies.named(job.options.policy),
     )
     return module
 
 
 def _device(work: Work) -> Module:
     from cuda_device import lower
-    from cuda_device.cpu import cpu_passes
     from cuda_device.ir.dominance import back_edges
+    from cuda_device.optimise import inlining
 
     job, typed = work.job, work["typed"]
-    module = lower.run(typed, bool(job.options.checked))
+    module = lower.lower_module(typed, bool(job.options.checked))
     looping = [function for function in module.functions if back_edges(function.blocks)]
-    for row in passes():
-        if (looping or not row.for_loops) and (job.target.on_cpu or not row.for_cpus):
+    target = _code_generator(job)
+    for row in passes(target.PASSES if target else ()):
+        if looping or not row.for_loops:
             row.run(module)
     if job.options.checked:
-        module = cpu_passes.inline_ours(module)
-    if typed.main.prototype is not None and (job.target.is_host or not job.target.on_cpu):
-        module.functions.insert(0, lower.entry(module, typed.main.prototype, job.by_address))
+        module = inlining.inline_ours(module)
+    if typed.main.prototype is not None and job.target.machine != "cpu":
+        module.functions.insert(0, lower.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
-
-
-def _inlined(work: Work) -> Module:
-    from cuda_device.cpu import cpu_passes, traces, uniform
-
-    options, module = work.job.options, work["device"]
-    if options.checked:
-        module = cpu_passes.guard_stack(module)
-    if options.races:
-        module = traces.run(module, options.launch_facts)
-    module = cpu_passes.inline_suspending(cpu_passes.add_yields(module, options.permuted))
-    module = cpu_passes.return_exits(module if options.debug else cpu_passes.inline_loops(module))
-    return uniform.drop_ordered_reads(module) if options.races else module
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
@@ -107,11 +105,11 @@ def _llvm_gpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
 
     options, module = work.job.options, work["device"]
-    most_shared = _most_shared(work, module)
+    most_shared = most_shared_of(work)
     return to_llvm.run(module, Nvptx(module, work.job.target.architecture, options, most_shared), options)
 
 
-def _most_shared(work: Work, module: Module) -> int:
+def most_shared_of(work: Work) -> int:
     """The bytes that shared arrays can take: all of a block's if only our launches start the kernel and it calls no C++.
 
     C++ may have dynamic shared memory of its own, which must not overlap our arrays.
@@ -120,28 +118,15 @@ def _most_shared(work: Work, module: Module) -> int:
     from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
 
     job = work.job
-    if not job.kernel or job.interop or work.links or module.has(ops.EXTERN):
+    if not job.kernel or job.interop or work.links or work["device"].has(ops.EXTERN):
         return MAXIMUM_STATIC_SHARED
     return job.target.architecture.most_shared
-
-
-def _llvm_cpu(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.emit import to_llvm
-    from cuda_device.cpu import regions, uniform
-    from cuda_device.cpu.cpu_dialect import Cpu
-
-    options, limit = work.job.options, None
-    module = work["inlined"]
-    if not options.debug:
-        module, limit = uniform.split_guard(module)
-    module, found = regions.split(module, options)
-    return to_llvm.run(module, Cpu(module, options, _most_shared(work, work["device"]), found, limit), options)
 
 
 def _optimised(work: Work) -> LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
-    _check_declared(work)
+    check_declared(work)
     module = nvptx.parse(work["llvm"].text)
     with _culprits(work):
         for item in {item.digest: item for item in work.bitcode}.values():  # several stubs may name one file
@@ -159,7 +144,7 @@ def _ptx(work: Work) -> str:
     return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
 
 
-def _check_declared(work: Work) -> None:
+def check_declared(work: Work) -> None:
     """Raises `CompileError` for intrinsics that LLVM cannot compile, and for functions that libdevice does not have."""
     from cuda_device.device.machine_functions import INTRINSICS
     from cuda_device.ir import ops
@@ -200,9 +185,10 @@ def _cubin(work: Work) -> elf.Cubin:
     options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel, "debug": job.options.debug}
     with _culprits(work):
         inlines = job.kernel and not (job.options.lineinfo or job.options.debug or work.bitcode)
-        if inlines and any(each.is_lto for each in work.inputs):
+        ltoir = _ltoir_of_links(work) if inlines else None
+        if ltoir is not None:
             try:
-                return _optimised_with_links(work)
+                return _optimised_with_links(work, ltoir)
             except (CompileError, CompilerBug) as error:  # assembling below raises the error if the program is wrong
                 logs.say(logs.INFO, "%s calls linked code without inlining it: %s", job.name, error)
         return cubin.assemble(work["ptx"], job.target.architecture, work.inputs, **options)
@@ -220,10 +206,14 @@ def _culprits(work: Work) -> Iterator[None]:
         raise
 
 
-def _optimised_with_links(work: Work) -> elf.Cubin:
+def _ltoir_of_links(work: Work) -> Any | None:
+    """The module that generates LTO-IR, if it is installed and the links contain LTO-IR, which can then be inlined."""
+    return hooks.installed(hooks.OUTPUTS["ltoir"]) if any(each.is_lto for each in work.inputs) else None
+
+
+def _optimised_with_links(work: Work, ltoir: Any) -> elf.Cubin:
     """The cubin of a kernel that is optimised together with the LTO-IR that it calls."""
     from cuda_device.codegen.gpu import assemblers, cubin, peephole
-    from cuda_device.plugins import ltoir
 
     job = work.job
     mine = assemblers.Input(job.name, work["ltoir"])
@@ -249,56 +239,26 @@ def _culprit(module: Module, reason: str, links: bool) -> Location:
     return next((op.location for op in (*named, *calls)), NOWHERE)
 
 
-def _inlined_host(work: Work) -> Module:
-    from cuda_device.cpu import cpu_passes
-    from cuda_device.plugins.cpp import c_functions
+def show(module: Module) -> str:
+    """The text of an IR module, for `Stage`."""
+    from cuda_device.ir.text import show_module
 
-    c_functions.check(work["device"])
-    return cpu_passes.return_exits(work["device"])
-
-
-def _llvm_host(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen.emit import to_llvm
-    from cuda_device.plugins.cpp.c_functions import HostDialect
-
-    options, typed = work.job.options, work["typed"].main
-    return to_llvm.run(work["inlined"], HostDialect(work["inlined"], typed.prototype, typed.name), options)
-
-
-def _object(work: Work) -> bytes:
-    from cuda_device.cpu import native
-
-    return native.compile_module(work["llvm"].text, work.job.options.level)[1]
-
-
-def _ltoir(work: Work) -> bytes:
-    from cuda_device.codegen import cpp_signatures
-    from cuda_device.plugins import ltoir
-
-    _check_declared(work)
-    functions = cpp_signatures.prototypes(work["typed"], work.job.by_address)
-    return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options, functions)
-
-
-def _native(work: Work) -> machine_code.Native:
-    from cuda_device.cpu import machine_code
-
-    return machine_code.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
+    return show_module(module)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of compilation. `show` gives the artifact as text or bytes, for a file with this suffix."""
+    """A step of compilation. `show` gives the artifact, by default IR, as text or bytes, for a file with this suffix."""
 
     name: str
     run: Callable[[Work], Any]
-    suffix: str
-    show: Callable[[Any], str | bytes]
+    suffix: str = "ir"
+    show: Callable[[Any], str | bytes] = field(default=show)
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """An optimisation of device IR. One `for_loops` runs only if there are loops, and one `for_cpus` only for the CPU.
+    """An optimisation of device IR. One `for_loops` runs only if there are loops.
 
     `gain` gives the run time of kernels of `benchmarks/kernels.py` on an H100 without the pass, relative to that with it; see
     `docs/optimisations.md`. A pass that gains less than 2 % on every kernel is removed.
@@ -308,7 +268,6 @@ class Pass:
     run: Callable[[Module], None]
     gain: str
     for_loops: bool = False
-    for_cpus: bool = False
 
 
 def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
@@ -319,72 +278,48 @@ def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
     return run
 
 
-def passes() -> tuple[Pass, ...]:
-    """The passes of the stage `device`, in their order.
+def passes(of_target: Sequence[Pass] = ()) -> tuple[Pass, ...]:
+    """The passes of the stage `device`, in their order. Those of a target follow those that learn facts.
 
     LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
     """
-    from cuda_device.cpu import early_checks
     from cuda_device.optimise import atomic_orders, loop_addresses, symbolic_bounds, trip_counts
 
     return (
         Pass(
             "atomic orders",
-            atomic_orders.run,
+            atomic_orders.relax_atomics,
             "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
         ),
-        Pass("symbolic bounds", _each(symbolic_bounds.run), "convolution 1.56, Needleman-Wunsch 1.41"),
-        Pass("early checks", early_checks.run, "checked matmul float16 on a CPU 14.8, suite 1.32", for_cpus=True),
-        Pass("pointer induction variables", _each(loop_addresses.follow), "Needleman-Wunsch 1.18", True),
+        Pass("symbolic bounds", _each(symbolic_bounds.remove_proven_checks), "convolution 1.56, Needleman-Wunsch 1.41"),
+        *of_target,
+        Pass("pointer induction variables", _each(loop_addresses.add_pointer_variables), "Needleman-Wunsch 1.18", True),
         Pass(
             "hoisting",
-            _each(loop_addresses.hoist),
+            _each(loop_addresses.hoist_addresses),
             "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
             True,
         ),
-        Pass("trip counts", _each(trip_counts.run), "histogram 2.42, reduction 1.29, transpose 1.23", True),
+        Pass(
+            "trip counts", _each(trip_counts.count_down_loops), "histogram 2.42, reduction 1.29, transpose 1.23", True
+        ),
     )
 
 
-def _show(module: Module) -> str:
-    from cuda_device.ir.text import show_module
-
-    return show_module(module)
-
-
 FRONT = (
-    Stage("python", _python, "ir", _show),
-    Stage("typed", _typed, "ir", _show),
-    Stage("device", _device, "ir", _show),
+    Stage("python", _python),
+    Stage("typed", _typed),
+    Stage("device", _device),
 )
+LLVM = Stage("llvm", _llvm_gpu, "ll", lambda artifact: artifact.text)
+"""LLVM IR for a GPU."""
 GPU = (
     *FRONT,
-    Stage("llvm", _llvm_gpu, "ll", lambda artifact: artifact.text),
+    LLVM,
     Stage("optimised", _optimised, "ll", str),
     Stage("ptx", _ptx, "ptx", str),
     Stage("cubin", _cubin, "cubin", lambda artifact: artifact.code),
 )
-CPU = (
-    *FRONT,
-    Stage("inlined", _inlined, "ir", _show),
-    Stage("llvm", _llvm_cpu, "ll", lambda artifact: artifact.text),
-    Stage("native", _native, "s", lambda artifact: artifact.assembly),
-)
-LINK_TIME = (*GPU[: len(FRONT) + 1], Stage("ltoir", _ltoir, "ltoir", bytes))
-"""For a linker that optimises."""
-HOST = (
-    *FRONT,
-    Stage("inlined", _inlined_host, "ir", _show),
-    Stage("llvm", _llvm_host, "ll", lambda artifact: artifact.text),
-    Stage("object", _object, "o", bytes),
-)
-"""For functions that C++ calls on the host."""
-STAGES = {False: GPU, True: CPU}
-"""The stages of each kind of target, by `Target.on_cpu`."""
-
-
-KEPT = ("cubin", "native")
-"""The stages whose artifacts the cache on disk keeps."""
 
 
 def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None = None) -> Work:
@@ -398,7 +333,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
         work.artifacts = {"python": typed, "typed": typed}
     names = [stage.name for stage in stages_of(job, until)]
     last = until if until in names else names[-1]
-    if last not in KEPT or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
+    if disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP") or _kept(job, last) is None:
         _make(work, last)
     elif afresh or not ((typed is None and _recall(work, last)) or _find(work, last)):
         _make(work, last)
@@ -406,7 +341,21 @@ def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None
         disk.count(hits=-afresh, misses=1)
     work.asked = None  # a fingerprint holds references to the objects that it was made of
     _warn(work)
+    for observer in _OBSERVERS:
+        observer(job)
     return work
+
+
+_OBSERVERS: list[Callable[[Job], None]] = []
+
+
+def observe_compilations(observer: Callable[[Job], None]) -> Callable[[], None]:
+    """Calls `observer(job)` after each compilation of this process, also if the code comes from the cache.
+
+    Returns a function that ends this. What the observer raises is raised where the code was needed, by `launch` for example.
+    """
+    _OBSERVERS.append(observer)
+    return functools.partial(_OBSERVERS.remove, observer)
 
 
 _WARNED: WeakKeyDictionary[FunctionType, set[Loss]] = WeakKeyDictionary()
@@ -425,11 +374,31 @@ def _warn(work: Work) -> None:
             told.add(loss)
 
 
-def stages_of(job: Job, until: str) -> tuple[Stage, ...]:
-    """The stages of a job."""
-    if job.target.is_host:
-        return HOST
-    return LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
+def stages_of(job: Job, until: str = "") -> tuple[Stage, ...]:
+    """The stages of a job, up to the last one or to the output `until`. Raises `PluginError` if they are not installed."""
+    target = _code_generator(job)
+    if target is not None:
+        return (*FRONT, *target.STAGES)
+    output = find_output(until)
+    return GPU if output is None or output.make is None else _stages_of_output(output)
+
+
+def _stages_of_output(output: CompilerOutput) -> tuple[Stage, ...]:
+    """The stages up to one that follows the stage `output.after`."""
+
+    def make(work: Work) -> str | bytes:
+        if output.after == LLVM.name:
+            check_declared(work)
+        assert output.make is not None
+        return output.make(work)
+
+    end = [stage.name for stage in GPU].index(output.after) + 1
+    return (*GPU[:end], Stage(output.name, make, output.name, lambda artifact: artifact))
+
+
+def _code_generator(job: Job) -> Any | None:
+    """The module of a target other than a GPU (`hooks.TARGETS`)."""
+    return hooks.plugin(hooks.TARGETS[job.target.machine]) if job.target.machine in hooks.TARGETS else None
 
 
 def _make(work: Work, until: str) -> None:
@@ -459,11 +428,17 @@ def _make(work: Work, until: str) -> None:
 def _recall(work: Work, last: str) -> bool:
     """Takes the last artifact from the cache if the program is known without compiling it."""
     start = time.perf_counter()
-    work.asked = None if work.job.link else programs.ask(work.job.question)
+    programs = None if work.job.link else hooks.installed(hooks.RECALL)
+    if programs is None:
+        return False
+    work.asked = programs.ask(work.job.question)
     found = programs.find(work.asked) if work.asked else None
     if found is None:
         return False
-    work.program, work.dependencies = found
+    try:
+        work.program, work.dependencies = unpacked(found[0]), found[1]
+    except Exception:  # the entry is not valid
+        return False
     if _verifies():
         _make(work, KEY)
         if work.summarised() != work.program:
@@ -483,7 +458,7 @@ def _find(work: Work, last: str) -> bool:
     start = time.perf_counter()
     program = work.summarised()
     if work.program != program and work.asked and not work["typed"].links:
-        programs.keep(work.asked, work.dependencies, program)
+        hooks.plugin(hooks.RECALL).keep(work.asked, work.dependencies, packed(program))
     if work.program != program:
         work.program, work.entry = program, None
     if not _take(work, last, start):
@@ -499,24 +474,26 @@ def _entry(work: Work, last: str) -> CacheEntry:
         links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
         with _culprits(work):
             linked = [item.digest for item in (*work.bitcode, *work.inputs)] if links else []
-        if links and any(item.is_lto for item in work.inputs):  # the kernel becomes LTO-IR, too
-            from cuda_device.plugins import ltoir
-
+        ltoir = _ltoir_of_links(work) if links else None
+        if ltoir is not None:  # the kernel becomes LTO-IR, too
             linked.append(ltoir.identity())
-        options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
-        work.entry = CacheEntry.of(_kept(last), program, job.target.architecture, options)
+        options = " ".join((repr(job.options), *job.target.options, f"kernel={job.kernel}", *linked))
+        kept = _kept(job, last)
+        assert kept is not None
+        work.entry = CacheEntry.of(kept, program, job.target.architecture, options)
     return work.entry
 
 
-def _kept(stage: str) -> Kept:
-    """How the cache stores the artifact of a stage."""
-    if stage == "cubin":
-        from cuda_device.codegen.gpu import cubin
+def _kept(job: Job, stage: str) -> Kept | None:
+    """How the cache on disk keeps the artifact of a stage; None if it does not."""
+    target = _code_generator(job)
+    if target is not None:
+        return target.kept() if stage == target.STAGES[-1].name else None
+    if stage != GPU[-1].name:
+        return None
+    from cuda_device.codegen.gpu import cubin
 
-        return cubin.KEPT
-    from cuda_device.cpu import machine_code
-
-    return machine_code.KEPT
+    return cubin.KEPT
 
 
 def _take(work: Work, last: str, start: float) -> bool:
@@ -550,7 +527,7 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     except CompileError as error:
         _end_chain(error, job)
         raise
-    except CompilerBug:
+    except (CompilerBug, PluginError):
         raise
     except RecursionError:
         deep, code = too_deep("the function or an argument is", CompileError), job.function.__code__
@@ -562,7 +539,7 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     work.seconds[stage.name] = time.perf_counter() - start
     if dump := os.environ.get("CUDA_DEVICE_DUMP", ""):
         _dump(dump, job, number, stage, artifact)
-    if stage.show is _show and _verifies():
+    if stage.show is show and _verifies():
         from cuda_device.ir.verify import verify
 
         verify(artifact)

@@ -185,20 +185,20 @@ class CallError(LaunchError, TypeError):
     """
 
 
-def too_deep(what: str, kind: Any) -> Any:
-    """The error of this kind for nesting that exceeds Python's recursion limit; its message begins with `what`."""
-    reason = f"{what} nested too deeply: Python's recursion limit is {sys.getrecursionlimit()}"
+def too_deep(subject: str, kind: Any) -> Any:
+    """The error of this kind for nesting that exceeds Python's recursion limit; its message begins with `subject`."""
+    reason = f"{subject} nested too deeply: Python's recursion limit is {sys.getrecursionlimit()}"
     help = "use an array, or variables for the parts"
     return kind(reason, help=help) if issubclass(kind, Error) else kind(f"{reason}\n  help: {help}")
 
 
 @contextlib.contextmanager
-def refused_if_deep(what: str, kind: type[Exception]) -> Iterator[None]:
+def refused_if_deep(subject: str, kind: type[Exception]) -> Iterator[None]:
     """Raises an error of this kind instead of a `RecursionError`."""
     try:
         yield
     except RecursionError:
-        raise too_deep(what, kind) from None
+        raise too_deep(subject, kind) from None
 
 
 class UnalignedError(CompileError, LaunchError):

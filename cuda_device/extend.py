@@ -13,28 +13,62 @@ from __future__ import annotations
 import importlib
 import sys
 
-# The names by their modules, in the order of the documentation. A name that is a module is a namespace.
+# The names by their modules, in the order of the documentation; `a=b`: what the module calls b. A name may be a module.
 _MODULES = {
     # functions and kernels
+    "device.functions": "DecoratedFunction links_of",
+    "device.memory": "displaced",
+    "device.constant_parameters": "const_parameters",
+    "device.options": "Options",
     "device.parameters": "defaults_of",
     "runtime.launch.arguments": "Argument bind parameters_of",
-    "types.host": "type_of_hint",
-    "types.layout": "Placement align_of placement size_of",
+    "types.host": "struct_model type_of_hint",
+    "types.struct_classes": "as_type",
+    "device.entities": "DeviceValue",
+    # inference
+    "infer": "policies",
+    "infer.contents": "dependency_on",
+    "types.known": "Known",
     # launches
-    "runtime.gpu.grid": "Shape",
-    "runtime.launch.launcher": "CompiledKernel check_kernel planned start users_traceback",
+    "runtime.gpu.grid": "LaunchSizes Shape",
+    "instrument.outline": "pack_summary=packed unpack_summary=unpacked",
+    "runtime.launch.compiled": "CodeRecord kernel_of",
+    "runtime.launch.launcher": (
+        "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "
+        "users_location users_traceback"
+    ),
+    # arrays
+    "runtime.arrays.device_array": "array_view with_layout",
     # streams and the driver
     "runtime.gpu.streams": "as_stream join",
+    "runtime.gpu.created_streams": "current_device",
     "runtime.gpu": "driver",
-    # types
-    "types": "model",
+    # types, and how C++ passes their values
+    "types": "abi architectures layout model",
+    "types.vector_classes": "host_value=value_of",
     # compilation
-    "compiler": "Stage",
+    "codegen.emit": "to_llvm",
+    "codegen.gpu": "elf libdevice toolkit",
+    "codegen.gpu.assemblers": "toolchain",
+    "codegen": "llvm_text",
+    "compiler": "Stage compile_job=run observe_compilations show",
+    "hooks": "target",
+    "ir": "ops",
     "jobs": "Job Target Work",
+    "outputs": "Output=CompilerOutput add_output",
+    "runtime.launch.compile_job": "job_of",
+    # errors and the cache
+    "errors": "CompilerBug Location",
+    "runtime.gpu.report_message": "kernel_error=failure",
+    "cache": "disk sha256",
     # data classes
     "lazy_dataclasses": "dataclass field replace",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+_HOMES = {
+    name.partition("=")[0]: (module, name.rpartition("=")[2])
+    for module, names in _MODULES.items()
+    for name in names.split()
+}
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - a list of names
 
 
@@ -42,11 +76,11 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=sys.modules[__name__])
-    home = f"{__package__}.{_HOMES[name]}"
-    module = importlib.import_module(home)
-    value = globals()[name] = (
-        getattr(module, name) if hasattr(module, name) else importlib.import_module(f"{home}.{name}")
-    )
+    home, attribute = _HOMES[name]
+    module = importlib.import_module(f"{__package__}.{home}")
+    is_module = not hasattr(module, attribute)
+    value = importlib.import_module(f"{module.__name__}.{attribute}") if is_module else getattr(module, attribute)
+    globals()[name] = value
     return value
 
 

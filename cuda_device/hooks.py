@@ -3,7 +3,7 @@
 A value is a module, named relative to this package, which is imported when it is needed. The core works without these modules;
 what needs one that is not installed raises a `PluginError` that says which.
 
-    hooks.TARGETS["cpu"]                       "cpu.target"
+    hooks.TARGETS["cpu"]                       "cpu.cpu_target"
     hooks.plugin("plugins.graphs")             the module
     hooks.installed("plugins.starts.programs") the module, or None
 """
@@ -18,11 +18,25 @@ from typing import Any, cast
 
 from cuda_device.errors import PluginError
 
-TARGETS = {"cpu": "cpu.target", "host": "plugins.cpp.host"}
-"""Code generators for other machines than GPUs: modules with `STAGES` (`compiler.Stage`)."""
+TARGETS = {"cpu": "cpu.cpu_target", "host": "plugins.cpp.host_target"}
+"""Code generators for other machines than GPUs, by `Target.machine`: modules with
 
-OUTPUTS = {"ltoir": "plugins.ltoir"}
-"""Outputs of `compile` for GPUs beside those of the core: modules with `STAGES`, of which the last one has the output's name."""
+- `STAGES` (`compiler.Stage`), which follow the stage `device`, and `PASSES` (`compiler.Pass`) of that stage
+- `kept()`: how the cache on disk keeps the last artifact (`cache.entries.Kept`), or None
+- for the CPU, what launches need: `execution`, `most_resident` and `worker_count`
+"""
+
+OUTPUTS = {"ltoir": "plugins.ltoir", "fatbin": "plugins.saved.fatbin"}
+"""Outputs of `compile` for GPUs beside those of the core: modules with `OUTPUT` (`outputs.CompilerOutput`)."""
+
+GENERATED = "plugins.generated"
+"""Makes functions of text and code objects for `compile`: a module with `function_of(source, globals)`."""
+
+SAVED = "plugins.saved"
+"""Writes compiled code to files and launches it: a module with `save(compiled, path)` and `LoadedKernel`."""
+
+LINK_KINDS = dict.fromkeys((".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h"), "plugins.cpp.sources")
+"""Suffixes of files that `link=` compiles: modules with `source_of(path)`, which returns a source (`codegen.gpu.linking`)."""
 
 LAUNCHERS = "plugins.launchers.plans"
 """Makes repeated launches in place of Python."""
@@ -33,6 +47,9 @@ RECALL = "plugins.starts.programs"
 COMMAND_LINE = "plugins.command_line"
 """`python -m cuda_device`: a module with `main()`."""
 
+REWRITTEN = dict.fromkeys(("@pytest_ar", "@py_builtins"), "plugins.rewritten_asserts")
+"""Global names in functions whose asserts a tool has rewritten: modules with `original(code)`."""
+
 EXTERNS = {"nvshmem_": "plugins.nvshmem", "nvshmemx_": "plugins.nvshmem"}
 """Prefixes of functions that are declared without a definition to link: modules with `declare(stub, name)`."""
 
@@ -40,31 +57,37 @@ LOADED = {b"nvshmemi_device_state_d": "plugins.nvshmem"}
 """Symbols of cubins whose libraries are initialised when a cubin is loaded: modules with `begin(library)`."""
 
 POLICIES = {"wide": "plugins.numba.wide"}
-"""Rules for the types of numbers (`Options.policy`) in place of Python's."""
+"""Rules of inference in place of Python's (`Options.policy`): modules with `POLICY`, an `infer.policies.Policy`."""
 
-LIBRARIES = ("plugins.numba.compat", "plugins.numba.random")
+LIBRARIES = ("plugins.numba.compat", "plugins.numba.device_functions", "plugins.numba.xoroshiro")
 """Modules whose functions are compiled like those of `library`: messages show the location where the user called them."""
 
-DEVICE_CODE = ("cpu.", "plugins.launchers.")
+DEVICE_CODE = ("cpu.", "plugins.groups.", "plugins.launchers.")
 """Packages of which plain functions may be compiled, beside those of the core that consist of device code."""
 
 NAMES = {
     "plugins.benchmarking": "Timing benchmark",
+    "plugins.bound_kernels": "BoundKernel",
     "plugins.cpp.bindings": "Bindings bindings",
-    "plugins.cpp.building": "cpp_declaration cpp_header get_include",
+    "plugins.cpp.headers": "cpp_declaration cpp_header get_include",
+    "plugins.cpp.native_functions": "NativeFunction",
+    "plugins.cpp.sources": "cuda_source",
     "plugins.graphs": "Graph graph",
+    "plugins.groups.group_barriers": "group_barrier signal wait_until",
     "plugins.groups.device_group": "DeviceArrayGroup DeviceGroup launch_group",
     "plugins.groups.symmetric_array": "SymmetricArray",
     "plugins.host_functions": "HostFunction host_function",
     "plugins.framework_operators": "jax_op torch_op tvm_ffi_function",
     "plugins.random": "Philox philox philox4x32 philox4x64",
+    "plugins.saved": "LoadedKernel load",
+    "plugins.saved.folders": "build",
 }
 """The public names of plugins, which `cuda_device` finds when they are used."""
 
 MODULES = {
     "dask": "plugins.dask",
     "numba_compat": "plugins.numba.compat",
-    "numba_random": "plugins.numba.random",
+    "numba_random": "plugins.numba.xoroshiro",
     "nvshmem": "plugins.nvshmem",
     "pytest_plugin": "plugins.pytest_plugin",
 }
@@ -81,6 +104,11 @@ def plugin(module: str) -> Any:
             raise
         what = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
         raise PluginError(f"this needs {what} of {__package__}, which is not installed") from None
+
+
+def target(name: str) -> Any:
+    """The module of a target (`TARGETS`), for others that are built on it: `target("cpu")`. Raises `PluginError`."""
+    return plugin(TARGETS[name])
 
 
 def installed(module: str) -> Any | None:

@@ -21,12 +21,10 @@ from cuda_device.types.architectures import Architecture
 from cuda_device.types.known import Known, small
 
 if TYPE_CHECKING:
+    from cuda_device.cache.entries import CacheEntry
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import assemblers
-    from cuda_device.cpu import traces
     from cuda_device.infer.dependencies import Dependency
-    from cuda_device.plugins.starts.fingerprints import Fingerprint
-    from cuda_device.plugins.starts.programs import CacheEntry
 
 KEY = "llvm"
 """The stage whose artifact is the key to the machine code."""
@@ -34,14 +32,25 @@ KEY = "llvm"
 
 @dataclass(frozen=True)
 class Target:
-    """The machine to compile for: the architecture of a GPU, which the CPU emulates if `on_cpu`.
+    """The machine to compile for, and the architecture of the GPU that it is or emulates.
 
-    `is_host` is for functions that a program on the host calls.
+    `machine` is "gpu", or a key of `hooks.TARGETS`: the "cpu" emulates a GPU; the "host" is for functions that a program on the
+    host calls. `options` are those that a stream asks the target for, such as "races".
     """
 
     architecture: Architecture
-    on_cpu: bool = False
-    is_host: bool = False
+    machine: str = "gpu"
+    options: tuple[str, ...] = ()
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether this machine's processor executes the code."""
+        return self.machine != "gpu"
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the code is for programs on the host."""
+        return self.machine == "host"
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class Job:
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What determines the program, for `plugins/starts/programs`."""
+        """What determines the program, for `hooks.RECALL`."""
         return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
 
 
@@ -86,8 +95,8 @@ class Work:
     read_bitcode: tuple[assemblers.Input, ...] | None = None
     program: ProgramSummary | None = None
     """The summary of the program in the cache on disk."""
-    asked: Fingerprint | None = None
-    """The fingerprint of `Job.question`."""
+    asked: Any = None
+    """What `hooks.RECALL` knows `Job.question` by, such as a fingerprint; None if it cannot recall the program."""
     known: Outline | None = None
     entry: CacheEntry | None = None
     """Where the last artifact belongs in the cache."""
@@ -154,10 +163,3 @@ class Work:
         llvm: to_llvm.Llvm = self[KEY]
         digest = sha256(llvm.text.encode("utf-8", "surrogatepass")).hexdigest()
         return ProgramSummary(self.outline, self["typed"].losses, digest, llvm.library, llvm.shared_bytes)
-
-    @property
-    def watched(self) -> dict[int, traces.TracePoint]:
-        """The places with events for the race detector, by their numbers."""
-        from cuda_device.cpu import traces
-
-        return traces.points(self["inlined"])

@@ -7,8 +7,8 @@
 
 The standard library generates and compiles up to six functions when it creates a class, whether they are used or not. Here a
 method is generated at its first access. With that, `device.load` in a new process takes 16 ms of processor time after NumPy's
-import instead of 52 ms (CPython 3.11 on an AMD EPYC, best of 9 processes, 2026-11-26). A module with such classes needs
-`from __future__ import annotations`, because type hints are not evaluated.
+import instead of 52 ms (CPython 3.11 on an AMD EPYC, best of 9 processes, 2026-11-26). Type hints
+that are text are not evaluated.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class _Later:
         self.owner, self.name = owner, name
 
     def __get__(self, obj: Any, kind: type | None = None) -> Any:
-        made = _WRITERS[self.name](self.owner, self.name)
-        setattr(self.owner, self.name, made)
-        return made.__get__(obj, kind) if callable(made) else made
+        attribute = _WRITERS[self.name](self.owner, self.name)
+        setattr(self.owner, self.name, attribute)
+        return attribute.__get__(obj, kind) if callable(attribute) else attribute
 
 
 class _LaterInit(_Later):
@@ -68,11 +68,11 @@ class _LaterInit(_Later):
     def _fill(self, obj: Any, *values: Any, **named: Any) -> None:
         """Sets the fields. The generated method raises the error for wrong arguments."""
         names: tuple[str, ...] = self.owner.__match_args__  # type: ignore[attr-defined]
-        given = dict(zip(names, values, strict=False)) | named
-        if len(given) < len(values) + len(named) or not given.keys() <= set(names):
+        arguments = dict(zip(names, values, strict=False)) | named
+        if len(arguments) < len(values) + len(named) or not arguments.keys() <= set(names):
             super().__get__(obj)(*values, **named)
         for name, options in fields_of(self.owner).items():
-            value = given[name] if name in given else options.initial()
+            value = arguments[name] if name in arguments else options.initial()
             if value is _ABSENT:
                 super().__get__(obj)(*values, **named)
             object.__setattr__(obj, name, value)
@@ -80,8 +80,8 @@ class _LaterInit(_Later):
 
 def fields_of(cls: type) -> Mapping[str, _Field]:
     """The fields of a data class, those of its bases first."""
-    found: Mapping[str, _Field] = cls.__lazy_fields__  # type: ignore[attr-defined]
-    return found
+    fields: Mapping[str, _Field] = cls.__lazy_fields__  # type: ignore[attr-defined]
+    return fields
 
 
 def is_frozen(cls: type) -> bool:
@@ -95,8 +95,10 @@ def _dataclass(cls: type | None = None, /, **options: bool) -> Any:
 
 
 def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True) -> type:
-    body, hints = vars(cls), vars(cls).get("__annotations__", {})
-    own = {name: body.get(name, _ABSENT) for name in hints if not hints[name].startswith("ClassVar")}
+    body = vars(cls)
+    hints = body.get("__annotations__") or (cls.__annotations__ if "__annotate_func__" in body else {})
+    constants = ("ClassVar", "typing.ClassVar")
+    own = {name: body.get(name, _ABSENT) for name in hints if not str(hints[name]).startswith(constants)}
     more: dict[str, Any] = {
         "__lazy_fields__": _Later(),
         "__match_args__": _Later(),
@@ -111,30 +113,34 @@ def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = Tr
         if slots:
             more |= {"__getstate__": _state, "__setstate__": _restore}
     # A class that defines only `__eq__` has a `__hash__` of None.
-    more = {name: made for name, made in more.items() if body.get(name) is None}
+    more = {name: attribute for name, attribute in more.items() if body.get(name) is None}
     return _with_slots(cls, own, more) if slots else _completed(cls, own, more)
 
 
 def _fields(cls: type, _: str) -> dict[str, _Field]:
     """The fields of a class and its bases, with their options."""
-    given = {
-        name: each for base in reversed(cls.__mro__) for name, each in vars(base).get("__own_fields__", {}).items()
+    defaults = {
+        name: default
+        for base in reversed(cls.__mro__)
+        for name, default in vars(base).get("__own_fields__", {}).items()
     }
-    return {name: each if isinstance(each, _Field) else _Field(default=each) for name, each in given.items()}
+    return {
+        name: default if isinstance(default, _Field) else _Field(default=default) for name, default in defaults.items()
+    }
 
 
 def _match_args(cls: type, _: str) -> tuple[str, ...]:
-    return tuple(name for name, given in fields_of(cls).items() if given.init)
+    return tuple(name for name, options in fields_of(cls).items() if options.init)
 
 
 def _completed(cls: type, own: Mapping[str, Any], more: Mapping[str, Any]) -> type:
     """Adds the methods to a class, and replaces described fields by their defaults."""
-    for name, given in own.items():
-        if isinstance(given, _Field):
-            if given.default is _ABSENT:
+    for name, default in own.items():
+        if isinstance(default, _Field):
+            if default.default is _ABSENT:
                 delattr(cls, name)
             else:
-                setattr(cls, name, given.default)
+                setattr(cls, name, default.default)
     for name, method in more.items():
         setattr(cls, name, method)
         if isinstance(method, _Later):
@@ -168,17 +174,17 @@ def _init(cls: type, name: str) -> Any:
     has_slots = is_frozen(cls) and all(isinstance(slot, MemberDescriptorType) for slot in slots)
     names: dict[str, Any] = {"_set": object.__setattr__, "_ABSENT": _ABSENT}
     parameters, body, defaults = ["self"], list[str](), list[Any]()
-    for (field, given), slot in zip(fields_of(cls).items(), slots, strict=True):
-        value, factory = field, given.default_factory
+    for (field, options), slot in zip(fields_of(cls).items(), slots, strict=True):
+        value, factory = field, options.default_factory
         if factory is not _ABSENT:
             names[f"_new_{field}"] = factory
-            value = f"_new_{field}() if {field} is _ABSENT else {field}" if given.init else f"_new_{field}()"
-        elif not given.init:
-            names[value := f"_default_{field}"] = given.default
-        if given.init:
+            value = f"_new_{field}() if {field} is _ABSENT else {field}" if options.init else f"_new_{field}()"
+        elif not options.init:
+            names[value := f"_default_{field}"] = options.default
+        if options.init:
             parameters.append(field)
-            if defaults or given.default is not _ABSENT or factory is not _ABSENT:
-                defaults.append(given.default)
+            if defaults or options.default is not _ABSENT or factory is not _ABSENT:
+                defaults.append(options.default)
         if has_slots:
             names[f"_set_{field}"] = slot.__set__
             body.append(f"_set_{field}(self, {value})")
@@ -190,13 +196,13 @@ def _init(cls: type, name: str) -> Any:
 
 
 def _repr(cls: type, name: str) -> Any:
-    shown = ", ".join(f"{field}={{self.{field}!r}}" for field, given in fields_of(cls).items() if given.repr)
+    shown = ", ".join(f"{field}={{self.{field}!r}}" for field, options in fields_of(cls).items() if options.repr)
     function = _function(cls, f"{name}(self)", f"return f'{{type(self).__qualname__}}({shown})'", {})
     return reprlib.recursive_repr()(function)
 
 
 def _tuple(cls: type, of: str) -> str:
-    return f"({''.join(f'{of}.{field}, ' for field, given in fields_of(cls).items() if given.compare)})"
+    return f"({''.join(f'{of}.{field}, ' for field, options in fields_of(cls).items() if options.compare)})"
 
 
 def _compare(cls: type, name: str) -> Any:

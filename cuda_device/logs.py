@@ -46,8 +46,8 @@ class Progress:
 
     _busy = allocate_lock()
 
-    def __init__(self, what: Callable[[], str]) -> None:
-        self._what = what
+    def __init__(self, description: Callable[[], str]) -> None:
+        self._what = description
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:

@@ -52,7 +52,7 @@ from cuda_device.types.layout import (
 #       %3: float32 = call {callee="norm_2"} %1 %2
 
 
-def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
+def wrapper_for_cpp(module: Module, prototype: Prototype, by_address: bool) -> Function:
     """The wrapper around the module's main function, whose name it takes.
 
     If `by_address`, its parameters are the addresses of the arguments and, last, of the place for the result.
@@ -77,15 +77,15 @@ def entry(module: Module, prototype: Prototype, by_address: bool) -> Function:
     returned = _give(build, prototype.result, result, tree, place)
     build.return_(*returned)
     inner.kernel = False
-    made = Function(
+    wrapper = Function(
         name, [build.block], Level.DEVICE, (returned[0].type if returned else None) or model.NONE, kernel, True
     )
-    made.signature, made.shown, made.location = inner.signature, inner.shown, inner.location
-    made.effects = inner.effects
-    return made
+    wrapper.signature, wrapper.shown, wrapper.location = inner.signature, inner.shown, inner.location
+    wrapper.effects = inner.effects
+    return wrapper
 
 
-def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
+def call_extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
     """A call of the C++ function `symbol`; its result has `type`."""
     operands = [_pass(build, tree, given) for tree, given in arguments]
     if type == model.NONE:
@@ -94,7 +94,7 @@ def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.T
     form, how = representation(type), passing(type, kernel=False)
     if how == "value":
         return unpack(build, build.op(ops.EXTERN, form, *operands, symbol=symbol), type)
-    place = local(build, form)
+    place = allocate_local(build, form)
     if how == "address":
         address = _generic(build, place, reference_of_cpp(model.Space.GENERIC, form))
         build.effect(ops.EXTERN, address, *operands, symbol=symbol)
@@ -110,7 +110,7 @@ def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
         assert isinstance(packed, Value)
         return packed
     form = representation(exchanged(type))
-    place = local(build, form)
+    place = allocate_local(build, form)
     build.store(place, form, packed)
     return _generic(build, place, reference_of_cpp(model.Space.GENERIC, form)) if how == "address" else place
 
@@ -144,7 +144,7 @@ def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, pla
     if place is None and passing(type, kernel=False) == "value":
         assert isinstance(packed, Value)
         return [packed]
-    target = place or local(build, form)
+    target = place or allocate_local(build, form)
     build.store(target, form, packed)
     return [] if place else [target]
 
@@ -154,33 +154,26 @@ def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, pla
 
 def unpack(build: Lowering, tree: Tree, type: model.Type) -> Tree:
     """The tree of a value of `type` from that of its representation."""
-    match type:
-        case model.NoneType():
-            return ()
-        case model.Tuple() | model.Struct() | model.Subarray():
-            assert isinstance(tree, tuple)
-            return tuple(unpack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
-        case model.Array():
-            return _unpack_array(build, tree, type)
-    return tree
+    if type == model.NONE:
+        return ()
+    if isinstance(type, model.Array):
+        return _unpack_array(build, tree, type)
+    return _by_parts(lambda tree, type: unpack(build, tree, type), tree, type)
 
 
 def pack(build: Lowering, tree: Tree, type: model.Type) -> Tree:
     """The tree of the representation of a value of `type`."""
-    match type:
-        case model.NoneType():
-            return build.const(model.UINT64, 0)
-        case model.Tuple() | model.Struct() | model.Subarray():
-            assert isinstance(tree, tuple)
-            return tuple(pack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
-        case model.Array():
-            assert isinstance(tree, ArrayTree)
-            return _pack_array(build, tree, type)
-    return tree
+    if type == model.NONE:
+        return build.const(model.UINT64, 0)
+    if isinstance(tree, ArrayTree) and isinstance(type, model.Array):
+        return _pack_array(build, tree, type)
+    return _by_parts(lambda tree, type: pack(build, tree, type), tree, type)
 
 
-def _parts(type: model.Tuple | model.Struct | model.Subarray) -> tuple[model.Type, ...]:
-    return (type.dtype,) * type.count if isinstance(type, model.Subarray) else parts(type)
+def _by_parts(function: Callable[[Tree, model.Type], Tree], tree: Tree, type: model.Type) -> Tree:
+    """Applies `function` to the parts of a composite value; returns any other tree."""
+    types = parts(type)
+    return tuple(map(function, tree, types)) if types and isinstance(tree, tuple) else tree
 
 
 def _unpack_array(build: Lowering, tree: Tree, type: model.Array) -> ArrayTree:
@@ -210,7 +203,7 @@ def _generic(build: Lowering, reference: Value, type: model.Type) -> Value:
     return reference if reference.type == type else build.op(ops.GENERIC, type, reference)
 
 
-def local(build: Lowering, form: model.Type) -> Value:
+def allocate_local(build: Lowering, form: model.Type) -> Value:
     """Local memory for one value."""
     return build.op(ops.LOCAL, model.Ref(model.Space.LOCAL, form), count=1, align=usual_alignment(form))
 
@@ -300,16 +293,21 @@ def _advance(lowerer: Lowerer, op: Op) -> None:
         step = build.number(number, known)
     up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not number.signed
     direction = True if up else False if isinstance(known, int) else None
-    roomy = number == model.INDEX or (type.counter is not None and not number.signed)
-    exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
+    has_room = number == model.INDEX or (type.counter is not None and not number.signed)
+    exact = (
+        known == 1  # which stops at the stop itself
+        or (known == -1 and number.signed)
+        or (up and has_room)  # one step beyond the largest stop is still in the type
+        or bool(op.attributes.get("roomy"))  # so are all steps, by their bounds
+    )
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
-    more, found = _has_more(build, item, stop, step, direction), build.convert(item, type.item, exact=True)
+    more, current = _has_more(build, item, stop, step, direction), build.convert(item, type.item, exact=True)
     if op.results[1].nonneg:
         # A counter that goes down may be negative behind the last item.
         if not up:
-            lowerer.falling |= {item, found}
-        item.nonneg = found.nonneg = True
-    trees: tuple[Tree, ...] = (more, found, (after, stop, iterator[2]))
+            lowerer.falling |= {item, current}
+        item.nonneg = current.nonneg = True
+    trees: tuple[Tree, ...] = (more, current, (after, stop, iterator[2]))
     lowerer.trees.update(zip(op.results, trees, strict=True))
 
 
@@ -359,7 +357,7 @@ Rule = Callable[[Lowerer, Op], "Tree | None"]
 """Lowers an operation: returns the tree of its only result; None if it has no result or the rule has set the trees."""
 
 
-def run(module: Module, checked: bool = False) -> Module:
+def lower_module(module: Module, checked: bool = False) -> Module:
     """The device-level module of a typed one, with the checks of checked mode if `checked`."""
     return Module([_function(Lowerer(function, checked)) for function in module.functions])
 
@@ -551,7 +549,7 @@ def _binary(lowerer: Lowerer, op: Op) -> Tree:
     if sign in _SHIFTS:
         return build.shift(_SHIFTS[sign], a, b, lowerer.constants.get(op.operands[1]))
     if sign == "**":
-        return numeric.call(build, "pow", a, b)
+        return numeric.call_math(build, "pow", a, b)
     return build.floor_divide(a, b) if sign == "//" else build.modulo(a, b)
 
 
@@ -630,7 +628,7 @@ def _call(lowerer: Lowerer, op: Op) -> None:
 
 def _extern(lowerer: Lowerer, op: Op) -> None:
     arguments = [(lowerer.trees[operand], operand.type) for operand in op.operands if operand.type is not None]
-    tree = extern(lowerer.build, op.attributes["symbol"], arguments, op.results[0].type or model.NONE)
+    tree = call_extern(lowerer.build, op.attributes["symbol"], arguments, op.results[0].type or model.NONE)
     lowerer.trees[op.results[0]] = tree
 
 

@@ -21,7 +21,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 import cuda_device
-from cuda_device import nvshmem
+from cuda_device import hooks, nvshmem
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -110,7 +110,7 @@ def reference() -> str:
     return "\n".join(
         [
             *lines[:-2],
-            *map(of_module, ("dask", "numba_compat", "numba_random", "pytest_plugin", "nvshmem")),
+            *map(of_module, hooks.MODULES),
             of_nvshmem(),
         ]
     )
@@ -124,10 +124,15 @@ def defined(module: str) -> set[str]:
 
 
 def of_module(name: str) -> str:
-    """A module that programs import by itself."""
-    options = {"heading_level": 2, "show_root_full_path": True, "filters": '["!^_", "!^pytest_"]'}
+    """A module that programs import by itself, which is written in a plugin."""
+    options = {"heading": f"cuda_device.{name}", "heading_level": 2, "filters": '["!^_", "!^pytest_"]'}
     return "\n".join(
-        [f"::: cuda_device.{name}", "    options:", *(f"      {key}: {value}" for key, value in options.items()), ""]
+        [
+            f"::: cuda_device.{hooks.MODULES[name]}",
+            "    options:",
+            *(f"      {key}: {value}" for key, value in options.items()),
+            "",
+        ]
     )
 
 

@@ -154,12 +154,13 @@ def memory() -> Picture:
 
 
 ROOMS: Sequence[tuple[str, str, Sequence[str]]] = (
-    ("user interfaces", GREY, ("command line", "pytest plugin", "numba_compat", "groups", "interop")),
-    ("running", ORANGE, ("runtime: launches, arrays, streams", "launchers: launches as machine code")),
+    ("plugins", GREY, ("launchers, starts", "cpp, ltoir, saved", "groups, graphs", "numba", "and 12 more")),
+    ("the CPU target", ORANGE, ("cpu: code for CPU streams, scheduler, race detector",)),
+    ("launching", "#fff3c4", ("runtime: launches, arrays, streams", "hooks, extend: where the rings meet")),
     (
         "generating code",
         GREEN,
-        ("codegen: LLVM IR, PTX", "cache: on disk", "instrument: checks, races", "optimise: passes"),
+        ("codegen: LLVM IR, PTX", "cache: on disk", "instrument: outline", "optimise: passes"),
     ),
     ("understanding the program", BLUE, ("lower: machine operations", "infer: types", "bytecode: untyped IR")),
     (
@@ -172,7 +173,7 @@ ROOMS: Sequence[tuple[str, str, Sequence[str]]] = (
 
 def house() -> Picture:
     """The folders of the package. Each floor imports from itself and from the floors below."""
-    made = Picture(860, 412, "The folders of the package, from the public interface down to the foundations")
+    made = Picture(860, 474, "The plugins, the CPU target, and the folders of the core down to the foundations")
     made.parts.append(f'<polygon points="430,12 845,60 15,60" fill="{GREY}" stroke="{LINE}"/>')
     made.text(430, 48, "cuda_device", 16, bold=True)
     for floor, (name, fill, rooms) in enumerate(ROOMS):
@@ -183,8 +184,9 @@ def house() -> Picture:
             made.box(195 + width * i, y, width - 6, 54, fill, *room.split(": "))
     made.text(
         20,
-        398,
-        "A folder imports from folders of its own floor and of the floors below. A test enforces this.",
+        460,
+        "A folder imports from folders of its own floor and of the floors below; plugins import public names and extend. "
+        "Tests enforce this.",
         12,
         "start",
         FAINT,

@@ -1,14 +1,18 @@
 """What all tests share: the `stream` fixture, which runs a test on the CPU and on a GPU, and golden texts.
 
     def test_doubles(stream):
-        x = stream.array(np.arange(4, dtype=np.float32))
-        stream.launch(double, x, grid=1, block=4)
-        assert stream.numpy(x).tolist() == [0, 2, 4, 6]
+        assert stream.run(double, np.arange(4, dtype=np.float32), block=4).tolist() == [0, 2, 4, 6]
 
     def test_ir(golden):
         golden("saxpy", show(module))        # in tests/golden/test_this_module.txt; --update-golden writes it there
 
 The compiler verifies its IR after each stage of every compilation that tests make.
+
+Tests of a plugin are in its folder, and those of the CPU target in tests/cpu. Other tests that need a plugin have a mark, and
+are skipped where it is not installed (.ci/deletions). Without the CPU target, tests are skipped that take the fixture `stream`
+or call `cpu_stream()`.
+
+    @pytest.mark.needs("ltoir")
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import contextlib
 import difflib
 import faulthandler
 import gc
+import importlib.util
 import itertools
 import os
 import re
@@ -25,7 +30,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 import fake_driver
@@ -33,13 +38,12 @@ import golden_pages
 import hypothesis
 import numpy as np
 import pytest
-from ptx_machine.gpu import installed
+from emulated_gpu import installed
 
 import cuda_device as device
-from cuda_device import compiler, nvshmem
+from cuda_device import compiler, hooks
 from cuda_device.codegen.gpu import assemblers
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.plugins.launchers import memory_layout
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.launch import launcher
 from cuda_device.types.architectures import of_capability, parse
@@ -62,9 +66,11 @@ ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 HAS_GPU = driver.available()
 GPUS = driver.device_count() if HAS_GPU else 0
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
-"""Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
+"""Whether what is compiled for GPUs runs where there is none: ptx_machine executes the PTX."""
 _STDERR = pytest.StashKey[int]()
-HAS_LAUNCHERS = memory_layout.is_usable()
+HAS_CPU = importlib.util.find_spec("cuda_device.cpu") is not None
+_LAYOUT = hooks.installed("plugins.launchers.memory_layout")
+HAS_LAUNCHERS = _LAYOUT is not None and _LAYOUT.is_usable()
 """Whether machine code launches kernels on GPUs: all but the first ones of each, which are `BY_PYTHON`."""
 BY_PYTHON = launcher.FIRST_LAUNCHER
 LAUNCHES = BY_PYTHON + 4
@@ -92,6 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--apart", action="store_true", help="with it: what differs, as texts of this release of Python alone"
     )
+    parser.addoption("--part", metavar="K/N", default="0/1", help="each N-th test alone, from the K-th one on")
     parser.addoption("--most-seconds", type=float, default=900, help="how long one test may take; 0 for ever")
 
 
@@ -103,6 +110,29 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STDERR] = os.dup(2)
     if getattr(config.option, "maxschedchunk", 0) is None:
         config.option.maxschedchunk = 8
+    if not HAS_CPU:
+        device.cpu_stream = _no_cpu_stream
+
+
+def _no_cpu_stream() -> NoReturn:
+    """Whoever asks for a CPU stream, a test or all of its module, is skipped."""
+    pytest.skip("the CPU target is not installed", allow_module_level=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the part of the tests that `--part` says, spread over all of them."""
+    first, step = map(int, config.getoption("--part").split("/"))
+    items[:] = items[first::step]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what needs a plugin, or the CPU target (`needs("cpu")`), that is not installed."""
+    for (name,) in (mark.args for mark in item.iter_markers("needs")):
+        ring = name if name == "cpu" else f"plugins.{name}"
+        assert f'"{ring}' in Path(hooks.__file__).read_text(), f"there is no plugin {name!r}"
+        if not (HAS_CPU if name == "cpu" else hooks.installed(ring)):
+            pytest.skip(f"{name!r} is not installed")
 
 
 def pytest_report_header() -> str | None:
@@ -162,6 +192,13 @@ class StreamUnderTest:
         if self.kind == "cpu" and ASSEMBLED:
             assemble(kernel)
 
+    def run(self, kernel: device.Kernel, *args: Any, grid: Any = 1, block: Any = 1, **kwargs: Any) -> Any:
+        """Launches a kernel on copies of NumPy arrays. Returns what they hold then: one array, or a tuple of several."""
+        copies = [self.array(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+        self.launch(kernel, *copies, grid=grid, block=block, **kwargs)
+        results = [self.numpy(copy) for arg, copy in zip(args, copies, strict=True) if copy is not arg]
+        return results[0] if len(results) == 1 else tuple(results)
+
 
 def thinned(*axes: Iterable[Any], one_in: int) -> list[Any]:
     """The cases of a product, for `parametrize`. One in so many runs each time, and the others are long tests.
@@ -210,8 +247,9 @@ def command(*words: str) -> int:
 
 def has_nvshmem() -> bool:
     """Whether NVSHMEM is installed, with headers that kernels can use."""
+    nvshmem = hooks.installed("plugins.nvshmem")
     try:
-        return bool(nvshmem._source())
+        return nvshmem is not None and bool(nvshmem._source())
     except ImportError:
         return False
 

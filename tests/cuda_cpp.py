@@ -8,6 +8,7 @@ from cuda.bindings import nvrtc
 
 import cuda_device as device
 from cuda import pathfinder
+from cuda_device import hooks
 from cuda_device.codegen.gpu import assemblers, cubin, elf, linking
 from cuda_device.types.architectures import parse
 
@@ -16,10 +17,11 @@ TARGET = "sm_90"
 
 @functools.cache
 def include_options() -> tuple[str, ...]:
-    """-I for CUDA's headers, CCCL's and ours."""
+    """-I for CUDA's headers, CCCL's and, where the plugin cpp is installed, ours."""
     folders = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
     assert all(folders), "CUDA's headers are not here: pip install nvidia-cuda-runtime nvidia-cuda-cccl"
-    return tuple(f"-I{folder}" for folder in (*folders, device.get_include()))
+    ours = [device.get_include()] if hooks.installed("plugins.cpp") else []
+    return tuple(f"-I{folder}" for folder in (*folders, *ours))
 
 
 def compile_cpp(source: str, output: str = "ptx", *options: str, target: str = TARGET) -> bytes:

@@ -32,7 +32,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import read_module, show
 from cuda_device.ir.verify import verify
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.runtime.launch.compile_job import job_of
 
 
 def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Module:
@@ -90,7 +90,7 @@ def job(
         function = device.func(function)
     made = job_of(function, arguments, target, options)
     settings = replace(made.options, launch_facts=launch_facts)
-    return replace(made, target=replace(made.target, on_cpu=on_cpu), options=settings)
+    return replace(made, target=replace(made.target, machine="cpu" if on_cpu else "gpu"), options=settings)
 
 
 def stage(name: str, function: Any, *arguments: Any, **options: Any) -> Any:

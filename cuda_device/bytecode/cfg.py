@@ -1,4 +1,4 @@
-"""Builds the control-flow graph: divides instructions into spans (basic blocks), and finds the variables that these get as parameters.
+"""Builds the control-flow graph: divides instructions into spans (basic blocks), and finds the variables that become parameters.
 
 A variable is live at the start of a span if some path from there loads it before storing to it. A live variable becomes a
 parameter where two of its definitions meet, which is in the iterated dominance frontier of its definitions. Everywhere else, its

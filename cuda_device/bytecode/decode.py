@@ -17,12 +17,9 @@ Unknown versions of CPython raise an error.
 
 from __future__ import annotations
 
-import ast
 import dis
-import linecache
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from types import CodeType
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
@@ -171,48 +168,3 @@ def _assemble(raws: list[Raw], steps_of: Mapping[int, Steps]) -> tuple[Instructi
         for step in steps_of.get(index, ())
     ]
     return tuple(assembled)
-
-
-# Undoing pytest's rewriting of `assert`
-#
-# In the modules that pytest imports, it replaces each `assert` by code that builds a message:
-#
-#     assert n < 3, "too large"     →     if not @py_assert1: … raise AssertionError(@pytest_ar._format_explanation(…))
-#
-# The source text is compiled with pytest's changes, to check that it is the source of the code, and without.
-
-
-_MARK = "@pytest_ar"
-
-
-def original(code: CodeType) -> CodeType:
-    """The code without pytest's changes; the code itself if there are none, or if there is no source text."""
-    rewrite = getattr(sys.modules.get("_pytest.assertion.rewrite"), "rewrite_asserts", None)
-    if rewrite is None or not any(_MARK in part.co_names for part in _parts(code)):
-        return code
-    return _originals(rewrite, code.co_filename, "".join(linecache.getlines(code.co_filename))).get(code, code)
-
-
-def _parts(code: CodeType) -> Iterator[CodeType]:
-    """The code and that of its nested functions."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _parts(constant)
-
-
-@lru_cache(maxsize=8)
-def _originals(rewrite: Callable[..., object], file: str, text: str) -> dict[CodeType, CodeType]:
-    """The original code of each function of a module, by the code that pytest compiled."""
-    try:
-        changed = ast.parse(text, file)
-        rewrite(changed, text.encode(), file, None)
-        theirs, plain = (compile(tree, file, "exec", dont_inherit=True) for tree in (changed, ast.parse(text, file)))
-    except Exception:  # the interface is private to pytest; without it, only the messages suffer
-        return {}
-    found = {_place(part): part for part in _parts(plain)}
-    return {part: found[_place(part)] for part in _parts(theirs) if _place(part) in found}
-
-
-def _place(code: CodeType) -> tuple[str, int, tuple[str, ...]]:
-    return code.co_qualname, code.co_firstlineno, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -18,9 +18,10 @@ from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
 
+from cuda_device import hooks
 from cuda_device.bytecode.cfg import READS_CELLS, Span
 from cuda_device.bytecode.constructs import HANDLERS
-from cuda_device.bytecode.decode import decode, original
+from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.reader import Reader, TooLittleKept
 from cuda_device.bytecode.scopes import CELL, OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
@@ -41,7 +42,26 @@ def read(
     With `pass_all`, and if it is a step of a generator, blocks get all values through their parameters, and share none.
     """
     # Code objects compare equal if only their file and qualified name differ, which messages show.
-    return _read(original(code), reading, companions, debug, pass_all, code.co_filename, code.co_qualname)
+    return _read(code, reading, companions, debug, pass_all, code.co_filename, code.co_qualname)
+
+
+def _original(code: CodeType) -> CodeType:
+    """The code without the changes of a tool that rewrites functions (`hooks.REWRITTEN`)."""
+    module = _rewriter(code)
+    plugin = hooks.installed(module) if module else None
+    original: CodeType = plugin.original(code) if plugin else code
+    return original
+
+
+def _rewriter(code: CodeType) -> str | None:
+    """The module of `hooks.REWRITTEN` for the tool that has rewritten a function, or one that is nested in it."""
+    for name, module in hooks.REWRITTEN.items():
+        if name in code.co_names:
+            return module
+    for nested in code.co_consts:
+        if isinstance(nested, CodeType) and (inner := _rewriter(nested)):
+            return inner
+    return None
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
@@ -54,6 +74,7 @@ def slots(code: CodeType) -> tuple[str, ...]:
 def _read(
     code: CodeType, reading: str, companions: bool, debug: bool, pass_all: bool, _file: str, _name: str
 ) -> Function:
+    code = _original(code)
     _refuse(code, reading)
     found = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()
@@ -128,8 +149,8 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
         instruction = reader.instructions[reader.index]
         reader.build.location = instruction.location
         if reader.cells and instruction.opcode in READS_CELLS:
-            names = tuple(sorted(reader.cells))
-            reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in names), names=names)
+            cells = tuple(sorted(reader.cells))
+            reader.build.effect(ops.PY_CELLS, *(reader.variable(f"{CELL}{name}") for name in cells), names=cells)
         HANDLERS[instruction.opcode](reader, instruction, span)
         if reader.ended:
             return

@@ -190,11 +190,11 @@ class Store:
                 os.unlink(name, dir_fd=folder)
             total -= size
 
-    def _complain(self, level: int, what: str) -> None:
+    def _complain(self, level: int, problem: str) -> None:
         """Logs a problem of the folder once."""
-        if what not in self._complaints:
-            self._complaints.add(what)
-            logs.say(level, "the cache %s %s: compiled kernels are not stored there", self.folder, what)
+        if problem not in self._complaints:
+            self._complaints.add(problem)
+            logs.say(level, "the cache %s %s: compiled kernels are not stored there", self.folder, problem)
 
 
 def _name(key: bytes) -> str:
@@ -236,8 +236,8 @@ def _write(folder: int, name: str, content: bytes) -> None:
 
 def _files(folder: int, pattern: str) -> Iterator[tuple[int, int, str]]:
     """The time of the last use or change, the size and the name of the files whose names match a pattern."""
-    with os.scandir(folder) as found:
-        for item in found:
+    with os.scandir(folder) as items:
+        for item in items:
             if re.fullmatch(pattern, item.name):
                 with contextlib.suppress(OSError):  # another process has removed it
                     status = item.stat(follow_symlinks=False)
@@ -283,10 +283,10 @@ def cache_info() -> CacheInfo:
     """
     from pathlib import Path  # slow to import
 
-    found = current()
-    entries, nbytes = found.usage() if found else (0, 0)
+    store = current()
+    entries, nbytes = store.usage() if store else (0, 0)
     return CacheInfo(
-        Path(found.folder) if found else None, _counts["hits"], _counts["misses"], entries, nbytes, _counts["direct"]
+        Path(store.folder) if store else None, _counts["hits"], _counts["misses"], entries, nbytes, _counts["direct"]
     )
 
 
@@ -313,22 +313,22 @@ def _store(folder: str) -> Store:
 
 def find(key: bytes) -> bytes | None:
     """The data of a key, or None."""
-    found = current()
-    return found.get(key) if found else None
+    store = current()
+    return store.get(key) if store else None
 
 
 def keep(key: bytes, data: bytes) -> None:
     """Stores data, if that is possible."""
-    found = current()
-    if found:
-        found.put(key, data)
+    store = current()
+    if store:
+        store.put(key, data)
 
 
 def discard(key: bytes) -> None:
     """Removes an entry that cannot be used."""
-    found = current()
-    if found:
-        found.remove(key)
+    store = current()
+    if store:
+        store.remove(key)
 
 
 def loaded(name: str, make: Callable[[], bytes], load: Callable[[bytes], T]) -> T:
@@ -385,8 +385,8 @@ def llvm() -> str:
             text = file.read()
     if not os.path.isdir(libraries):
         return text
-    with os.scandir(libraries) as found:
-        return f"{text} {_look(item.stat() for item in found if 'llvmlite' in item.name)}"
+    with os.scandir(libraries) as items:
+        return f"{text} {_look(item.stat() for item in items if 'llvmlite' in item.name)}"
 
 
 def _look(files: Iterable[os.stat_result]) -> str:
@@ -401,8 +401,8 @@ def _look(files: Iterable[os.stat_result]) -> str:
 
 def _sources(folder: str) -> Iterator[os.stat_result]:
     """The modules in a folder, or their bytecode if a package is installed without sources."""
-    with os.scandir(folder) as found:
-        for item in found:
+    with os.scandir(folder) as items:
+        for item in items:
             if item.name.endswith((".py", ".pyc")):
                 yield item.stat()
             elif item.name != "__pycache__" and item.is_dir():

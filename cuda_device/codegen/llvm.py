@@ -1,10 +1,10 @@
 """ctypes bindings to LLVM's C API in llvmlite's library: one table row per function.
 
-    api = llvm.load()                               # ImportError if the library is missing
+    api = llvm.load_llvm()                          # ImportError if the library is missing
     module, complaint = api.ParseAssembly(context, b"define void @f() { ret void }")
     api.DisposeModule(module)
 
-    module = llvm.read("define void @f() { ret void }")         # RuntimeError if LLVM cannot parse it
+    module = llvm.read_module("define void @f() { ret void }")  # RuntimeError if LLVM cannot parse it
     llvm.optimise(module, machine, level=3)
     machine.assembly(module)
 
@@ -127,9 +127,9 @@ class LlvmLibrary:
                 if ">t" not in parameters:
                     return foreign(*inputs)
                 output = ctypes.c_void_p()
-                found = foreign(*inputs, ctypes.byref(output))
+                value = foreign(*inputs, ctypes.byref(output))
                 text = self._taken(output.value)
-            return text if result == "-" else (found, text)
+            return text if result == "-" else (value, text)
 
         setattr(self, name, call)
         return call
@@ -146,10 +146,10 @@ class LlvmLibrary:
 
 def file() -> str | None:
     """The path of llvmlite's library, or None if it is not installed. Does not import llvmlite."""
-    found = importlib.util.find_spec("llvmlite")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or not spec.submodule_search_locations:
         return None
-    return os.path.join(found.submodule_search_locations[0], "binding", "libllvmlite.so")
+    return os.path.join(spec.submodule_search_locations[0], "binding", "libllvmlite.so")
 
 
 @functools.cache
@@ -164,7 +164,7 @@ def _load_file() -> None:
 
 
 @functools.cache
-def load() -> LlvmLibrary:
+def load_llvm() -> LlvmLibrary:
     """The library. Raises `ImportError` if it is missing or has another version of LLVM."""
     path = file()
     if path is None:
@@ -202,38 +202,38 @@ class LlvmModule:
         weakref.finalize(self, _destroy, context, pointer).atexit = False
 
     def __str__(self) -> str:
-        return str(load().PrintModuleToString(self.pointer).decode())
+        return str(load_llvm().PrintModuleToString(self.pointer).decode())
 
     def verify(self) -> None:
         """Raises `RuntimeError` if LLVM's verifier rejects the module."""
-        broken, complaint = load().VerifyModule(self.pointer)
+        broken, complaint = load_llvm().VerifyModule(self.pointer)
         if broken:
             raise RuntimeError(complaint.decode())
 
     def link(self, text: str) -> None:
         """Links the module of this IR text to the module. Raises `RuntimeError`."""
-        failed, complaint = load().LinkModules(self.pointer, _parsed(text, self._context))
+        failed, complaint = load_llvm().LinkModules(self.pointer, _parsed(text, self._context))
         if failed:
             raise RuntimeError(complaint.decode())
 
     def hide(self, functions: Iterable[str]) -> None:
         """Makes these functions internal, where the module has them."""
         for name in functions:
-            if function := load().GetNamedFunction(self.pointer, name.encode()):
-                load().SetLinkage(function, _INTERNAL)
+            if function := load_llvm().GetNamedFunction(self.pointer, name.encode()):
+                load_llvm().SetLinkage(function, _INTERNAL)
 
     def fit(self, machine: Machine) -> None:
         """Sets the triple and the data layout of a machine."""
-        load().SetTarget(self.pointer, machine.triple.encode())
-        load().SetDataLayout(self.pointer, machine.data_layout.encode())
+        load_llvm().SetTarget(self.pointer, machine.triple.encode())
+        load_llvm().SetDataLayout(self.pointer, machine.data_layout.encode())
 
 
 def _destroy(context: int, pointer: int) -> None:
-    load().DisposeModule(pointer)
-    load().ContextDispose(context)
+    load_llvm().DisposeModule(pointer)
+    load_llvm().ContextDispose(context)
 
 
-def read(text: str) -> LlvmModule:
+def read_module(text: str) -> LlvmModule:
     """The module of this IR text. Raises `RuntimeError`."""
     return _made(lambda context: _parsed(text, context))
 
@@ -241,7 +241,7 @@ def read(text: str) -> LlvmModule:
 def parse(ir: str, header: str = "") -> LlvmModule:
     """The verified module of generated IR text, with `header` in front. Raises `CompilerBug` if LLVM rejects it."""
     try:
-        module = read(header + ir)
+        module = read_module(header + ir)
         module.verify()
         return module
     except RuntimeError as error:
@@ -250,20 +250,20 @@ def parse(ir: str, header: str = "") -> LlvmModule:
 
 def read_bitcode(data: bytes) -> LlvmModule:
     """The module of this bitcode. Raises `RuntimeError`."""
-    return _made(lambda context: _checked(load().ParseBitcode(context, data, len(data))))
+    return _made(lambda context: _checked(load_llvm().ParseBitcode(context, data, len(data))))
 
 
 def _made(parse: Callable[[int], int]) -> LlvmModule:
-    context = load().ContextCreate()
+    context = load_llvm().ContextCreate()
     try:
         return LlvmModule(context, parse(context))
     except RuntimeError:
-        load().ContextDispose(context)
+        load_llvm().ContextDispose(context)
         raise
 
 
 def _parsed(text: str, context: int) -> int:
-    return _checked(load().ParseAssembly(context, text.encode()))
+    return _checked(load_llvm().ParseAssembly(context, text.encode()))
 
 
 def _checked(answer: tuple[int, bytes]) -> int:
@@ -283,7 +283,7 @@ class Machine:
     """
 
     def __init__(self, triple: str, processor: str, features: str, level: int, *, jit: bool = False) -> None:
-        api = load()
+        api = load_llvm()
         target, complaint = api.GetTargetFromTriple(triple.encode())
         if not target:
             raise RuntimeError(complaint.decode())
@@ -296,16 +296,16 @@ class Machine:
     @property
     def triple(self) -> str:
         """The triple, as LLVM spells it."""
-        return str(load().GetTargetMachineTriple(self.pointer).decode())
+        return str(load_llvm().GetTargetMachineTriple(self.pointer).decode())
 
     @property
     def data_layout(self) -> str:
         """The data layout."""
-        data = load().CreateTargetMachineData(self.pointer)
+        data = load_llvm().CreateTargetMachineData(self.pointer)
         try:
-            return str(load().CopyStringRepOfTargetData(data).decode())
+            return str(load_llvm().CopyStringRepOfTargetData(data).decode())
         finally:
-            load().DisposeTargetData(data)
+            load_llvm().DisposeTargetData(data)
 
     def assembly(self, module: LlvmModule, reduce: bool = True) -> str:
         """Writes a module, which it changes, as assembly. `reduce` turns LLVM's loop strength reduction on."""
@@ -323,7 +323,7 @@ class Machine:
         return self._written(module, True)
 
     def _written(self, module: LlvmModule, as_object: bool) -> bytes:
-        api = load()
+        api = load_llvm()
         buffer, complaint = api.TargetMachineEmitToMemory(self.pointer, module.pointer, as_object)
         if not buffer:
             raise RuntimeError(complaint.decode())
@@ -335,7 +335,7 @@ class Machine:
 
 def host_machine(processor: str, features: str, level: int) -> Machine:
     """A target machine for code that runs in this process."""
-    api = load()
+    api = load_llvm()
     api.InitializeNativeTarget()
     api.InitializeNativeAsmPrinter()
     return Machine(api.GetDefaultTargetTriple().decode(), processor, features, level, jit=True)
@@ -347,12 +347,12 @@ def host_machine(processor: str, features: str, level: int) -> Machine:
 def optimise(module: LlvmModule, machine: Machine, level: int, **tuning: bool) -> None:
     """Runs LLVM's optimiser at a level from 0 to 3. `tuning` turns vectorisers on or off, whatever the level."""
     with _builder(machine, tuning) as builder:
-        _run(load().buildPerModuleDefaultPipeline(builder, level), module, builder)
+        _run(load_llvm().buildPerModuleDefaultPipeline(builder, level), module, builder)
 
 
 def run_passes(module: LlvmModule, machine: Machine, *passes: str) -> None:
     """Runs passes, which have the names of LLVM's classes."""
-    api = load()
+    api = load_llvm()
     with _builder(machine, {}) as builder:
         manager = api.CreateNewModulePassManager()
         for name in passes:
@@ -364,7 +364,7 @@ def run_passes(module: LlvmModule, machine: Machine, *passes: str) -> None:
 def _builder(machine: Machine, tuning: Mapping[str, bool]) -> Iterator[int]:
     """LLVM's pass builder for a machine, after the limits were set."""
     _set_limits()
-    api = load()
+    api = load_llvm()
     options = api.CreatePipelineTuningOptions()
     for name, value in tuning.items():
         getattr(api, f"PTOSet{name}")(options, value)
@@ -379,13 +379,13 @@ def _builder(machine: Machine, tuning: Mapping[str, bool]) -> Iterator[int]:
 def _run(manager: int, module: LlvmModule, builder: int) -> None:
     """Runs a pass manager over a module and frees it. A second run would crash in LLVM's inliner."""
     try:
-        load().RunNewModulePassManager(manager, module.pointer, builder)
+        load_llvm().RunNewModulePassManager(manager, module.pointer, builder)
     finally:
-        load().DisposeNewModulePassManger(manager)
+        load_llvm().DisposeNewModulePassManger(manager)
 
 
 def _set(option: str) -> None:
-    load().SetCommandLine(b"", option.encode())
+    load_llvm().SetCommandLine(b"", option.encode())
 
 
 @functools.cache
@@ -431,7 +431,7 @@ class Linked:
 @functools.cache
 def _linker() -> int:
     """LLVM's linker, which owns its target machine."""
-    linker, complaint = load().CreateLLJITCompiler(host_machine("", "", 0).pointer, True, True)
+    linker, complaint = load_llvm().CreateLLJITCompiler(host_machine("", "", 0).pointer, True, True)
     if not linker:
         raise RuntimeError(complaint.decode())
     return int(linker)
@@ -444,12 +444,12 @@ def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -
     """
     elements = (_Element * 2)(_Element(_OBJECT, object_code, len(object_code)), _Element(_PROCESS, b"", 0))
     imports = (_Symbol * len(known))(*(_Symbol(name.encode(), address) for name, address in known.items()))
-    found = (_Symbol * len(exports))(*(_Symbol(name.encode()) for name in exports))
-    arrays = [part for array in (elements, imports, found) for part in (array, len(array))]
+    symbols = (_Symbol * len(exports))(*(_Symbol(name.encode()) for name in exports))
+    arrays = [part for array in (elements, imports, symbols) for part in (array, len(array))]
     with LOCK:
-        tracker, complaint = load().LLJIT_Link(_linker(), f"cuda_device.{next(_NUMBERS)}".encode(), *arrays)
+        tracker, complaint = load_llvm().LLJIT_Link(_linker(), f"cuda_device.{next(_NUMBERS)}".encode(), *arrays)
     if not tracker:
         raise RuntimeError(complaint.decode())
-    linked = Linked({name: symbol.address for name, symbol in zip(exports, found, strict=True)})
-    weakref.finalize(linked, load().LLJIT_Dylib_Tracker_Dispose, tracker).atexit = False
+    linked = Linked({name: symbol.address for name, symbol in zip(exports, symbols, strict=True)})
+    weakref.finalize(linked, load_llvm().LLJIT_Dylib_Tracker_Dispose, tracker).atexit = False
     return linked

@@ -25,14 +25,15 @@ from cuda_device.cpu.records import (
     THREAD,
     WARP,
     WARP_SIZE,
+    WATCH,
     WIDE,
     Record,
     Suspension,
 )
 from cuda_device.cpu.regions import PARALLEL, Regions
 from cuda_device.cpu.uniform import CUT, RANGE
-from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.ir import ops
+from cuda_device.device.options import DEFAULTS
+from cuda_device.extend import Options, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED
@@ -63,7 +64,7 @@ declare i64 @cuda_device.nanoseconds(i32)
 # Tells the race detector of a barrier, unless accesses are checked at once: then the scheduler does.
 _WAIT = f"""\
 define internal void @cuda_device.wait(ptr %thread, i32 %place) alwaysinline nounwind {{
-{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "unit")}\
+{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "watch")}{WATCH.loads("%watch", "unit")}\
   %is_checked = icmp ne i64 %unit, 0
   br i1 %is_checked, label %end, label %tell
 tell:
@@ -176,16 +177,17 @@ class Cpu(Dialect):
         most_shared: int = MAXIMUM_STATIC_SHARED,
         regions: Regions | None = None,
         limit: Function | None = None,
+        finds_races: bool = False,
     ) -> None:
         super().__init__(module, options, most_shared)
-        self.regions, self.limit = regions, limit
+        self.regions, self.limit, self.finds_races = regions, limit, finds_races
         self.forms: dict[str, int] = {}
         """The declared vector functions, with the numbers of their elements."""
 
     def preamble(self) -> str:
         """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
-        return f"{records}{_FUNCTIONS}{_WAIT * self.options.races}" + "".join(
+        return f"{records}{_FUNCTIONS}{_WAIT * self.finds_races}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(llvm_writer.constants_of(self))
         )
 
@@ -206,7 +208,9 @@ class Cpu(Dialect):
         """A name that no function of the C library has."""
         return f"device.{function.name}"
 
-    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+    def begin_function(
+        self, function: Function, result: str, parameters: Sequence[str], allocas: str
+    ) -> tuple[str, str]:
         """The first parameter is the thread. A kernel in regions also takes the number of the region, the frame, and the lane.
 
         If its threads run together, it also takes the memory of uniform values, and returns the number of the next region.
@@ -226,10 +230,10 @@ class Cpu(Dialect):
         head = f"define internal {result} @{self.symbol(function)}({listed}) nounwind{how if function.kernel else ''}"
         return f"{head} {{\nb0:\n{allocas}", "b0"
 
-    def own(self, name: str, size: int, align: int, value: Value | None = None) -> str:
+    def allocate_local(self, name: str, size: int, align: int, value: Value | None = None) -> str:
         """Memory that is live across a wait is in the frame."""
         kept = self.regions.own(name, size, align, value) if self.regions and value else ""
-        return kept or super().own(name, size, align, value)
+        return kept or super().allocate_local(name, size, align, value)
 
     def variable(self, function: Function, name: str, type: str, size: int) -> tuple[str, str, str]:
         """Variables of a kernel in regions are in the frame; for debuggers, their addresses are on the stack."""
@@ -238,7 +242,7 @@ class Cpu(Dialect):
         text = f"{self.regions.place(name, size, 8)}  {name}.at = alloca ptr\n  store ptr {name}, ptr {name}.at\n"
         return text, f"{name}.at", "DW_OP_deref"
 
-    def close(self, function: Function) -> str:
+    def end_function(self, function: Function) -> str:
         """The end of a kernel in regions, and the beginnings of the regions."""
         if not (function.kernel and self.regions):
             return "}\n"
@@ -247,11 +251,11 @@ class Cpu(Dialect):
         state = THREAD.load("%state", "%thread", "state")
         return f"{_RETURNED}:\n{state}  store i32 0, ptr %state\n  ret void\n{self.regions.epilogue()}}}\n"
 
-    def leave(self, function: Function) -> str:
+    def return_void(self, function: Function) -> str:
         """A kernel in regions branches to its end."""
         return f"br label %{_RETURNED}" if function.kernel and self.regions else "ret void"
 
-    def arguments(self) -> tuple[str, ...]:
+    def hidden_arguments(self) -> tuple[str, ...]:
         """The thread."""
         return ("ptr %thread",)
 
@@ -282,7 +286,7 @@ class Cpu(Dialect):
         """Reads a clock of the C library, by its number on Linux."""
         return f"  {result} = call i64 @{NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
 
-    def meet(self, meeting: Meeting) -> tuple[str, str]:
+    def convergent(self, meeting: Meeting) -> tuple[str, str]:
         """Ends a region, and starts the next one at a label. A `yield` that is not `now` ends it only once in `FUEL` times."""
         code, kind, label = meeting.code, meeting.kind, meeting.label
         if kind in (CUT, RANGE):
@@ -389,9 +393,9 @@ class Cpu(Dialect):
             return f"  call void @cuda_device.wait(ptr %thread, i32 {place})\n"
         return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
 
-    def exit(self, function: Function) -> str:
+    def exit_thread(self, function: Function) -> str:
         """Ends the kernel; other functions return to their callers (`cpu/cpu_passes`)."""
-        return f"ret i32 {_FAILED}" if function.kernel and self.together else self.leave(function)
+        return f"ret i32 {_FAILED}" if function.kernel and self.together else self.return_void(function)
 
     def library(self, stem: str, type: Number) -> str:
         """The C library's names: `sinf`, `sin`."""
@@ -426,7 +430,7 @@ class Cpu(Dialect):
         call = f"  call void {function}(i32 {op.attributes['place']}, ptr {buffer})\n"
         return _of_block(function, "print", CONTROL) + call
 
-    def room(self, result: str) -> str:
+    def has_stack_room(self, result: str) -> str:
         """Compares how much of the host's stack is in use with the launch's limit."""
         limit = _of_block(f"{result}.stack", "stack", CONTROL)
         return f"""\

@@ -27,11 +27,12 @@ from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from cuda_device import KernelError
 from cuda_device.cpu.processor import worker_count
 from cuda_device.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, RUN, Record
-from cuda_device.errors import NOWHERE, Index, KernelError
+from cuda_device.errors import NOWHERE, Index
+from cuda_device.extend import Shape
 from cuda_device.instrument.outline import Print, ReportPlace, Status
-from cuda_device.runtime.gpu.grid import Shape
 from cuda_device.runtime.gpu.report_message import (
     ALL_AT_BARRIER,
     Waiting,
@@ -126,13 +127,13 @@ class Execution:
         self.alone = self.brief and (blocks * size <= _SMALL or self.count == 1)
 
     def __call__(
-        self, parameters: Any, keep: object = None, log: int | None = None, stopped: Callable[[], bool] | None = None
+        self, parameters: Any, keep: object = None, stopped: Callable[[], bool] | None = None, log: int | None = None
     ) -> None:
         """Runs all blocks of the grid, and raises the `KernelError` that one of them reported.
 
         `parameters` is a ctypes object with the packed leaves. `keep`, the owner of the memory that the kernel uses, is kept
-        alive until the last worker has returned, also after Ctrl-C. `log` is the address of the race detector's log, to which
-        one worker writes. When `stopped()` returns true, the launch ends with an `InterruptedError`.
+        alive until the last worker has returned, also after Ctrl-C. When `stopped()` returns true, the launch ends with an
+        `InterruptedError`. `log` is the address of the race detector's log, to which one worker writes.
         """
         control = _Control.from_buffer_copy(self.control)
         control.parameters, control.log = ctypes.addressof(parameters), log

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import islice
 
-from cuda_device.ir import ops
+from cuda_device.extend import ops
 from cuda_device.ir.dominance import (
     Definitions,
     Term,

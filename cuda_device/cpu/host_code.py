@@ -16,13 +16,11 @@ from typing import Any
 from ml_dtypes import bfloat16
 from numpy import float16, float32, float64, int32, int64, uint16, uint32
 
-from cuda_device import lower
-from cuda_device.codegen.emit import to_llvm
+from cuda_device import DeviceOnlyError, extern, lower
 from cuda_device.cpu.cpu_dialect import Cpu
 from cuda_device.cpu.records import NANOSECONDS
-from cuda_device.device.functions import extern
 from cuda_device.device.packing import reinterpret
-from cuda_device.errors import DeviceOnlyError
+from cuda_device.extend import to_llvm
 from cuda_device.infer import engine
 from cuda_device.ir.dominance import back_edges, drop_dead
 from cuda_device.ir.nodes import Function, Module
@@ -151,14 +149,16 @@ class _Host(Cpu):
         """The given name for the main function."""
         return self.name if function is self.module.main else super().symbol(function)
 
-    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+    def begin_function(
+        self, function: Function, result: str, parameters: Sequence[str], allocas: str
+    ) -> tuple[str, str]:
         """A plain function. Functions with loops are not inlined, because LLVM unrolls loops over lanes."""
         linkage = "" if function is self.module.main else "internal "
         where = " noinline" if back_edges(function.blocks) else ""
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)}) nounwind{where}"
         return f"{head} {{\nb0:\n{allocas}", "b0"
 
-    def arguments(self) -> tuple[str, ...]:
+    def hidden_arguments(self) -> tuple[str, ...]:
         """No hidden arguments."""
         return ()
 
@@ -170,7 +170,7 @@ class _Host(Cpu):
 def text(function: Any, parameters: Sequence[Type], name: str) -> str:
     """LLVM IR of a function and all functions that it calls."""
     module, _ = engine.run(function, [of_type(type) for type in parameters], kernel=False)
-    device = lower.run(module)
+    device = lower.lower_module(module)
     for each in device.functions:
         drop_dead(each)  # reading a field of a record loads all of its fields
     written = to_llvm.run(device, _Host(device, name)).text

@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from cuda_device.cache import disk
+from cuda_device.cache.entries import Kept
 from cuda_device.codegen import llvm
 from cuda_device.codegen.llvm import Linked
 from cuda_device.cpu.processor import identity, vector_library
 from cuda_device.cpu.records import EXPORTS, RUN, STRAIGHT, SUPPORT
-from cuda_device.errors import CompilerBug
+from cuda_device.extend import CompilerBug, disk
 from cuda_device.instrument.outline import ProgramSummary
-from cuda_device.plugins.starts.programs import Kept
 from cuda_device.types.architectures import Architecture
 
 

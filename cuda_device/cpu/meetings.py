@@ -17,6 +17,7 @@ from typing import Any
 
 from numpy import int32, int64, uint32
 
+from cuda_device import atomic_ref, ffs, local_array
 from cuda_device.cpu.host_code import lanes_between, resume
 from cuda_device.cpu.records import (
     BLOCK,
@@ -30,9 +31,7 @@ from cuda_device.cpu.records import (
     WIDE,
     Suspension,
 )
-from cuda_device.device.atomics import atomic_ref
-from cuda_device.device.memory import array_at, local_array
-from cuda_device.device.numeric import ffs
+from cuda_device.device.memory import array_at
 from cuda_device.instrument.outline import Status
 
 # Reports. A launch stops after the first.
@@ -72,8 +71,8 @@ def keep(
     """Writes the report of a thread, with two numbers for its message."""
     if claim(control):
         to = array_at(Control, control)
-        to[0].report_block_x, to[0].report_block_y, to[0].report_block_z = block_x, block_y, block_z
-        to[0].report_thread_x, to[0].report_thread_y, to[0].report_thread_z = thread_x, thread_y, thread_z
+        to[0].report_block.x, to[0].report_block.y, to[0].report_block.z = block_x, block_y, block_z
+        to[0].report_thread.x, to[0].report_thread.y, to[0].report_thread.z = thread_x, thread_y, thread_z
         to[0].place, to[0].value_0, to[0].value_1 = place, first, second
         publish(control, status)
 
@@ -266,6 +265,6 @@ def outside(block: Any, warp: Any, lane: Any) -> None:
     linear = (warp - of[0].warps) // WARP_BYTES * WARP_SIZE + lane
     thread = array_at(Thread, of[0].threads + Thread.itemsize * linear)
     place, mask = row(warp, WORDS)[lane] & PLACE_MASK, row(warp, MASKS)[lane]
-    index = of[0].index_x, of[0].index_y, of[0].index_z
+    index = of[0].index.x, of[0].index.y, of[0].index.z
     report = uint32(Status.OUTSIDE_MASK), place, int64(mask), int64(lane)
     keep(of[0].control, *index, thread[0].x, thread[0].y, thread[0].z, *report)

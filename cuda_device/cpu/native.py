@@ -42,7 +42,7 @@ _DECLARED = re.compile(r"^declare [^@]*@((?!llvm\.)[\w.]+)", re.M)
 def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
     """The functions that a module declares, and that neither this process nor `known` defines."""
     missing = (name for name in _DECLARED.findall(str(module)) if name not in known)
-    return [name for name in missing if not llvm.load().SearchAddressOfSymbol(name.encode())]
+    return [name for name in missing if not llvm.load_llvm().SearchAddressOfSymbol(name.encode())]
 
 
 @functools.cache

@@ -21,7 +21,7 @@ def host() -> tuple[str, str]:
     """The processor's name and the features that generated code uses, as LLVM spells them."""
     from cuda_device.codegen import llvm
 
-    api = llvm.load()
+    api = llvm.load_llvm()
     _, said = api.GetHostCPUFeatures()
     signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
     signs.update({name: "-" for name in _FLUSHING if name in signs})

@@ -22,18 +22,23 @@ from __future__ import annotations
 import ctypes
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuda_device.cpu import shadow_memory
+from cuda_device import KernelError
+from cuda_device.cpu import shadow_memory, traces
 from cuda_device.cpu.records import EVENT, LOG
 from cuda_device.cpu.traces import Event, TracePoint
-from cuda_device.errors import Index, KernelError
+from cuda_device.errors import Index
+from cuda_device.extend import Argument, dataclass, field, parameters_of
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import Array, Pointer, Struct, Tuple, Type
+
+if TYPE_CHECKING:
+    from cuda_device.cpu.cpu_executor import Execution
+    from cuda_device.extend import Work
 
 # The order of events, for kernels whose events are recorded:
 #
@@ -542,40 +547,24 @@ class ShadowPages:
         self._bytes = shadow_memory.PAGE // unit * shadow_memory.CELL_BYTES
         # If there is no memory for another page, the launch continues with this one, and fails at its end.
         self._kept: list[Any] = [kinds, np.zeros(self._bytes, np.uint8)]
-        self._pages: dict[int, int] = {}
-        self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
-        log["kinds"], log["shift"] = kinds.ctypes.data, unit.bit_length() - 1
+        self._shadows: dict[int, int] = {}
+        self._table = np.zeros(2 * shadow_memory.ENTRIES, np.int64)
+        self._fetch = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._enter(int(log["missing"])))
+        log["kinds"], log["shift"], log["pages"] = kinds.ctypes.data, unit.bit_length() - 1, self._table.ctypes.data
         log["shared_shift"] = shared_unit.bit_length() - 1
-        log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
-        self._table = np.zeros(0, np.int64)
-        self._rebuild(1 << 8)
+        log["fetch"] = ctypes.cast(self._fetch, ctypes.c_void_p).value
 
-    def _add(self) -> None:
-        page = int(self.log["missing"])
+    def _enter(self, page: int) -> None:
+        """Makes the entry for a page, in the place of another page's if they share it."""
         try:
-            shadow = np.zeros(self._bytes, np.uint8)
-            self._kept.append(shadow)
-            self._pages[page] = shadow.ctypes.data
+            if page not in self._shadows:
+                self._kept.append(np.zeros(self._bytes, np.uint8))
+                self._shadows[page] = self._kept[-1].ctypes.data
         except BaseException as failure:
             self.failure = self.failure or failure
-            self._pages[page] = self._kept[1].ctypes.data
-        if 2 * len(self._pages) > self.log["mask"]:
-            self._rebuild(4 * (int(self.log["mask"]) + 1))
-        else:
-            self._insert(page)
-
-    def _rebuild(self, size: int) -> None:
-        self._table = np.zeros(2 * size, np.int64)
-        self.log["pages"], self.log["mask"] = self._table.ctypes.data, size - 1
-        for page in self._pages:
-            self._insert(page)
-
-    def _insert(self, page: int) -> None:
-        mask = int(self.log["mask"])
-        at = (page * shadow_memory.HASH & (1 << 64) - 1) >> shadow_memory.HASH_SHIFT & mask
-        while self._table[2 * at]:
-            at = at + 1 & mask
-        self._table[2 * at : 2 * at + 2] = page, self._pages[page]
+            self._shadows[page] = self._kept[1].ctypes.data
+        entry = shadow_memory.entry_of(page)
+        self._table[entry : entry + 2] = page, self._shadows[page]
 
 
 def units(points: Iterable[TracePoint], regions: Iterable[Region]) -> tuple[int, int]:
@@ -632,6 +621,20 @@ def _remedy(race: Race, points: Iterable[TracePoint]) -> str:
 
 def _position(number: int, size: Index) -> Index:
     return number % size[0], number // size[0] % size[1], number // (size[0] * size[1])
+
+
+def watched(work: Work, execution: Execution) -> Callable[..., None]:
+    """A function that launches a kernel like `execution`, and raises a `KernelError` if there are races."""
+    points, names = traces.points(work["inlined"]), parameters_of(work.job.function).names
+
+    def launch(parameters: Any, arguments: Sequence[Argument], stopped: Callable[[], bool] | None = None) -> None:
+        named = zip(names, arguments, strict=True)
+        memory = [region for name, given in named for region in regions(name, given.known.type, iter(given.views))]
+        detector = RaceDetector(points, execution.shape.block, execution.shape.grid, memory)
+        execution(parameters, arguments, stopped, detector.address)
+        detector.finish()
+
+    return launch
 
 
 def regions(name: str, type: Type, views: Iterator[Any]) -> Iterator[Region]:

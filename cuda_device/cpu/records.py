@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.extend import dataclass
 
 MAXIMUM_THREADS = 1024
 """The most threads of a block."""
@@ -82,8 +82,15 @@ class Record:
 
     @property
     def dtype(self) -> np.dtype[np.void]:
-        """The NumPy type of the record, in which dots in names are underscores."""
-        return np.dtype([(name.replace(".", "_"), *_numpy(type)) for name, type in self.fields], align=True)
+        """The NumPy type of the record. Fields for x, y and z are one field, a `TRIPLE`; other dots in names are underscores."""
+        rows = list[tuple[Any, ...]]()
+        for name, type in self.fields:
+            group, _, axis = name.rpartition(".")
+            if axis == "x" and group:
+                rows.append((group.replace(".", "_"), TRIPLE))
+            elif not group or axis not in ("y", "z"):
+                rows.append((name.replace(".", "_"), *_numpy(type)))
+        return np.dtype(rows, align=True)
 
     def offset(self, field: str) -> int:
         """The offset of a field in bytes."""
@@ -111,6 +118,8 @@ class Record:
         return self.address(at, pointer, field) + f"  store {type} {value}, ptr {at}\n"
 
 
+TRIPLE = np.dtype([(axis, np.uint32) for axis in "xyz"])
+"""The NumPy type of an index or a size."""
 _NUMPY: dict[str, type[np.generic]] = {"i32": np.uint32, "i64": np.int64, "ptr": np.int64}
 
 
@@ -150,9 +159,8 @@ WIDE = WARP_SIZE
 # A block. `warps` is an array of %Warp (the words of lanes that do not exist are 0), `threads` an array of `count` %Thread, and
 # `frames` is the memory of `regions`. The function `resume` resumes lanes of a warp. `cluster` is null if each block is a
 # cluster; otherwise it points to the counter of the cluster's barriers, followed by the address of each block's shared memory.
-# `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it. For the race detector, `moment`
-# is the number of what the block does from one barrier to the next. `cells` is the shadow of its shared memory, with a cell for
-# `unit` bytes. `unit` is 0 if the threads record events.
+# `base` is the position on the host's stack at the start; kernels may use `stack` bytes of it. `watch` is the race detector's
+# record of the block, or null.
 BLOCK = Record(
     "%Block",
     (
@@ -169,10 +177,7 @@ BLOCK = Record(
         ("base", "ptr"),
         ("cluster", "ptr"),
         ("control", "ptr"),
-        ("log", "ptr"),
-        ("moment", "i64"),
-        ("cells", "ptr"),
-        ("unit", "i64"),
+        ("watch", "ptr"),
         ("parameters", "ptr"),
         ("warps", "ptr"),
         ("threads", "ptr"),
@@ -216,10 +221,15 @@ CONTROL = Record(
     ),
 )
 
+# What the race detector knows about a block: the log of the launch, and `moment`, the number of what the block does from one
+# barrier to the next. `cells` is the shadow of its shared memory, with a cell for `unit` bytes; `unit` is 0 if the threads record
+# events.
+WATCH = Record("%Watch", (("log", "ptr"), ("moment", "i64"), ("cells", "ptr"), ("unit", "i64")))
+
 # The log of the race detector: `count` events, with room for `capacity`. The function `full` empties it; its argument is the
-# address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is a hash
-# table of `mask` + 1 pairs, the number of a page and its shadow, and the function `grow` adds the page `missing`. A cell stands
-# for 1 << `shift` bytes, or 1 << `shared_shift` in shared memory. `moments` counts those of all blocks.
+# address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is its
+# table of pages, and the function `fetch` makes the entry for the page `missing`. A cell stands for 1 << `shift` bytes, or
+# 1 << `shared_shift` in shared memory. `moments` counts those of all blocks.
 LOG = Record(
     "%Log",
     (
@@ -229,8 +239,7 @@ LOG = Record(
         ("full", "ptr"),
         ("kinds", "ptr"),
         ("pages", "ptr"),
-        ("mask", "i64"),
-        ("grow", "ptr"),
+        ("fetch", "ptr"),
         ("missing", "i64"),
         ("shift", "i64"),
         ("shared_shift", "i64"),
@@ -240,7 +249,7 @@ LOG = Record(
 # An access, or the end of a wait: the place in the program, an address or a mask, and whether memory was written.
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
-RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
+RECORDS = (THREAD, WARP, BLOCK, CONTROL, WATCH, LOG, EVENT)
 
 INTERLEAVED = 256
 """The most blocks of a worker that wait at the same time."""

@@ -22,12 +22,9 @@ import itertools
 from cuda_device.cpu import early_checks, strided_loops, uniform
 from cuda_device.cpu.records import MAXIMUM_THREADS, WARP_SIZE, Suspension
 from cuda_device.cpu.uniform import LIMIT, waits_at
-from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.ir import ops
+from cuda_device.extend import dataclass, field, layout, ops, replace
 from cuda_device.ir.dominance import back_edges, reverse_postorder
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
-from cuda_device.lazy_dataclasses import dataclass, field, replace
-from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, Number, Ref, Space, Type
 
 LARGEST = 6000
@@ -186,9 +183,12 @@ class Regions:
         )
 
 
-def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions | None]:
-    """Divides the kernel of a module, in a new module; returns the same module and None if it is not divided."""
-    divided = _divided(module, options)
+def split(module: Module, debug: bool = False, may_be_together: bool = True) -> tuple[Module, Regions | None]:
+    """Divides the kernel of a module, in a new module; returns the same module and None if it is not divided.
+
+    Code for debuggers, and threads that may not run `together`, are divided at waits alone.
+    """
+    divided = _divided(module, debug, may_be_together and not debug)
     if divided is None:
         return module, None
     function, together, in_loops = divided
@@ -229,13 +229,14 @@ def split(module: Module, options: Options = DEFAULTS) -> tuple[Module, Regions 
     return Module(functions, module.links, module.losses), found
 
 
-def _divided(module: Module, options: Options) -> tuple[Function, uniform.Uniform | None, bool] | None:
+def _divided(
+    module: Module, debug: bool, may_be_together: bool
+) -> tuple[Function, uniform.Uniform | None, bool] | None:
     """A copy of the kernel with its cuts, what is uniform if its threads run together, and whether regions are loops."""
     count, waits = len(module.main.ops()), sum(waits_at(op) for op in module.main.ops())
-    if not module.main.kernel or (options.debug and not waits):
+    if not module.main.kernel or (debug and not waits):
         return None
-    can_be_together = not (options.debug or options.races or options.permuted)
-    for divides in (True, False) if can_be_together else ():
+    for divides in (True, False) if may_be_together else ():
         function = uniform.copied(module.main)
         headers = early_checks.divide(function) if divides else set()
         if not (headers if divides else waits or back_edges(reverse_postorder(function.blocks[0]))):
@@ -246,7 +247,7 @@ def _divided(module: Module, options: Options) -> tuple[Function, uniform.Unifor
             return function, together, True
     if not waits:
         return None
-    return uniform.copied(module.main), None, not options.debug and (waits + 1) * count <= LARGEST
+    return uniform.copied(module.main), None, not debug and (waits + 1) * count <= LARGEST
 
 
 def _laid_out(spilled: list[Value], together: uniform.Uniform | None) -> tuple[list[LaneSlot], int, int]:
@@ -254,7 +255,7 @@ def _laid_out(spilled: list[Value], together: uniform.Uniform | None) -> tuple[l
     lanes, slots, common = MAXIMUM_THREADS if together else WARP_SIZE, list[LaneSlot](), RANGE_BYTES
     end = _aligned(_MARGIN) if together else _POINTS
     for value in spilled:
-        size = size_of(value.type or BOOL)
+        size = layout.size_of(value.type or BOOL)
         if together and value not in together.varying:
             common = -(-common // (size & -size)) * (size & -size)
             slots.append(LaneSlot(common, size, _memory(value.type), True))
@@ -293,7 +294,7 @@ def _memory(type: Type | None) -> str:
         return "ptr"
     if isinstance(type, Number) and type.is_float and type.bits in (32, 64):
         return "float" if type.bits == 32 else "double"
-    return f"i{8 * size_of(type or BOOL)}"
+    return f"i{8 * layout.size_of(type or BOOL)}"
 
 
 def _live(function: Function) -> dict[Op, set[Value]]:
@@ -399,4 +400,4 @@ class _Spilling:
 
 
 def _align(type: Type | None) -> int:
-    return 8 if isinstance(type, Ref) else align_of(type or BOOL)
+    return 8 if isinstance(type, Ref) else layout.align_of(type or BOOL)

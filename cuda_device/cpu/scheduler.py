@@ -26,6 +26,7 @@ from typing import Any
 
 from numpy import int64, uint32, uint64
 
+from cuda_device import atomic_ref, local_array, popc
 from cuda_device.cpu import host_code, meetings, shadow_memory
 from cuda_device.cpu.host_code import ALIGNMENT, allocate, call_row, frame_address, free, lanes_between, sched_yield
 from cuda_device.cpu.meetings import (
@@ -44,9 +45,7 @@ from cuda_device.cpu.meetings import (
     stopped,
 )
 from cuda_device.cpu.records import CONTROL, FUEL, INTERLEAVED, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
-from cuda_device.device.atomics import atomic_ref
-from cuda_device.device.memory import array_at, local_array
-from cuda_device.device.numeric import popc
+from cuda_device.device.memory import array_at
 from cuda_device.instrument.outline import Status
 from cuda_device.types.model import INT64, UINT32, Type
 
@@ -77,7 +76,7 @@ def blocks(control: Any, function: Any, static: Any, frame: Any) -> None:
         left, x, y, z = advance(control, left, run, x, y, z)
         if left <= 0:
             break
-        run = int64(1) if alone else min(left, int64(at[0].grid_x) - x)
+        run = int64(1) if alone else min(left, int64(at[0].grid.x) - x)
         begin(block, x, y, z)
         call_row(function, block, run)
     dismiss(block)
@@ -130,10 +129,10 @@ def advance(control: Any, left: Any, run: Any, x: Any, y: Any, z: Any) -> Any:
     at = array_at(Control, control)
     if left > run:
         x += uint32(run)
-        if x == at[0].grid_x:
+        if x == at[0].grid.x:
             x = uint32(0)
             y += 1
-            if y == at[0].grid_y:
+            if y == at[0].grid.y:
                 y = uint32(0)
                 z += 1
         return left - run, x, y, z
@@ -142,20 +141,20 @@ def advance(control: Any, left: Any, run: Any, x: Any, y: Any, z: Any) -> Any:
         x, y, z = in_cluster(control, first)
         return int64(1), x, y, z
     linear = uint64(permuted(control, first, at[0].blocks, 0))
-    line = linear // at[0].grid_x
-    plane = line // at[0].grid_y
+    line = linear // at[0].grid.x
+    plane = line // at[0].grid.y
     left = min(at[0].blocks - first, at[0].chunk)
-    return left, uint32(linear % at[0].grid_x), uint32(line % at[0].grid_y), uint32(plane)
+    return left, uint32(linear % at[0].grid.x), uint32(line % at[0].grid.y), uint32(plane)
 
 
 def in_cluster(control: Any, place: Any) -> Any:
     """The index of a block by its place in an order in which the blocks of a cluster are consecutive."""
     at = array_at(Control, control)
-    wide, high, deep = at[0].cluster_dim_x, at[0].cluster_dim_y, at[0].cluster_dim_z
+    wide, high, deep = at[0].cluster_dim.x, at[0].cluster_dim.y, at[0].cluster_dim.z
     size = int64(wide * high * deep)
     rank = uint32(place % size)
     number = uint64(permuted(control, place // size, at[0].blocks // size, 0))
-    across, down = at[0].grid_x // wide, at[0].grid_y // high
+    across, down = at[0].grid.x // wide, at[0].grid.y // high
     line = number // across
     return (
         uint32(number % across) * wide + rank % wide,
@@ -179,24 +178,18 @@ def opened(control: Any, static: Any) -> Any:
     """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
     block = allocate(Block.itemsize)
     to, of = array_at(Block, block), array_at(Control, control)
-    to[0].size_x, to[0].size_y, to[0].size_z = of[0].size_x, of[0].size_y, of[0].size_z
-    to[0].grid_x, to[0].grid_y, to[0].grid_z = of[0].grid_x, of[0].grid_y, of[0].grid_z
+    to[0].grid, to[0].size, to[0].cluster_dim = of[0].grid, of[0].size, of[0].cluster_dim
     to[0].dynamic_bytes, to[0].parameters = of[0].dynamic_bytes, of[0].parameters
-    to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z = (
-        of[0].cluster_dim_x,
-        of[0].cluster_dim_y,
-        of[0].cluster_dim_z,
-    )
     to[0].block_rank, to[0].cluster = uint32(0), int64(0)
     to[0].warps, to[0].threads, to[0].frames = int64(0), int64(0), int64(0)
-    to[0].control, to[0].log = control, of[0].log
-    to[0].count = of[0].size_x * of[0].size_y * of[0].size_z
+    to[0].control = control
+    to[0].count = of[0].size.x * of[0].size.y * of[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
     shared = allocate(fixed + of[0].dynamic_bytes)
     to[0].shared = shared
     to[0].dynamic = shared + fixed
     to[0].base = frame_address()
-    shadow_memory.prepare(block, fixed + of[0].dynamic_bytes)
+    to[0].watch = shadow_memory.watch_of(of[0].log, fixed + of[0].dynamic_bytes)
     return block
 
 
@@ -220,10 +213,10 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
     to[0].threads, to[0].resume = first, resume
     threads = array_at(Thread, first)
     for linear in range(count):
-        line = linear // to[0].size_x
-        threads[linear].x = linear % to[0].size_x
-        threads[linear].y = line % to[0].size_y
-        threads[linear].z = line // to[0].size_y
+        line = linear // to[0].size.x
+        threads[linear].x = linear % to[0].size.x
+        threads[linear].y = line % to[0].size.y
+        threads[linear].z = line // to[0].size.y
         threads[linear].linear = linear
         threads[linear].lane = linear % WARP_SIZE
         threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
@@ -236,16 +229,16 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
 def begin(block: Any, x: Any, y: Any, z: Any) -> None:
     """Sets the index of a block, and registers its shared memory with its cluster."""
     to = array_at(Block, block)
-    to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
-    to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x, y, z
-    shadow_memory.tick(block)
+    to[0].index.x, to[0].index.y, to[0].index.z = x, y, z
+    to[0].cluster_idx = to[0].index
+    shadow_memory.begin_moment(block)
     clusters = array_at(Control, to[0].control)[0].clusters
     if clusters != 0:
-        wide, high, deep = to[0].cluster_dim_x, to[0].cluster_dim_y, to[0].cluster_dim_z
-        to[0].cluster_idx_x, to[0].cluster_idx_y, to[0].cluster_idx_z = x // wide, y // high, z // deep
+        wide, high, deep = to[0].cluster_dim.x, to[0].cluster_dim.y, to[0].cluster_dim.z
+        to[0].cluster_idx.x, to[0].cluster_idx.y, to[0].cluster_idx.z = x // wide, y // high, z // deep
         rank = x % wide + wide * (y % high + high * (z % deep))
-        line = y // high + to[0].grid_y // high * (z // deep)
-        number = int64(x // wide) + int64(to[0].grid_x // wide) * int64(line)
+        line = y // high + to[0].grid.y // high * (z // deep)
+        number = int64(x // wide) + int64(to[0].grid.x // wide) * int64(line)
         record = clusters + 8 * number * (1 + wide * high * deep)
         to[0].block_rank, to[0].cluster = rank, record
         array_at(int64, record)[1 + rank] = to[0].shared
@@ -258,7 +251,7 @@ def start(block: Any, frame: Any) -> None:
         points = array_at(uint32, at[0].frames + frame * w)
         for lane in range(WARP_SIZE):
             points[lane] = uint32(0)
-        resume_lanes(block, w, uint32(ALL) >> (WARP_SIZE - min(WARP_SIZE, int(at[0].count) - WARP_SIZE * int(w))))
+        resume_lanes(block, w, lanes_of(block, w))
 
 
 def dismiss(block: Any) -> None:
@@ -268,7 +261,7 @@ def dismiss(block: Any) -> None:
     free(of[0].threads)
     free(of[0].frames)
     free(of[0].shared)
-    free(of[0].cells)
+    shadow_memory.free_watch(of[0].watch)
     free(block)
 
 
@@ -278,6 +271,11 @@ def dismiss(block: Any) -> None:
 def warps_of(block: Any) -> Any:
     """The number of warps of a block."""
     return int64(array_at(Block, block)[0].count + (WARP_SIZE - 1)) // WARP_SIZE
+
+
+def lanes_of(block: Any, warp: Any) -> Any:
+    """The lanes of a warp that exist."""
+    return uint32(ALL) >> (WARP_SIZE - min(WARP_SIZE, int(array_at(Block, block)[0].count) - WARP_SIZE * int(warp)))
 
 
 def schedule(block: Any) -> Any:
@@ -292,7 +290,7 @@ def schedule(block: Any) -> Any:
         if verdict == Verdict.OVER:
             break
         if verdict == Verdict.TOGETHER:
-            shadow_memory.tick(block)
+            shadow_memory.begin_moment(block)
             for place in range(many):
                 w = permuted(control, place, many, turn)
                 resume_lanes(block, w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
@@ -346,6 +344,13 @@ def settle(block: Any) -> Any:
     return Verdict.TOGETHER
 
 
+def exchange(block: Any, kind: Any) -> None:
+    """Exchanges the operands of the lanes of each warp, all of which wait at one operation."""
+    at = array_at(Block, block)
+    for w in range(warps_of(block)):
+        meetings.exchange(at[0].warps + WARP_BYTES * w, lanes_of(block, w), uint32(0), kind)
+
+
 def together(block: Any) -> Any:
     """Whether all threads of the block wait at the same place; none has returned then."""
     at = array_at(Block, block)
@@ -391,7 +396,7 @@ def deadlock(block: Any, status: Any) -> None:
     control = of[0].control
     if claim(control):
         to = array_at(Control, control)
-        to[0].report_block_x, to[0].report_block_y, to[0].report_block_z = of[0].index_x, of[0].index_y, of[0].index_z
+        to[0].report_block = of[0].index
         waiting = array_at(uint32, control + _WAITING)
         for i in range(of[0].count):
             waiting[i] = word_of(of[0].warps, i)
@@ -402,7 +407,7 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "blocks": (blocks, (INT64,) * 4),
     "crew": (crew, (INT64,) * 4),
     "settle": (settle, (INT64,)),
-    "exchange": (meetings.exchange, (INT64, UINT32, UINT32, UINT32)),
+    "exchange": (exchange, (INT64, UINT32)),
     "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
     "trace": (shadow_memory.trace, (INT64, UINT32, INT64, INT64)),
 }

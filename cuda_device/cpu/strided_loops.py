@@ -12,10 +12,9 @@ threads of a row. It is vectorised and reads memory sequentially, whereas each t
 from __future__ import annotations
 
 from cuda_device.cpu.uniform import PLAIN, Bound, Uniform, analysed, has_room, is_x, lane_memory, runs_together, total
-from cuda_device.ir import ops
+from cuda_device.extend import dataclass, ops
 from cuda_device.ir.dominance import Definitions, Loop, drop_dead, natural_loops, reverse_postorder, substitute, used
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Op, Value
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, INT64, Number
 
 

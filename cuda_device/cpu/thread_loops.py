@@ -10,7 +10,8 @@ For a kernel whose threads wait together, the loops over the threads are inside 
 
     for each block of a row:  for each region:  for z, y, x:  kernel(thread)            LLVM vectorises the loop over x
 
-LLVM compiles this text for each kernel. What does not depend on the kernel is in `scheduler`.
+LLVM compiles this text for each kernel, and inlines all functions into these, so that records are in registers and loops over x
+can be vectorised. What does not depend on the kernel is in `scheduler`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from cuda_device.cpu.records import (
     Suspension,
 )
 from cuda_device.cpu.regions import PARALLEL, Regions
-from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.extend import dataclass, replace
 
 _AXES = "xyz"
 _SHORT = 3
@@ -48,6 +49,7 @@ _METADATA = f"""\
 {_BLOCKS} = distinct !{{{_BLOCKS}, !{{!"llvm.loop.unroll.disable"}}}}
 {_LANES} = distinct !{{{_LANES}, !{{!"llvm.loop.parallel_accesses", {_ACCESSES}}}}}
 """
+_SIZES = "i32 %size.x, i32 %size.y, i32 %size.z, i32 %count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,12 @@ class LoopedKernel:
     def arguments(self) -> str:
         """The arguments after the thread, as text that starts with a comma."""
         return "".join(f", {type} %argument.{i}" for i, type in enumerate(self.leaves))
+
+    @property
+    def context(self) -> str:
+        """The first parameters of all functions that `_function` defines, and, as their names are the same, the arguments."""
+        memory = "ptr %shared.block, ptr %stop.at, ptr %frames, ptr %warps, ptr %in, ptr %out, ptr %next, "
+        return f"ptr %thread, {memory * (self.regions is not None)}{_SIZES}{self.arguments}"
 
     @property
     def by_row(self) -> bool:
@@ -96,6 +104,31 @@ declare void @{worker}(ptr, ptr, i64, i64)
 {_METADATA}"""
 
 
+def _function(kernel: LoopedKernel, name: str, parameters: str, body: str, result: str = "void") -> str:
+    """The definition of a function that is inlined."""
+    head = f"define internal {result} @cuda_device.{name}({kernel.context}{parameters}) nounwind alwaysinline"
+    return f"{head} {{\nentry:\n{body}}}\n"
+
+
+def _loop(
+    i: str, start: str, first: str, end: str, body: str, *, step: int = 1, latch: str = "", metadata: str = _LOOP
+) -> str:
+    """Runs `body` for each `%i` from `first` to `end`, at least once.
+
+    The loop follows the block `start`, and ends at the label `{i}.end`. `latch` is the label of the last block of `body`.
+    """
+    return f"""\
+  br label %{i}.loop
+{i}.loop:
+  %{i} = phi i32 [{first}, %{start}], [%{i}.next, %{latch or f"{i}.loop"}]
+{body}\
+  %{i}.next = add nuw nsw i32 %{i}, {step}
+  %{i}.more = icmp ult i32 %{i}.next, {end}
+  br i1 %{i}.more, label %{i}.loop, label %{i}.end, !llvm.loop {metadata}
+{i}.end:
+"""
+
+
 def _records(kernel: LoopedKernel) -> str:
     """Copies of the thread's and the block's record, and the kernel's arguments.
 
@@ -114,9 +147,9 @@ def _records(kernel: LoopedKernel) -> str:
 {THREAD.store("%block", "%thread", "block")}"""
 
 
-def _store(n: str, **values: str) -> str:
+def _store(**values: str) -> str:
     """Stores fields of the thread's record."""
-    return "".join(THREAD.store(value, "%thread", name, f"%to.{name}{n}") for name, value in values.items())
+    return "".join(THREAD.store(value, "%thread", name) for name, value in values.items())
 
 
 # Blocks whose threads run together
@@ -128,16 +161,21 @@ def _blocks(kernel: LoopedKernel) -> str:
     # Loads from a copy of the record would lose their ranges.
     metadata = f", !range !{{i32 1, i32 {MAXIMUM_THREADS + 1}}}"
     memory = "".join(BLOCK.load(f"%size.{axis}", "%shared.block", f"size.{axis}", metadata) for axis in _AXES)
+    functions = _lanes(kernel, 0)
     if regions:
         memory += f"""\
   %in = alloca [{regions.common_bytes} x i8], align 16
   %out = alloca [{regions.common_bytes} x i8], align 16
   %next = alloca i32
 {BLOCK.loads("%block", "frames", "warps")}"""
+        functions = "".join(_lanes(kernel, n) for n in range(regions.count)) + _regions(kernel, regions)
+    every = f"  %stops = call i1 @cuda_device.regions({kernel.context})\n  br i1 %stops, label %finished, label %z.end\nz.end:\n"
+    threads = _rows(kernel) if kernel.by_row else every
     return f"""\
 declare void @cuda_device.settle(ptr)
-declare void @cuda_device.exchange(ptr, i32, i32, i32)
+declare void @cuda_device.exchange(ptr, i32)
 
+{functions}
 define internal void @cuda_device.block(ptr %shared.block, i64 %many) nounwind {{
 entry:
 {_records(kernel)}{memory}{BLOCK.loads("%block", "control", "index.x", "cluster_idx.x")}\
@@ -146,14 +184,13 @@ entry:
   %count = mul nuw nsw i32 %count.rows, %size.x
   br label %block.next
 block.next:
-  %number = phi i64 [0, %entry], [%number.next, %block.end]
+  %number = phi i64 [0, %entry], [%number.next, %z.end]
   %number.short = trunc i64 %number to i32
   %block.x = add i32 %index.x, %number.short
 {BLOCK.store("%block.x", "%block", "index.x")}\
   %cluster.x = add i32 %cluster_idx.x, %number.short
 {BLOCK.store("%cluster.x", "%block", "cluster_idx.x")}\
-{_rows_of_regions(kernel) if kernel.by_row else _regions_of_rows(kernel)}\
-block.end:
+{threads}\
   %number.next = add i64 %number, 1
   %stop = load atomic i32, ptr %stop.at monotonic, align 4
   %goes.on = icmp eq i32 %stop, 0
@@ -166,48 +203,83 @@ finished:
 """
 
 
-def _regions_of_rows(kernel: LoopedKernel) -> str:
-    """All regions of a block, one after the other, each with the loops over the threads of the block."""
-    regions = kernel.regions
-    assert regions is not None
-    found = "  br label %region.0\n"
-    for n in range(regions.count):
-        rows = _rows(f".{n}", f"region.{n}", _lanes(kernel, n))
-        found += f"region.{n}:\n{rows}region.end.{n}:\n{_onwards(n, regions, 'block.end')}"
-    return found + "".join(_exchange(number, kind) for number, kind in regions.meetings.items())
+def _planes(start: str, row: str, latch: str = "") -> str:
+    """The loops over z and y around the text `row`, up to the label `z.end`. `%row.first` is the row's first thread."""
+    each = f"""\
+  %row = add nuw nsw i32 %plane.rows, %y
+  %row.first = mul nuw nsw i32 %row, %size.x
+{_store(y="%y")}{row}"""
+    rows = f"  %plane.rows = mul nuw nsw i32 %z, %size.y\n{_store(z='%z')}"
+    rows += _loop("y", "z.loop", "0", "%size.y", each, latch=latch)
+    return _loop("z", start, "0", "%size.z", rows, latch="y.end")
 
 
-def _rows_of_regions(kernel: LoopedKernel) -> str:
-    """All rows of a block, each with its regions, or with one loop over the threads of the row."""
-    inside = f"{_end_of_row(kernel) if kernel.limit else '  br label %lanes'}\nlanes:\n"
-    if kernel.whole:
-        inside += f"""\
+def _rows(kernel: LoopedKernel) -> str:
+    """The loops over the rows of a block: each with all its regions, or with one loop over the threads of the row."""
+    call = f"({kernel.context}, i32 %row.first, i32 {'%end' if kernel.limit else '%size.x'})"
+    before = f"{_end_of_row(kernel)}lanes:\n" if kernel.limit else ""
+    if not kernel.regions:
+        row = f"  call void @cuda_device.lanes.0{call}\n  br label %row.end\n"
+    else:
+        row = f"  %stops = call i1 @cuda_device.regions{call}\n  br i1 %stops, label %finished, label %row.end\n"
+    return _planes("block.next", f"{before}{row}row.end:\n", "row.end")
+
+
+def _end_of_row(kernel: LoopedKernel) -> str:
+    """Calls the limit function with the first thread of the row; it computes the x of the first thread that has nothing to do."""
+    return f"""\
+{_store(x="0", linear="%row.first")}\
+  %limit = call i64 @{kernel.limit}(ptr %thread{kernel.arguments})
+  %size.wide = zext i32 %size.x to i64
+  %least = call i64 @llvm.smin.i64(i64 %limit, i64 %size.wide)
+  %end = trunc i64 %least to i32
+  %has_some = icmp sgt i64 %limit, 0
+  br i1 %has_some, label %lanes, label %row.end
+"""
+
+
+def _regions(kernel: LoopedKernel, regions: Regions) -> str:
+    """`@cuda_device.regions`, which runs the regions of a block or row, in the order that the threads choose.
+
+    Returns true if the launch is to stop.
+    """
+    functions, parameters, first = "", "", "  br label %region.0\n"
+    if kernel.by_row:
+        parameters = ", i32 %row.first, i32 %end"
+        functions += _lanes(replace(kernel, symbol=kernel.whole), "whole")
+        first = f"""\
   %is.short = icmp ult i32 %size.x, {_SHORT}
   br i1 %is.short, label %region.whole, label %region.0
 region.whole:
-{_lanes(replace(kernel, symbol=kernel.whole, regions=None), "whole")}"""
-    else:
-        inside += "  br label %region.0\n"
-    for n in range(kernel.regions.count if kernel.regions else 1):
-        inside += f"region.{n}:\n{_lanes(kernel, n)}"
-        if kernel.regions:
-            inside += f"region.end.{n}:\n{_onwards(n, kernel.regions, 'row.end')}"
-    return f"  br label %planes\nplanes:\n{_rows('', 'planes', inside)}region.end:\n  br label %block.end\n"
+  call void @cuda_device.lanes.whole({kernel.context}{parameters})
+  ret i1 false
+"""
+    text = first
+    for n in range(regions.count):
+        run = f"lanes.{n}" if kernel.by_row else f"rows.{n}"
+        text += f"region.{n}:\n  call void @cuda_device.{run}({kernel.context}{parameters})\n{_onwards(n, regions)}"
+        if not kernel.by_row:
+            call = f"  call void @cuda_device.lanes.{n}({kernel.context}, i32 %row.first, i32 %size.x)\n"
+            functions += _function(kernel, run, "", f"{_planes('entry', call)}  ret void\n")
+    text += "".join(_exchange(number, kind) for number, kind in regions.meetings.items())
+    return functions + _function(
+        kernel, "regions", parameters, f"{text}over:\n  ret i1 false\nstops:\n  ret i1 true\n", "i1"
+    )
 
 
-def _onwards(number: int, regions: Regions, over: str) -> str:
-    """After a region: goes to the region that its threads chose, or to the label `over`, unless the launch is to stop."""
+def _onwards(number: int, regions: Regions) -> str:
+    """After a region: goes to the region that its threads chose, or to the end, unless the launch is to stop."""
     n = f".{number}"
     if number in regions.ranges:
         end = regions.ends.get(regions.ranges[number])
-        return _unless_stopped(n, over if end is None else f"region.{end}")
+        return _unless_stopped(n, "over" if end is None else f"region.{end}")
     labels = {each: "exchange" if each in regions.meetings else "region" for each in range(1, regions.count)}
     cases = " ".join(f"i32 {each}, label %{label}.{each}" for each, label in labels.items())
     return f"""\
-{_copies(f".last{n}", "%out", "%in", regions)}{_unless_stopped(n, f"choose{n}")}\
+{_copies("%out", "%in", regions, n)}{_unless_stopped(n, f"choose{n}")}\
 choose{n}:
   %next{n} = load i32, ptr %next
-  switch i32 %next{n}, label %{over} [{cases}]
+  switch i32 %next{n}, label %over [{cases}]
 """
 
 
@@ -215,11 +287,11 @@ def _unless_stopped(n: str, label: str) -> str:
     return f"""\
   %stop{n} = load atomic i32, ptr %stop.at monotonic, align 4
   %goes.on{n} = icmp eq i32 %stop{n}, 0
-  br i1 %goes.on{n}, label %{label}, label %finished
+  br i1 %goes.on{n}, label %{label}, label %stops
 """
 
 
-def _copies(n: str, source: str, target: str, regions: Regions) -> str:
+def _copies(source: str, target: str, regions: Regions, n: str = "") -> str:
     """Copies the uniform values and the bounds of a range, each with its type, so that the optimiser keeps them in registers.
 
     Each region reads what the previous one has written, because all its threads read the same.
@@ -239,158 +311,89 @@ def _copies(n: str, source: str, target: str, regions: Regions) -> str:
 
 def _exchange(number: int, kind: Suspension) -> str:
     """Exchanges values between the threads of the block, or of each warp, before a region."""
-    n = f".{number}"
-    if kind < Suspension.YIELD:
-        return f"exchange{n}:\n  call void @cuda_device.settle(ptr %shared.block)\n  br label %region{n}\n"
-    return f"""\
-exchange{n}:
-  br label %warp{n}
-warp{n}:
-  %first{n} = phi i32 [0, %exchange{n}], [%first.next{n}, %warp{n}]
-  %offset{n} = mul nuw nsw i32 %first{n}, {_ENTRY}
-  %record{n} = getelementptr inbounds i8, ptr %warps, i32 %offset{n}
-  %rest{n} = sub i32 %count, %first{n}
-  %here{n} = call i32 @llvm.umin.i32(i32 %rest{n}, i32 {WARP_SIZE})
-  %missing{n} = sub i32 {WARP_SIZE}, %here{n}
-  %group{n} = lshr i32 -1, %missing{n}
-  call void @cuda_device.exchange(ptr %record{n}, i32 %group{n}, i32 0, i32 {kind:d})
-  %first.next{n} = add nuw nsw i32 %first{n}, {WARP_SIZE}
-  %more{n} = icmp ult i32 %first.next{n}, %count
-  br i1 %more{n}, label %warp{n}, label %region{n}
-"""
-
-
-def _rows(n: str, start: str, inside: str) -> str:
-    """The loops over z and y around `inside`, which ends at `row.end`. They follow the label `start` and end at `region.end`."""
-    return f"""\
-  br label %plane{n}
-plane{n}:
-  %z{n} = phi i32 [0, %{start}], [%z.next{n}, %plane.end{n}]
-  %z.rows{n} = mul nuw nsw i32 %z{n}, %size.y
-{_store(n, z=f"%z{n}")}\
-  br label %row{n}
-row{n}:
-  %y{n} = phi i32 [0, %plane{n}], [%y.next{n}, %row.end{n}]
-  %y.row{n} = add nuw nsw i32 %z.rows{n}, %y{n}
-  %y.first{n} = mul nuw nsw i32 %y.row{n}, %size.x
-{_store(n, y=f"%y{n}")}{inside}\
-row.end{n}:
-  %y.next{n} = add nuw nsw i32 %y{n}, 1
-  %y.more{n} = icmp ult i32 %y.next{n}, %size.y
-  br i1 %y.more{n}, label %row{n}, label %plane.end{n}, !llvm.loop {_LOOP}
-plane.end{n}:
-  %z.next{n} = add nuw nsw i32 %z{n}, 1
-  %z.more{n} = icmp ult i32 %z.next{n}, %size.z
-  br i1 %z.more{n}, label %plane{n}, label %region.end{n}, !llvm.loop {_LOOP}
-"""
-
-
-def _end_of_row(kernel: LoopedKernel) -> str:
-    """Calls the limit function with the first thread of the row; it computes the x of the first thread that has nothing to do."""
-    return f"""\
-{_store(".first", x="0", linear="%y.first")}\
-  %limit = call i64 @{kernel.limit}(ptr %thread{kernel.arguments})
-  %size.wide = zext i32 %size.x to i64
-  %least = call i64 @llvm.smin.i64(i64 %limit, i64 %size.wide)
-  %end = trunc i64 %least to i32
-  %has_some = icmp sgt i64 %limit, 0
-  br i1 %has_some, label %lanes, label %row.end"""
+    call = "settle(ptr %shared.block)" if kind < Suspension.YIELD else f"exchange(ptr %shared.block, i32 {kind:d})"
+    return f"exchange.{number}:\n  call void @cuda_device.{call}\n  br label %region.{number}\n"
 
 
 def _lanes(kernel: LoopedKernel, number: int | str) -> str:
-    """The loop over the threads of a row: those below the limit, or in the range of a region.
+    """`@cuda_device.lanes.N`, the loop over the threads of a row: those before `%end`, or in the range of a region.
 
     If the region has warp operations and the row consists of whole warps, a loop over the 32 lanes is inside of one over the
     warps. LLVM unrolls it, and what depends on the lane becomes constant.
     """
-    regions, n = kernel.regions, f".{number}"
-    row, start, over = ("", f"region{n}", "row.end") if kernel.by_row else (n, f"row{n}", f"row.end{n}")
-    if regions and regions.by_row:
-        over = f"region.end{n}"
-    before, goes_on, first, end = "", f"  br label %each{n}\n", "0", "%end" if kernel.limit else "%size.x"
+    regions, text, start, first, end = kernel.regions, "", "entry", "0", "%end"
     if regions and number in regions.limits:
-        before = f"  %limited{n} = call i32 @llvm.umin.i32(i32 {end}, i32 {regions.limits[number]})\n"
-        end = f"%limited{n}"
+        text, end = f"  %last = call i32 @llvm.umin.i32(i32 %end, i32 {regions.limits[number]})\n", "%last"
     if regions and number in regions.ranges:
-        goes_on = _within_range(n, end, over)
-        first, end = f"%from{n}", f"%end{n}"
+        text, start, first, end = text + _within_range(end), "some", "%from", "%to"
     elif regions and number in regions.of_lanes:
-        goes_on = _by_warps(kernel, number, n, row, start, end, over)
+        text, start = text + _by_warps(kernel, number, end), "some"
+    call = f"""\
+  %linear = add nuw nsw i32 %row.first, %x
+  %lane = and i32 %linear, {WARP_SIZE - 1}
+  %before = sub nuw nsw i32 %linear, %lane
+  %left = sub nuw nsw i32 %count, %before
+  %lanes = call i32 @llvm.umin.i32(i32 %left, i32 {WARP_SIZE})
+  call void @cuda_device.thread.{number}({kernel.context}, i32 %x, i32 %linear, i32 %lane, i32 %lanes)
+"""
+    loops = f"{text}{_loop('x', start, first, end, call)}  ret void\n"
+    return _thread(kernel, number) + _function(kernel, f"lanes.{number}", ", i32 %row.first, i32 %end", loops)
+
+
+def _within_range(end: str) -> str:
+    """Goes on at `some` with the threads of the range at `%in`, before `end`, or at `x.end` if there are none."""
     return f"""\
-{before}{goes_on}each{n}:
-  %x{n} = phi i32 [{first}, %{start}], [%x.next{n}, %each{n}]
-{_call(kernel, number, n, row)}\
-  %x.next{n} = add nuw nsw i32 %x{n}, 1
-  %x.more{n} = icmp ult i32 %x.next{n}, {end}
-  br i1 %x.more{n}, label %each{n}, label %{over}, !llvm.loop {_LOOP}
+  %from.wide = load i64, ptr %in
+  %to.at = getelementptr inbounds i8, ptr %in, i64 8
+  %to.wide = load i64, ptr %to.at
+  %end.wide = zext i32 {end} to i64
+  %from.least = call i64 @llvm.smax.i64(i64 %from.wide, i64 0)
+  %to.least = call i64 @llvm.smin.i64(i64 %to.wide, i64 %end.wide)
+  %has.some = icmp slt i64 %from.least, %to.least
+  %from = trunc i64 %from.least to i32
+  %to = trunc i64 %to.least to i32
+  br i1 %has.some, label %some, label %x.end
+some:
 """
 
 
-def _within_range(n: str, end: str, over: str) -> str:
-    """Goes on with the threads of the range at `%in`, below `end`, or to `over` if there are none."""
-    return f"""\
-  %from.wide{n} = load i64, ptr %in
-  %end.at{n} = getelementptr inbounds i8, ptr %in, i64 8
-  %end.wide{n} = load i64, ptr %end.at{n}
-  %size.wide{n} = zext i32 {end} to i64
-  %from.least{n} = call i64 @llvm.smax.i64(i64 %from.wide{n}, i64 0)
-  %end.least{n} = call i64 @llvm.smin.i64(i64 %end.wide{n}, i64 %size.wide{n})
-  %has.some{n} = icmp slt i64 %from.least{n}, %end.least{n}
-  %from{n} = trunc i64 %from.least{n} to i32
-  %end{n} = trunc i64 %end.least{n} to i32
-  br i1 %has.some{n}, label %each{n}, label %{over}
-"""
-
-
-def _by_warps(kernel: LoopedKernel, number: int | str, n: str, row: str, start: str, end: str, over: str) -> str:
+def _by_warps(kernel: LoopedKernel, number: int | str, end: str) -> str:
     """The loops over the warps of a row, and over the lanes of a warp, if the row consists of whole warps."""
+    call = f"""\
+  %warp.x = add nuw nsw i32 %warp, %warp.lane
+  %warp.linear = add nuw nsw i32 %row.first, %warp.x
+  call void @cuda_device.thread.{number}({kernel.context}, i32 %warp.x, i32 %warp.linear, i32 %warp.lane, i32 {WARP_SIZE})
+"""
+    lanes = _loop("warp.lane", "warp.loop", "0", str(WARP_SIZE), call, metadata=_LANES)
     return f"""\
-  %others{n} = and i32 {end}, {WARP_SIZE - 1}
-  %has.warps{n} = icmp eq i32 %others{n}, 0
-  br i1 %has.warps{n}, label %warps{n}, label %each{n}
-warps{n}:
-  %warp.x{n} = phi i32 [0, %{start}], [%warp.next{n}, %warp.end{n}]
-  br label %each.lane{n}
-each.lane{n}:
-  %lane.warp{n} = phi i32 [0, %warps{n}], [%lane.next{n}, %each.lane{n}]
-  %x.warp{n} = add nuw nsw i32 %warp.x{n}, %lane.warp{n}
-{_call(kernel, number, f".warp{n}", row, str(WARP_SIZE))}\
-  %lane.next{n} = add nuw nsw i32 %lane.warp{n}, 1
-  %more.lanes{n} = icmp ult i32 %lane.next{n}, {WARP_SIZE}
-  br i1 %more.lanes{n}, label %each.lane{n}, label %warp.end{n}, !llvm.loop {_LANES}
-warp.end{n}:
-  %warp.next{n} = add nuw nsw i32 %warp.x{n}, {WARP_SIZE}
-  %more.warps{n} = icmp ult i32 %warp.next{n}, {end}
-  br i1 %more.warps{n}, label %warps{n}, label %{over}, !llvm.loop {_LOOP}
+  %others = and i32 {end}, {WARP_SIZE - 1}
+  %has.warps = icmp eq i32 %others, 0
+  br i1 %has.warps, label %whole, label %some
+whole:
+{_loop("warp", "whole", "0", end, lanes, step=WARP_SIZE, latch="warp.lane.end")}\
+  br label %x.end
+some:
 """
 
 
-def _call(kernel: LoopedKernel, number: int | str, n: str, row: str, lanes: str = "") -> str:
-    """Runs the thread `%x` of a row. With `lanes`, the known number of lanes of its warp, its `%lane` is defined already."""
-    regions, found, call = kernel.regions, "", f"  call void @{kernel.symbol}(ptr %thread{kernel.arguments})\n"
-    if not lanes:
-        lanes = f"%lanes{n}"
-        found = f"""\
-  %lane{n} = and i32 %linear{n}, {WARP_SIZE - 1}
-  %before{n} = sub nuw nsw i32 %linear{n}, %lane{n}
-  %left{n} = sub nuw nsw i32 %count, %before{n}
-  {lanes} = call i32 @llvm.umin.i32(i32 %left{n}, i32 {WARP_SIZE})
-"""
-    if regions:
-        given = f"ptr %thread, i32 {number}, ptr %frames, i64 %wide{n}, ptr %in, ptr %out"
+def _thread(kernel: LoopedKernel, number: int | str) -> str:
+    """`@cuda_device.thread.N`, which runs one thread of a region."""
+    regions, call = kernel.regions, f"  call void @{kernel.symbol}(ptr %thread{kernel.arguments})\n"
+    if regions and number != "whole":
+        given = f"ptr %thread, i32 {number}, ptr %frames, i64 %wide, ptr %in, ptr %out"
         call = f"""\
-  %wide{n} = zext nneg i32 %{"x" if regions.by_row else "linear"}{n} to i64
-  %warp.first{n} = sub nuw nsw i32 %linear{n}, %lane{n}
-  %warp.offset{n} = mul nuw nsw i32 %warp.first{n}, {_ENTRY}
-  %warp.at{n} = getelementptr inbounds i8, ptr %warps, i32 %warp.offset{n}
-  %state{n} = getelementptr inbounds i32, ptr %warp.at{n}, i32 %lane{n}
-{_store(n, state=f"%state{n}")}{_copies(f".first{n}", "%in", "%out", regions)}\
-  %place{n} = call i32 @{kernel.symbol}({given}{kernel.arguments}) alwaysinline
-  store i32 %place{n}, ptr %next
+  %wide = zext nneg i32 %{"x" if regions.by_row else "linear"} to i64
+  %warp.first = sub nuw nsw i32 %linear, %lane
+  %warp.offset = mul nuw nsw i32 %warp.first, {_ENTRY}
+  %warp.at = getelementptr inbounds i8, ptr %warps, i32 %warp.offset
+  %state = getelementptr inbounds i32, ptr %warp.at, i32 %lane
+{_store(state="%state")}{_copies("%in", "%out", regions)}\
+  %place = call i32 @{kernel.symbol}({given}{kernel.arguments}) alwaysinline
+  store i32 %place, ptr %next
 """
-    return f"""\
-  %linear{n} = add nuw nsw i32 %y.first{row}, %x{n}
-{found}{_store(n, x=f"%x{n}", linear=f"%linear{n}", lane=f"%lane{n}", lanes=lanes)}{call}"""
+    record = _store(x="%x", linear="%linear", lane="%lane", lanes="%lanes")
+    parameters = ", i32 %x, i32 %linear, i32 %lane, i32 %lanes"
+    return _function(kernel, f"thread.{number}", parameters, f"{record}{call}  ret void\n")
 
 
 # Warps whose lanes wait in different places
@@ -401,7 +404,7 @@ def _resume(kernel: LoopedKernel, regions: Regions) -> str:
     return f"""\
 define internal void @cuda_device.resume(ptr %shared.block, i64 %warp, i32 %lanes) nounwind {{
 entry:
-{_records(kernel)}{BLOCK.loads("%block", "count", "threads", "warps", "frames")}{_store("", fuel=str(FUEL))}\
+{_records(kernel)}{BLOCK.loads("%block", "count", "threads", "warps", "frames")}{_store(fuel=str(FUEL))}\
   %number = trunc i64 %warp to i32
   %first = mul nuw nsw i32 %number, {WARP_SIZE}
   %offset = mul i64 %warp, {regions.warp_bytes}
@@ -452,19 +455,15 @@ choose:
 def _lanes_of_warp(kernel: LoopedKernel, number: int) -> str:
     """The loop over the lanes of a warp that continue at one place."""
     n = f".{number}"
-    return f"""\
-region{n}:
-  %lane{n} = phi i32 [0, %choose], [%lane.next{n}, %region{n}]
+    call = f"""\
   %wide{n} = zext nneg i32 %lane{n} to i64
   %thread.at{n} = getelementptr inbounds {THREAD}, ptr %own, i64 %wide{n}
   %record{n} = load {THREAD}, ptr %thread.at{n}
   store {THREAD} %record{n}, ptr %thread
 {THREAD.store("%block", "%thread", "block", f"%to.block{n}")}\
   call void @{kernel.symbol}(ptr %thread, i32 {number}, ptr %frame, i64 %wide{n}{kernel.arguments}) alwaysinline
-  %lane.next{n} = add nuw nsw i32 %lane{n}, 1
-  %more{n} = icmp ult i32 %lane.next{n}, %here
-  br i1 %more{n}, label %region{n}, label %leave, !llvm.loop {_LOOP}
 """
+    return f"region{n}:\n{_loop(f'lane{n}', f'region{n}', '0', '%here', call)}  br label %leave\n"
 
 
 # Reports

@@ -17,13 +17,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from itertools import count
 
-from cuda_device.errors import Location
-from cuda_device.ir import ops
+from cuda_device.extend import Location, dataclass, layout, ops
 from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.optimise import points_to
-from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 
 
@@ -103,8 +100,8 @@ def _point(op: Op) -> TracePoint:
         return TracePoint(event, op.location, 0, False, *order)
     shared, generic = type.space is Space.SHARED, type.space is Space.GENERIC
     has_answer, is_store = len(op.operands) > 1, event is Event.STORE
-    align, may_fail = type.align or align_of(type.pointee), has_answer and not is_store
-    nbytes, compares = size_of(type.pointee), has_answer and is_store
+    align, may_fail = type.align or layout.align_of(type.pointee), has_answer and not is_store
+    nbytes, compares = layout.size_of(type.pointee), has_answer and is_store
     return TracePoint(event, op.location, nbytes, shared, *order, may_fail, generic, align, compares)
 
 

@@ -36,7 +36,7 @@ WIDEST = 16
 """The most bytes that an atomic holds."""
 
 
-def check(dtype: model.Type) -> None:
+def check_content(dtype: model.Type) -> None:
     """Raises `TypeError` for a type that no atomic can hold."""
     name = dtype.name if isinstance(dtype, model.Struct) else str(dtype)
     if has_identity(dtype):
@@ -150,7 +150,7 @@ class Atomic(AtomicInterface, Aligned):
     def __init__(self, dtype: Any, align: int = 1) -> None:
         check_alignment(align)
         content = element_of(dtype)
-        check(content)
+        check_content(content)
         super().__init__(model.AtomicCell(content), align)
         object.__setattr__(self, "dtype", dtype)
 
@@ -234,17 +234,17 @@ def threadfence(memory: str = "seq_cst", scope: str = "system") -> None:
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-def _choice(known: Known, kind: type[Choice], name: str, allowed: Sequence[Choice], what: str) -> Choice:
+def _choice(known: Known, kind: type[Choice], name: str, allowed: Sequence[Choice], description: str) -> Choice:
     """Returns the value of a constant expression that must be one of `allowed`."""
     value = constant_of(known, name)
     if not isinstance(value, str) or value not in list(kind):
         raise CompileError(
-            f"{name}={value!r} is not a {what.split(' for ')[0]}",
-            help=f"write one of {', '.join(repr(str(each)) for each in kind)}",
+            f"{name}={value!r} is not a {description.split(' for ')[0]}",
+            help=f"write one of {', '.join(repr(str(choice)) for choice in kind)}",
         )
     if value not in allowed:
-        choices = ", ".join(repr(str(each)) for each in allowed)
-        raise CompileError(f"{name}={value!r} is not a {what}", help=f"write one of {choices}")
+        choices = ", ".join(repr(str(choice)) for choice in allowed)
+        raise CompileError(f"{name}={value!r} is not a {description}", help=f"write one of {choices}")
     return kind(str(value))
 
 
@@ -313,7 +313,7 @@ def _check_alignment(known: Known, align: int, content: model.Type) -> None:
 
 def _check_content(dtype: model.Type) -> None:
     try:
-        check(dtype)
+        check_content(dtype)
     except TypeError as error:
         raise CompileError(str(error), help="use a smaller type") from None
 
@@ -357,8 +357,8 @@ def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) ->
     (dtype,) = typed.settings
     pairs = zip(*(pack(build, dtype, operand, _word(dtype)) for operand in operands), strict=True)
     first, *rest = (build.compare("==", x, y) for x, y in pairs)
-    for each in rest:
-        first = build.binary(ops.AND, first, each)
+    for equal in rest:
+        first = build.binary(ops.AND, first, equal)
     return first
 
 
@@ -412,10 +412,10 @@ def by_cas(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _cas_alone(atomic: Any, old: Any, val: Any, memory: str, scope: str) -> Any:
-    found = atomic.load("relaxed", scope)
-    if same_bits(found, old):
+    current = atomic.load("relaxed", scope)
+    if same_bits(current, old):
         atomic.store(val, "relaxed", scope)
-    return found
+    return current
 
 
 # Operations
@@ -428,23 +428,22 @@ _CHANGE = _LOOK | Effect.WRITES
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A method of `AtomicInterface`.
-
-    `code` is its device operation, and `operation` that of `ops.ATOMIC_UPDATE`. `values` is the number of operands of the
-    atomic's type; `types` lists the supported numbers (if empty, all values of up to `most` bytes). For the types that
-    `needs_loop` selects, and if no other thread accesses the atomic, the Python function `loop` is called instead.
-    """
+    """A method of `AtomicInterface`."""
 
     name: str
     code: ops.OpDef = ops.ATOMIC_UPDATE
     values: int = 1
+    """The number of operands of the atomic's type."""
     types: tuple[model.Number, ...] = ()
+    """The supported numbers; if empty, all values of up to `most` bytes."""
     most: int = WIDEST_EXCHANGE
     orders: tuple[Order, ...] = OF_UPDATES
     effects: Effect = _CHANGE
     returns: bool = True
     operation: str = ""
+    """That of `ops.ATOMIC_UPDATE`."""
     loop: Callable[..., Any] | None = None
+    """The Python function that is called for types that `needs_loop` selects, or if no other thread accesses the atomic."""
     needs_loop: Callable[[model.Type], bool] = lambda _: True
 
     def check(self, dtype: model.Type) -> None:
@@ -502,9 +501,9 @@ def _method_row(method: _Method) -> Intrinsic:
         method.check(dtype)
         for value in arguments[1:last]:
             if not _becomes(value.type, dtype):
-                what = "a number" if isinstance(dtype, model.Number) else "one"
+                operand = "a number" if isinstance(dtype, model.Number) else "one"
                 raise CompileError(
-                    f"atomic {method.name} of {dtype} takes {what}, not {value}",
+                    f"atomic {method.name} of {dtype} takes {operand}, not {value}",
                     help=f"give it a value of type {dtype}",
                 )
         memory, scope = arguments[last:]
@@ -520,22 +519,22 @@ def _method_row(method: _Method) -> Intrinsic:
         assert isinstance(reference.type.pointee, model.AtomicCell)
         (order, scope), dtype = typed.settings, reference.type.pointee.dtype
         if _is_alone(reference.type, scope):
-            place = build.refer(reference, model.Ref(reference.type.space, dtype))
+            plain = build.refer(reference, model.Ref(reference.type.space, dtype))
             if method.returns:
-                return build.load(place, dtype)
-            build.store(place, dtype, values[0])
+                return build.load(plain, dtype)
+            build.store(plain, dtype, values[0])
             return ()
         operation = {"operation": method.operation} if method.operation else {}
         if method.operation == "sub":
             operation, values = {"operation": "add"}, [build.negative(value_of(values[0]))]
         cell = model.AtomicCell(_storage(dtype))
         packed = [_stored(build, dtype, value) for value in values]
-        place = build.refer(reference, model.Ref(reference.type.space, cell))
+        plain = build.refer(reference, model.Ref(reference.type.space, cell))
         attributes = {"memory": order, "scope": scope, **operation}
         if not method.returns:
-            build.effect(method.code, place, *packed, **attributes)
+            build.effect(method.code, plain, *packed, **attributes)
             return ()
-        return _restored(build, dtype, build.op(method.code, cell.dtype, place, *packed, **attributes))
+        return _restored(build, dtype, build.op(method.code, cell.dtype, plain, *packed, **attributes))
 
     entity = getattr(AtomicInterface, method.name)
     return Intrinsic(entity, f"AtomicInterface.{method.name}", infer, lower, effects=method.effects)
@@ -546,11 +545,11 @@ def _is_alone(reference: model.Type, scope: object) -> bool:
     return scope == Scope.THREAD or (isinstance(reference, model.Ref) and reference.space is model.Space.LOCAL)
 
 
-def _becomes(given: model.Type, dtype: model.Type) -> bool:
+def _becomes(type: model.Type, dtype: model.Type) -> bool:
     """Returns whether a value converts to the atomic's type: numbers to any number, tuples element by element."""
-    if isinstance(given, model.Tuple) and isinstance(dtype, model.Tuple) and len(given.elements) == len(dtype.elements):
-        return all(map(_becomes, given.elements, dtype.elements))
-    return given == dtype or (isinstance(given, model.Number) and isinstance(dtype, model.Number))
+    if isinstance(type, model.Tuple) and isinstance(dtype, model.Tuple) and len(type.elements) == len(dtype.elements):
+        return all(map(_becomes, type.elements, dtype.elements))
+    return type == dtype or (isinstance(type, model.Number) and isinstance(dtype, model.Number))
 
 
 def _notify_row(name: str) -> Intrinsic:

@@ -41,7 +41,7 @@ def evaluated_hints(function: FunctionType) -> dict[str, Any]:
 
     Text that cannot be evaluated, because it names local types, stays text, unless it contains `ConstExpr`.
     """
-    found = {}
+    hints = {}
     for name, hint in annotations_of(function).items():
         if isinstance(hint, str):
             try:
@@ -49,8 +49,8 @@ def evaluated_hints(function: FunctionType) -> dict[str, Any]:
             except Exception:  # whatever a user's expression raises
                 if "ConstExpr" in hint:
                     hint = ConstExpr  # noqa: PLW2901
-        found[name] = unannotated(hint)
-    return found
+        hints[name] = unannotated(hint)
+    return hints
 
 
 def constants_among(hints: Mapping[str, Any]) -> dict[str, Any]:

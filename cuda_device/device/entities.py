@@ -71,9 +71,9 @@ class DeviceValue:
     __len__ = __iter__ = __reversed__ = __contains__ = __getitem__ = __setitem__ = __delitem__ = __call__ = _refuse
 
 
-def device_value(name: str, doc: str, module: str = "cuda_device") -> Any:
-    """Returns a `DeviceValue`, called `name` in `module`, with the type of the value that it stands for."""
-    return DeviceValue(name, doc, module)
+def device_value(name: str, doc: str) -> Any:
+    """Returns a `DeviceValue`, called `name` in `cuda_device`, with the type of the value that it stands for."""
+    return DeviceValue(name, doc, "cuda_device")
 
 
 # Functions of floats, for the library and the host

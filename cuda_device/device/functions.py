@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import copyreg
 import functools
-import importlib
 import inspect
 import math
 import os
@@ -28,11 +27,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
+from cuda_device import hooks
 from cuda_device.device.options import DEFAULTS, FASTMATH, LLVM_FLAGS, Options
 from cuda_device.device.parameters import parameter_names
-from cuda_device.errors import DeviceOnlyError, Location
+from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.types.abi import exchanged, representation
+from cuda_device.types.abi import CPP_WORDS, exchanged, representation
 from cuda_device.types.host import type_of_hint
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
@@ -132,18 +132,6 @@ def _fastmath(value: object) -> tuple[str, ...]:
     given = set(value)
     return tuple(name for name in FASTMATH if name in given or ("fast" in given and name in LLVM_FLAGS))
 
-
-# The keywords of C++ that are not keywords of Python.
-CPP_WORDS = frozenset((
-    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
-    "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
-    "constexpr", "constinit", "decltype", "default", "delete", "do", "double", "dynamic_cast", "enum", "explicit", "export",
-    "extern", "false", "float", "friend", "goto", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
-    "not_eq", "nullptr", "operator", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires",
-    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
-    "thread_local", "throw", "true", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
-    "volatile", "wchar_t", "xor", "xor_eq",
-))  # fmt: skip
 
 # Names with a meaning in PTX, and names that generated code uses.
 RESERVED_SYMBOLS = r"_|WARP_SZ|dynamic_shared|shared_\d+|device_(meet|report(_values)?)|vprintf|(cuda_device|__nv)_\w+"
@@ -265,23 +253,6 @@ class Kernel(DecoratedFunction):
         compiled = "".join(f"; {variant}" for variant in list(self.variants.values())).removeprefix(";")
         return f"<kernel {self.underlying.__qualname__}{compiled and ':'}{compiled}>"
 
-    def _repr_html_(self) -> str:
-        """For notebooks: shows the compiled variants and, folded, the source."""
-        from cuda_device.plugins import notebook as notebook_html
-
-        code = self.underlying.__code__
-        rows = [(str(variant),) for variant in list(self.variants.values())] or [
-            ("nothing is compiled before the first launch",)
-        ]
-        made = notebook_html.table([f"kernel {self.underlying.__qualname__}{inspect.signature(self.underlying)}"], rows)
-        try:
-            source = inspect.getsource(self.underlying)
-        except (OSError, TypeError):  # as of what exec and the prompt of Python define
-            return made
-        return made + notebook_html.folded(
-            str(Location(code.co_filename, code.co_firstlineno)), notebook_html.text(source)
-        )
-
     def _parts(self) -> tuple[Any, ...]:
         return self.underlying, self.options
 
@@ -331,12 +302,16 @@ def _linkable(item: Any) -> Any:
     return item.code if is_file else LinkedCode(bytes(item.code), item.name)
 
 
+def is_source(item: Any) -> bool:
+    """Whether an item of `link=` is a source, which a plugin compiles for the target (see `codegen.gpu.linking`)."""
+    return callable(getattr(item, "compiled", None))
+
+
 def links_of(given: Any, who: str) -> tuple[Any, ...]:
     """Returns the value of `link=` as a tuple. Raises `TypeError` for an item that holds no code."""
     items = tuple(map(_linkable, given if isinstance(given, (tuple, list)) else (given,)))
     for item in items:
-        holds_code = hasattr(item, "code") or hasattr(item, "compiled")
-        if not isinstance(item, (str, bytes, os.PathLike)) and not holds_code:
+        if not isinstance(item, (str, bytes, os.PathLike)) and not hasattr(item, "code") and not is_source(item):
             raise TypeError(
                 f"{who}(link=…) takes files, bytes, cuda_source(…), or results of device.compile and cuda.core, not {item!r}"
             )
@@ -576,16 +551,15 @@ def extern(
     `link` whose name begins with `nvshmem_` or `nvshmemx_` is a function of NVSHMEM's headers. Raises `TypeError` for a stub
     without hints, or with types that C++ does not have. Specification: 'Interoperable Functions'.
     """
-    found = links_of(link, "@extern")
+    links = links_of(link, "@extern")
 
     def decorate(target: Callable[..., Any]) -> Extern:
         if not isinstance(target, FunctionType):
             raise TypeError(f"@extern decorates a stub, not {target!r}")
-        name = cpp or symbol or target.__name__
-        if not found and name.startswith(("nvshmem_", "nvshmemx_")):
-            # This module cannot import it, because it is in a higher layer.
-            declared: Extern = importlib.import_module("cuda_device.plugins.nvshmem").declare(target, name)
-            return declared
-        return Extern(target, symbol, found, cpp)
+        name = str(cpp or symbol or target.__name__)
+        plugin = next((plugin for prefix, plugin in hooks.EXTERNS.items() if name.startswith(prefix)), None)
+        if plugin and not links:
+            return hooks.plugin(plugin).declare(target, name)  # type: ignore[no-any-return]
+        return Extern(target, symbol, links, cpp)
 
     return decorate if function is None else decorate(function)

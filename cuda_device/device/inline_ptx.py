@@ -52,23 +52,23 @@ def ptx(
     """
     if host is None:
         raise DeviceOnlyError.of("ptx without host=…")
-    found = host(*operands)
+    values = host(*operands)
     numbers = results_of(result)
     if not isinstance(result, tuple):
-        return None if result is None else host_type_of(machine(numbers[0]))(found)
-    return tuple(host_type_of(machine(each))(value) for each, value in zip(numbers, found, strict=True))
+        return None if result is None else host_type_of(machine(numbers[0]))(values)
+    return tuple(host_type_of(machine(number))(value) for number, value in zip(numbers, values, strict=True))
 
 
 def results_of(result: object) -> tuple[Number, ...]:
     """Returns the number types in `result`. Raises `TypeError` for anything else."""
     kinds = result if isinstance(result, tuple) else () if result is None else (result,)
-    found = tuple(host_number_of(kind) if isinstance(kind, type) else None for kind in kinds)
-    for number, kind in zip(found, kinds, strict=True):
+    numbers = tuple(host_number_of(kind) if isinstance(kind, type) else None for kind in kinds)
+    for number, kind in zip(numbers, kinds, strict=True):
         if number is None or not is_register(number):
             raise TypeError(
                 f"the result of ptx must be a number type of 16, 32 or 64 bits, or a tuple of these, not {kind!r}"
             )
-    return found  # type: ignore[return-value]
+    return numbers  # type: ignore[return-value]
 
 
 def is_register(type: Type) -> bool:
@@ -129,8 +129,8 @@ def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     code = ops.PTX if volatile else ops.MACHINE
     build.append(Op(code, values, results, {"instruction": template}, [], build.location))
     build.sums.opaque.update(results)
-    found = tuple(from_bits(build, each, number) for each, number in zip(results, numbers, strict=True))
-    return found[0] if isinstance(typed.result.type, Number) else found
+    converted = tuple(from_bits(build, register, number) for register, number in zip(results, numbers, strict=True))
+    return converted[0] if isinstance(typed.result.type, Number) else converted
 
 
 def _word(build: Lowering, tree: Tree) -> Value:

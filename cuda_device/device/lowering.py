@@ -13,7 +13,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types import model
-from cuda_device.types.layout import Access, accesses, leaves, machine, size_of, usual_alignment
+from cuda_device.types.layout import Access, accesses, leaves, machine, parts, size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
 from cuda_device.types.promote import promote
 
@@ -83,8 +83,8 @@ class Sums:
         """Splits a sum into a non-negative number and a constant. Returns None if `value` is no such sum."""
         while value in self._sources:
             value = self._sources[value]
-        found = self._parts.get(value)
-        return found if found is not None and 0 < abs(found[1]) <= FAR else None
+        terms = self._parts.get(value)
+        return terms if terms is not None and 0 < abs(terms[1]) <= FAR else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +124,11 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
             extents = tuple(next(values) for _ in range(ndim))
             strides = tuple(next(values) for _ in range(ndim)) if layout is model.Layout.STRIDED else ()
             return ArrayTree(data, extents, strides)
-        case model.Tuple(elements) | model.Bundle(elements):
-            return tuple(grow(element, values) for element in elements)
-        case model.Struct(_, fields):
-            return tuple(grow(field.type, values) for field in fields)
-        case model.Subarray(dtype):
-            return tuple(grow(dtype, values) for _ in range(type.count))
         case model.Number() if type.is_complex:
             return next(values), next(values)
         case model.Number() | model.Ref() | model.Pointer():
             return next(values)
-        case _:
-            return tuple(next(values) for _ in leaves(type))
+    return tuple(grow(part, values) for part in parts(type))
 
 
 @dataclass(slots=True, eq=False)
@@ -186,14 +179,14 @@ class Lowering(Builder):
         """Returns the value of a constant integer or bool, or None."""
         return self.sums.constants.get(value)
 
-    def check_alignment(self, reference: Value, align: int, what: str) -> None:
-        """Checks the alignment of a reference; the report begins with `what`, such as "a view begins"."""
+    def check_alignment(self, reference: Value, align: int, subject: str) -> None:
+        """Checks the alignment of a reference; the report begins with `subject`, such as "a view begins"."""
         address = self.op(ops.ADDRESS, model.UINT64, reference)
         rest = self.binary(ops.AND, address, self.number(model.UINT64, align - 1))
         holds = self.compare("==", rest, self.number(model.UINT64, 0))
         self.check(
             holds,
-            f"{what} at the address {{0:#x}}, which is not a multiple of {align}",
+            f"{subject} at the address {{0:#x}}, which is not a multiple of {align}",
             address,
             help=f"begin at a multiple of {align} bytes",
         )
@@ -221,8 +214,7 @@ class Lowering(Builder):
         if not type.is_complex:
             assert isinstance(tree, Value)
             return self.convert(tree, type)
-        parts = tuple(flatten(tree))
-        real, *imaginary = (self.convert(part, type.part) for part in parts)
+        real, *imaginary = (self.convert(part, type.part) for part in flatten(tree))
         return real, *(imaginary or [self.number(type.part, 0.0)])
 
     def convert(self, value: Value, type: model.Number, exact: bool = False) -> Value:
@@ -282,7 +274,7 @@ class Lowering(Builder):
         """Converts a float64 to float32 with round-to-odd, so that a second rounding gives the correctly rounded result."""
         near = self.op(ops.CONVERT, model.FLOAT32, value)
         back = self.op(ops.CONVERT, model.FLOAT64, near)
-        sizes = (self.op(ops.MATH, model.FLOAT64, each, function="fabs") for each in (back, value))
+        sizes = (self.op(ops.MATH, model.FLOAT64, number, function="fabs") for number in (back, value))
         away, lost = self.compare(">", *sizes), self.compare("!=", back, value)
         bits = self.op(ops.BITS, model.UINT32, near)
         cut = self.sum(ops.SUB, bits, self.convert(away, model.UINT32))
@@ -403,13 +395,13 @@ class Lowering(Builder):
 
     def call(self, callee: str, operands: Sequence[Value], type: model.Type, nonneg: bool = False) -> Tree:
         """Calls another function of the module. Returns the tree of its result, a value of `type`."""
-        parts = leaves(type)
-        result = Value(parts[0] if len(parts) == 1 else model.Tuple(parts))
+        types = leaves(type)
+        result = Value(types[0] if len(types) == 1 else model.Tuple(types))
         self.append(Op(ops.CALL, list(operands), [result], {"callee": callee}, [], self.location))
-        if len(parts) == 1:
+        if len(types) == 1:
             result.nonneg = nonneg
             return grow(type, iter([result]))
-        return grow(type, iter([self.op(ops.FIELD, part, result, index=i) for i, part in enumerate(parts)]))
+        return grow(type, iter([self.op(ops.FIELD, part, result, index=i) for i, part in enumerate(types)]))
 
     # Memory
 
@@ -509,17 +501,17 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     order = _order(type)
     indices, beyond = _without_constants(build, type, order, indices, short)
     extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
-    place = _small_place if short else _place
-    places = [place(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
+    normalise = _small_place if short else _place
+    positions = [normalise(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
     if build.checked and not behind:
         is_dynamic = tree.data in build.sums.dynamic and type.ndim == 1
         memory = (size_of(type.dtype), build.sums.dynamic[tree.data]) if is_dynamic else ()
-        _check_bounds(build, indices, places, extents, memory)
+        _check_bounds(build, indices, positions, extents, memory)
     if type.layout is Layout.STRIDED:
-        return _strided(build, tree, places)
-    offset = places[order[0]]
+        return _strided(build, tree, positions)
+    offset = positions[order[0]]
     for axis in order[1:]:
-        offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), places[axis], exact=True)
+        offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), positions[axis], exact=True)
     outside = {"outside": True} if any(beyond) else {}
     element = build.op(ops.ELEMENT, tree.data.type, tree.data, build.convert(offset, INT64), **outside)
     return _moved(build, element, [(beyond[axis], extents[axis]) for axis in order])
@@ -528,24 +520,24 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
 def _moved(build: Lowering, element: Value, axes: Sequence[tuple[int, Value]]) -> Value:
     """Returns the element that is offset from `element` by a constant along each axis; each axis also has its length."""
     jumps, step, size = list[Value](), None, None
-    slowest = next((number for number, (places, _) in enumerate(axes) if places), len(axes))
-    for places, extent in reversed(axes[slowest:]):
+    slowest = next((number for number, (distance, _) in enumerate(axes) if distance), len(axes))
+    for distance, extent in reversed(axes[slowest:]):
         step = size if step is None or size is None else build.sum(ops.MUL, step, size, exact=True)
-        if places:
-            jumps.append(_times(build, step, places))
+        if distance:
+            jumps.append(_times(build, step, distance))
         size = extent
     for jump in reversed(jumps):  # loads have room for the last one if it is a constant
         element = build.op(ops.ELEMENT, element.type, element, build.convert(jump, INT64), outside=True)
     return element
 
 
-def _times(build: Lowering, step: Value | None, places: int) -> Value:
+def _times(build: Lowering, step: Value | None, count: int) -> Value:
     """Multiplies a step by a constant; None is a step of one element."""
     if step is None:
-        return build.number(INT64, places)
-    if places == -1:
+        return build.number(INT64, count)
+    if count == -1:
         return build.sum(ops.SUB, build.number(step.type or INT64, 0), step, exact=True)
-    return step if places == 1 else build.sum(ops.MUL, step, build.number(step.type or INT64, places), exact=True)
+    return step if count == 1 else build.sum(ops.MUL, step, build.number(step.type or INT64, count), exact=True)
 
 
 def _order(type: Array) -> Sequence[int]:
@@ -567,15 +559,15 @@ def _without_constants(
     *rows, last = order
     room = 1 if short else FAR
     for axis in (last, *rows):
-        found = build.sums.split(parts[axis]) if parts[axis].nonneg else None
-        if found is not None and (axis == last or -found[1] <= room):
-            parts[axis], beyond[axis] = found
+        terms = build.sums.split(parts[axis]) if parts[axis].nonneg else None
+        if terms is not None and (axis == last or -terms[1] <= room):
+            parts[axis], beyond[axis] = terms
             room += 0 if axis == last else min(0, beyond[axis])
     return parts, beyond
 
 
-def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value:
-    wide = [build.convert(place, INT64) for place in places]
+def _strided(build: Lowering, tree: ArrayTree, positions: Sequence[Value]) -> Value:
+    wide = [build.convert(position, INT64) for position in positions]
     steps = [build.sum(ops.MUL, i, s, exact=True) for i, s in zip(wide, tree.strides, strict=True)]
     offset = steps[0]
     for step in steps[1:]:
@@ -584,11 +576,15 @@ def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value
 
 
 def _check_bounds(
-    build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value], memory: Sequence[int]
+    build: Lowering,
+    indices: Sequence[Value],
+    positions: Sequence[Value],
+    extents: Sequence[Value],
+    memory: Sequence[int],
 ) -> None:
     """A position below the axis is still negative, and so very large as an unsigned number."""
-    for axis, (index, place, extent) in enumerate(zip(indices, places, extents, strict=True)):
-        inside = build.compare("<", build.convert(place, UINT64), build.convert(extent, UINT64))
+    for axis, (index, position, extent) in enumerate(zip(indices, positions, extents, strict=True)):
+        inside = build.compare("<", build.convert(position, UINT64), build.convert(extent, UINT64))
         message = f"{shown_index(index.type)} is out of bounds for axis {axis} of size {{1}}"
         build.check(inside, message, index, extent, help=within(index.type, *memory))
 
@@ -616,9 +612,9 @@ def _small_place(build: Lowering, index: Value, extent: Value) -> Value:
 def _wrap(build: Lowering, index: Value, extent: Value) -> Value:
     """Adds the length to a negative index."""
     zero = build.number(INT32 if index.type == INT32 else INT64, 0)
-    place = build.select(build.compare("<", index, zero), build.sum(ops.ADD, index, extent, exact=True), index)
-    place.nonneg = not build.checked  # if the index is in bounds
-    return place
+    position = build.select(build.compare("<", index, zero), build.sum(ops.ADD, index, extent, exact=True), index)
+    position.nonneg = not build.checked  # if the index is in bounds
+    return position
 
 
 def _is_signed(value: Value) -> bool:

@@ -60,12 +60,12 @@ def byte_perm(x: Integer, y: Integer, selector: Integer) -> uint32:
 def _byte_perm(x: Any, y: Any, selector: Any) -> Any:
     both = uint64(y) << uint64(32) | uint64(x)
     result = uint32(0)
-    for place in range(4):
-        digit = selector >> uint32(4 * place) & uint32(15)
+    for i in range(4):
+        digit = selector >> uint32(4 * i) & uint32(15)
         byte = uint32(both >> uint64(8 * (digit & uint32(7))) & uint64(255))
         if digit >= 8:
             byte = uint32(255) if byte >= 128 else uint32(0)
-        result |= byte << uint32(8 * place)
+        result |= byte << uint32(8 * i)
     return result
 
 
@@ -80,11 +80,11 @@ def dp4a(a: Integer, b: Integer, c: Integer) -> int32 | uint32:
 
 
 def _dp4a(a: Any, b: Any, c: Any) -> Any:
-    for place in range(4):
+    for i in range(4):
         if type(c) is int32:
-            c += (a << (24 - 8 * place) >> 24) * (b << (24 - 8 * place) >> 24)
+            c += (a << (24 - 8 * i) >> 24) * (b << (24 - 8 * i) >> 24)
         else:
-            c += (a >> 8 * place & 255) * (b >> 8 * place & 255)
+            c += (a >> 8 * i & 255) * (b >> 8 * i & 255)
     return c
 
 
@@ -201,9 +201,9 @@ def _on_host(function: Callable[..., T], *values: Any) -> T:
     """Evaluates a function on the host; the arguments are converted to the types of the parameters."""
     row = _overload(function, [host_number_of(type(value)) for value in values])
     with np.errstate(all="ignore"):
-        given = (np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF) for value in values)
+        words = (np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF) for value in values)
         result: T = row.body(
-            *(each.astype(host_type_of(type)) for each, type in zip(given, row.parameters, strict=True))
+            *(word.astype(host_type_of(type)) for word, type in zip(words, row.parameters, strict=True))
         )
         return result
 

@@ -166,31 +166,6 @@ def _lower_constant(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     return ArrayTree(memory, tuple(build.const(INT64, extent) for extent in extents))
 
 
-def sized_shared_array(shape: Any, dtype: Any, alignment: Any = None) -> Any:
-    """numba's `shared.array`: an array of the block; with the shape 0, all of the launch's dynamic shared memory."""
-    raise DeviceOnlyError.of("sized_shared_array")
-
-
-def sized_local_array(shape: Any, dtype: Any, alignment: Any = None) -> Any:
-    """numba's `local.array`: an array of the thread."""
-    raise DeviceOnlyError.of("sized_local_array")
-
-
-def _infer_sized(space: Space) -> Callable[[Sequence[Known]], Typed]:
-    def infer(arguments: Sequence[Known]) -> Typed:
-        shape, dtype, alignment = arguments
-        if space is Space.SHARED and shape.constant and shape.python == 0:
-            return Typed(_infer_dynamic(()).result, instead=_viewed)
-        without = alignment.constant and alignment.python is None
-        return _infer_array(space)((shape, dtype, constant("C"), constant(0) if without else alignment))
-
-    return infer
-
-
-def _viewed(_: Any, dtype: Any, __: Any) -> Any:
-    return dynamic_shared_array().view(dtype)
-
-
 def array_at(dtype: Any, address: Any) -> Any:
     """An array at a host address, for functions of the CPU back end (`cpu/host_code`)."""
     raise DeviceOnlyError.of("array_at")
@@ -300,7 +275,7 @@ def _lower_cached(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tre
     hint, size, type = typed.settings
     tree, index, *rest = operands
     indices = index if isinstance(index, tuple) else (index,)
-    place, words = address_of(build, tree, type, indices), pack(build, type.dtype, rest[0]) if rest else []
+    address, words = address_of(build, tree, type, indices), pack(build, type.dtype, rest[0]) if rest else []
     results = [Value(UINT32 if size <= 4 else UINT64) for _ in range(0 if rest else max(1, size // 8))]
     kind = "v2.b64" if size == 16 else f"b{8 * size}"
     both = "{$1, $2}" if rest else "{$0, $1}"
@@ -308,7 +283,7 @@ def _lower_cached(build: Lowering, operands: Sequence[Any], typed: Typed) -> Tre
     instruction = (
         f"st.global.{hint}.{kind} [$0], {value};" if rest else f"ld.global.{hint}.{kind} {value}, [${len(results)}];"
     )
-    build.append(Op(ops.PTX, [place, *words], results, {"instruction": instruction}, [], build.location))
+    build.append(Op(ops.PTX, [address, *words], results, {"instruction": instruction}, [], build.location))
     build.sums.opaque.update(results)
     return () if rest else unpack(build, results, type.dtype)
 
@@ -330,8 +305,6 @@ ROWS = (
     _word_row(cluster_word, cluster=True),
     Intrinsic(displaced, "displaced", _infer_displaced, _lower_displaced),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
-    Intrinsic(sized_shared_array, "sized_shared_array", _infer_sized(Space.SHARED), _lower_array),
-    Intrinsic(sized_local_array, "sized_local_array", _infer_sized(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),
     Intrinsic(cache_load, "cache_load", _infer_load, _lower_cached, effects=ops.PTX.effects, on_cpu=_load),

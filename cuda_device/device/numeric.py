@@ -78,14 +78,14 @@ FUNCTIONS = (
 BY_NAME = {function.name: function for function in FUNCTIONS}
 
 
-def call(build: Lowering, name: str, *operands: Value) -> Value:
+def call_math(build: Lowering, name: str, *operands: Value) -> Value:
     """Calls a function for operands of one float type. Narrow formats compute in float32, like the hardware."""
     type = number_in(operands[0])
     if type.bits < 32:
         # In float32, the rounding of an 8-bit fma could lose the bits that decide a tie.
         work = FLOAT64 if name == "fma" and type.is_float8 else FLOAT32
         wide = [build.convert(operand, work) for operand in operands]
-        return build.convert(call(build, name, *wide), type)
+        return build.convert(call_math(build, name, *wide), type)
     return build.op(ops.MATH, type, *operands, function=name)
 
 
@@ -109,10 +109,10 @@ def _row(
 
     def infer(arguments: Sequence[Known]) -> Typed:
         types = [number_of(argument, name) for argument in arguments]
-        for each, argument in zip(types, arguments, strict=True):
-            if only_floats and not each.is_float:
+        for number, argument in zip(types, arguments, strict=True):
+            if only_floats and not number.is_float:
                 raise CompileError(f"{name} takes floating point numbers, not {argument}", help="convert it: float(…)")
-        type = common_type([to_float(each) for each in types], name)
+        type = common_type([to_float(number) for number in types], name)
         if type.bits < 32 and entity is math.nextafter:
             raise CompileError(f"math.nextafter of {type} is not supported", help="write math.nextafter(float32(x), y)")
         return Typed(of_type(result or type), tuple((i, type) for i in range(len(types))))
@@ -129,7 +129,7 @@ def _math_row(function: MathFunction) -> Intrinsic:
     assert callable(entity)
 
     def write(build: Lowering, *operands: Value) -> Value:
-        return call(build, function.name, *operands)
+        return call_math(build, function.name, *operands)
 
     return _row(entity, name, write, (function.arity, function.arity))
 
@@ -146,7 +146,7 @@ def _to_integer(entity: Callable[..., object], function: str) -> Intrinsic:
 
     def lower(build: Lowering, operands: Sequence[Any], _: Typed) -> Tree:
         (value,) = operands
-        return build.convert(call(build, function, value), INT) if number_in(value).is_float else value
+        return build.convert(call_math(build, function, value), INT) if number_in(value).is_float else value
 
     return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
 
@@ -155,7 +155,7 @@ def _against_infinity(op: str) -> Write:
     def write(build: Lowering, value: Value) -> Value:
         if number_in(value).is_float8:  # which may have no infinity
             value = build.convert(value, FLOAT32)
-        return build.compare(op, call(build, "fabs", value), build.number(number_in(value), math.inf))
+        return build.compare(op, call_math(build, "fabs", value), build.number(number_in(value), math.inf))
 
     return write
 
@@ -168,7 +168,7 @@ def _times(factor: float) -> Write:
 
 
 def _log(build: Lowering, *operands: Value) -> Value:
-    logarithm, *base = [call(build, "log", operand) for operand in operands]
+    logarithm, *base = [call_math(build, "log", operand) for operand in operands]
     return build.binary(ops.DIV, logarithm, base[0]) if base else logarithm
 
 
@@ -246,7 +246,7 @@ def fma(a: Real, b: Real, c: Real) -> Any:
     typed = [x for x in (a, b, c) if isinstance(x, np.generic)]
     dtype = np.result_type(*(x.dtype for x in typed)) if typed else np.dtype(np.float64)
     with np.errstate(all="ignore"):
-        x, y, z = (float(dtype.type(each)) for each in (a, b, c))
+        x, y, z = (float(dtype.type(operand)) for operand in (a, b, c))
         result = _fma(x, y, z, ml_dtypes.finfo(dtype))  # type: ignore[no-untyped-call]
         return dtype.type(result) if typed else result
 
@@ -345,7 +345,7 @@ def _first_set(build: Lowering, x: Value, _: int) -> Value:
 def _rsqrt(build: Lowering, value: Value) -> Value:
     """An approximation with an error of 1 unit in the last place in float32; for float64, a quotient."""
     if value.type == FLOAT64:
-        return build.binary(ops.DIV, build.number(FLOAT64, 1.0), call(build, "sqrt", value))
+        return build.binary(ops.DIV, build.number(FLOAT64, 1.0), call_math(build, "sqrt", value))
     root = build.op(ops.MACHINE, FLOAT32, build.convert(value, FLOAT32), instruction="llvm.nvvm.rsqrt.approx.f")
     return build.convert(root, number_in(value))
 
@@ -353,7 +353,7 @@ def _rsqrt(build: Lowering, value: Value) -> Value:
 def _fma_of_values(build: Lowering, *values: Value) -> Value:
     """Machines also have it for 16 bits; in float32 the result would be rounded twice."""
     if number_in(values[0]).is_float8:
-        return call(build, "fma", *values)
+        return call_math(build, "fma", *values)
     return build.op(ops.MATH, values[0].type, *values, function="fma")
 
 
@@ -372,7 +372,7 @@ ROWS = (
     _bit_row(brev, _reverse, counts=False),
     _bit_row(clz, _leading_zeros),
     _bit_row(ffs, _first_set),
-    _row(cbrt, "cbrt", lambda build, value: call(build, "cbrt", value), only_floats=True),
+    _row(cbrt, "cbrt", lambda build, value: call_math(build, "cbrt", value), only_floats=True),
     _row(fma, "fma", _fma_of_values, only_floats=True),
     _row(rsqrt, "rsqrt", _rsqrt, only_floats=True, on_cpu=lambda a: 1 / math.sqrt(a)),
 )

@@ -24,11 +24,9 @@ class Options:
     The following apply to kernels. A block has at most `max_threads` threads, and at least `min_blocks` such blocks
     should fit on a multiprocessor. A thread uses at most `max_registers` registers and has a stack of at least
     `stack_size` bytes. 0 leaves the choice to the assembler, or for the stack to the launch. `cluster` is the number of
-    blocks of a cluster along each axis; if it is None, each launch chooses it. `races` adds race detection to code for
-    the CPU, and `permuted` lets a schedule hold threads up at atomics; the stream sets them. With `launch_facts`, the
-    code relies on facts that launches check (`runtime/launch/launcher`): every array is small, and no array that the
-    kernel writes shares memory with another. `wide` gives Python's numbers 64 bits, and numba's types to what is
-    computed with them (`plugins/numba/wide`).
+    blocks of a cluster along each axis; if it is None, each launch chooses it. With `launch_facts`, the code relies on
+    facts that launches check (`runtime/launch/launcher`): every array is small, and no array that the kernel writes
+    shares memory with another. `policy` names rules of inference in place of Python's (`infer/policies`).
     """
 
     level: int = 3
@@ -42,10 +40,8 @@ class Options:
     max_registers: int = 0
     stack_size: int = 0
     cluster: tuple[int, int, int] | None = None
-    races: bool = False
-    permuted: bool = False
     launch_facts: bool = False
-    wide: bool = False
+    policy: str = ""
 
     def is_checked(self, on_cpu: bool) -> bool:
         """Whether code for a CPU or a GPU is checked."""

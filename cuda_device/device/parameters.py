@@ -35,5 +35,5 @@ def annotations_of(function: FunctionType) -> Mapping[str, Any]:
         return function.__annotations__
     except Exception:  # whatever a user's expression raises
         library = importlib.import_module("annotationlib")
-        found: Mapping[str, Any] = library.get_annotations(function, format=library.Format.FORWARDREF)
-        return found
+        hints: Mapping[str, Any] = library.get_annotations(function, format=library.Format.FORWARDREF)
+        return hints

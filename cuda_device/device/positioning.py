@@ -26,7 +26,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import Known, between, of_type
-from cuda_device.types.model import INT32, INT64, UINT32, Array, Number, Space, Tuple, Vector
+from cuda_device.types.model import INT32, UINT32, Array, Number, Space, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
 
 AXES = "xyz"
@@ -70,13 +70,6 @@ def grid_size(ndims: int) -> np.int32 | tuple[np.int32, ...]:
 
 
 _LIMITS = {"thread_idx": 1023, "block_idx": INT32.high - 1, "block_dim": 1024, "grid_dim": INT32.high}
-SIGNED = tuple(
-    device_value(
-        name, "A `Dim3` with elements of int64: a difference may be negative.", "cuda_device.plugins.numba.compat"
-    )
-    for name in ("threadIdx", "blockIdx", "blockDim", "gridDim")
-)
-"""The variants that `numba_compat` uses."""
 
 
 def _register(name: str) -> tuple[str, str, str]:
@@ -87,16 +80,16 @@ def _read(build: Lowering, name: str) -> Value:
     return build.op(ops.REGISTER, UINT32, nonneg=True, name=name)
 
 
-def vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> Intrinsic:
+def vector_row(entity: object, name: str, most: int) -> Intrinsic:
     """The row of a vector whose elements are at most `most` by CUDA's limits."""
 
     def infer(_: Sequence[Known]) -> Typed:
-        return Typed(of_type(Vector(type, 3), high=most))
+        return Typed(of_type(Vector(UINT32, 3), high=most))
 
     def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-        return tuple(build.convert(_read(build, register), type) for register in _register(name))
+        return tuple(_read(build, register) for register in _register(name))
 
-    return Intrinsic(entity, name if type == UINT32 else f"{name} of {type}", infer, lower, is_value=True)
+    return Intrinsic(entity, name, infer, lower, is_value=True)
 
 
 def register_row(entity: object, name: str, type: Number = INT32, is_value: bool = True) -> Intrinsic:
@@ -208,7 +201,6 @@ _of_clusters = partial(needing, sm90, "synchronise the blocks through global mem
 
 ROWS = (
     *map(vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
-    *(vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
     _row(tid, "tid", 0, _position),
     _row(grid_size, "grid_size", 1, _extent),
     _of_clusters(vector_row(cluster_idx, "cluster_idx", INT32.high - 1)),

@@ -46,46 +46,46 @@ Lower = Callable[[Lowering, Sequence[Any], Typed], Tree]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Intrinsic:
-    """An entity. `arity` is the range of positional arguments of a builtin; our functions have their own Python signatures.
-
-    An entity with `is_value`, such as `thread_idx`, is used by its name; others are called. With `folds`, a call with constant
-    builtin numbers is evaluated by calling the entity. With `asks_target`, the last argument of `infer` is the selector of the
-    target. `predicates` names parameters that take a function without parameters, which is called; `infer` receives the truth
-    of its result. With `named`, the entity is a class with a signature. `on_cpu` is a Python function that the CPU stream calls
-    instead, with the operands of `infer`.
-    """
+    """An entity of device code: how a use of it is inferred and lowered."""
 
     entity: object
     name: str
     infer: Infer
     lower: Lower
     arity: tuple[int, int] = (0, 0)
+    """The range of positional arguments of a builtin; our functions have their own Python signatures."""
     effects: Effect = Effect.PURE
     is_value: bool = False
+    """Whether it is used by its name, like `thread_idx`, and not called."""
     folds: bool = False
+    """Whether a call with constant builtin numbers is evaluated by calling the entity."""
     asks_target: bool = False
+    """Whether the last argument of `infer` is the selector of the target."""
     predicates: tuple[str, ...] = ()
+    """The parameters that take a function without parameters, which is called; `infer` receives the truth of its result."""
     named: bool = False
+    """Whether the entity is a class with a signature."""
     on_cpu: Callable[..., object] | None = None
+    """A Python function that the CPU stream calls instead, with the operands of `infer`."""
 
     def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
         """Returns the arguments in the order of the parameters; `literal` converts a default value to an argument."""
         if isinstance(self.entity, FunctionType) or self.named:
             assert callable(self.entity)
-            bound = bind(self.entity, self.name, positional, named)
-            given, parameters = bound.arguments, bound.signature.parameters.items()
-            return [given[name] if name in given else literal(parameter.default) for name, parameter in parameters]
+            bound = bind_call(self.entity, self.name, positional, named)
+            args, parameters = bound.arguments, bound.signature.parameters.items()
+            return [args[name] if name in args else literal(parameter.default) for name, parameter in parameters]
         low, high = self.arity
         if named:
             raise CompileError(f"{self.name} takes no keyword arguments in device code", help="pass them by position")
         if not low <= len(positional) <= high:
             count = str(low) if low == high else f"{low} to {high}"
-            what = f"{count} argument{'s' * (count != '1')}"
-            raise CompileError(f"{self.name} takes {what}, not {len(positional)}", help=f"pass {what}")
+            expected = f"{count} argument{'s' * (count != '1')}"
+            raise CompileError(f"{self.name} takes {expected}, not {len(positional)}", help=f"pass {expected}")
         return list(positional)
 
 
-def bind(
+def bind_call(
     function: Callable[..., object] | inspect.Signature,
     shown: str,
     positional: Sequence[object],
@@ -107,31 +107,31 @@ def _signature(entity: Callable[..., object]) -> inspect.Signature:
     return inspect.signature(entity)
 
 
-def number_of(known: Known, what: str) -> Number:
+def number_of(known: Known, name: str) -> Number:
     """Returns the type of an argument that must be a real number."""
-    number = any_number_of(known, what)
+    number = any_number_of(known, name)
     if number.is_complex:
-        name = what.removeprefix("math.")
-        function = what.startswith("math.") and hasattr(cmath, name)
-        remedy = f"write cmath.{name}(…)" if function else "use its .real, or abs(…)"
-        raise CompileError(f"{what} takes a real number, not {known}", help=remedy)
+        function = name.removeprefix("math.")
+        has_twin = function != name and hasattr(cmath, function)
+        remedy = f"write cmath.{function}(…)" if has_twin else "use its .real, or abs(…)"
+        raise CompileError(f"{name} takes a real number, not {known}", help=remedy)
     return number
 
 
-def any_number_of(known: Known, what: str) -> Number:
+def any_number_of(known: Known, name: str) -> Number:
     """Returns the type of an argument that must be a real or complex number."""
     if not isinstance(known.type, Number):
-        raise CompileError(f"{what} takes a number, not {known}", help=_remedy(known))
+        raise CompileError(f"{name} takes a number, not {known}", help=_remedy(known))
     return known.type
 
 
-def common_type(types: Sequence[Number], what: str) -> Number:
+def common_type(types: Sequence[Number], name: str) -> Number:
     """Returns the type to which the types of arguments promote. Raises `CompileError` if there is none."""
     common: Number | None = types[0]
     for type in types[1:]:
         common = common and promote(common, type)
     if common is None:
-        raise CompileError(f"{what} has no common type for {', '.join(map(str, types))}", help="convert one of them")
+        raise CompileError(f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them")
     return common
 
 
@@ -147,22 +147,22 @@ def _remedy(known: Known) -> str:
     return "pass a number"
 
 
-def constant_of(known: Known, what: str, otherwise: str = "") -> object:
+def constant_of(known: Known, name: str, otherwise: str = "") -> object:
     """Returns the value of an argument that must be a constant expression; `otherwise` is an alternative for the help."""
     if isinstance(known.type, Bundle):
-        raise CompileError(f"{what} cannot be {known}", help="write a number, a tuple of numbers, or a type")
+        raise CompileError(f"{name} cannot be {known}", help="write a number, a tuple of numbers, or a type")
     if not known.constant:
         remedy = "use a literal, a global or closure variable, or a parameter with the type hint ConstExpr"
         raise CompileError(
-            f"{what} must be a constant expression", help=f"{remedy}; {otherwise}" if otherwise else remedy
+            f"{name} must be a constant expression", help=f"{remedy}; {otherwise}" if otherwise else remedy
         )
     return known.python
 
 
-def type_argument(dtype: Known, what: str) -> Type:
+def type_argument(dtype: Known, name: str) -> Type:
     """Returns the type that an argument, a constant expression, names."""
     try:
-        return element_of(constant_of(dtype, what, "name it: float32, x.dtype, …"))
+        return element_of(constant_of(dtype, name, "name it: float32, x.dtype, …"))
     except TypeError as error:
         raise CompileError(
             f"dtype: {error}", help="name a type of numbers, a vector or a struct: float32, x.dtype, …"
@@ -172,8 +172,8 @@ def type_argument(dtype: Known, what: str) -> Type:
 def index_type(array: Array, index: Known, name: str) -> Type:
     """Returns the type of an element's index. Raises `CompileError` unless it is an integer for each axis."""
     indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
-    for each in indices:
-        if not is_index(each):
+    for type in indices:
+        if not is_index(type):
             raise CompileError(
                 f"an index must be an integer or a tuple of integers, not {index}",
                 help=f"write {name}(x, i), or {name}(x, (i, j))",

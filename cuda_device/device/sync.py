@@ -379,8 +379,8 @@ def _match(entity: object, name: str, kind: str) -> Intrinsic:
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         mask, (type,) = _lower_own_mask(build, operands[0]), typed.settings
-        found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in pack(build, type, operands[1])]
-        lanes = found[0] if len(found) == 1 else build.binary(ops.AND, *found)
+        masks = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in pack(build, type, operands[1])]
+        lanes = masks[0] if len(masks) == 1 else build.binary(ops.AND, *masks)
         return lanes if kind == "any" else (lanes, build.truth(lanes))
 
     return Intrinsic(entity, name, infer, lower, effects=ops.WARP_MATCH.effects)

@@ -198,15 +198,15 @@ def needing(least: SMSelector, otherwise: str, row: Intrinsic) -> Intrinsic:
     """The row, with an error on targets older than `least`; `otherwise` is an alternative for the help."""
 
     def infer(arguments: Sequence[Known]) -> Typed:
-        *given, machine = arguments
-        found = machine.value
-        assert found is None or isinstance(found, SMSelector)
-        if found is None or not found.provides(least):
+        *operands, machine = arguments
+        selector = machine.value
+        assert selector is None or isinstance(selector, SMSelector)
+        if selector is None or not selector.provides(least):
             raise CompileError(
-                f"{row.name} needs {least.name} or later, and this is compiled for {found.name if found else 'the host'}",
+                f"{row.name} needs {least.name} or later, and this is compiled for {selector.name if selector else 'the host'}",
                 help=f"test target(provides({least})) first, and {otherwise}",
             )
-        return row.infer(given)
+        return row.infer(operands)
 
     return replace(row, infer=infer, asks_target=True)
 

@@ -18,7 +18,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError, Location, too_deep
-from cuda_device.infer import closures, composites, hosted, objects, precision, references
+from cuda_device.infer import closures, composites, hosted, objects, policies, precision, references
 from cuda_device.infer.frame import (
     Cell,
     Follows,
@@ -41,7 +41,6 @@ from cuda_device.ir.simplify import simplify
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import standard
 from cuda_device.library.table import BY_NAME, NAMES
-from cuda_device.plugins.numba import wide
 from cuda_device.types.known import (
     FAILED,
     Identity,
@@ -74,7 +73,8 @@ _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 """Operations that take their first operand by reference, so that methods change the struct behind `self`."""
 _PASSING_ON = frozenset((ops.PY_CALL, ops.PY_COPY))
-"""Operations that do not read references to records under numba's rules (`wide`)."""
+"""Operations that do not read references to records if the policy has such."""
+_OPERATORS = frozenset((ops.PY_BINARY, ops.PY_COMPARE, ops.PY_UNARY))
 # Functions with more block versions are refused, because their compilation would hardly end.
 _VERSIONS = 20_000
 
@@ -192,7 +192,8 @@ class Body:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
         self.outermost = outermost
         module = source.__module__ or ""
-        self.wide = program.wide and (module == standard.__name__ or not module.startswith("cuda_device."))
+        is_ours = module.startswith("cuda_device.") and module != standard.__name__
+        self.policy = None if is_ours else program.policy
         self.reading = variant.reading
         self.code, self.where = variant.code, variant.where
         names = variant.captured
@@ -299,8 +300,8 @@ class Body:
             return
         if len(incoming) > 1:
             incoming = objects.join_identities(incoming, version.key, len(version.source.params))
-            if self.wide:
-                incoming = wide.joined(incoming)
+            if self.policy is not None:
+                incoming = policies.join_columns(self.policy, incoming)
         states = incoming[0] if len(incoming) == 1 else [join_all(column) for column in zip(*incoming, strict=True)]
         if not version.is_new and version.frame is not None:
             pairs = zip(version.states, states, strict=True)
@@ -361,7 +362,8 @@ class Body:
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.exports, version.changed, version.fresh = {}, set(), set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
-        frame.site, frame.where, frame.wide = version.key, self.where, self.wide
+        frame.site, frame.where, frame.policy = version.key, self.where, self.policy
+        frame.refers_to_records = self.policy is not None and self.policy.references
         cells = {value: self.shared[value] for value in self.uses.used[version.source]}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
@@ -373,8 +375,9 @@ class Body:
                 if isinstance(cell, Cell) and isinstance(cell.known.type, Tuple):
                     cells[param] = composites.named(frame, cell)
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
-            if self.wide and self.kernel:
-                cells.update((p, wide.argument(frame, cell)) for p, cell in cells.items() if isinstance(cell, Cell))
+            if self.policy is not None and self.kernel:
+                known = [(param, cell) for param, cell in cells.items() if isinstance(cell, Cell)]
+                cells.update((param, self.policy.argument(frame, cell)) for param, cell in known)
             given = [*cells.values(), *self.captured.values()]
             frame.heap = {each: objects.object_among(frame, each, given) for each in self.objects}
         for each, state in zip(self.objects, version.states[count:], strict=False):
@@ -402,11 +405,11 @@ class Body:
             return
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
             operands[-1] = replace(operands[-1], place=None)  # the memory there may have changed
-        if self.wide:
-            operands = wide.operands(frame, op, operands)
+        if self.policy is not None and op.code in _OPERATORS:
+            operands = self.policy.operands(frame, str(op.attributes["op"]), operands)
         results = RULES[op.code](frame, op, operands)
-        if self.wide:
-            results = [wide.result(frame, cell) for cell in results]
+        if self.policy is not None:
+            results = [self.policy.result(frame, cell) for cell in results]
         if op.code in _READING:
             version.fresh.update(op.results)
         else:
@@ -467,7 +470,7 @@ class Body:
             if isinstance(known.known.type, Static):
                 known = hosted.as_value(frame, known)
             elif isinstance(known.known.type, Ref) and not (
-                (number == 0 and op.code in _OF_OWNERS) or (self.wide and op.code in _PASSING_ON)
+                (number == 0 and op.code in _OF_OWNERS) or (op.code in _PASSING_ON and frame.refers_to_records)
             ):
                 known = references.value_of(frame, known)
             operands.append(known)
@@ -521,8 +524,8 @@ class Body:
                     version.end.location,
                     "write the result to an array",
                 )
-            if self.wide and isinstance(result, Known) and isinstance(known, Known) and result != known:
-                result, known = wide.wide(result), wide.wide(known)  # noqa: PLW2901
+            if self.policy is not None and isinstance(result, Known) and isinstance(known, Known) and result != known:
+                result, known = self.policy.joined(result), self.policy.joined(known)  # noqa: PLW2901
             joined = join(result, known)
             if not isinstance(joined, (Known, Undefined)):
                 assert isinstance(result, Known) and isinstance(known, Known)
@@ -603,12 +606,12 @@ def effects_of(found: Iterable[Op]) -> Effect:
     return effects
 
 
-def _carried(
-    frame: Frame, cell: Cell | Pending, known: Known, found: Mapping[Identity, Cell] | None = None
-) -> Value:
+def _carried(frame: Frame, cell: Cell | Pending, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
     """A value as another block gets it. A variable without a value passes zero."""
     if isinstance(cell, Pending):
-        return frame.build.const(known.type, 0) if isinstance(known.type, Number) else frame.build.const(known.type, None)
+        return (
+            frame.build.const(known.type, 0) if isinstance(known.type, Number) else frame.build.const(known.type, None)
+        )
     if cell.value is not None and cell.value.type is known.type and isinstance(known.type, (Number, Array)):
         return cell.value
     return frame.carry(cell, known, found)

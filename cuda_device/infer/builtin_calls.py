@@ -32,7 +32,7 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, is_list
 from cuda_device.library import complex_functions, numbers, prelude, standard
-from cuda_device.library.table import entry
+from cuda_device.library.table import entry_of
 from cuda_device.types.host import alignof, host_type_of, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import BOOL, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
@@ -549,7 +549,7 @@ def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> Func
     """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
     if not positional or not isinstance(struct := positional[0].known.type, Struct):
         return None
-    name = entry(_SPECIAL_METHODS, entity)
+    name = entry_of(_SPECIAL_METHODS, entity)
     return None if name is None else frame.method_of(struct, name)
 
 
@@ -573,7 +573,7 @@ def find(frame: Frame, entity: object) -> Special | None:
     if isinstance(entity, MethodType):
         function, owner = frame.literal(entity.__func__), Cell(constant(entity.__self__))
         return lambda frame, positional, named: frame.call(function, [owner, *positional], named)
-    return entry(BUILTINS, entity)
+    return entry_of(BUILTINS, entity)
 
 
 def special(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell | None:

@@ -19,9 +19,9 @@ from cuda_device.device.constant_parameters import constant_as
 from cuda_device.device.functions import Extern, Func, fixed
 from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
-from cuda_device.device.rows import bind as bind_to_signature
+from cuda_device.device.rows import bind_call as bind_to_signature
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, composites, conditions, loops
+from cuda_device.infer import closures, composites, conditions, loops, references
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.constants import fit
 from cuda_device.infer.frame import Cell, Frame
@@ -29,8 +29,7 @@ from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
-from cuda_device.library.table import find
-from cuda_device.plugins.numba import wide
+from cuda_device.library.table import row_of_entity
 from cuda_device.types.abi import representation
 from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, of_type
@@ -54,8 +53,8 @@ def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a value."""
     function = frame.now(function)
-    if frame.wide and isinstance(function.known.type, Static):
-        function, positional = wide.call(frame, function, positional)
+    if frame.policy is not None:
+        function, positional, named = frame.policy.call(frame, function, positional, named)
     known = function.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Method):
         return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
@@ -77,12 +76,14 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
 
 def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a row of the device tables, or a Python function."""
-    row = find(known.value)
+    row = row_of_entity(known.value)
     if row is None:
         if isinstance(known.value, Func) and known.value.options.interop:
             for cell in (*positional, *named.values()):
                 conditions.describable(frame, cell)
         return frame.program.call(frame, known.value, positional, named)
+    if frame.refers_to_records:
+        positional = [references.value_of(frame, cell) for cell in positional]
     folded = fold(frame, row.entity, positional) if row.folds and not named else None
     if folded is not None:
         return folded
@@ -156,7 +157,7 @@ def fold(frame: Frame, entity: Any, cells: Sequence[Cell]) -> Cell | None:
         with np.errstate(all="ignore"):
             return frame.literal(entity(*values))
     except OverflowError:
-        if frame.program.wide and isinstance(entity, type) and isinstance(values[0], int):
+        if frame.program.wraps and isinstance(entity, type) and isinstance(values[0], int):
             return Cell(Known(number_of(entity), fit(cells[0].known, number_of(entity), wraps=True)))
         if isinstance(entity, type):
             raise CompileError(

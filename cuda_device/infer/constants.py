@@ -31,7 +31,7 @@ REAL_REMEDY = "use its .real, or abs(…)"
 
 
 def fit(known: Known, type: model.Number, wraps: bool = False) -> bool | int | float | complex:
-    """The constant as a value of `type`; a `CompileError` if it does not fit. `wraps`: 64-bit integers wrap, as numba's do."""
+    """The constant as a value of `type`; a `CompileError` if it does not fit. `wraps`: 64-bit integers wrap."""
     value = known.value
     assert isinstance(value, (bool, int, float, complex)), known
     if type.is_complex:

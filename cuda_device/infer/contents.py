@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.infer.dependencies import HOLDERS, MISSING, Dependency
+from cuda_device.infer.dependencies import HOLDERS, MISSING, Dependency, read
 from cuda_device.lazy_dataclasses import dataclass
 
 MOST_BYTES = 64 * 1024
@@ -44,6 +44,12 @@ class Content:
 def contents_of(value: object) -> tuple[Content, ...]:
     """The contents of an object and of everything in it: items, and arguments of a `functools.partial`."""
     return tuple(Content(owner, _state(owner)) for owner in _changeable(value)) if isinstance(value, HOLDERS) else ()
+
+
+def dependency_on(owner: object, name: str) -> Dependency:
+    """The dependency on the current value of a name. Raises what reading the name raises."""
+    value = read(owner, name)
+    return Dependency(owner, name, value, contents_of(value))
 
 
 _DICTS = (dict, MappingProxyType)

@@ -42,6 +42,11 @@ class Dependency:
         """Whether the name still means the same object, with the same contents."""
         return self.has_value() and all(map(methodcaller("current"), self.contents))
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the name did not exist."""
+        return self.value is MISSING
+
     def has_value(self) -> bool:
         """Whether the name still means the same object."""
         now = read(self.owner, self.name)

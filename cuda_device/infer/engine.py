@@ -48,7 +48,7 @@ from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import table
-from cuda_device.library.table import find
+from cuda_device.library.table import row_of_entity
 from cuda_device.types.known import (
     Identity,
     Known,
@@ -129,7 +129,7 @@ def run(
     kernel: bool,
     target: SMSelector | None = sm90,
     interop: bool = False,
-    **options: bool,
+    **options: Any,
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and the names that it read.
 
@@ -162,9 +162,9 @@ def run(
 class Inference(Program):
     """The inference of a whole program: its specialisations."""
 
-    def __init__(self, target: SMSelector | None, **options: bool) -> None:
+    def __init__(self, target: SMSelector | None, **options: Any) -> None:
         super().__init__(target, **options)
-        self.row = find
+        self.row = row_of_entity
         self.contents_of = contents_of
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
@@ -419,8 +419,6 @@ def _callable(function: object) -> FunctionType:
     if isinstance(function, Kernel):
         shown = function.underlying.__name__
         raise CompileError(f"{shown} is a kernel: device code cannot call it", help="move the shared code into a @func")
-    if isinstance(plain := getattr(function, "py_func", None), FunctionType):  # of numba's decorators
-        return plain
     module = getattr(function, "__module__", None)
     name = describe(function)
     if isinstance(function, (np.ufunc, BuiltinFunctionType, type(np.dot))) and module not in ("builtins", None):

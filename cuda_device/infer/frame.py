@@ -182,13 +182,14 @@ def library(function: Callable[..., object]) -> Callable[..., Cell]:
 class Program:
     """The interface between frames and the inference of the whole program, and the names that the program has read.
 
-    `target` is an `SMSelector`; `wide` asks for numba's rules for numbers and records.
+    `target` is an `SMSelector`, and `policy` a `policies.Policy`, or None for Python's rules.
     """
 
     def __init__(
-        self, target: Any, checked: bool = False, on_cpu: bool = False, debug: bool = False, wide: bool = False
+        self, target: Any, checked: bool = False, on_cpu: bool = False, debug: bool = False, policy: Any = None
     ) -> None:
-        self.target, self.checked, self.on_cpu, self.debug, self.wide = target, checked, on_cpu, debug, wide
+        self.target, self.checked, self.on_cpu, self.debug, self.policy = target, checked, on_cpu, debug, policy
+        self.wraps = policy is not None and policy.wraps
         self.adopted: set[Value] = set()
         """Parameters of blocks at which a constant Python number took the type of the value on another edge."""
         self.given: set[Value] = set()
@@ -306,8 +307,10 @@ class Frame:
         """The contents of objects at the end of a loop, by the condition that the loop continues."""
         self.left: Mapping[Identity, Cell] = {}
         """The contents of objects after the last step of a generator, if that step gave no value."""
-        self.wide = False
-        """Whether the function has numba's rules for numbers and records."""
+        self.policy: Any = None
+        """The policy of the function; None for Python's rules."""
+        self.refers_to_records = False
+        """Whether a name for an element of a structured array refers to the element, as the policy says."""
         self.where: Location | None = None
         """In a library function, the place where the user called it, if it is known."""
         self.site: tuple[object, ...] = ()
@@ -531,6 +534,14 @@ class Frame:
                 assert not has_leaves(type) or known.value is None, str(known)
                 return self.build.const(type, None)
 
+    def convert(self, cell: Cell, type: Number) -> Cell:
+        """A number converted to `type`. A constant stays one, and raises `CompileError` if it does not fit."""
+        if cell.known.type == type:
+            return cell
+        if cell.known.constant:
+            return Cell(replace(cell.known, type=type, value=fit(cell.known, type, self.program.wraps)))
+        return Cell(known_as(cell.known, type), self.materialise(cell, type))
+
     def _range_parts(self, cell: Cell, item: Number) -> list[Value]:
         """Start, stop and step of a range or its iterator, as numbers of another type."""
         assert cell.value is not None and isinstance(cell.value.type, (Range, RangeIterator))
@@ -548,7 +559,7 @@ class Frame:
 
     def _number(self, cell: Cell, type: Number) -> Value:
         if cell.known.constant:
-            value = self.build.const(type, fit(cell.known, type, self.program.wide))
+            value = self.build.const(type, fit(cell.known, type, self.program.wraps))
             if isinstance(cell.known.type, Number) and not cell.known.type.builtin:
                 self.program.given.add(value)
             return value

@@ -155,8 +155,8 @@ def is_record(type: Type) -> bool:
 
 
 def are_referred_to(frame: Frame, type: Type) -> bool:
-    """Whether elements of a type are always used by reference: those with identity, and records under numba's rules."""
-    return has_identity(type) or (frame.wide and is_record(type))
+    """Whether elements of a type are always used by reference: those with identity, and records if the policy says so."""
+    return has_identity(type) or (frame.refers_to_records and is_record(type))
 
 
 def check_result(function: str, type: Type) -> None:

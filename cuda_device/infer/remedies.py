@@ -8,6 +8,7 @@ import functools
 import math
 import operator
 import re
+import sys
 from collections.abc import Iterable
 from types import FunctionType
 
@@ -86,8 +87,6 @@ _MODULES = {
     "numpy.random": _RANDOM,
     "time": "measure time on the host, around a launch and synchronize()",
     "numpy": "NumPy's scalar functions are available (np.sqrt, np.maximum, np.clip); write loops over arrays",
-    "torch": "write loops over the elements",
-    "cupy": "write loops over the elements",
     "logging": "print, or write to an array that the kernel takes as an argument",
     "os": "read it on the host, and pass it to the kernel as an argument",
     "_sitebuiltins": "write return to end a thread",
@@ -126,6 +125,8 @@ def of_call(function: object) -> str:
     for name, remedy in _MODULES.items():
         if module == name or module.startswith(f"{name}."):
             return remedy
+    if hasattr(sys.modules.get(module.partition(".")[0]), "from_dlpack"):  # a library of arrays
+        return "write loops over the elements"
     return (
         _of_class(function)
         if isinstance(function, type)

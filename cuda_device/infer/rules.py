@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from cuda_device import hooks
 from cuda_device.errors import CompileError
 from cuda_device.infer import (
     builtin_calls,
@@ -189,9 +190,6 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 # Names, calls, unpacking and errors
 
-# The names with which rewritten asserts of pytest create their messages, after the assertion has failed.
-_PYTEST = frozenset(("@pytest_ar", "@py_builtins"))
-
 
 def _remedy_of_name(frame: Frame, name: str) -> str:
     """What to do about a name that is not defined: `threadIdx` and `thread_idx` are device.thread_idx, `sqrt` is math.sqrt."""
@@ -204,7 +202,7 @@ def _remedy_of_name(frame: Frame, name: str) -> str:
 
 def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
     name = str(op.attributes["name"])
-    if name in _PYTEST:
+    if name in hooks.REWRITTEN:  # what follows creates the message of an assertion that has failed
         _raise(frame, Op(ops.PY_RAISE, attributes={"kind": "assert"}), ())
         raise NeverReturns
     for owner in (frame.globals, vars(builtins)):

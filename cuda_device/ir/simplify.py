@@ -50,20 +50,20 @@ def _final(value: Value, same: dict[Value, Value]) -> Value:
 def _drop_parameters(function: Function, entries: dict[Block, list[Edge]], same: dict[Value, Value]) -> None:
     """Drops each parameter that has the same value on every edge, and adds it to the replacements."""
     users: dict[Value, list[Value]] = {}
-    given: dict[Value, tuple[Value, ...]] = {}
+    incoming: dict[Value, tuple[Value, ...]] = {}
     for block in function.blocks[1:]:
         edges = entries[block]
         columns = zip(*(edge.arguments for edge in edges), strict=True) if edges else ((),) * len(block.params)
-        given.update(zip(block.params, columns, strict=True))
-    for param, arguments in given.items():
+        incoming.update(zip(block.params, columns, strict=True))
+    for param, arguments in incoming.items():
         for argument in arguments:
             users.setdefault(_final(argument, same), []).append(param)
-    todo = list(given)
+    todo = list(incoming)
     while todo:
         param = todo.pop()
         if param in same:
             continue
-        only = _only_value(param, given[param], same)
+        only = _only_value(param, incoming[param], same)
         if only is not None and (only.nonneg or not param.nonneg or function.level is Level.DEVICE):
             same[param] = only
             waiting = users.pop(param, [])

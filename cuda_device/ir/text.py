@@ -25,27 +25,8 @@ from typing import Any
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
-from cuda_device.types.model import (
-    NONE,
-    NUMBERS,
-    STATIC,
-    Array,
-    AtomicCell,
-    Bundle,
-    Field,
-    Layout,
-    Number,
-    Pointer,
-    Range,
-    RangeIterator,
-    Ref,
-    Space,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
+from cuda_device.types.model import NONE, Number, Type
+from cuda_device.types.type_text import parse_type
 
 # Printing
 
@@ -119,109 +100,10 @@ class _Printer:
             case _ if isinstance(value, Type):
                 return f"type({self.literal(str(value))})"
             case _:
-                found = [i for i, known in enumerate(self.objects) if known is value]
-                if not found:
+                numbers = [i for i, known in enumerate(self.objects) if known is value]
+                if not numbers:
                     self.objects.append(value)
-                return f"object({(*found, len(self.objects) - 1)[0]})"
-
-
-# Types
-
-
-def parse_type(text: str) -> Type:
-    """The type that prints as `text`: `parse_type(str(T)) == T` for every type. Raises `ValueError` for anything else."""
-    words = re.findall(r"\w+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S", text)
-    try:
-        type, end = _type(words, 0)
-    except (IndexError, SyntaxError):  # the latter within a member's name
-        raise ValueError(f"unfinished type {text!r}") from None
-    if end != len(words):
-        raise ValueError(f"{words[end]!r} after the type {type}")
-    return type
-
-
-def _type(words: list[str], at: int) -> tuple[Type, int]:
-    """The type that begins at `words[at]`, and its end."""
-    name = words[at]
-    simple = _SIMPLE.get(name)
-    if simple is not None:
-        return simple, at + 1
-    if words[at + 1] != "<":
-        raise ValueError(f"unknown type {name!r}")
-    at += 2
-    if name == "struct":
-        return _struct(words, at)
-    arguments: list[Type | str] = []
-    while words[at] != ">":
-        if arguments:
-            if words[at] != ",":
-                raise ValueError(f"{words[at]!r} instead of a comma in {name}<…>")
-            at += 1
-        if words[at] in _SIMPLE or words[at + 1] == "<":
-            argument, at = _type(words, at)
-            arguments.append(argument)
-        else:
-            arguments.append(words[at])
-            at += 1
-    return _build(name, arguments), at + 1
-
-
-def _struct(words: list[str], at: int) -> tuple[Type, int]:
-    """The struct whose name is `words[at]`."""
-    name, at = words[at], at + 1
-    align, at = _mark(words, at, "align", 0)
-    size, at = _mark(words, at, "size", 0)
-    fields = []
-    while words[at] != ">":
-        if words[at] != "," or words[at + 2] != ":" or not re.match(r"\w|'|\"", words[at + 1]):
-            raise ValueError(f"{' '.join(words[at : at + 3])!r} is no member of a struct")
-        type, end = _type(words, at + 3)
-        boundary, end = _mark(words, end, "align", 0)
-        offset, end = _mark(words, end, "at", -1)
-        member = words[at + 1]
-        fields.append(Field(ast.literal_eval(member) if member[0] in "'\"" else member, type, boundary, offset))
-        at = end
-    return Struct(name, tuple(fields), align, size=size), at + 1
-
-
-def _mark(words: list[str], at: int, mark: str, otherwise: int) -> tuple[int, int]:
-    """The number behind the word `mark`, if that is at `at`, and the end of the two."""
-    return (int(words[at + 1]), at + 2) if words[at] == mark else (otherwise, at)
-
-
-def _build(name: str, arguments: list[Type | str]) -> Type:
-    types = [argument for argument in arguments if not isinstance(argument, str)]
-    plain = [argument for argument in arguments if isinstance(argument, str)]
-    align = 0
-    if name in ("array", "ref") and plain[-1].startswith("align"):
-        align = int(plain.pop().removeprefix("align"))
-    match name, types, plain:
-        case (("tuple" | "bundle"), elements, []):
-            return (Tuple if name == "tuple" else Bundle)(tuple(elements))
-        case "vector", [Number() as dtype], [size]:
-            return Vector(dtype, int(size))
-        case "array", [dtype], [ndim, layout, *flags] if arguments[0] is dtype:
-            readonly, small = "readonly" in flags, "small" in flags
-            spaces = [Space(flag) for flag in flags if flag not in ("readonly", "small")] or [Space.GLOBAL]
-            array = Array(dtype, int(ndim), Layout(layout), readonly, spaces[0], align, small)
-            if str(array) == f"array<{', '.join(map(str, arguments))}>":
-                return array
-        case "subarray", [dtype], shape:
-            return Subarray(dtype, tuple(map(int, shape)))
-        case "atomic", [dtype], []:
-            return AtomicCell(dtype)
-        case "pointer", [dtype], [*flags] if flags in ([], ["readonly"]):
-            return Pointer(dtype, bool(flags))
-        case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
-            return Ref(Space(space_name), pointee, bool(flags), align)
-        case "range", [Number() as item], []:
-            return Range(item)
-        case "range_iterator", [Number() as item, *counter], [] if len(counter) < 2:
-            return RangeIterator(item, *(each for each in counter if isinstance(each, Number)))
-    raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
-
-
-_SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}
+                return f"object({(*numbers, len(self.objects) - 1)[0]})"
 
 
 # Functions
@@ -234,7 +116,7 @@ def read_module(text: str, objects: Sequence[object] = ()) -> Module:
         raise ValueError("the text does not end with a line '}'")
     module = Module([parse(text[start:end], objects) for start, end in zip([0, *ends], ends, strict=False)])
     for function in module.functions:
-        function.shown, function.signature = function.name, tuple(each.type or NONE for each in function.params)
+        function.shown, function.signature = function.name, tuple(param.type or NONE for param in function.params)
     return module
 
 

@@ -41,12 +41,12 @@ Complaint = tuple[Op | None, str]
 def verify(module: Module) -> None:
     """Checks every function of a module. Raises `CompilerBug` with all violations in the first bad one."""
     for function in module.functions:
-        complaints = list(check(function, module))
+        complaints = list(violations_in(function, module))
         if complaints:
             raise CompilerBug(_report(function, complaints))
 
 
-def check(function: Function, module: Module | None = None) -> Iterator[Complaint]:
+def violations_in(function: Function, module: Module | None = None) -> Iterator[Complaint]:
     """All violations in a function; calls are checked against `module` if it is given."""
     structure = list(_structure(function))
     yield from structure
@@ -232,17 +232,19 @@ def _is_same_size(a: Type | None, b: Type | None) -> bool:
 
 def _meets(op: Op) -> bool:
     """The operands are a mask and a bool, or a mask, a word, and perhaps the number of a lane."""
-    taken, given = [value.type for value in op.operands], [value.type for value in op.results]
+    operands, results = [value.type for value in op.operands], [value.type for value in op.results]
     if op.code in (ops.BARRIER_REDUCE, ops.WARP_VOTE):
         lanes = [INT32] if op.code is ops.WARP_VOTE else []
-        return taken == [*lanes, BOOL] and given == [INT32 if op.attributes["kind"] in ("count", "ballot") else BOOL]
+        return operands == [*lanes, BOOL] and results == [
+            INT32 if op.attributes["kind"] in ("count", "ballot") else BOOL
+        ]
     if op.code is ops.WARP_SHUFFLE:
-        return taken == [INT32, given[0], INT32] and given[0] in _WORDS
+        return operands == [INT32, results[0], INT32] and results[0] in _WORDS
     if op.code is ops.WARP_MATCH:
-        return taken[0] == INT32 and taken[1] in _WORDS and given == [INT32]
+        return operands[0] == INT32 and operands[1] in _WORDS and results == [INT32]
     if op.code is ops.WARP_REDUCE:
-        return taken == [INT32, *given] and given[0] in (INT32, UINT32)
-    return all(type == INT32 for type in (*taken, *given))
+        return operands == [INT32, *results] and results[0] in (INT32, UINT32)
+    return all(type == INT32 for type in (*operands, *results))
 
 
 _TYPE_RULES: dict[ops.OpDef, Callable[[Op], bool]] = {
@@ -273,10 +275,10 @@ _TYPE_RULES: dict[ops.OpDef, Callable[[Op], bool]] = {
 def _calls(function: Function, module: Module | None) -> Iterator[Complaint]:
     for op in function.ops():
         if op.code is ops.RETURN:
-            given = [value.type for value in op.operands]
+            returned = [value.type for value in op.operands]
             promised = [] if function.result in _NOTHING else [function.result]
-            if given != promised:
-                yield op, f"returns {', '.join(map(str, given)) or 'nothing'}, not {function.result}"
+            if returned != promised:
+                yield op, f"returns {', '.join(map(str, returned)) or 'nothing'}, not {function.result}"
         if op.code is not ops.CALL or module is None:
             continue
         callee = next((f for f in module.functions if f.name == op.attributes["callee"]), None)

@@ -76,7 +76,7 @@ def _infer_abs(arguments: Sequence[Known]) -> Typed:
 def _lower_abs(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value, type = value_of(operands[0]), _result_number(typed)
     if type.is_float:
-        return numeric.call(build, "fabs", value)
+        return numeric.call_math(build, "fabs", value)
     if not type.signed:
         return value
     zero = build.number(type, 0)
@@ -90,15 +90,15 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
         if len(arguments) == 1:
             raise CompileError(f"{name} of one argument is not supported in device code", help=f"write {name}(a, b, …)")
         types = [number_of(argument, name) for argument in arguments]
-        type = model.BOOL if all(each == model.BOOL for each in types) else common_type(types, name)
+        type = model.BOOL if all(kind == model.BOOL for kind in types) else common_type(types, name)
         known = [known_as(argument, type) for argument in arguments]
         extreme = max if op == ">" else min
         if type.is_integer and all(a.constant and a.value == b.value for a, b in zip(arguments, known, strict=True)):
-            return Typed(Known(type, extreme(each.value for each in known)))  # type: ignore[type-var]
+            return Typed(Known(type, extreme(fact.value for fact in known)))  # type: ignore[type-var]
         if type.is_integer:
-            result = between(type, *(extreme(ends) for ends in zip(*(each.bounds for each in known), strict=True)))
+            result = between(type, *(extreme(ends) for ends in zip(*(fact.bounds for fact in known), strict=True)))
         else:
-            result = of_type(type, (any if op == ">" else all)(each.nonneg for each in known))
+            result = of_type(type, (any if op == ">" else all)(fact.nonneg for fact in known))
         return Typed(result, tuple((i, type) for i in range(len(types))))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
@@ -118,7 +118,7 @@ def _infer_round(arguments: Sequence[Known]) -> Typed:
 
 def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value = value_of(operands[0])
-    rounded = numeric.call(build, "rint", value) if number_in(value).is_float else value
+    rounded = numeric.call_math(build, "rint", value) if number_in(value).is_float else value
     return build.convert(rounded, _result_number(typed))
 
 
@@ -268,9 +268,9 @@ COMPLEX_ROWS = (
 # The constructors of vectors
 
 
-def _taken_as(known: Known, target: model.Number, what: str) -> model.Number:
+def _taken_as(known: Known, target: model.Number, name: str) -> model.Number:
     """The type in which an argument is passed to a vector's constructor, which converts it to `target`."""
-    number = number_of(known, what)
+    number = number_of(known, name)
     if not known.constant:
         return number
     if target.is_float or (number == model.INT and isinstance(known.value, int)):

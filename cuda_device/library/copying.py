@@ -131,7 +131,7 @@ def _is_row(target: Any, source: Any) -> Any:
     """Returns whether an array of fewer axes is a row of the target or lies between its rows, so that it is not changed."""
     axes = target.ndim - source.ndim
     step = abs(target.strides[axes - 1])
-    if source.strides != target.strides[axes:] or step == 0 or any(each % step != 0 for each in target.strides[:axes]):
+    if source.strides != target.strides[axes:] or step == 0 or any(s % step != 0 for s in target.strides[:axes]):
         return False
     low, high = _span(source)
     beyond = distance(source, target) % step  # of the row before it

@@ -303,16 +303,6 @@ def round_to(x: Any, digits: Any) -> Any:
     return rounded / scale if digits >= 0 else rounded * scale if rounded else rounded  # the scale may be infinite
 
 
-def round_to_wide(x: Any, digits: Any) -> Any:
-    """`round(x, digits)` of a narrow float in `numba_compat`, which scales it in float64."""
-    return type(x)(round_to(np.float64(x), digits))
-
-
-def round_to_int64(x: Any) -> Any:
-    """`round(x)` of a float with the integers of `numba_compat`."""
-    return np.int64(entities.float_round(x))
-
-
 REPLACEMENTS: dict[object, Callable[..., Any]] = {
     getattr(math, function.__name__): function
     for function in (gcd, lcm, isqrt, factorial, comb, perm, isclose, dist, modf, frexp, ldexp, ulp)

@@ -84,11 +84,6 @@ def is_length(number: Any) -> Any:
     return number >= 0
 
 
-def length_or_rest(length: Any, total: Any, product: Any) -> Any:
-    """Replaces a length of -1 in a shape for `total` elements; `product` is that of all lengths."""
-    return total // -product if length == -1 else length
-
-
 def is_equal(number: Any, other: Any) -> Any:
     """Returns whether two numbers are equal."""
     return number == other
@@ -135,12 +130,12 @@ def is_boundary(count: Any, lengths: Any) -> Any:
     return False
 
 
-def bytes_before(place: Any, shape: Any, steps: Any) -> Any:
-    """Returns the offset in bytes of the element with the index `place` in C order."""
-    offset = 0 * place
+def bytes_before(index: Any, shape: Any, steps: Any) -> Any:
+    """Returns the offset in bytes of the element at `index` in C order."""
+    offset = 0 * index
     for length, step in zip(shape[::-1], steps[::-1], strict=True):
-        offset += place % max(length, 1) * step
-        place //= max(length, 1)
+        offset += index % max(length, 1) * step
+        index //= max(length, 1)
     return offset
 
 
@@ -163,11 +158,11 @@ def with_element(items: Any, index: Any, value: Any) -> Any:
 def element(items: Any, index: Any) -> Any:
     """Returns the item of a tuple of values of one type at a run-time index."""
     result = items[0]
-    place = 0
+    i = 0
     for item in items:
-        if index == place or index == place - len(items):
+        if index == i or index == i - len(items):
             result = item
-        place += 1  # noqa: SIM113
+        i += 1  # noqa: SIM113
     return result
 
 

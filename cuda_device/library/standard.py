@@ -70,8 +70,8 @@ def chosen(function: Any, items: Any) -> Any:
 
 def mapped(function: Any, *items: Any) -> Any:
     """`map(function, *items)`."""
-    for each in zip(*items):  # noqa: B905
-        yield function(*each)
+    for arguments in zip(*items):  # noqa: B905
+        yield function(*arguments)
 
 
 def next_of(items: Any) -> Any:
@@ -92,8 +92,8 @@ def zipped(*iterators: Any) -> Any:
     """`zip(*iterators)` of iterators that others may see."""
     while True:
         items: Any = ()
-        for each in iterators:
-            for item in each:
+        for iterator in iterators:
+            for item in iterator:
                 items = (*items, item)
                 break
             else:
@@ -121,14 +121,14 @@ def compare_in_order(a: Any, b: Any, operator: Any) -> Any:
 def index_of(items: Any, value: Any) -> Any:
     """`items.index(value)` of a tuple or list."""
     position = 0
-    found = -1
+    first = -1
     for item in items:
-        if found < 0 and item == value:
-            found = position
+        if first < 0 and item == value:
+            first = position
         position += 1  # noqa: SIM113
-    if found < 0:
+    if first < 0:
         raise ValueError("index(x): x is not among the items", "test `x in items` first")
-    return found
+    return first
 
 
 def count_of(items: Any, value: Any) -> Any:
@@ -200,21 +200,11 @@ def range_contains(value: Any, start: Any, stop: Any, step: Any) -> Any:
     return inside and (value - start) % step == 0
 
 
-def element_if(items: Any, index: Any, wanted: Any) -> Any:
-    """Reads `items[index]` if it is `wanted`: one step of a loop over an array."""
-    if wanted:
+def element_if(items: Any, index: Any, condition: Any) -> Any:
+    """Reads `items[index]` if `condition` holds: one step of a loop over an array."""
+    if condition:
         item = items[index]
     return item
-
-
-def apply_to_each(function: Any, out: Any, *operands: Any) -> None:
-    """`np.sin(x, out)`; operands are numbers or arrays with as many axes as `out`."""
-    for i in range(len(out)):
-        items = [operand[i] if operand.ndim else operand for operand in operands]
-        if out.ndim > 1:
-            apply_to_each(function, out[i], *items)
-        else:
-            out[i] = function(*items)
 
 
 REPLACEMENTS: dict[object, Callable[..., Any]] = {

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cuda_device import hooks
 from cuda_device.device import (
     atomics,
     inline_ptx,
@@ -45,13 +46,13 @@ BY_NAME = {row.name: row for row in ALL}
 _BY_IDENTITY = {id(row.entity): row for row in ALL}
 
 
-def find(entity: object) -> Intrinsic | None:
+def row_of_entity(entity: object) -> Intrinsic | None:
     """The row of an entity, or None."""
     row = _BY_IDENTITY.get(id(entity))
     return row if row is not None and row.entity is entity else None
 
 
-def entry(entries: Mapping[Any, T], entity: object) -> T | None:
+def entry_of(entries: Mapping[Any, T], entity: object) -> T | None:
     """Looks an entity up in a mapping. Returns None for unhashable objects, and for dtypes, which compare equal to classes."""
     try:
         return None if isinstance(entity, np.dtype) else entries.get(entity)
@@ -62,10 +63,7 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
 # The library: modules whose functions are compiled like a user's
 
 _MODULES = (barriers, complex_functions, copying, numbers, prelude, standard)
-NAMES = frozenset(module.__name__ for module in _MODULES) | {
-    "cuda_device.plugins.numba.compat",
-    "cuda_device.plugins.numba.random",
-}
+NAMES = frozenset((*(module.__name__ for module in _MODULES), *(f"cuda_device.{name}" for name in hooks.LIBRARIES)))
 """The names of these modules. Messages about their code show the place where the user called it."""
 REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS
 """By function of Python, the function that device code calls instead."""

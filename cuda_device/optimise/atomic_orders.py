@@ -32,7 +32,7 @@ _ATOMICS = (ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE
 _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 
 
-def run(module: Module) -> None:
+def relax_atomics(module: Module) -> None:
     """Narrows scopes and relaxes orders in place."""
     if not module.has(*_ATOMICS) or module.has(ops.IN_CLUSTER):
         return
@@ -40,7 +40,7 @@ def run(module: Module) -> None:
         if op.code in _ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
             op.attributes["scope"] = str(Scope.BLOCK)
     if module.main.kernel and not module.has(ops.EXTERN, ops.PTX):
-        silent = [(function, *found) for function in module.functions for found in _silent(function)]
+        silent = [(function, *atomic) for function in module.functions for atomic in _silent(function)]
         if silent and not _is_observed(module, silent):
             for *_, op in silent:
                 op.attributes["memory"] = str(Order.RELAXED)
@@ -74,7 +74,7 @@ def _is_observed(module: Module, silent: Sequence[tuple[Function, Block, int, Op
 
 def _observers(module: Module, silent: Container[Op]) -> set[Op]:
     """All observers, and the calls of functions that contain some."""
-    found = set[Op]()
+    observers = set[Op]()
     names: set[str] = set()
     for function in module.functions:
         read = used(function)
@@ -82,26 +82,26 @@ def _observers(module: Module, silent: Container[Op]) -> set[Op]:
             is_ordered = op.code in _ATOMICS and op not in silent and op.attributes["memory"] != Order.RELAXED
             tells = op.code in _ATOMICS and not read.isdisjoint(op.results)
             if is_ordered or tells or op.code is ops.FENCE:
-                found.add(op)
+                observers.add(op)
                 names.add(function.name)
     calls = [(f.name, op) for f in module.functions for op in f.ops() if op.code is ops.CALL]
     while more := {name for name, op in calls if op.attributes["callee"] in names} - names:
         names |= more
-    return found | {op for _, op in calls if op.attributes["callee"] in names}
+    return observers | {op for _, op in calls if op.attributes["callee"] in names}
 
 
-def _reaches(block: Block, first: int, wanted: Container[Op]) -> bool:
+def _reaches(block: Block, first: int, targets: Container[Op]) -> bool:
     """Whether one of the operations is reachable from a place without passing a barrier."""
     todo, seen = [(block, first)], set[Block]()
     while todo:
         block, first = todo.pop()
         for op in block.ops[first:]:
-            if op in wanted:
+            if op in targets:
                 return True
             if op.code in _BARRIERS:
                 break
         else:
             new = {edge.block for edge in block.successors} - seen
             seen |= new
-            todo += [(each, 0) for each in new]
+            todo += [(successor, 0) for successor in new]
     return False

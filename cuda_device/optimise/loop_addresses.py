@@ -46,27 +46,27 @@ class Invariants:
 def _invariants(blocks: list[Block]) -> set[Value]:
     """The results of pure operations whose operands do not change in a loop. Its blocks are in reverse postorder."""
     moving = {param for block in blocks for param in block.params}
-    found = set[Value]()
+    invariants = set[Value]()
     for block in blocks:
         for op in block.ops:
             if op.code.effects is ops.Effect.PURE and moving.isdisjoint(op.operands):
-                found.update(op.results)
+                invariants.update(op.results)
             else:
                 moving.update(op.results)
-    return found
+    return invariants
 
 
 def total(build: Lowering, terms: Sequence[Term]) -> Value:
     """A sum in 64 bits, which does not depend on the order of its terms."""
-    found: Value | None = None
+    result: Value | None = None
     for value, sign in terms:
         wide = build.convert(value, INT64)
-        found = (
+        result = (
             wide
-            if found is None and sign > 0
-            else build.sum(ops.ADD if sign > 0 else ops.SUB, found or build.number(INT64, 0), wide)
+            if result is None and sign > 0
+            else build.sum(ops.ADD if sign > 0 else ops.SUB, result or build.number(INT64, 0), wide)
         )
-    return found or build.number(INT64, 0)
+    return result or build.number(INT64, 0)
 
 
 # Hoisting
@@ -84,12 +84,12 @@ def total(build: Lowering, terms: Sequence[Term]) -> Value:
 # because a pointer takes two registers, which loads that wait for memory together need. LLVM hoists the first address.
 
 
-def hoist(function: Function) -> None:
+def hoist_addresses(function: Function) -> None:
     """Separates the loop-invariant part of addresses, so that LLVM hoists it."""
-    found = natural_loops(function.blocks)
-    if found:
+    loops = natural_loops(function.blocks)
+    if loops:
         invariants = Invariants(Definitions(function))
-        for block, loop in innermost(found).items():
+        for block, loop in innermost(loops).items():
             _split_addresses(block, loop, invariants)
 
 
@@ -104,8 +104,8 @@ def _split_addresses(block: Block, loop: Loop, invariants: Invariants) -> None:
             near = build.op(ops.ELEMENT, reference.type, reference, total(build, still), outside=True)
             op.operands = [near, total(build, moving)]
             op.attributes["outside"] = True
-            place = block.ops.index(op)
-            block.ops[place:place] = build.block.ops
+            index = block.ops.index(op)
+            block.ops[index:index] = build.block.ops
 
 
 def _is_global(op: Op) -> bool:
@@ -154,15 +154,15 @@ class Counter:
     pointers: dict[tuple[object, ...], tuple[Value, int]] = field(default_factory=dict)
 
 
-def follow(function: Function) -> None:
+def add_pointer_variables(function: Function) -> None:
     """Creates pointer induction variables in short innermost loops, for addresses behind a branch that follow a counter."""
-    found = natural_loops(function.blocks)
-    if found:
-        loops = innermost(found)
+    loops = natural_loops(function.blocks)
+    if loops:
+        innermost_loops = innermost(loops)
         pointers = _Pointers(Definitions(function))
-        short = {loop for loop in found if _is_short(loop, loops)}
+        short = {loop for loop in loops if _is_short(loop, innermost_loops)}
         for block in function.blocks:
-            loop = loops.get(block)
+            loop = innermost_loops.get(block)
             if loop is not None and loop in short and not loop.always_runs(block):
                 for op in [op for op in block.ops if op.code is ops.ELEMENT]:
                     pointers.take(block, op, loop)
@@ -181,10 +181,10 @@ class _Pointers:
 
     def take(self, block: Block, op: Op, loop: Loop) -> None:
         """Replaces an address by a pointer induction variable, if possible."""
-        reference, place = op.operands
+        reference, offset = op.operands
         if not _is_global(op):
             return
-        still, moving = self.invariants.split(place, loop)
+        still, moving = self.invariants.split(offset, loop)
         far = [term for term in still if self.values.constant(term[0]) is None]
         if len(moving) != 1 or any(self.is_inside(value, loop) for value in (reference, *(value for value, _ in far))):
             return
@@ -192,19 +192,19 @@ class _Pointers:
         counter = self.counter(value, loop)
         if counter is None:
             return
-        constant = sum(times * (self.values.constant(each) or 0) for each, times in still)
+        constant = sum(times * (self.values.constant(term) or 0) for term, times in still)
         key = reference, sign, *far
         if key not in counter.pointers:
-            mine = [each for each in self.counters.values() if each is not None and each.loop is loop]
-            if sum(len(each.pointers) for each in mine) == _MOST:
+            counters = [other for other in self.counters.values() if other is not None and other.loop is loop]
+            if sum(len(other.pointers) for other in counters) == _MOST:
                 return
             counter.pointers[key] = _pointer(op, counter, sign, far, constant), constant
         pointer, done = counter.pointers[key]
         build = _builder(op)
-        at = block.ops.index(op)
+        index = block.ops.index(op)
         op.operands = [pointer, build.number(INT64, constant - done)]
         op.attributes["outside"] = True
-        block.ops[at:at] = build.block.ops
+        block.ops[index:index] = build.block.ops
 
     def is_inside(self, value: Value, loop: Loop) -> bool:
         """Whether a value is defined in a loop and not constant."""
@@ -213,20 +213,20 @@ class _Pointers:
     def counter(self, value: Value, loop: Loop) -> Counter | None:
         """The value as an induction variable; None if it is not one."""
         if value not in self.counters:
-            found = self.increments(value, loop) if value in loop.header.params else None
-            self.counters[value] = Counter(loop, found) if found else None
+            increments = self.increments(value, loop) if value in loop.header.params else None
+            self.counters[value] = Counter(loop, increments) if increments else None
         return self.counters[value]
 
     def increments(self, value: Value, loop: Loop) -> list[Increment] | None:
         """The increments of a value on the edges to a loop's header; None if it is not an induction variable."""
-        place, found = loop.header.params.index(value), []
+        index, increments = loop.header.params.index(value), []
         for block, edge in (*loop.entries, *loop.backs):
             inside = block in loop.blocks
-            terms = _added(self.values, value, edge.arguments[place]) if inside else [(edge.arguments[place], 1)]
-            if terms is None or (inside and any(self.is_inside(each, loop) for each, _ in terms)):
+            terms = _added(self.values, value, edge.arguments[index]) if inside else [(edge.arguments[index], 1)]
+            if terms is None or (inside and any(self.is_inside(term, loop) for term, _ in terms)):
                 return None
-            found.append(Increment(block, edge, terms, inside))
-        return found
+            increments.append(Increment(block, edge, terms, inside))
+        return increments
 
 
 def _added(values: Definitions, counter: Value, after: Value) -> list[Term] | None:
@@ -242,14 +242,14 @@ def _pointer(op: Op, counter: Counter, sign: int, far: list[Term], constant: int
     """Creates a pointer induction variable."""
     reference = op.operands[0]
     pointer = Value(reference.type, hint="pointer")
-    for each in counter.increments:
+    for increment in counter.increments:
         build = _builder(op)
-        terms = [(value, sign * times) for value, times in each.terms]
-        begin = pointer if each.inside else reference
-        if not each.inside:
+        terms = [(value, sign * times) for value, times in increment.terms]
+        begin = pointer if increment.inside else reference
+        if not increment.inside:
             terms = [*far, *terms, *([(build.number(INT64, constant), 1)] if constant else [])]
-        each.edge.arguments.append(build.op(ops.ELEMENT, reference.type, begin, total(build, terms), outside=True))
-        each.block.ops[-1:-1] = build.block.ops
+        increment.edge.arguments.append(build.op(ops.ELEMENT, reference.type, begin, total(build, terms), outside=True))
+        increment.block.ops[-1:-1] = build.block.ops
     counter.loop.header.params.append(pointer)
     return pointer
 
@@ -291,19 +291,19 @@ def _has_dependent_nest(function: Function) -> bool:
 
 def _begins_with_what_changes(inner: Loop, outer: Loop, invariants: Invariants) -> bool:
     return any(
-        bool(invariants.split(edge.arguments[place], outer)[1])
-        for place, param in enumerate(inner.header.params)
-        if _is_counter(param, place, inner, invariants)
+        bool(invariants.split(edge.arguments[index], outer)[1])
+        for index, param in enumerate(inner.header.params)
+        if _is_counter(param, index, inner, invariants)
         for _, edge in inner.entries
     )
 
 
-def _is_counter(param: Value, place: int, loop: Loop, invariants: Invariants) -> bool:
+def _is_counter(param: Value, index: int, loop: Loop, invariants: Invariants) -> bool:
     """Whether a loop adds a loop-invariant sum to an integer on each back edge."""
     if not (isinstance(param.type, Number) and param.type.is_integer):
         return False
     for _, edge in loop.backs:
-        terms = _added(invariants.definitions, param, edge.arguments[place])
+        terms = _added(invariants.definitions, param, edge.arguments[index])
         if terms is None or any(invariants.split(value, loop)[1] for value, _ in terms):
             return False
     return True

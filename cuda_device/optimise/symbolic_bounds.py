@@ -65,22 +65,22 @@ class IncomingEdge:
     holds: bool
 
 
-def run(function: Function) -> None:
+def remove_proven_checks(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
     definitions = Definitions(function)
     makers = definitions.makers
-    found = [
+    selects = [
         (block, op)
         for block in function.blocks
         for op in block.ops
         if op.code is ops.SELECT and _counts_from_the_end(op, definitions)
     ]
     checks = [block for block in function.blocks if checks_a_bound(block, makers)]
-    if not found and not checks:
+    if not selects and not checks:
         return
     proofs = Proofs(function, definitions)
     same: dict[Value, Value] = {}
-    for block, op in found:
+    for block, op in selects:
         index = op.operands[2]
         if proofs.holds(block, proofs.sum(index)):
             same[op.result] = index
@@ -160,17 +160,17 @@ class Proofs:
 
     def is_within(self, block: Block, index: Value, length: Value) -> bool:
         """Whether an index is below a length in a block, both as unsigned numbers."""
-        place = self.sum(index)
+        position = self.sum(index)
         maker = self.makers.get(index)
         if maker is not None and maker.code is ops.CONVERT and is_integer(maker.operands[0]):
             (signed,) = maker.operands
             if _room(index) >= _room(signed) and self.holds(block, self.sum(signed)):
-                place = self.sum(signed)
-        return self.holds(block, self.sum(length).minus(place).plus(Sum(-1)))
+                position = self.sum(signed)
+        return self.holds(block, self.sum(length).minus(position).plus(Sum(-1)))
 
     def _follows(self, facts: Sequence[Sum], sum: Sum) -> bool:
         stronger = (sum.minus(fact) for fact in facts if fact.constant <= sum.constant)
-        return any(each.plainly_nonneg(self.falling) for each in chain((sum,), stronger))
+        return any(difference.plainly_nonneg(self.falling) for difference in chain((sum,), stronger))
 
     def known(self, block: Block) -> tuple[Sum, ...]:
         """The sums that are not negative in a block."""
@@ -179,12 +179,12 @@ class Proofs:
             path.append(block)
             block = self.dominators[block]
         facts = self.facts.get(block, {})
-        for each in reversed(path):
-            for fact in self._entered(each, tuple(facts.values())):
+        for dominator in reversed(path):
+            for fact in self._entered(dominator, tuple(facts.values())):
                 before = facts.get(fact.terms)
                 if before is None or fact.constant < before.constant:
                     facts = {terms: sum for terms, sum in facts.items() if terms != fact.terms} | {fact.terms: fact}
-            self.facts[each] = facts
+            self.facts[dominator] = facts
         return tuple(facts.values())
 
     def _entered(self, block: Block, facts: Sequence[Sum]) -> Iterator[Sum]:
@@ -193,8 +193,8 @@ class Proofs:
             case [IncomingEdge(condition=Value() as condition, holds=holds)]:
                 yield from self._told(condition, holds, facts)
             case [IncomingEdge() as entry, *backs] if backs and self.dominators[block] is entry.before:
-                for place, (param, first) in enumerate(zip(block.params, entry.arguments, strict=True)):
-                    signs = {self._moved(param, back.arguments[place]) for back in backs if is_integer(param)}
+                for i, (param, first) in enumerate(zip(block.params, entry.arguments, strict=True)):
+                    signs = {self._moved(param, back.arguments[i]) for back in backs if is_integer(param)}
                     if signs == {1}:  # a counter stays on one side of where it began
                         yield from self._compared("<=", first, param, facts)
                     elif signs == {-1}:
@@ -239,14 +239,14 @@ class Proofs:
 
     def bounds(self, value: Value, sign: str) -> list[Sum]:
         """Upper (`<`) or lower (`>`) bounds of a value: the value, and the operands of a minimum or maximum."""
-        found = [self.sum(value)]
+        bounds = [self.sum(value)]
         maker = self.makers.get(self._origin(value))
         if maker is not None and maker.code is ops.SELECT:
             condition, first, second = maker.operands
             choice = self.makers.get(condition)
             if choice is not None and choice.operands == [first, second] and choice.attributes.get("op") == sign:
-                found += [*self.bounds(first, sign), *self.bounds(second, sign)]
-        return found
+                bounds += [*self.bounds(first, sign), *self.bounds(second, sign)]
+        return bounds
 
     def sum(self, value: Value) -> Sum:
         """A value as a linear sum."""

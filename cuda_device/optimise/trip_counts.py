@@ -42,7 +42,7 @@ class Counted:
     step: Value
 
 
-def run(function: Function) -> None:
+def count_down_loops(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
     loops = natural_loops(function.blocks)
     if not loops:

@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream, as_stream
+from cuda_device import GpuStream
+from cuda_device.extend import as_stream, dataclass, driver
 
 _FIRST = 5
 """The number of calls from which the number of calls in the given time is estimated."""

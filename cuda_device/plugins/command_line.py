@@ -117,10 +117,7 @@ def _info(_: argparse.Namespace) -> None:
 
 def facts() -> Iterator[tuple[str, str]]:
     """The facts that a bug report needs, as names and values."""
-    from cuda_device.codegen.gpu import libdevice
-    from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
-    from cuda_device.runtime.gpu import driver
-    from cuda_device.types.architectures import parse
+    from cuda_device.extend import driver, toolchain
 
     here = os.path.dirname(device.__file__)
     total = sum(
@@ -142,7 +139,7 @@ def facts() -> Iterator[tuple[str, str]]:
             total += size
             yield package, f"{installed.version}, {_mib(size)}"
     yield "total", _mib(total)
-    yield "driver", ASSEMBLERS[0].version()
+    yield from toolchain()
     if driver.available():
         for ordinal in range(driver.device_count()):
             found = driver.properties(ordinal)
@@ -150,16 +147,6 @@ def facts() -> Iterator[tuple[str, str]]:
             yield f"GPU {ordinal}", f"{found.name}, compute capability {major}.{minor}, {found.memory >> 20} MiB"
     else:
         yield "GPU", f"none ({driver.unavailable_reason()})"
-    for assembler in ASSEMBLERS[1:]:
-        is_there = assembler.available(parse("sm_90"))
-        description = assembler.version() if is_there else f"not found ({assembler.remedy()})"
-        if is_there and (excess := assembler.excess()):
-            description += f"; not used, the driver assembles: {excess} ({assembler.remedy()})"
-        yield f"assembler {assembler.name}", description
-    try:
-        yield "libdevice", str(libdevice.file())
-    except device.CompileError as error:
-        yield "libdevice", f"not found ({error.help})"
     yield "cache", _cache_in_words()
     for name in sorted(os.environ):
         if name.startswith("CUDA_DEVICE_"):
@@ -178,7 +165,7 @@ def _cache_in_words() -> str:
 
 
 def _cache(wanted: argparse.Namespace) -> None:
-    from cuda_device.cache import disk
+    from cuda_device.extend import disk
 
     found = disk.current()
     if wanted.action == "clear":
@@ -195,14 +182,13 @@ def _cache(wanted: argparse.Namespace) -> None:
 
 def _machine_code(entry: bytes) -> tuple[str, str] | None:
     """The kernels and the target of an entry of the cache; None if it is not the machine code of kernels."""
-    from cuda_device.codegen.gpu import elf
-    from cuda_device.codegen.gpu.assemblers import Input
+    from cuda_device.extend import elf
 
     name, _, code = entry.partition(b"\0")
     if not code.startswith(b"\x7fELF"):
         return None
-    architecture = Input("", code).architecture
-    return (", ".join(sorted(elf.registers(code))), f"sm_{architecture}") if architecture else (name.decode(), "cpu")
+    kernels, architecture = elf.kernels(code)
+    return (", ".join(kernels), f"sm_{architecture}") if architecture else (name.decode(), "cpu")
 
 
 def _stages(words: str) -> list[str]:
@@ -254,8 +240,6 @@ def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
 
 
 def _build(wanted: argparse.Namespace) -> None:
-    from cuda_device.plugins.cpp.building import build
-
     run: dict[str, Any] = {}  # a file runs once, so that its kernels have the same structs
     loaded, given = [load(kernel, run) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
     if len(loaded) == 1:
@@ -266,7 +250,7 @@ def _build(wanted: argparse.Namespace) -> None:
     for kernel, signature in zip(loaded, given, strict=True):
         kernels.setdefault(kernel, []).append(_types(signature, kernel))
     targets = [target.strip() for target in wanted.target.split(",")]
-    files = build(list(kernels.items()), targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
+    files = device.build(list(kernels.items()), targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
     print("\n".join(os.path.join(wanted.output, file) for file in files))
 
 
@@ -276,14 +260,13 @@ Place = tuple[str, int]
 
 
 def _lines_of_ir(made: Any) -> Iterator[tuple[Place | None, str]]:
-    from cuda_device import compiler
-    from cuda_device.ir.text import show
+    from cuda_device.extend import compile_job, show
 
-    for function in compiler.run(made._job, "typed")["typed"].functions:
-        operations = iter(function.ops())
-        for line in show(function).splitlines():
-            where = next(operations).location if line.startswith("  ") else None
-            yield (where.file, where.line) if where and where.line > 0 else None, line
+    module = compile_job(made.job, "typed")["typed"]
+    operations = iter(module.ops())
+    for line in show(module).splitlines():
+        where = next(operations).location if line.startswith("  ") else None
+        yield (where.file, where.line) if where and where.line > 0 else None, line
 
 
 def _lines_of_llvm(made: Any) -> Iterator[tuple[Place | None, str]]:

@@ -24,16 +24,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from cuda_device.device.functions import Kernel
-from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, LaunchError
-from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.runtime.arrays.device_array import array, zeros
-from cuda_device.runtime.gpu.streams import GpuStream, default_stream
-from cuda_device.runtime.launch.arguments import bind, parameters_of
-from cuda_device.runtime.launch.launcher import check_kernel
-from cuda_device.runtime.launch.prepared import BoundKernel
-from cuda_device.types.host import numpy_dtype
+from cuda_device import CallError, GpuStream, Kernel, LaunchError, array, default_stream, numpy_dtype, zeros
+from cuda_device.extend import bind, check_kernel, dataclass, defaults_of, parameters_of
 
 
 @dataclass(frozen=True)
@@ -99,7 +91,7 @@ def launch(
 
     if grid is None and threads is None:
         threads = one_for_each_element
-    bound = BoundKernel(f, grid, block, shared, threads)
+    bound = f.bind(grid=grid, block=block, shared=shared, threads=threads)
     others = [None if i in places else value for i, value in enumerate(values)]
     # A new name for the tasks, or Dask would take the results of an earlier call with the same arguments.
     run = partial(_on_block, bound, others, places, parameters.names[parameters.positional :], uuid4().hex)
@@ -121,7 +113,13 @@ def _check_client(client: Any) -> None:
 
 
 def _on_block(
-    bound: BoundKernel, args: Sequence[Any], places: Sequence[int], named: Sequence[str], _: str, /, *blocks: Any
+    bound: Callable[..., None],
+    args: Sequence[Any],
+    places: Sequence[int],
+    named: Sequence[str],
+    _: str,
+    /,
+    *blocks: Any,
 ) -> Any:
     """Launches a kernel for one block, on a worker, and returns the outputs in the memory that blocks are in.
 

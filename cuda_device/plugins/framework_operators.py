@@ -16,22 +16,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuda_device.device.functions import Kernel
-from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import LaunchError
-from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.arrays.device_array import DeviceArray, as_array
-from cuda_device.runtime.gpu.streams import Stream, as_stream, cpu_stream
-from cuda_device.runtime.launch.arguments import parameters_of
-from cuda_device.runtime.launch.launcher import check_kernel
-from cuda_device.runtime.launch.prepared import BoundKernel
-from cuda_device.types.model import Number, NumberKind
+from cuda_device import DeviceArray, Kernel, LaunchError, Stream, as_array, cpu_stream, launch
+from cuda_device.extend import array_view, as_stream, check_kernel, defaults_of, model, parameters_of, replace
 
-_NUMBERS = {NumberKind.BOOL: bool, NumberKind.UINT: int, NumberKind.INT: int, NumberKind.FLOAT: float}
+if TYPE_CHECKING:
+    from cuda_device import BoundKernel
+
+_NUMBERS = {
+    model.NumberKind.BOOL: bool,
+    model.NumberKind.UINT: int,
+    model.NumberKind.INT: int,
+    model.NumberKind.FLOAT: float,
+}
 _targets: dict[str, Callable[..., None]] = {}
 """The function for each target of JAX's FFI; a process has one target of each name."""
 _Outputs = Mapping[str, "str | Callable[..., Any]"]
@@ -220,14 +220,15 @@ class _Operator:
     """A kernel whose parameters are inputs and outputs."""
 
     def __init__(self, kernel: Kernel | BoundKernel, outputs: _Outputs, changed: Sequence[str] = ()) -> None:
-        self.kernel = kernel.kernel if isinstance(kernel, BoundKernel) else kernel
+        inner = getattr(kernel, "kernel", None)  # of a `BoundKernel`, whose plugin need not be installed
+        self.kernel: Kernel = inner if isinstance(inner, Kernel) else kernel  # type: ignore[assignment]
         check_kernel(self.kernel)
         found = parameters_of(self.kernel.underlying)
         self.names, self.outputs = found.names, dict(outputs)
         self.inputs = tuple(each for each in self.names if each not in outputs)
-        self.numbers = {name: each for name, each in found.hints.items() if isinstance(each, Number)}
+        self.numbers = {name: each for name, each in found.hints.items() if isinstance(each, model.Number)}
         self._written = (*outputs, *changed)
-        self._bound = kernel if isinstance(kernel, BoundKernel) else kernel.bind(threads=self._shape)
+        self._bound: Any = None if self.kernel is kernel else kernel
         for each in self._written:
             if each not in self.names:
                 raise LaunchError(
@@ -273,8 +274,12 @@ class _Operator:
     def launch(self, named: Mapping[str, Any], stream: Any) -> None:
         """Launches the kernel, unless its output is empty."""
         args = [named[each] for each in self.names]
-        if 0 not in self._shape(*args):
+        if 0 in (shape := self._shape(*args)):
+            return
+        if self._bound is not None:
             self._bound(*args, stream=stream)
+        else:
+            launch(self.kernel, *args, threads=shape, stream=stream)
 
     def _shape(self, *args: Any) -> Any:
         """The shape of the first array that the kernel writes, or of its first array if that is unknown."""
@@ -285,7 +290,7 @@ class _Operator:
 
 def _lent(array: DeviceArray) -> DeviceArray:
     """The array without a reference to its owner, because JAX frees the memory itself."""
-    return DeviceArray.over(replace(array._view, keep_alive=None), array.stream)
+    return DeviceArray.over(replace(array_view(array), keep_alive=None), array.stream)
 
 
 def _result(several: Sequence[Any]) -> Any:
@@ -293,7 +298,7 @@ def _result(several: Sequence[Any]) -> Any:
     return tuple(several) if len(several) > 1 else several[0] if several else None
 
 
-def _number(name: str, type: Number) -> Any:
+def _number(name: str, type: model.Number) -> Any:
     """The type of a number in PyTorch's schemas."""
     if type.kind not in _NUMBERS:
         raise LaunchError(f"an operator of PyTorch cannot take {name!r} of type {type}", "pass a tensor of one element")

@@ -17,18 +17,25 @@ it stores the launches and runs them when it is launched.
 from __future__ import annotations
 
 import contextlib
-import sys
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
-from cuda_device.errors import LaunchError, Location
-from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.runtime.gpu import driver, launch_log
-from cuda_device.runtime.gpu.grid import Shape
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
-from cuda_device.runtime.launch.arguments import Argument
-from cuda_device.runtime.launch.launcher import CompiledKernel, foreign_streams, start, users_traceback
+from cuda_device import CpuStream, GpuStream, LaunchError, Stream
+from cuda_device.extend import (
+    Argument,
+    CompiledKernel,
+    Location,
+    Shape,
+    as_stream,
+    dataclass,
+    driver,
+    start,
+    start_together,
+    users_location,
+    users_traceback,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +55,6 @@ class Recorded:
         return self.variant.work.job.name
 
 
-def _caller() -> Location:
-    """The location at which the user's program called this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and Location(frame.f_code.co_filename, 1).is_ours:
-        frame = frame.f_back
-    return Location(frame.f_code.co_filename, frame.f_lineno)
-
-
 class _CpuRecorder(CpuStream):
     """A CPU stream whose launches are recorded instead of run."""
 
@@ -64,7 +63,7 @@ class _CpuRecorder(CpuStream):
     is_captured = True
 
     def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
-        self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller()))
+        self.recorded.append(Recorded(variant, shape, buffer, arguments, users_location()))
         return True
 
 
@@ -76,7 +75,7 @@ class _GpuRecorder(GpuStream):
 
     def record_launch(self, variant: Any, shape: Any, buffer: Any, arguments: Any) -> bool:
         node = driver.newest_node(self.handle)
-        self.recorded.append(Recorded(variant, shape, buffer, arguments, _caller(), node))
+        self.recorded.append(Recorded(variant, shape, buffer, arguments, users_location(), node))
         return True
 
 
@@ -192,14 +191,8 @@ class Graph:
             return
         assert isinstance(where, GpuStream)
         with where.using():
-            driver.raise_report(where.context)
-            views = [view for each in launches for argument in each.arguments for view in argument.views]
-            foreign = foreign_streams(where, views)
-            driver.order(foreign, (where.handle,))
-            driver.launch_graph(self._executable, where.handle)
-            for each in launches:
-                launch_log.launched(each.name, each.shape.grid, each.shape.block, where.context, where.handle)
-            driver.order((where.handle,), foreign)
+            begin = partial(driver.launch_graph, self._executable, where.handle)
+            start_together(where, begin, [(each.variant, each.shape, each.arguments) for each in launches])
             where.retain(self, launches)
 
     def _built(self) -> Sequence[Recorded]:

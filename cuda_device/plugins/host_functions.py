@@ -19,14 +19,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cuda_device import logs
-from cuda_device.device.functions import DecoratedFunction
-from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import LaunchError
-from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream, as_stream
-from cuda_device.runtime.launch.arguments import parameters_of
-from cuda_device.types.struct_classes import convert, made_of
+from cuda_device import GpuStream, LaunchError
+from cuda_device.extend import DecoratedFunction, as_stream, as_type, defaults_of, driver, parameters_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -79,7 +73,7 @@ class HostFunction(DecoratedFunction):
         bound.arguments = defaults_of(self.underlying) | bound.arguments
         for name, wanted in parameters_of(self.underlying).hints.items():
             if (value := bound.arguments.get(name)) is not None:
-                bound.arguments[name] = convert(made_of(value, wanted, name), wanted, name)
+                bound.arguments[name] = as_type(value, wanted, name)
         return bound
 
     def __repr__(self) -> str:
@@ -113,7 +107,11 @@ def _run(call: Call) -> None:
             future.set_result(function())
         except BaseException as error:
             future.set_exception(error)
-            logs.say(logs.WARNING, "a host function raised in the order of its stream", error=error)
+            import logging
+
+            logging.getLogger("cuda_device").warning(
+                "a host function raised in the order of its stream", exc_info=error
+            )
 
 
 def _run_number(number: int) -> None:

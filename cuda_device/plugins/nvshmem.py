@@ -20,7 +20,9 @@ time. Kernels that call NVSHMEM do not run on a CPU stream.
 
 from __future__ import annotations
 
+import atexit
 import re
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,9 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.codegen.gpu.linking import CudaSource, cuda_source
-from cuda_device.device.functions import Extern, extern
-from cuda_device.types.host import pointer
+from cuda_device import Extern, LaunchError, cuda_source, extern, pointer
 
 _TYPES = {
     "float": np.float32, "double": np.float64, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
@@ -109,7 +109,7 @@ def _prototypes() -> dict[str, tuple[str, str, str]]:
 
 
 @cache
-def _source() -> CudaSource:
+def _source() -> Any:
     """The source with NVSHMEM's headers, for programs that contain the state of the library."""
     package = find_spec("nvidia.nvshmem")
     folders = [Path(each, "include") for each in package.submodule_search_locations or ()] if package else []
@@ -141,6 +141,30 @@ def _declared(name: str) -> Extern:
 def declare(stub: FunctionType, symbol: str) -> Extern:
     """Declares a function of NVSHMEM's headers by a stub."""
     return extern(cpp=symbol, link=_source())(stub)
+
+
+def begin(library: int) -> None:
+    """Registers a program with NVSHMEM, whose state it contains, until the process ends. `library` is the driver's handle.
+
+    Raises `LaunchError` if NVSHMEM is not installed, or does not accept the program.
+    """
+    try:
+        from nvshmem import core
+    except ImportError as error:
+        raise LaunchError(f"the kernel needs NVSHMEM: {error}", "pip install nvshmem4py-cu13") from None
+    program = core.NvshmemKernelObject.from_handle(library)
+    try:
+        core.library_init(program)
+    except Exception as error:  # NVSHMEM's exceptions or those of its bindings
+        raise LaunchError(
+            f"NVSHMEM does not accept the kernel: {error}", "start it before the first launch: nvshmem.core.init(…)"
+        ) from None
+
+    def end() -> None:
+        with suppress(Exception):  # NVSHMEM may be finalised already
+            core.library_finalize(program)
+
+    atexit.register(end)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from cuda_device.runtime.gpu.streams import Stream
+    from cuda_device import Stream
+    from cuda_device.extend import Job
 
 _KINDS = {"cpu": ("cpu",), "gpu": ("gpu",), "both": ("cpu", "gpu")}
 _CHECKED = "CUDA_DEVICE_CHECKED"
@@ -83,9 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if _SCHEDULE in from_controller:
         config.option.schedule = from_controller[_SCHEDULE]
     if config.getoption("cuda_device", None) is not None:
-        from cuda_device.runtime.gpu import streams
+        from cuda_device import cpu_stream
 
-        defaults: dict[str, Any] = streams.cpu_stream.__kwdefaults__ or {}
+        defaults: dict[str, Any] = cpu_stream.__kwdefaults__ or {}
         plain = dict(defaults)
         chosen = {name: config.getoption(name) for name in ("races", "schedule")}
         defaults.update(chosen)
@@ -141,47 +142,42 @@ def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[St
     A `KernelError` that the test has not waited for is an error of the test. If no GPU is usable, the GPU half of a test is
     skipped with `--cuda-device=both`, and fails with `--cuda-device=gpu`.
     """
-    from cuda_device.runtime.gpu import driver, streams
-    from cuda_device.runtime.launch.launcher import synchronize
+    from cuda_device import cpu_stream, default_stream, synchronize
+    from cuda_device.extend import driver
 
     if cuda_device_kind == "cpu":
         if (seed := request.config.getoption("schedule", None)) is not None:
             request.node.add_report_section("setup", "cuda_device", f"--cuda-device=cpu --schedule={seed}")
-        yield streams.cpu_stream()
+        yield cpu_stream()
         return
     if not driver.available():
         refuse: Any = pytest.skip if request.config.getoption("cuda_device") == "both" else pytest.fail
         refuse(f"no GPU is usable: {driver.unavailable_reason()}")
-    found = streams.default_stream()
+    found = default_stream()
     yield found
     synchronize(found)
 
 
 def _compile_for(names: list[str]) -> Callable[[], object]:
     """Makes each compilation for the CPU also compile for other targets; returns a function that undoes this."""
-    from cuda_device import compiler
-    from cuda_device.errors import CompileError
-    from cuda_device.lazy_dataclasses import replace
-    from cuda_device.types.architectures import parse
+    from cuda_device import CompileError
+    from cuda_device.extend import Target, architectures, compile_job, observe_compilations, replace
 
-    run = compiler.run
     try:
-        targets = [compiler.Target(parse(name)) for name in names]
+        targets = [Target(architectures.parse(name)) for name in names]
     except ValueError as error:
         raise pytest.UsageError(f"--target: {error}") from None
     seen = set()
 
-    def run_for_all(job: compiler.Job, until: str = "", **options: Any) -> compiler.Work:
-        work = run(job, until, **options)
-        if job.kernel and job.target.on_cpu and job not in seen:
-            for target in targets:
-                try:
-                    run(replace(job, target=target, options=replace(job.options, races=False)), "cubin")
-                except CompileError as error:
-                    error.reason = f"for {target.architecture.name}, which --target names: {error.reason}"
-                    raise
-            seen.add(job)
-        return work
+    def compile_for_all(job: Job) -> None:
+        if not job.kernel or not job.target.on_cpu or job in seen:
+            return
+        for target in targets:
+            try:
+                compile_job(replace(job, target=target), "cubin")
+            except CompileError as error:
+                error.reason = f"for {target.architecture.name}, which --target names: {error.reason}"
+                raise
+        seen.add(job)
 
-    compiler.run = run_for_all
-    return lambda: setattr(compiler, "run", run)
+    return observe_compilations(compile_for_all)

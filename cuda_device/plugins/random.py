@@ -14,11 +14,7 @@ from typing import Any
 
 from numpy import float32, float64, uint32, uint64
 
-from cuda_device.device.functions import func
-from cuda_device.device.machine_functions import mulhi
-from cuda_device.device.target import is_host, target
-from cuda_device.types.struct_classes import struct
-from cuda_device.types.vector_classes import float32x4, uint32x4, uint64x4
+from cuda_device import float32x4, func, is_host, mulhi, struct, target, uint32x4, uint64x4
 
 _ROUNDS = 10
 _NARROW = (uint32(0xD2511F53), uint32(0xCD9E8D57)), (uint32(0x9E3779B9), uint32(0xBB67AE85))

@@ -17,30 +17,27 @@ Kernels take everything but values as copies. The tests compare this table with 
 
 from __future__ import annotations
 
-import ctypes
-import struct
-from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
 from typing import Literal
 
-from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import model
-from cuda_device.types.layout import (
-    accesses,
-    align_of,
-    float_bits,
-    leaves,
-    machine,
-    map_arrays,
-    parts,
-    shortfall,
-    size_of,
-)
+from cuda_device.types.layout import align_of, leaves, machine, map_arrays, parts, shortfall, size_of
 
 DESCRIPTOR = "interoperable_array_descriptor"
 _HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
 """C++ classes with a non-trivial copy constructor: `__half2`, `__nv_bfloat162`."""
 
+CPP_WORDS = frozenset((
+    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
+    "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
+    "constexpr", "constinit", "decltype", "default", "delete", "do", "double", "dynamic_cast", "enum", "explicit", "export",
+    "extern", "false", "float", "friend", "goto", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
+    "not_eq", "nullptr", "operator", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires",
+    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+    "thread_local", "throw", "true", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "xor", "xor_eq",
+))  # fmt: skip
+"""The keywords of C++ that are not keywords of Python."""
 
 Passing = Literal["value", "copy", "address"]
 """How a value is passed to or from a function."""
@@ -114,96 +111,3 @@ def _is_scalar(type: model.Type) -> bool:
 def _is_hidden(type: model.Type) -> bool:
     inner = (type.dtype,) if isinstance(type, model.Subarray) else parts(type)
     return type in _HIDDEN or any(map(_is_hidden, inner))
-
-
-# The leaves of a kernel's arguments have the layout of a C structure.
-
-
-Leaf = int | float | bool
-"""A number that is passed to a kernel."""
-
-_CODES = {
-    model.NumberKind.BOOL: "?",
-    model.NumberKind.INT: "bhiq",
-    model.NumberKind.UINT: "BHIQ",
-    model.NumberKind.FLOAT: " efd",
-}
-
-
-def code_of(leaf: model.Type) -> str:
-    """The format character of a leaf in Python's `struct`."""
-    if isinstance(leaf, model.Ref):
-        return "Q"
-    assert isinstance(leaf, model.Number)
-    if leaf.format != model.Format.IEEE:
-        return {8: "B", 16: "H"}[leaf.bits]
-    codes = _CODES[leaf.kind]
-    return codes if leaf.kind is model.NumberKind.BOOL else codes[leaf.bits.bit_length() - 4]
-
-
-@dataclass(frozen=True)
-class Packing:
-    """The layout of the leaves of a signature in a C structure."""
-
-    structure: struct.Struct
-    offsets: tuple[int, ...]
-    """The offset of each parameter."""
-    places: tuple[int, ...]
-    """The offset of each leaf."""
-    codes: tuple[str, ...]
-    """The format character of each leaf."""
-    singles: frozenset[int]
-    """The positions of float32 leaves."""
-    odd: Mapping[int, model.Number]
-    """The leaves that `struct` cannot pack as floats, so that their bits are packed."""
-
-    @cached_property
-    def buffer(self) -> type[ctypes.Array[ctypes.c_char]]:
-        """The type of a buffer for the arguments."""
-        return ctypes.c_char * (self.structure.size or 1)
-
-    def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
-        """A buffer with the values; a float that is too large for float32 becomes infinite."""
-        buffer = self.buffer()
-        if self.odd:
-            values = [float_bits(self.odd[i], v) if i in self.odd else v for i, v in enumerate(values)]
-        try:
-            self.structure.pack_into(buffer, 0, *values)
-        except OverflowError:
-            rounded = (ctypes.c_float(v).value if i in self.singles else v for i, v in enumerate(values))
-            self.structure.pack_into(buffer, 0, *rounded)
-        return buffer
-
-
-@lru_cache(maxsize=4096)
-def packing(types: tuple[model.Type, ...]) -> Packing:
-    """The packing of arguments of these types, each leaf of which is a parameter."""
-    return _packing([leaf for type in types for leaf in leaves(type)])
-
-
-@lru_cache(maxsize=4096)
-def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
-    """The packing of the parameters of an interoperable kernel."""
-    return _packing([representation(type) for type in types])
-
-
-def _packing(parameters: Sequence[model.Type]) -> Packing:
-    """The packing of parameters, each of which has the alignment of its type."""
-    found, codes, form, offsets, places = [], [], "=", [], []
-    end = 0
-    for type in parameters:
-        start = -(-end // align_of(type)) * align_of(type)
-        offsets.append(start)
-        for access in accesses(type, _NO_ALIGNMENT):
-            found.append(access.type)
-            codes.append(code_of(access.type))
-            places.append(start + access.offset)
-            form += f"{places[-1] - struct.calcsize(form)}x{codes[-1]}"
-        end = start + size_of(type)
-    form += f"{end - struct.calcsize(form)}x"
-    singles = frozenset(i for i, code in enumerate(codes) if code == "f")
-    odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format != model.Format.IEEE}
-    return Packing(struct.Struct(form), tuple(offsets), tuple(places), tuple(codes), singles, odd)
-
-
-_NO_ALIGNMENT = 1  # for accesses to one number each

@@ -62,18 +62,16 @@ def register(cls: type, struct: type) -> Callable[[F], F]:
 
 
 def registered(value: object, name: str) -> Any:
-    """Converts an object of a registered class to its struct; None for other objects. `name` is the name of the argument.
+    """Converts an object of a registered class to its struct. `name` is the name of the argument.
 
     Raises `TypeError` if the conversion returns something else.
     """
-    for base in type(value).__mro__:
-        if (found := REGISTERED.get(base)) is not None:
-            struct, convert = found
-            made = made_of(convert(value), model_of(struct), name)
-            if type(made) is not struct:
-                raise TypeError(f"the conversion of {base.__name__} returns {made!r}, not a {struct.__name__}")
-            return made
-    return None
+    base = next(base for base in type(value).__mro__ if base in REGISTERED)
+    struct, convert = REGISTERED[base]
+    instance = made_of(convert(value), model_of(struct), name)
+    if type(instance) is not struct:
+        raise TypeError(f"the conversion of {base.__name__} returns {instance!r}, not a {struct.__name__}")
+    return instance
 
 
 def overload(entity: object) -> Callable[[F], F]:
@@ -90,7 +88,7 @@ def overload(entity: object) -> Callable[[F], F]:
     if not callable(entity):
         raise TypeError(f"overload takes a function, such as len or operator.add, not {entity!r}")
     is_operator = getattr(entity, "__module__", None) == operator.add.__module__
-    if entity in _SYNTAX or (is_operator and all(entity is not getattr(operator, each) for each in _OPERATORS)):
+    if entity in _SYNTAX or (is_operator and all(entity is not getattr(operator, name) for name in _OPERATORS)):
         raise TypeError(
             f"{getattr(entity, '__name__', entity)} cannot be overloaded: define the special method in the struct; of the module "
             f"operator there are {', '.join(_OPERATORS)}"
@@ -104,17 +102,16 @@ def overload(entity: object) -> Callable[[F], F]:
 
         hints = inspect.get_annotations(plain, eval_str=True)
         names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
-        wanted = tuple(type_of_hint(hints[name]) if name in hints else None for name in names)
-        hosts = {host_of(each) for each in wanted} - {None}
+        types = tuple(type_of_hint(hints[name]) if name in hints else None for name in names)
+        hosts = {host_of(type) for type in types} - {None}
         if not hosts:
             raise TypeError(
                 f"{plain.__qualname__} overloads a function for a new type: give a parameter the hint of a @device.struct class"
             )
         for host in hosts:
-            others = [
-                each for each in vars(host).get(overloads_key(entity), ()) if each[0] is not entity or each[2] != wanted
-            ]
-            setattr(host, overloads_key(entity), (*others, (entity, plain, wanted)))
+            rows = vars(host).get(overloads_key(entity), ())
+            others = [row for row in rows if row[0] is not entity or row[2] != types]
+            setattr(host, overloads_key(entity), (*others, (entity, plain, types)))
         return function
 
     return decorate

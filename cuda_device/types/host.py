@@ -47,8 +47,8 @@ class Row:
     def scalar(self) -> type[np.generic]:
         """The scalar type. ml_dtypes is imported at first use: it takes as long as most of this package."""
         is_numpys = self.number.format == model.Format.IEEE
-        found: type[np.generic] = getattr(np if is_numpys else importlib.import_module("ml_dtypes"), self.name)
-        return found
+        scalar: type[np.generic] = getattr(np if is_numpys else importlib.import_module("ml_dtypes"), self.name)
+        return scalar
 
 
 ROWS = (
@@ -106,24 +106,24 @@ def _row_of_scalar(scalar: type[np.generic]) -> Row | None:
     return _BY_SCALAR.get(scalar)
 
 
-def becomes(builtin: model.Number, wanted: model.Number) -> bool:
-    """Whether a builtin number converts implicitly to `wanted`: to the same or a higher kind."""
+def becomes(builtin: model.Number, target: model.Number) -> bool:
+    """Whether a builtin number converts implicitly to `target`: to the same or a higher kind."""
     kind = model.NumberKind
-    return builtin.kind <= wanted.kind or (builtin.kind is kind.INT and wanted.kind is kind.UINT)
+    return builtin.kind <= target.kind or (builtin.kind is kind.INT and target.kind is kind.UINT)
 
 
-def convert_number(value: Any, wanted: model.Number, what: str) -> Any:
+def convert_number(value: Any, target: model.Number, name: str) -> Any:
     """Converts a builtin number of the same or a lower kind, or a NumPy number of the same format. Raises `TypeError`."""
-    host = host_type_of(wanted)
-    if isinstance(value, np.generic) and number_of(type(value)) == machine(wanted):
+    host = host_type_of(target)
+    if isinstance(value, np.generic) and number_of(type(value)) == machine(target):
         return host(value)
     is_builtin = isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
-    if not is_builtin or not becomes(number_of(type(value)), wanted):
-        raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
+    if not is_builtin or not becomes(number_of(type(value)), target):
+        raise TypeError(f"{name} is of type {target}, not {value!r}: write {target}(…)")
     try:
         return host(value)
     except OverflowError:
-        raise TypeError(f"{what} is of type {wanted}, which {value!r} does not fit") from None
+        raise TypeError(f"{name} is of type {target}, which {value!r} does not fit") from None
 
 
 def host_type_of(number: model.Number) -> type[Any]:
@@ -150,17 +150,10 @@ def dtype_of_element(element: model.Type) -> np.dtype[Any]:
     return np.dtype(row_of(element).scalar)
 
 
-def _is_of_numba(spelling: Any) -> bool:
-    """Whether this is a type of numba. Those of numbers are named like dtypes, and those of records have a `dtype`."""
-    return type(spelling).__module__.partition(".")[0] in ("numba", "numba_cuda")
-
-
 def _dtype_of_number(spelling: Any) -> np.dtype[Any]:
-    """The dtype of a number for a NumPy dtype or its name, or a type of numba. Raises `TypeError` for other types."""
+    """The dtype of a number for a NumPy dtype or its name. Raises `TypeError` for other types."""
     if isinstance(spelling, model.Type):
         return dtype_of_element(spelling)
-    if _is_of_numba(spelling):
-        spelling = str(spelling)
     if isinstance(spelling, str) and spelling in _OF_ML_DTYPES:
         return np.dtype(_BY_NAME[spelling].scalar)
     if spelling is None:
@@ -171,16 +164,6 @@ def _dtype_of_number(spelling: Any) -> np.dtype[Any]:
         raise TypeError(f"{spelling!r} is not a dtype: give one of {_SUPPORTED}") from error
     _number_of_dtype(dtype)
     return dtype
-
-
-def number_of_numba(spelling: Any) -> type[np.generic] | None:
-    """NumPy's scalar for a number type of numba; None for anything else."""
-    if not _is_of_numba(spelling):
-        return None
-    try:
-        return _dtype_of_number(spelling).type
-    except TypeError:
-        return None
 
 
 def row_of(element: model.Type) -> Row:
@@ -219,9 +202,9 @@ def dtype_of_type(type: model.Type) -> np.dtype[Any]:
             return dtype_of_type(dtype)
         case _:
             raise TypeError(f"{type} cannot be an element of an array")
-    place = placement(type)
+    layout = placement(type)
     parts = [dtype_of_type(member) for member in members.values()]
-    description = {"names": list(members), "formats": parts, "offsets": list(place.offsets), "itemsize": place.size}
+    description = {"names": list(members), "formats": parts, "offsets": list(layout.offsets), "itemsize": layout.size}
     return np.dtype(description, metadata={_KEY: type})  # type: ignore[call-overload,no-any-return]
 
 
@@ -257,12 +240,12 @@ def element_of_dtype(dtype: np.dtype[Any]) -> model.Type:
     names = dtype.names or ()
     members = tuple(model.Field(name, element_of_dtype(dtype.fields[name][0])) for name in names)
     struct = model.Struct(ANONYMOUS, members)
-    place = placement(struct)
+    layout = placement(struct)
     offsets = tuple(dtype.fields[name][1] for name in names)
-    if (place.offsets, place.size) == (offsets, dtype.itemsize):
+    if (layout.offsets, layout.size) == (offsets, dtype.itemsize):
         return struct
     # All elements have this alignment, and no number needs more than its own.
-    align = min(place.align, dtype.itemsize & -dtype.itemsize)
+    align = min(layout.align, dtype.itemsize & -dtype.itemsize)
     fields = tuple(replace(field, offset=offset) for field, offset in zip(members, offsets, strict=True))
     return model.Struct(ANONYMOUS, fields, align, size=dtype.itemsize)
 
@@ -285,8 +268,14 @@ def is_struct(cls: type[Any]) -> bool:
 
 def model_of(cls: Any) -> model.Struct:
     """The model type of a struct class."""
-    found: model.Struct = vars(cls)[MODEL]
-    return found
+    struct: model.Struct = vars(cls)[MODEL]
+    return struct
+
+
+def struct_model(cls: type) -> model.Struct | None:
+    """The type of a struct class in device code, with its `fields`; None for another class."""
+    struct: model.Struct | None = cls.__dict__.get(MODEL)
+    return struct
 
 
 def given_members(
@@ -295,21 +284,21 @@ def given_members(
     """Binds the arguments of a constructor to the members. Raises `TypeError`."""
     if len(args) > len(names):
         raise TypeError(f"{owner} has {len(names)} members, not {len(args)}")
-    given = dict(zip(names, args, strict=False))
+    values = dict(zip(names, args, strict=False))
     for name in kwargs:
-        if name not in names or name in given:
-            what = f"got two values for {name!r}" if name in given else f"has no member {name!r}"
-            raise TypeError(f"{owner} {what}")
-    given |= kwargs
-    if missing := [name for name in names if name not in given and name not in defaults]:
+        if name not in names or name in values:
+            problem = f"got two values for {name!r}" if name in values else f"has no member {name!r}"
+            raise TypeError(f"{owner} {problem}")
+    values |= kwargs
+    if missing := [name for name in names if name not in values and name not in defaults]:
         raise TypeError(f"{owner} is missing a value for {', '.join(map(repr, missing))}")
-    return given
+    return values
 
 
 def vector_of(cls: type[Any]) -> model.Vector | None:
     """The model type of a vector class; None for other classes."""
-    found = getattr(cls, "model", None)
-    return found if isinstance(found, model.Vector) else None
+    vector = getattr(cls, "model", None)
+    return vector if isinstance(vector, model.Vector) else None
 
 
 def alike(a: model.Struct, b: model.Struct) -> bool:
@@ -363,7 +352,7 @@ def unannotated(hint: Any) -> Any:
     """The hint without `Annotated`; of its metadata, an `ArrayType(…)` counts, which type checkers accept only there."""
     if not hasattr(hint, "__metadata__"):
         return hint
-    return next((each for each in hint.__metadata__ if isinstance(each, model.Array)), hint.__origin__)
+    return next((entry for entry in hint.__metadata__ if isinstance(entry, model.Array)), hint.__origin__)
 
 
 def alignment_of_hint(hint: Any) -> int:
@@ -386,10 +375,10 @@ def type_of_hint(hint: Any) -> model.Type:
         return model.NONE
     if getattr(hint, "__origin__", None) is tuple:
         arguments = () if hint.__args__ == ((),) else hint.__args__
-        made = model.Tuple(tuple(map(_type_of_element, arguments)))
-        if has_identity(made):
+        tuple_type = model.Tuple(tuple(map(_type_of_element, arguments)))
+        if has_identity(tuple_type):
             raise TypeError("an atomic can be a member of a struct, but not of a tuple")
-        return made
+        return tuple_type
     if isinstance(hint, np.dtype):
         return element_of_dtype(hint)
     if isinstance(hint, type):
@@ -403,12 +392,12 @@ def type_of_hint(hint: Any) -> model.Type:
 
 
 def _type_of_element(hint: Any) -> model.Type:
-    found, least = type_of_hint(hint), alignment_of_hint(hint)
-    if least and not has_identity(found) and least > align_of(found):
+    element, least = type_of_hint(hint), alignment_of_hint(hint)
+    if least and not has_identity(element) and least > align_of(element):
         raise TypeError(
             f"{hint!r}: the elements of a tuple have the alignment of their types: make it a member of a struct"
         )
-    return found
+    return element
 
 
 def numpy_dtype(T: Any) -> np.dtype[Any]:  # noqa: N803
@@ -459,8 +448,6 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
 
 def element_of(spelling: Any) -> model.Type:
     """The element type for a type hint, a dtype, or a dtype's name. Raises `TypeError` for anything else."""
-    if _is_of_numba(spelling) and isinstance(record := getattr(spelling, "dtype", None), np.dtype):
-        spelling = record
     if isinstance(spelling, np.dtype):
         return element_of_dtype(spelling)
     if isinstance(spelling, Aligned):
@@ -479,7 +466,7 @@ def element_of(spelling: Any) -> model.Type:
     return element_of_dtype(_dtype_of_number(spelling))
 
 
-_LAYOUTS = {each.value: each for each in model.Layout}
+_LAYOUTS = {layout.value: layout for layout in model.Layout}
 
 
 def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> Array:

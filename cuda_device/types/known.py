@@ -20,7 +20,7 @@ from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.host import PYTHON, number_of
-from cuda_device.types.layout import has_arrays, map_arrays
+from cuda_device.types.layout import has_arrays, map_arrays, parts
 
 
 class _Unknown:
@@ -57,21 +57,24 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """The type of a value, and what else is known about it.
-
-    `value` is the exact Python value of a constant, or the meaning of a bundle or of a named tuple. `items` describes the
-    elements of a tuple, or start, stop and step of a range. `low` and `high` are bounds of an integer (or of each element of a
-    vector) that are tighter than those of its type; for a float, a `low` of 0 means that it is never negative. `where` is the
-    source location of the value for messages, and `identity` that of a mutable object.
-    """
+    """The type of a value, and what else is known about it."""
 
     type: model.Type
     value: object = UNKNOWN
+    """The exact Python value of a constant, or the meaning of a bundle or of a named tuple."""
     items: tuple[Known, ...] = ()
+    """The elements of a tuple, or start, stop and step of a range."""
     low: int | None = None
+    """A bound of an integer, or of each element of a vector, that is tighter than that of its type.
+
+    For a float, 0 means that it is never negative.
+    """
     high: int | None = None
+    """As `low`, but not for floats."""
     identity: Identity | None = None
+    """The identity of a mutable object."""
     where: Location = NOWHERE
+    """The source location for messages."""
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -309,7 +312,7 @@ def objects(known: Known) -> Iterator[Known]:
 
 def identities(known: Known) -> Iterator[Identity]:
     """The identities of the mutable objects in a value."""
-    return (each.identity for each in objects(known) if each.identity is not None)
+    return (item.identity for item in objects(known) if item.identity is not None)
 
 
 def renamed(
@@ -383,10 +386,8 @@ def between(number: model.Number, low: int, high: int, where: Location = NOWHERE
 
 def of_type(type: model.Type, nonneg: bool = False, high: int | None = None) -> Known:
     """A run-time value of a type, optionally non-negative and with a maximum."""
-    if isinstance(type, model.Tuple):
-        return Known(type, items=tuple(map(of_type, type.elements)))
-    if isinstance(type, (model.Range, model.RangeIterator)):
-        return Known(type, items=(of_type(type.counts_in),) * 3)
+    if isinstance(type, (model.Tuple, model.Range, model.RangeIterator)):
+        return Known(type, items=tuple(map(of_type, parts(type))))
     if isinstance(type, model.NoneType):
         return Known(type, None)
     number = type.dtype if isinstance(type, model.Vector) else type

@@ -15,8 +15,9 @@ In memory, values have the layout of CUDA C++:
 
 from __future__ import annotations
 
+import builtins
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from cuda_device.lazy_dataclasses import dataclass, replace
@@ -57,16 +58,8 @@ def leaves(type: model.Type) -> tuple[model.Type, ...]:
         case model.Pointer(dtype, readonly):
             least = shortfall(dtype, align_of(dtype))
             return (model.Ref(model.Space.GENERIC, pointee_of(dtype), readonly, least),)
-        case model.Tuple(elements) | model.Bundle(elements):
-            return tuple(leaf for element in elements for leaf in leaves(element))
-        case model.Struct(_, fields):
-            return tuple(leaf for field in fields for leaf in leaves(field.type))
-        case model.Vector(dtype, size):
-            return leaves(dtype) * size
         case model.Subarray(dtype):
             return leaves(dtype) * type.count
-        case model.Range() | model.RangeIterator():
-            return leaves(type.counts_in) * 3
         case model.Array(dtype, ndim, layout, _, space, align, small):
             strides = ndim if layout is model.Layout.STRIDED else 0
             return (
@@ -74,20 +67,7 @@ def leaves(type: model.Type) -> tuple[model.Type, ...]:
                 *(model.INT32 if small else model.INT64,) * ndim,
                 *(model.INT64,) * strides,
             )
-        case _:
-            return ()
-
-
-def has_leaves(type: model.Type) -> bool:
-    """Whether a type has leaves; stops at the first one."""
-    match type:
-        case model.Number() | model.Ref() | model.Pointer() | model.Array():
-            return True
-        case model.Bundle(elements):
-            return any(map(has_leaves, elements))
-        case model.Tuple() | model.Struct():
-            return any(map(has_leaves, parts(type)))
-    return bool(leaves(type))
+    return tuple(leaf for part in parts(type) for leaf in leaves(part))
 
 
 @dataclass(frozen=True)
@@ -117,15 +97,15 @@ def placement(type: model.Type) -> Placement:
         case model.Subarray(dtype):
             return Placement(size_of(dtype) * type.count, align_of(dtype))
         case model.Tuple(elements):
-            return _place(elements, (0,) * len(elements), 0)
+            return _placed(elements, (0,) * len(elements), 0)
         case model.Struct(_, fields, align) if type.size:
             return Placement(type.size, align, tuple(field.offset for field in fields))
         case model.Struct(_, fields, align):
-            return _place([field.type for field in fields], [field.align for field in fields], align)
+            return _placed(parts(type), [field.align for field in fields], align)
     raise TypeError(f"{type} cannot be stored in memory")
 
 
-def _place(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> Placement:
+def _placed(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> Placement:
     """Places members in order, each at the next multiple of its alignment; the size is a multiple of the overall alignment."""
     offsets = []
     end, most = 0, max(1, align)
@@ -138,60 +118,89 @@ def _place(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> Pl
     return Placement(max(-(-end // most) * most, most if not types else 0), most, tuple(offsets))
 
 
+# A fold over a type looks at the type itself and, through `parts`, at what it consists of.
+
+
 def parts(type: model.Type) -> tuple[model.Type, ...]:
-    """The types of the members of a struct or the elements of a tuple; empty for other types."""
+    """The types of the parts of a composite value, in order; empty for other types. A complex number is one number."""
     match type:
         case model.Struct(_, fields):
             return tuple(field.type for field in fields)
-        case model.Tuple(elements):
+        case model.Tuple(elements) | model.Bundle(elements):
             return elements
+        case model.Vector(dtype, count) | model.Subarray(dtype, count=count):
+            return (dtype,) * count
+        case model.Range() | model.RangeIterator():
+            return (type.counts_in,) * 3
     return ()
+
+
+def rebuilt(type: model.Type, parts: Iterable[model.Type]) -> model.Type:
+    """The struct or tuple `type` with other types for its parts."""
+    if isinstance(type, model.Struct):
+        return replace(type, fields=tuple(replace(f, type=part) for f, part in zip(type.fields, parts, strict=True)))
+    return model.Tuple(tuple(parts))
+
+
+def any_part(type: model.Type, *kinds: builtins.type) -> bool:
+    """Whether `type`, or a part of it at any depth, is of one of these classes."""
+    return isinstance(type, kinds) or any(any_part(part, *kinds) for part in parts(type))
+
+
+def has_leaves(type: model.Type) -> bool:
+    """Whether a type has leaves."""
+    return isinstance(type, (model.Number, model.Ref, model.Pointer, model.Array)) or any(map(has_leaves, parts(type)))
 
 
 @lru_cache(maxsize=4096)
 def has_identity(type: model.Type) -> bool:
     """Whether a value of `type` is a location in memory and cannot be copied: an atomic, or a struct that contains one."""
-    return isinstance(type, model.AtomicCell) or any(map(has_identity, parts(type)))
+    return any_part(type, model.AtomicCell)
 
 
 @lru_cache(maxsize=4096)
 def has_arrays(type: model.Type) -> bool:
     """Whether a value of `type` is or contains an array, so that it cannot be an array element."""
-    return isinstance(type, model.Array) or any(map(has_arrays, parts(type)))
+    return any_part(type, model.Array)
 
 
 @lru_cache(maxsize=4096)
 def has_pointers(type: model.Type) -> bool:
     """Whether a value of `type` is or contains a pointer."""
-    return isinstance(type, model.Pointer) or any(map(has_pointers, parts(type)))
+    return any_part(type, model.Pointer)
 
 
 def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array]) -> model.Type:
     """Applies `function` to all array types in `type`."""
+    if isinstance(type, model.Array):
+        return function(type)
+    return rebuilt(type, (map_arrays(part, function) for part in parts(type))) if has_arrays(type) else type
+
+
+@lru_cache(maxsize=4096)
+def without_classes(type: model.Type) -> model.Type:
+    """The type with structs that have no Python classes, as the text of a type has them."""
     match type:
-        case model.Array():
-            return function(type)
-        case model.Tuple(elements):
-            return model.Tuple(tuple(map_arrays(element, function) for element in elements))
-        case model.Struct(_, fields) if has_arrays(type):
-            return replace(type, fields=tuple(replace(f, type=map_arrays(f.type, function)) for f in fields))
+        case model.Struct() | model.Tuple():
+            plain = rebuilt(type, map(without_classes, parts(type)))
+            return replace(plain, host=None) if isinstance(plain, model.Struct) else plain
+        case model.Array(dtype) | model.Subarray(dtype) | model.Pointer(dtype) | model.AtomicCell(dtype):
+            return replace(type, dtype=without_classes(dtype))
     return type
 
 
-def with_arrays(wanted: model.Type, given: model.Type) -> model.Type:
-    """`wanted` with its array types replaced by those of `given` that have the same elements and number of axes.
+def with_arrays(hint: model.Type, type: model.Type) -> model.Type:
+    """`hint` with its array types replaced by those of `type` that have the same elements and number of axes.
 
     A hint does not determine the layout and space of an array; the argument does. Read-only hints stay read-only.
     """
-    match wanted, given:
-        case model.Array(), model.Array() if (wanted.dtype, wanted.ndim) == (given.dtype, given.ndim):
-            return replace(given, readonly=given.readonly or wanted.readonly)
-        case model.Struct(_, fields), model.Struct(_, others) if has_arrays(wanted) and len(fields) == len(others):
-            pairs = zip(fields, others, strict=True)
-            return replace(wanted, fields=tuple(replace(a, type=with_arrays(a.type, b.type)) for a, b in pairs))
-        case model.Tuple(elements), model.Tuple(others) if has_arrays(wanted) and len(elements) == len(others):
-            return model.Tuple(tuple(with_arrays(a, b) for a, b in zip(elements, others, strict=True)))
-    return wanted
+    if isinstance(hint, model.Array) and isinstance(type, model.Array):
+        fits = (hint.dtype, hint.ndim) == (type.dtype, type.ndim)
+        return replace(type, readonly=type.readonly or hint.readonly) if fits else hint
+    of_hint, of_type = parts(hint), parts(type)
+    if not has_arrays(hint) or hint.__class__ is not type.__class__ or len(of_hint) != len(of_type):
+        return hint
+    return rebuilt(hint, map(with_arrays, of_hint, of_type))
 
 
 def size_of(type: model.Type) -> int:
@@ -248,19 +257,14 @@ def accesses(type: model.Type, align: int = 0, offset: int = 0) -> Iterator[Acce
         case model.Number() if type.is_complex:
             # Like a vector of its two parts.
             yield from accesses(model.Vector(type.part, 2), align, offset)
-        case model.Vector(dtype, size):
-            whole = size_of(type)
-            if size > 1 and dtype != model.BOOL and here >= min(whole, WIDEST_ACCESS) and size != 3:
-                yield from _wide(dtype, size, offset, align)
-            else:
-                for i in range(size):
-                    yield from accesses(dtype, align, offset + i * size_of(dtype))
+        case model.Vector(dtype, 2 | 4 as count) if dtype != model.BOOL and here >= min(size_of(type), WIDEST_ACCESS):
+            yield from _wide(dtype, count, offset, align)
+        case model.Vector(dtype, count) | model.Subarray(dtype, count=count):
+            for i in range(count):
+                yield from accesses(dtype, align, offset + i * size_of(dtype))
         case model.Tuple() | model.Struct():
             for part, start in zip(parts(type), placement(type).offsets, strict=True):
                 yield from accesses(part, align, offset + start)
-        case model.Subarray(dtype):
-            for i in range(type.count):
-                yield from accesses(dtype, align, offset + i * size_of(dtype))
         case model.NoneType():
             return
         case model.Pointer():
@@ -271,10 +275,10 @@ def accesses(type: model.Type, align: int = 0, offset: int = 0) -> Iterator[Acce
 
 def _wide(dtype: model.Number, size: int, offset: int, align: int) -> Iterator[Access]:
     """The accesses of a vector, each of at most 16 bytes."""
-    each = min(size, WIDEST_ACCESS // size_of(dtype))
-    for first in range(0, size, each):
+    count = min(size, WIDEST_ACCESS // size_of(dtype))
+    for first in range(0, size, count):
         start = offset + first * size_of(dtype)
-        yield Access(start, dtype, each, common_alignment(align, start))
+        yield Access(start, dtype, count, common_alignment(align, start))
 
 
 def common_alignment(align: int, offset: int) -> int:

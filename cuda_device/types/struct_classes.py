@@ -63,12 +63,12 @@ _ALIGNED: dict[tuple[Any, int], Any] = {}
 
 def _aligned(host: Any, n: int) -> Any:
     """The struct with another alignment, which is created only once, also if several threads ask for it."""
-    found = _ALIGNED.get((host, n))
-    if found is None:
-        made = _make(host.underlying, n, host.__annotations__)
-        made._plain = host
-        found = _ALIGNED.setdefault((host, n), made)
-    return found
+    aligned = _ALIGNED.get((host, n))
+    if aligned is None:
+        new = _make(host.underlying, n, host.__annotations__)
+        new._plain = host
+        aligned = _ALIGNED.setdefault((host, n), new)
+    return aligned
 
 
 @dataclass_transform()
@@ -94,7 +94,7 @@ def struct(cls: C | None = None, /, *, align: int = 0) -> C | Callable[[C], C]:
     return _make(cls, align) if cls is not None else lambda target: _make(target, align)
 
 
-REACHES_OTHERS = "_reaches_others"
+REACHES_OTHERS = "__reaches_others__"
 """The attribute of a struct through which a kernel reaches memory that is not freed in the order of its stream."""
 
 
@@ -137,11 +137,11 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
             "__eq__": _equal,
             "__hash__": body.get("__hash__", None if any(has_arrays(f.type) for f in fields) else _hash),
         }
-    if any(has_arrays(each.type) for each in fields) and any(has_identity(each.type) for each in fields):
+    if any(has_arrays(field.type) for field in fields) and any(has_identity(field.type) for field in fields):
         raise TypeError(f"{cls.__name__}: a struct cannot have both atomic members and array members: make two structs")
-    made = type(cls.__name__, (), body)
-    setattr(made, MODEL, Struct(cls.__name__, fields, alignment, made))
-    return made
+    host = type(cls.__name__, (), body)
+    setattr(host, MODEL, Struct(cls.__name__, fields, alignment, host))
+    return host
 
 
 _GIVEN = ("__init__", "__new__", "__setattr__", "__delattr__", "__getattribute__", "__post_init__")
@@ -197,8 +197,8 @@ def _field(cls: Any, name: str, hint: Any) -> Field:
 def _initialise(self: Any, /, *args: Any, **kwargs: Any) -> None:
     model = model_of(type(self))
     for name, value in _by_name(type(self), args, kwargs).items():
-        wanted = model.fields[model.index(name)].type  # type: ignore[index]
-        object.__setattr__(self, name, convert(value, wanted, f"{model.name}.{name}"))
+        target = model.fields[model.index(name)].type  # type: ignore[index]
+        object.__setattr__(self, name, convert(value, target, f"{model.name}.{name}"))
 
 
 def _by_name(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,21 +225,20 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """
     model = model_of(cls)
     values = _by_name(cls, args, kwargs)
-    group = getattr(sys.modules.get("cuda_device.plugins.groups.device_group"), "DeviceArrayGroup", ())
     for value in values.values():
-        if isinstance(value, group):
-            return value._by_rank(functools.partial(of, cls), values)
+        if by_rank := getattr(type(value), "_by_rank", None):  # the arrays of a group
+            return by_rank(value, functools.partial(of, cls), values)
     members = zip(model.fields, values.values(), strict=True)
     return cls(*(made_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
 
 
-def made_of(value: Any, wanted: Type, what: str) -> Any:
+def made_of(value: Any, target: Type, name: str) -> Any:
     """Converts an array of any library, or a dict or tuple for a struct; returns other values unchanged."""
-    match wanted:
+    match target:
         case Array():
             # It is defined above this module, so it is looked up in the package.
             as_array = sys.modules["cuda_device"].as_array
-            return as_array(value, wanted.ndim, "left", "strided", wanted.dtype, readonly=wanted.readonly, name=what)
+            return as_array(value, target.ndim, "left", "strided", target.dtype, readonly=target.readonly, name=name)
         case Struct(host=host) if isinstance(value, Mapping):
             return of(host, **value)
         case Struct(host=host) if isinstance(value, tuple):
@@ -247,52 +246,60 @@ def made_of(value: Any, wanted: Type, what: str) -> Any:
     return value
 
 
-def convert(value: Any, wanted: Type, what: str) -> Any:
+def convert(value: Any, target: Type, name: str) -> Any:
     """Converts a builtin number of the same or a lower kind, or a number of the same format; other values must have the type."""
-    if isinstance(wanted, Number):
-        return convert_number(value, wanted, what)
-    if isinstance(wanted, Tuple):
-        if not isinstance(value, tuple) or len(value) != len(wanted.elements):
-            raise TypeError(f"{what} is a tuple of {len(wanted.elements)} elements, not {value!r}")
-        return tuple(convert(v, t, f"{what}[{i}]") for i, (v, t) in enumerate(zip(value, wanted.elements, strict=True)))
-    if isinstance(wanted, Array):
-        return _check_array(value, wanted, what)
-    if isinstance(wanted, Pointer):
-        return _check_pointer(value, what)
-    if wanted == NONE and value is None:
+    if isinstance(target, Number):
+        return convert_number(value, target, name)
+    if isinstance(target, Tuple):
+        if not isinstance(value, tuple) or len(value) != len(target.elements):
+            raise TypeError(f"{name} is a tuple of {len(target.elements)} elements, not {value!r}")
+        return tuple(convert(v, t, f"{name}[{i}]") for i, (v, t) in enumerate(zip(value, target.elements, strict=True)))
+    if isinstance(target, Array):
+        return _check_array(value, target, name)
+    if isinstance(target, Pointer):
+        return _check_pointer(value, name)
+    if target == NONE and value is None:
         return None
-    if isinstance(wanted, Vector) and isinstance(value, VectorValue) and value.model == wanted:
+    if isinstance(target, Vector) and isinstance(value, VectorValue) and value.model == target:
         return value
-    given = type(value).__dict__.get(MODEL)
-    if isinstance(wanted, Struct) and isinstance(given, Struct) and alike(given, wanted):
-        return value if given == wanted else wanted.host(*_values(value))  # type: ignore[misc]
-    vector = f"{wanted.dtype}x{wanted.size}" if isinstance(wanted, Vector) else ""
-    raise TypeError(f"{what} is of type {vector or getattr(wanted, 'name', str(wanted))}, not {value!r}")
+    actual = type(value).__dict__.get(MODEL)
+    if isinstance(target, Struct) and isinstance(actual, Struct) and alike(actual, target):
+        return value if actual == target else target.host(*_values(value))  # type: ignore[misc]
+    vector = f"{target.dtype}x{target.size}" if isinstance(target, Vector) else ""
+    raise TypeError(f"{name} is of type {vector or getattr(target, 'name', str(target))}, not {value!r}")
+
+
+def as_type(value: Any, target: Type, name: str) -> Any:
+    """Converts a host value to a type: an array of any library, a dict or tuple to a struct, and what `convert` converts.
+
+    Raises `TypeError` and `LaunchError`, which call the value `name`.
+    """
+    return convert(made_of(value, target, name), target, name)
 
 
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
-def _check_pointer(value: Any, what: str) -> Any:
+def _check_pointer(value: Any, name: str) -> Any:
     """Checks an address, or an array, which each launch converts to an address."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if not 0 <= value <= UINT64.high:
             raise TypeError(
-                f"{what} is a pointer, and {value} is not an address: addresses are unsigned ints of 64 bits"
+                f"{name} is a pointer, and {value} is not an address: addresses are unsigned ints of 64 bits"
             )
         return int(value)
-    if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in _PROTOCOLS):
-        raise TypeError(f"{what} is a pointer, not {value!r}: give an address, or an array that it points to")
+    if isinstance(value, (type, np.generic)) or not any(hasattr(value, protocol) for protocol in _PROTOCOLS):
+        raise TypeError(f"{name} is a pointer, not {value!r}: give an address, or an array that it points to")
     return value
 
 
-def _check_array(value: Any, wanted: Array, what: str) -> Any:
+def _check_array(value: Any, target: Array, name: str) -> Any:
     """Checks what an array of any library says of itself; a launch checks the rest."""
-    says = f"{what} is an array of {wanted.ndim} dimensions of {getattr(wanted.dtype, 'name', wanted.dtype)}"
-    if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in _PROTOCOLS):
+    says = f"{name} is an array of {target.ndim} dimensions of {getattr(target.dtype, 'name', target.dtype)}"
+    if isinstance(value, (type, np.generic)) or not any(hasattr(value, protocol) for protocol in _PROTOCOLS):
         raise TypeError(f"{says}, not {value!r}: make one with numpy.array or cuda_device.array")
-    ndim, dtype = getattr(value, "ndim", wanted.ndim), getattr(value, "dtype", None)
-    if ndim != wanted.ndim or (isinstance(dtype, np.dtype) and type_of_hint(dtype) != pointee_of(wanted.dtype)):
+    ndim, dtype = getattr(value, "ndim", target.ndim), getattr(value, "dtype", None)
+    if ndim != target.ndim or (isinstance(dtype, np.dtype) and type_of_hint(dtype) != pointee_of(target.dtype)):
         raise TypeError(f"{says}, not one of {ndim} of {dtype}")
     return value
 

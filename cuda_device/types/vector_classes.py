@@ -119,10 +119,10 @@ class VectorValue:
         return type(self)(*items)
 
     def _position(self, i: int) -> int:
-        place = operator.index(i)
-        if not -len(self._items) <= place < len(self._items):
+        index = operator.index(i)
+        if not -len(self._items) <= index < len(self._items):
             raise IndexError(f"{type(self).__name__} has no element {i}")
-        return place % len(self._items)
+        return index % len(self._items)
 
     def __getitem__(self, i: int) -> Any:
         return self._items[self._position(i)]
@@ -213,10 +213,10 @@ _CLASSES: dict[Vector, type[VectorValue]] = {}
 
 def host_vector(model: Vector) -> type[VectorValue] | None:
     """The host's class of a vector type, created at its first use, or None."""
-    found = _CLASSES.get(model)
-    if found is None and model.dtype in _DTYPES.values():
-        found = _CLASSES.setdefault(model, _make(host_type_of(model.dtype), model))
-    return found
+    cls = _CLASSES.get(model)
+    if cls is None and model.dtype in _DTYPES.values():
+        cls = _CLASSES.setdefault(model, _make(host_type_of(model.dtype), model))
+    return cls
 
 
 def __getattr__(name: str) -> Any:
@@ -268,7 +268,7 @@ def value_of(type: Type, element: Any) -> Any:
         case Vector(dtype):
             return host_vector(type)(*(value_of(dtype, element[name]) for name in element.dtype.names))  # type: ignore[misc]
         case Tuple(elements):
-            return tuple(value_of(each, element[f"_{i}"]) for i, each in enumerate(elements))
+            return tuple(value_of(part, element[f"_{i}"]) for i, part in enumerate(elements))
         case Struct(_, fields, host=host) if host is not None:
-            return host(*(value_of(each.type, element[each.name]) for each in fields))
+            return host(*(value_of(part.type, element[part.name]) for part in fields))
     return element.copy() if isinstance(type, Struct) else element.item()

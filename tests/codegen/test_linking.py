@@ -8,15 +8,15 @@ import sys
 import threading
 
 import cuda_cpp
-import exchange
 import numpy as np
 import pytest
-from ir_helpers import stage
+from ir_helpers import define, stage
 
 import cuda_device as device
 from cuda_device.codegen.gpu import assemblers
 from cuda_device.optimise import points_to
 
+LTOIR = pytest.param("ltoir", marks=pytest.mark.needs("ltoir"))
 FLOATS = device.ArrayType(device.float32, 1)
 EMPTY = ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry nothing() { ret; }\n"
 
@@ -50,31 +50,7 @@ def hypotenuses_with(hypotenuse, **options):
 # Linking
 
 
-def test_cpp_calls_every_kind_of_function_in_python():
-    made = exchange.cpp_calls_python()
-    assert made.assembler == "nvJitLink"
-    assert all(f"k{i}".encode() in made.code for i in range(len(exchange.KINDS)))
-
-
-def test_python_calls_every_kind_of_function_in_cpp():
-    arrays = [device.ArrayType(type, 1) for type in exchange.TYPES for _ in range(2)]
-    assert device.compile(exchange.python_kernel(), *arrays).code.startswith(b"\x7fELF")
-    found = cuda_cpp.signatures(device.compile(exchange.python_kernel(), *arrays, output="ptx").code)
-    expected = cuda_cpp.signatures(exchange.cpp_ptx().decode())
-    for i, (_, cpp, _) in enumerate(exchange.KINDS):
-        assert found[f"e{i}"] == expected[f"e{i}"], cpp
-
-
-def test_values_come_back_from_cpp(stream):
-    """On the CPU stream the declarations' bodies hand them on."""
-    values, poisoned = zip(*map(exchange.sample, exchange.TYPES), strict=True)
-    arrays = [stream.array(array) for pair in zip(values, poisoned, strict=True) for array in pair]
-    stream.launch(exchange.python_kernel(), *arrays, grid=1, block=1)
-    for (_, cpp, _), value, result in zip(exchange.KINDS, values, arrays[1::2], strict=True):
-        assert exchange.parts(stream.numpy(result)) == exchange.parts(value), cpp
-
-
-@pytest.mark.parametrize("output", ["ptx", "cubin", "ltoir"])
+@pytest.mark.parametrize("output", ["ptx", "cubin", LTOIR])
 def test_what_nvrtc_makes_can_be_linked(output, tmp_path):
     code = cuda_cpp.compile_cpp(HYPOTENUSE, output, *["-dlto"] * (output == "ltoir"))
     file = tmp_path / f"hypotenuse.{output}"
@@ -113,7 +89,7 @@ def test_python_links_to_python(output):
 def test_two_kernels_that_report_are_linked_to_one():
     texts = []
     for name in ("first", "second"):
-        kernel = exchange.plain_function(name, f"def {name}(x):\n    assert x > 0\n")
+        kernel = define(f"def {name}(x):\n    assert x > 0\n", name)
         texts.append(device.compile(device.kernel(interop=True)(kernel), int, output="ptx"))
     made = cuda_cpp.assembled(texts[0].code, *texts[1:])
     assert b"first" in made.code and b"second" in made.code
@@ -329,6 +305,7 @@ def of_libdevice(x):
     x[0] = normcdf(x[0])
 
 
+@pytest.mark.needs("ltoir")
 def test_functions_of_libdevice(stream):
     x = stream.array(np.float32([1]))
     stream.launch(of_libdevice, x, grid=1, block=1)
@@ -344,7 +321,7 @@ def test_functions_of_libdevice(stream):
     assert "call" not in str(device.compile(kernel, floats, ints, output="ptx"))
 
 
-@pytest.mark.parametrize("output", ["cubin", "ltoir"])
+@pytest.mark.parametrize("output", ["cubin", LTOIR])
 @pytest.mark.parametrize(
     ("symbol", "result", "reason"),
     [

@@ -26,7 +26,7 @@ def kind(type):
 
 @pytest.mark.parametrize("name", llvm.FUNCTIONS)
 def test_a_row_is_what_llvmlite_says(name):
-    ours, known = getattr(llvm.load(), name), getattr(ffi.lib, f"LLVMPY_{name}")
+    ours, known = getattr(llvm.load_llvm(), name), getattr(ffi.lib, f"LLVMPY_{name}")
     assert callable(ours)
     result, *parameters = llvm.FUNCTIONS[name].split()
     # What returns nothing, or takes nothing, llvmlite does not say.
@@ -42,7 +42,7 @@ def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
     folder = Path(llvm.__file__).parents[1]
     names = ("codegen/llvm", "codegen/gpu/nvptx", "cpu/native", "cpu/processor")
     text = "".join((folder / f"{name}.py").read_text() for name in names)
-    called = set(re.findall(r"(?:api|load\(\)|library|self)\.([A-Z]\w+|buildPer\w+)", text))
+    called = set(re.findall(r"(?:api|load_llvm\(\)|library|self)\.([A-Z]\w+|buildPer\w+)", text))
     called |= {f"module_Add{name}" for name in re.findall(r'"([A-Z]\w+Pass)"', text)}
     called |= {f"PTOSet{name}" for name in re.findall(r"(\w+)=(?:level|vectorise|loops)\b", text) if name[0].isupper()}
     assert called == set(llvm.FUNCTIONS)
@@ -50,12 +50,12 @@ def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
 
 def test_another_name_is_no_function_of_llvm():
     with pytest.raises(AttributeError, match="ParseNothing is not in the table of LLVM's functions"):
-        _ = llvm.load().ParseNothing
+        _ = llvm.load_llvm().ParseNothing
 
 
 def test_it_is_the_library_of_llvmlite():
-    assert llvm.version(llvm.load()) == theirs.llvm_version_info
-    assert llvm.version(llvm.load())[0] == llvm.MAJOR
+    assert llvm.version(llvm.load_llvm()) == theirs.llvm_version_info
+    assert llvm.version(llvm.load_llvm())[0] == llvm.MAJOR
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_is_wrong_with_the_library_is_said(change, message):
 from cuda_device.codegen import llvm
 {change}
 try:
-    llvm.load()
+    llvm.load_llvm()
 except ImportError as error:
     assert {message!r} in str(error), error
 else:
@@ -93,14 +93,14 @@ define i32 @g() {
 
 
 def test_what_is_in_a_module():
-    module = llvm.read(TEXT)
+    module = llvm.read_module(TEXT)
     module.verify()
     bitcode = theirs.parse_assembly(TEXT).as_bitcode()
     assert str(llvm.read_bitcode(bitcode)).endswith(str(module).partition("\n\n")[2])
 
 
 def test_modules_are_linked_and_hidden():
-    module = llvm.read(TEXT)
+    module = llvm.read_module(TEXT)
     module.link("define i32 @f(i32 %x) { ret i32 %x }")
     module.hide(["f", "not_there"])
     assert "define internal i32 @f(" in str(module)
@@ -110,10 +110,10 @@ def test_modules_are_linked_and_hidden():
 
 def test_what_llvm_refuses():
     with pytest.raises(RuntimeError, match="expected top-level entity"):
-        llvm.read("nonsense")
+        llvm.read_module("nonsense")
     with pytest.raises(RuntimeError):
         llvm.read_bitcode(b"nonsense")
-    broken = llvm.read("define i32 @f() {\nentry:\n  br label %entry\n}")
+    broken = llvm.read_module("define i32 @f() {\nentry:\n  br label %entry\n}")
     with pytest.raises(RuntimeError, match="Entry block to function must not have predecessors"):
         broken.verify()
     with pytest.raises(RuntimeError, match="[Uu]nable to find target|No available targets"):

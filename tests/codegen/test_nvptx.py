@@ -409,7 +409,7 @@ import gc
 from cuda_device.codegen import llvm
 from cuda_device.codegen.gpu import nvptx
 gc.disable()
-api, dead = llvm.load(), []
+api, dead = llvm.load_llvm(), []
 for name in ("DisposeModule", "ContextDispose"):
     setattr(api, name, lambda it, end=getattr(api, name), name=name: (dead.append(name), end(it)))
 for _ in range(200):

@@ -72,6 +72,7 @@ def test_the_driver_assembles_what_it_reads(gpu, monkeypatch):
     assert gpu.names().count("cuLaunchKernel") == 8
 
 
+@pytest.mark.needs("graphs")
 @needs_assembler
 def test_a_graph_and_its_time(gpu):
     x = device.zeros(4, np.float32, stream=stream())

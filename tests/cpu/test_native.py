@@ -267,7 +267,7 @@ def of_many_kinds(x, halves, n):
 def test_llvm_makes_code_for_aarch64():
     floats, halves = device.ArrayType(device.float32, 1), device.ArrayType(device.bfloat16, 1)
     module = llvm_api.parse(stage("llvm", of_many_kinds, floats, halves, 3.0, on_cpu=True).text)
-    api = llvm_api.load()
+    api = llvm_api.load_llvm()
     for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
         getattr(api, f"InitializeAll{part}")()
     machine = llvm_api.Machine("aarch64-unknown-linux-gnu", "generic", "", 2)

@@ -157,6 +157,7 @@ def test_a_size_that_is_compiled(clusters):
     )
 
 
+@pytest.mark.needs("bound_kernels")
 def test_prepared_and_bound_launches(clusters):
     numbers = np.arange(8 * BLOCK, dtype=np.float32)
     x, y = clusters.array(numbers), clusters.empty(8 * BLOCK)

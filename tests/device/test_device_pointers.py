@@ -8,7 +8,6 @@ from fake_driver import CONTEXT, installed
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.types.cpp_names import headers_for
 
 CPU = device.cpu_stream()
 FLOATS = device.pointer(device.float32)
@@ -273,7 +272,10 @@ def test_structs_with_pointers_are_arguments_and_elements():
     assert many["data"][0] == many["data"][1]
 
 
+@pytest.mark.needs("cpp")
 def test_a_struct_lies_as_in_cpp_and_is_declared_so():
+    from cuda_device.plugins.cpp.type_names import headers_for
+
     assert device.numpy_dtype(buffer).fields["table"][1] == 16
     assert (device.sizeof(buffer), device.alignof(FLOATS), device.sizeof(VOID)) == (24, 8, 8)
     text = device.cpp_declaration(buffer)
@@ -314,6 +316,7 @@ def test_functions_have_the_signatures_of_cpp():
     assert found == wanted
 
 
+@pytest.mark.needs("cpp")
 def test_a_header_declares_them_and_cpp_can_call_them():
     header = device.cpp_header((summed, CONST_FLOATS, device.int32), (filled, FLOATS, VOID, device.float32))
     assert "summed(float const* p, cuda::std::int32_t n);" in header

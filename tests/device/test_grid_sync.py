@@ -73,6 +73,7 @@ def test_a_grid_that_cannot_run_at_once(stream):
     assert stream.numpy(x).tolist() == [1] * 8
 
 
+@pytest.mark.needs("bound_kernels")
 def test_prepared_and_bound_launches(stream):
     x = stream.array(np.arange(100, dtype=np.int32))
     step = device.prepare(reverse, x, 1, grid=2, block=BLOCK, stream=stream.stream)

@@ -51,6 +51,7 @@ def test_each_stream_computes_what_the_host_computes(stream, row):
     assert stream.numpy(out).tolist() == expected
 
 
+@pytest.mark.needs("ltoir")
 @ROWS
 def test_a_gpu_has_one_instruction(row):
     kernel = kernel_of(row.function.__name__)

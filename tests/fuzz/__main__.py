@@ -27,7 +27,7 @@ os.environ.setdefault("CUDA_DEVICE_CACHE", "0")
 os.environ.setdefault("CUDA_DEVICE_VERIFY", "0")
 
 import llvmlite.binding  # noqa: E402
-from ptx_machine.gpu import installed  # noqa: E402
+from emulated_gpu import installed  # noqa: E402
 
 import cuda_device as device  # noqa: E402
 from fuzz.care import BATCH  # noqa: E402
@@ -65,7 +65,7 @@ def options() -> argparse.Namespace:
         "--stream",
         choices=("cpu", "gpu", "all", "machine"),
         default="all",
-        help="all: those that there are; machine: the one of tests/ptx_machine, which executes PTX",
+        help="all: those that there are; machine: the one of ptx_machine, which executes PTX",
     )
     parser.add_argument("--state", type=Path, default=None, help="a file that remembers how far the run has come")
     parser.add_argument("--reduce", type=float, default=60, help="seconds for making a failure small")

@@ -47,7 +47,7 @@ def care(number: int) -> Iterator[None]:
 
 @functools.cache
 def _simple_machine() -> llvm.Machine:
-    llvm.load().SetCommandLine(b"fuzz", b"-fast-isel=false")
+    llvm.load_llvm().SetCommandLine(b"fuzz", b"-fast-isel=false")
     return llvm.host_machine(*native.host(), 0)
 
 

@@ -1,4 +1,4 @@
-"""Other ways from LLVM IR to what the machine of `tests/ptx_machine` executes.
+"""Other ways from LLVM IR to what the machine of `ptx_machine` executes.
 
 with by_libnvvm():
     device.launch(kernel, …)        LTO-IR of libNVVM, which nvJitLink made PTX of
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from ptx_machine import gpu
+import emulated_gpu
 
 from cuda_device import compiler
 from cuda_device.codegen.gpu import cubin, elf
@@ -21,7 +21,7 @@ from cuda_device.plugins import ltoir
 
 def is_emulated() -> bool:
     """Whether what runs on a GPU's stream is executed by the machine."""
-    return cubin.ASSEMBLERS == (gpu.ASSEMBLER,)
+    return cubin.ASSEMBLERS == (emulated_gpu.ASSEMBLER,)
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def by_libnvvm() -> Iterator[None]:
         *compiler.GPU[: len(compiler.FRONT) + 1],
         compiler.Stage("cubin", _linked, "cubin", lambda made: made.code),
     )
-    with mock.patch.dict(compiler.STAGES, {False: stages}):
+    with mock.patch.object(compiler, "GPU", stages):
         yield
 
 

@@ -12,7 +12,7 @@ from conftest import LAUNCHES, target_of
 from late import COUNT, Late
 
 import cuda_device as device
-from cuda_device.codegen.gpu import linking
+from cuda_device.plugins.cpp import sources
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.gpu import driver
 
@@ -237,7 +237,7 @@ def test_cuda_core_launches_our_kernel(output, stream, core):
 
 @pytest.mark.parametrize("kind", ["cubin", "ltoir"])
 def test_a_kernel_of_ours_calls_code_of_cuda_core(kind, stream, core):
-    if kind == "ltoir" and not linking._linker_takes_lto():
+    if kind == "ltoir" and not sources._linker_takes_lto():
         pytest.skip("nvJitLink is older than NVRTC")
     text = 'extern "C" __device__ int twice(int x) { return 2 * x; }'
     options = core.ProgramOptions(

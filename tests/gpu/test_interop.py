@@ -9,7 +9,6 @@ import pytest
 from conftest import a_gpu, properties_of, target_of
 
 import cuda_device as device
-from cuda_device.plugins.cpp.building import build
 from cuda_device.runtime.gpu import driver
 
 
@@ -163,7 +162,7 @@ def test_a_folder_of_kernels_is_launched(stream, target, tmp_path):
             y[i] = a * x[i] + y[i]
 
     floats = device.ArrayType(device.float32, 1)
-    build([(saxpy, [(device.float32, floats, floats)])], [target], str(tmp_path))
+    device.build([(saxpy, [(device.float32, floats, floats)])], [target], str(tmp_path))
     (kernel,) = device.load(tmp_path).values()
     assert [each.output for each in kernel.variants] == ["cubin", "ptx"]
     for launch in (kernel.launch, *(each.launch for each in kernel.variants)):

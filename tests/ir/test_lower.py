@@ -217,7 +217,7 @@ CASES = {
 
 def lowered(text: str) -> Any:
     """The device module, verified."""
-    module = lower.run(read(text))
+    module = lower.lower_module(read(text))
     lower.number_places(module)
     return checked(module)
 
@@ -304,13 +304,13 @@ func @f -> int32 typed {
 
 def test_what_was_made_wider_is_itself_when_it_is_narrow_again():
     """A counter that is an index between two uses needs no second register."""
-    function = lower.run(read(WIDENED)).main
+    function = lower.lower_module(read(WIDENED)).main
     (total,) = (op for op in function.ops() if op.code.name == "add")
     assert total.operands == function.blocks[0].params
 
 
 def test_what_was_made_narrow_is_another_number():
     text = WIDENED.replace("int32 = convert {exact=True} %1", "int32 = convert %1").replace("%i: int32", "%i: int8")
-    function = lower.run(read(text.replace("int64 = convert %i", "uint8 = convert %i"))).main
+    function = lower.lower_module(read(text.replace("int64 = convert %i", "uint8 = convert %i"))).main
     (total,) = (op for op in function.ops() if op.code.name == "add")
     assert total.operands[0] not in function.blocks[0].params

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.gpu.peephole import run
+from cuda_device.codegen.gpu.peephole import apply_peepholes
 
 STORES = "\tst.global.b32 \t[%rd1], %r1;\n\t@%p1 st.global.v2.f32 \t[%rd1], {%f1, %f2};\n"
 OWN = "\tld.param.b64 \t%rd1, [k_param_0];\n\tld.shared.b32 \t%r2, [%r3];\n\tld.local.b32 \t%r2, [%r3];\n"
@@ -15,10 +15,10 @@ NC = "\tld.global.nc.b32 \t%r1, [%rd2];\n"
 
 def test_what_is_only_written():
     for text in (NC, OWN + NC):
-        found = run(text + STORES)
+        found = apply_peepholes(text + STORES)
         assert found.count("st.global.L1::no_allocate.") == 1 + STORES.count("@")
         assert found.replace("L1::no_allocate.", "") == text + STORES
-        assert run(found) == found
+        assert apply_peepholes(found) == found
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_what_is_only_written():
     ],
 )
 def test_what_may_be_read(reads):
-    assert run(NC + reads + STORES) == NC + reads + STORES
+    assert apply_peepholes(NC + reads + STORES) == NC + reads + STORES
 
 
 def test_who_reads_nothing_needs_no_cache():
-    assert run(OWN + STORES) == OWN + STORES
+    assert apply_peepholes(OWN + STORES) == OWN + STORES
 
 
 def test_ordered_stores_stay():
     text = "\tst.volatile.global.b32 \t[%rd1], %r1;\n\tst.release.gpu.global.b32 \t[%rd1], %r1;\n\tst.shared.b32 \t[%r1], %r2;\n"
-    assert run(NC + text) == NC + text
+    assert apply_peepholes(NC + text) == NC + text
 
 
 def scaled(x, y):
@@ -65,9 +65,7 @@ def test_kernels(stream, function, past, dtype):
     """The arrays of these launches do not overlap."""
     kernel = device.kernel(function)
     x, y = np.arange(40).astype(dtype), np.arange(40)[::-1].astype(dtype)
-    array, result = stream.array(x), stream.array(y)
-    stream.launch(kernel, array, result, grid=2, block=32)
-    assert np.array_equal(stream.numpy(result), 2 * x + (0 if past else y))
+    assert np.array_equal(stream.run(kernel, x, y, grid=2, block=32)[-1], 2 * x + (0 if past else y))
     text = device.compile(kernel, x, y, target="sm_90", output="ptx", launch_facts=True).code
     stores = re.findall(r"\tst\.global[\w.:]*", text)
     assert stores and all(("L1::no_allocate" in each) == past for each in stores)

@@ -51,6 +51,7 @@ def test_the_same_code_as_the_function(program):
     assert str(device.compile(text, output="ir")) == text
 
 
+@pytest.mark.needs("saved")
 def test_written_by_hand():
     made = device.compile(SCALE)
     assert [(each.name, each.type) for each in made.parameters] == [("gain", "float32"), ("x", "array<float32, 1, C>")]

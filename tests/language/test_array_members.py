@@ -291,6 +291,7 @@ def norm(grid: Grid, n: int32) -> float32:
     return grid.data[n, 1]
 
 
+@pytest.mark.needs("cpp")
 def test_the_boundary_to_cpp(stream):
     header = device.cpp_header(Weighted, (corner, Grid, int32))
     for line in (

@@ -141,6 +141,7 @@ def test_a_prepared_launch_sees(stream):
     assert stream.numpy(out).tolist() == [1, 7, 3]
 
 
+@pytest.mark.needs("bound_kernels")
 def test_a_bound_kernel_sees(stream):
     table, kernel = captures()
     bound = kernel.bind(grid=1, block=3)
@@ -150,6 +151,7 @@ def test_a_bound_kernel_sees(stream):
     assert results(stream, launch) == [1, 7, 3]
 
 
+@pytest.mark.needs("graphs")
 def test_a_graph_sees_when_it_is_updated(stream):
     table, kernel = captures()
     out = stream.empty(3, np.float64)

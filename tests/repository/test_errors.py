@@ -20,6 +20,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import golden_pages
@@ -34,6 +35,7 @@ from ir_helpers import define, job
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.errors import NOWHERE, Call, CompilerBug, Location
+from cuda_device.infer import remedies
 from cuda_device.library import table
 
 LOOK = "test_errors/the_look_of_the_source"
@@ -130,7 +132,12 @@ def check_message(name: str) -> None:
     assert str(error_of(name, on_cpu=True)) == str(error)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+NEEDS = {"method_without_arguments": "random"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(NEEDS[name]) if name in NEEDS else ()) for name in PROGRAMS]
+)
 def test_message(name: str, golden: Golden, update_golden: bool) -> None:
     """To the letter where it is recorded so; other releases of Python may have other columns."""
     check_message(name)
@@ -526,15 +533,17 @@ def captures(x):
         (TypeError, "the type", lambda: device.sizeof(DEEP_TYPE)),
         (TypeError, "the type", lambda: device.struct(type("P", (), {"__annotations__": {"a": DEEP_TYPE}}))),
         (device.CompileError, "the value", launched(np.ones(1), kernel=captures)),
-        (
+        pytest.param(
             device.CompileError,
             "the value",
             lambda: device.compile("def f(t):\n" + " t = (t,)\n" * LEVELS, device.float32, output="ir"),
+            marks=pytest.mark.needs("generated"),
         ),
-        (
+        pytest.param(
             device.CompileError,
             "the text has an expression that",
             lambda: device.compile(f"def f(x): return {' + '.join(['x'] * 100_000)}", device.float32),
+            marks=pytest.mark.needs("generated"),
         ),
     ],
 )
@@ -572,6 +581,7 @@ def test_lists_of_the_host_may_be_nested_deeply(stream: Any) -> None:
     assert stream.numpy(x)[0] == 1
 
 
+@pytest.mark.needs("generated")
 def test_expressions_may_have_many_terms() -> None:
     """Python reads about three times as many terms as its recursion limit."""
     text = f"def f(x): return {' + '.join(['x'] * 2_000)}"
@@ -708,8 +718,18 @@ def test_a_wrong_use_of_any_value_is_compiled_or_refused_with_help(value: str) -
     assert sum(map(bool, refused)) > 4
 
 
-# What the modules for numba raise, the host raises.
-@pytest.mark.parametrize("module", sorted(name for name in table.NAMES if name.startswith("cuda_device.library.")))
+def test_functions_of_libraries_of_arrays_get_loops(monkeypatch):
+    """Such libraries have `from_dlpack`, which the array API standard asks for."""
+    for name, members in (("arrays", {"from_dlpack": len}), ("others", {})):
+        library = ModuleType(name)
+        vars(library).update(members, sin=functools.partial(len))
+        library.sin.__module__ = name
+        monkeypatch.setitem(sys.modules, name, library)
+        assert ("loops over the elements" in remedies.of_call(library.sin)) == (name == "arrays")
+
+
+# What the modules of plugins raise, the host raises.
+@pytest.mark.parametrize("module", sorted(name for name in table.NAMES if ".plugins." not in name))
 def test_every_exception_of_the_library_has_a_remedy(module):
     nodes = ast.walk(ast.parse(Path(sys.modules[module].__file__).read_text()))
     raised = [node for node in nodes if isinstance(node, ast.Raise)]

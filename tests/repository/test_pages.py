@@ -35,7 +35,7 @@ from cuda_device.plugins import command_line as command_line
 
 DOCS = Path(__file__).parents[2] / "docs"
 README = DOCS.parent / "README.md"
-PAGES = [DOCS / "guide.md", *sorted(DOCS.glob("*/*.md"))]
+PAGES = [DOCS / "guide.md", DOCS / "extend.md", *sorted(DOCS.glob("*/*.md"))]
 FENCE = re.compile(
     r"(?:<!-- (?P<mark>raises|warns|needs: (?P<needs>[\w, ]+)) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.M | re.S,

@@ -98,6 +98,8 @@ def test_closed_streams_and_events(stream, created):
     assert stream.numpy(x).tolist() == [1, 1, 1]
 
 
+@pytest.mark.needs("bound_kernels")
+@pytest.mark.needs("graphs")
 def test_what_takes_a_stream_takes_a_created_one(stream, created):
     x = device.zeros(100, np.int32, stream=created)
     device.prepare(add, x, 1, grid=1, block=128, stream=created)()
@@ -132,6 +134,7 @@ def test_a_priority_is_an_int(created):
 # On the CPU
 
 
+@pytest.mark.needs("groups")
 def test_streams_of_the_cpu(no_gpu):
     first, second = device.stream(priority=-3), device.stream()
     assert isinstance(first, device.CpuStream) and (first.handle, first.priority, second.priority) == (None, -3, 0)
@@ -155,6 +158,7 @@ def test_what_is_no_event(no_gpu, use, error, message):
         use(device.stream())
 
 
+@pytest.mark.needs("graphs")
 def test_an_event_in_a_graph_has_no_time(no_gpu):
     stream, (before, within) = device.stream(), (device.event(timing=True) for _ in range(2))
     stream.record(before)
@@ -204,7 +208,13 @@ def test_cuda_core_is_a_dependency_where_nvidia_publishes_it():
 # Code
 
 
-@pytest.mark.parametrize("output", ["cubin", "ptx", "ltoir", "fatbin"])
+OUTPUTS = [
+    pytest.param(output, marks=pytest.mark.needs(plugin) if plugin else ())
+    for output, plugin in (("cubin", ""), ("ptx", ""), ("ltoir", "ltoir"), ("fatbin", "saved"))
+]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
 def test_compiled_code_as_an_object_of_cuda_core(output):
     compiled = device.compile(add, device.ArrayType(np.int32, 1), np.int32, output=output)
     code = compiled.object_code()
@@ -212,9 +222,11 @@ def test_compiled_code_as_an_object_of_cuda_core(output):
     assert bytes(code.code) == (compiled.code.encode() if output == "ptx" else compiled.code)
 
 
+@pytest.mark.needs("saved")
+@pytest.mark.needs("ltoir")
 def test_other_outputs_are_no_code_for_gpus():
     compiled = device.compile(add, device.ArrayType(np.int32, 1), np.int32, output="llvm")
-    with pytest.raises(ValueError, match="'llvm' is not code for GPUs: compile to one of cubin, fatbin, ptx, ltoir"):
+    with pytest.raises(ValueError, match="'llvm' is not code for GPUs: compile to one of ptx, cubin, ltoir, fatbin"):
         compiled.object_code()
 
 

@@ -11,7 +11,6 @@ from fake_driver import CONTEXT, installed
 from producers import Described, Torch, new_capsule
 
 import cuda_device as device
-from cuda_device.cpu import machine_code
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
 
@@ -113,6 +112,7 @@ def test_a_newer_table_leads_to_the_one_that_we_know(framework):
 
 
 def test_the_words_of_a_framework_that_refuses():
+    machine_code = pytest.importorskip("cuda_device.cpu.machine_code")
     ir = """
         declare void @PyErr_SetString(ptr, ptr)
         @words = private constant [13 x i8] c"not this one\\00"

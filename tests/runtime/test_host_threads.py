@@ -19,10 +19,8 @@ from conftest import LAUNCHES
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device import compiler
-from cuda_device.cpu import machine_code
+from cuda_device import compiler, hooks
 from cuda_device.infer import closures
-from cuda_device.plugins.launchers import memory_layout, plans
 from cuda_device.runtime.gpu import driver
 from cuda_device.types import struct_classes
 
@@ -32,11 +30,13 @@ THREADS = 8
 @pytest.fixture
 def without_a_lock(monkeypatch):
     """What a free-threaded Python says of itself."""
-    say = sysconfig.get_config_var
-    monkeypatch.setattr(memory_layout.sysconfig, "get_config_var", lambda name: name == "Py_GIL_DISABLED" or say(name))
-    plans.is_wanted.cache_clear()
+    say, plans = sysconfig.get_config_var, hooks.installed(hooks.LAUNCHERS)
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: name == "Py_GIL_DISABLED" or say(name))
+    if plans:
+        plans.is_wanted.cache_clear()
     yield
-    plans.is_wanted.cache_clear()
+    if plans:
+        plans.is_wanted.cache_clear()
 
 
 @pytest.fixture
@@ -170,29 +170,6 @@ def test_two_threads_that_want_more_shared_memory(gpu, monkeypatch):
     told = [entry[2] for entry in gpu.log if entry[0] == "cuKernelSetAttribute"]
     assert told == [60 << 10, 100 << 10]
     assert gpu.names().count("cuLaunchKernel") == 3
-
-
-def test_two_threads_that_link_what_kernels_share(monkeypatch):
-    """Each gets the addresses of its own functions."""
-    both_have_linked = threading.Barrier(2, timeout=10)
-
-    class Kept(list):
-        def append(self, item):
-            super().append(item)
-            both_have_linked.wait()
-
-    def piece(name, text, exports, symbols, quick):
-        return machine_code.Linked(dict.fromkeys(exports, int(name)), None)
-
-    monkeypatch.setattr(machine_code, "_KEPT", Kept())
-    monkeypatch.setattr(machine_code, "piece", piece)
-    found = {}
-
-    def link(number):
-        found[number] = machine_code.shared(str(number), str, [f"f{number}"])
-
-    at_once(partial(link, number) for number in range(2))
-    assert found == {0: {"f0": 0}, 1: {"f1": 1}}
 
 
 def test_two_threads_that_want_one_function_or_type(monkeypatch):

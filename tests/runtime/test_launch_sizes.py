@@ -49,6 +49,8 @@ def test_a_plane_of_threads(stream):
         assert stream.numpy(sizes)[0] == (70 if in_one_block else 32 if block in ("auto", None) else 16)
 
 
+@pytest.mark.needs("bound_kernels")
+@pytest.mark.needs("groups")
 @pytest.mark.parametrize(
     ("threads", "sizes"),
     [(5, (5, 1)), (1, (1, 1)), ((3, 4), (3, 4)), ((70, 1), (70, 1)), ((1, 40), (1, 40)), ((8, 2, 2), (8, 2))],
@@ -82,6 +84,9 @@ def never(x: device.ArrayType(device.int32, 1)):
     x[0] = 1
 
 
+@pytest.mark.needs("bound_kernels")
+@pytest.mark.needs("groups")
+@pytest.mark.needs("graphs")
 @pytest.mark.parametrize("threads", [0, (0,), (0, 5), (3, 0, 2)])
 @pytest.mark.parametrize("sizes", [{}, {"block": 32}, {"block": "auto"}])
 def test_no_threads_start_nothing(stream, threads, sizes):

@@ -66,7 +66,7 @@ def compile_slowly(monkeypatch):
         return first.run(work)
 
     stages = (compiler.Stage(first.name, run, first.suffix, first.show), *others)
-    monkeypatch.setattr(compiler, "STAGES", {False: stages, True: compiler.CPU})
+    monkeypatch.setattr(compiler, "GPU", stages)
     device.compile(slow, device.ArrayType(device.float32, 1), output="ptx")
 
 

@@ -12,7 +12,9 @@ import pytest
 from fake_driver import CONTEXT, FakeDriver, Result, installed, no_gpu
 
 import cuda_device as device
+from cuda_device import hooks
 from cuda_device.codegen.gpu import libcuda
+from cuda_device.errors import PluginError
 from cuda_device.runtime.gpu import driver, streams
 
 
@@ -176,6 +178,15 @@ def test_default_stream_without_a_gpu_is_logged_once(nothing, caplog):
     assert [record.message for record in caplog.records] == [
         "no GPU is usable (the driver sees no GPU): the default stream is the CPU's"
     ]
+
+
+def test_streams_need_a_gpu_or_the_cpu_target(nothing, monkeypatch):
+    monkeypatch.setitem(hooks.TARGETS, "cpu", "cpu.removed")
+    missing = "this needs the CPU target of cuda_device, which is not installed"
+    with pytest.raises(PluginError, match=f"^{missing}$"):
+        device.cpu_stream()
+    with pytest.raises(PluginError, match=rf"^no GPU is usable \(the driver sees no GPU\), and {missing}$"):
+        device.default_stream()
 
 
 def test_default_stream_with_a_gpu(gpu, caplog):

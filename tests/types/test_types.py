@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import cuda_device as device
 from cuda_device.infer.joins import join, join_all
-from cuda_device.ir.text import parse_type
 from cuda_device.types import layout
 from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, of_type, tuple_of
 from cuda_device.types.model import (
@@ -43,6 +42,7 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
+from cuda_device.types.type_text import parse_type
 
 numbers = st.sampled_from(list(NUMBERS.values()))
 vectors = st.builds(Vector, numbers, st.integers(1, 4))

@@ -91,7 +91,7 @@ def shared_offsets(arrays: Mapping[int, Op], most: int) -> tuple[dict[int, int],
         offsets[number] = -(-end // align) * align
         end = offsets[number] + size
         if end > most:
-            total = sum(shared_size(each)[0] for each in arrays.values())
+            total = sum(shared_size(array)[0] for array in arrays.values())
             raise CompileError(
                 f"the kernel's shared arrays take {total} bytes: the limit is {most}",
                 op.location,
@@ -125,8 +125,8 @@ class Dialect(ABC):
         return ""
 
     def __init__(self, module: Module, options: Options = DEFAULTS, most_shared: int = MAXIMUM_STATIC_SHARED) -> None:
-        self.module, self.options, self.found = module, options, module.by_code()
-        shared = {op.attributes["number"]: op for op in self.found.get(ops.SHARED, ())}
+        self.module, self.options, self.ops_by_code = module, options, module.by_code()
+        shared = {op.attributes["number"]: op for op in self.ops_by_code.get(ops.SHARED, ())}
         self.shared_arrays = dict(sorted(shared.items()))
         """By their numbers: operations with the same number are the same array."""
         self.offsets, self.shared_bytes = shared_offsets(self.shared_arrays, most_shared)
@@ -148,10 +148,12 @@ class Dialect(ABC):
         """The name of a function, without `@`."""
 
     @abstractmethod
-    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+    def begin_function(
+        self, function: Function, result: str, parameters: Sequence[str], allocas: str
+    ) -> tuple[str, str]:
         """The beginning of a function with the lines `allocas`, and the label of its first block."""
 
-    def own(self, name: str, size: int, align: int, value: Value | None = None) -> str:
+    def allocate_local(self, name: str, size: int, align: int, value: Value | None = None) -> str:
         """Allocates local memory, whose address is `value`."""
         return f"  {name} = alloca [{size} x i8], align {align}\n"
 
@@ -159,15 +161,15 @@ class Dialect(ABC):
         """Allocates memory for a variable: the lines, the address for debuggers, and the DWARF expression."""
         return f"  {name} = alloca {type}, align 8\n", name, ""
 
-    def close(self, function: Function) -> str:
+    def end_function(self, function: Function) -> str:
         """The text after a function's last block."""
         return "}\n"
 
-    def leave(self, function: Function) -> str:
+    def return_void(self, function: Function) -> str:
         """The end of a function without a result."""
         return "ret void"
 
-    def arguments(self) -> tuple[str, ...]:
+    def hidden_arguments(self) -> tuple[str, ...]:
         """The first arguments of every call."""
         return ()
 
@@ -180,7 +182,7 @@ class Dialect(ABC):
         """Reads `clock64` or `globaltimer`."""
 
     @abstractmethod
-    def meet(self, meeting: Meeting) -> tuple[str, str]:
+    def convergent(self, meeting: Meeting) -> tuple[str, str]:
         """A convergent operation, and the label of the block that continues, or "" if it is the same block."""
 
     @abstractmethod
@@ -220,7 +222,7 @@ class Dialect(ABC):
         return ""
 
     @abstractmethod
-    def exit(self, function: Function) -> str:
+    def exit_thread(self, function: Function) -> str:
         """Ends the thread."""
 
     @abstractmethod
@@ -235,7 +237,7 @@ class Dialect(ABC):
         """The address of a text in the code."""
         raise NotImplementedError(text)
 
-    def room(self, result: str) -> str:
+    def has_stack_room(self, result: str) -> str:
         """Defines `result`: whether the stack has room for another call. On a GPU, the driver ensures that."""
         return f"  {result} = icmp eq i32 0, 0\n"
 

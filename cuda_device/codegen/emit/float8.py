@@ -22,7 +22,7 @@ Conversion = tuple[str, bool]
 """The format of 8 bits, and whether it is widened."""
 
 
-def call(used: set[Conversion], source: Number, target: Number) -> str:
+def conversion_function(used: set[Conversion], source: Number, target: Number) -> str:
     """The result type and the name of the function that converts `source` to `target`; adds it to `used`."""
     widens = source.is_float8
     used.add((source.format if widens else target.format, widens))

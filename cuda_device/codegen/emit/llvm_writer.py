@@ -95,22 +95,22 @@ class Metadata:
         )
         return f" !dbg {self.scope}"
 
-    def place(self, where: Location) -> str:
+    def location(self, location: Location) -> str:
         """The location of an instruction; the line of the function if it is not known."""
         scope, line, column = self.scope, self.line, 0
-        if where.line > 0:
-            line, column = where.line, max(where.column + 1, 0)
-            if where.file != self.file:  # of a function that was inlined
+        if location.line > 0:
+            line, column = location.line, max(location.column + 1, 0)
+            if location.file != self.file:  # of a function that was inlined
                 scope = self.node(
-                    f"!DILexicalBlockFile(scope: {scope}, file: {self._file(where.file)}, discriminator: 0)"
+                    f"!DILexicalBlockFile(scope: {scope}, file: {self._file(location.file)}, discriminator: 0)"
                 )
         return f", !dbg {self.node(f'!DILocation(line: {line}, column: {column}, scope: {scope})')}"
 
-    def variable(self, name: str, type: model.Type | None, where: Location) -> str:
+    def variable(self, name: str, type: model.Type | None, location: Location) -> str:
         """A variable of the current function; an array is shown as a pointer."""
         return self.node(
-            f'!DILocalVariable(name: "{quoted(name)}", scope: {self.scope}, file: {self._file(where.file)}, '
-            f"line: {max(where.line, 0)}, type: {self._type(type)})"
+            f'!DILocalVariable(name: "{quoted(name)}", scope: {self.scope}, file: {self._file(location.file)}, '
+            f"line: {max(location.line, 0)}, type: {self._type(type)})"
         )
 
     def _type(self, type: model.Type | None) -> str:
@@ -193,11 +193,11 @@ class Aliasing:
 
     def store(self, reference: Value) -> str:
         """The metadata of a store."""
-        found = self.roots.get(reference)
-        if not found or not isinstance(reference.type, model.Ref) or reference.type.space is not model.Space.GLOBAL:
+        roots = self.roots.get(reference)
+        if not roots or not isinstance(reference.type, model.Ref) or reference.type.space is not model.Space.GLOBAL:
             return ""
-        others = [i for i in self.arrays if i not in found]
-        text = f", !alias.scope {self._scopes(sorted(found))}"
+        others = [i for i in self.arrays if i not in roots]
+        text = f", !alias.scope {self._scopes(sorted(roots))}"
         return text + (f", !noalias {self._scopes(others)}" if others else "")
 
     def load(self, reference: Value) -> str:
@@ -376,7 +376,7 @@ def constant_name(op: Op) -> str:
 
 def constants_of(dialect: Dialect) -> dict[str, Op]:
     """The constants of a module, by their symbols."""
-    return dict(sorted({constant_name(op): op for op in dialect.found.get(ops.CONSTANT, ())}.items()))
+    return dict(sorted({constant_name(op): op for op in dialect.ops_by_code.get(ops.CONSTANT, ())}.items()))
 
 
 def constants_fit(constants: Mapping[str, Op]) -> bool:
@@ -401,38 +401,40 @@ def constant_definitions(constants: Mapping[str, Op], space: str = "") -> list[s
 # and the result is compared with zero, an assertion ends the process. With AVX512-FP16, it converts NaN to int16 as -32768.
 
 
-def taken(to: FunctionWriter, op: Op, text: str) -> None:
+def write_reinterpreted(writer: FunctionWriter, op: Op, text: str) -> None:
     """Writes an instruction, a load or a bitcast, that interprets bits as the result's type."""
     type = op.result.type
-    if element(type) in HALVES and (to.module.mixes_halves if op.code is ops.LOAD else to.module.has_both_halves):
+    if element(type) in HALVES and (
+        writer.module.mixes_halves if op.code is ops.LOAD else writer.module.has_both_halves
+    ):
         assert type is not None
-        to.names[op.result] = _hidden(to, to.temporary(text), type)
+        writer.names[op.result] = _hidden(writer, writer.temporary(text), type)
     else:
-        to.result(op, text)
+        writer.result(op, text)
 
 
-def _hidden(to: FunctionWriter, value: str, type: model.Type) -> str:
+def _hidden(writer: FunctionWriter, value: str, type: model.Type) -> str:
     """The same value, whose origin is hidden from LLVM."""
     if not isinstance(type, model.Vector):
-        bits = to.temporary(f"bitcast {to.module.type(type)} {value} to i16")
-        return to.temporary(
-            f"bitcast i16 {to.temporary(f'call i16 {to.dialect.same_bits}(i16 {bits})')} to {to.module.type(type)}"
+        bits = writer.temporary(f"bitcast {writer.module.type(type)} {value} to i16")
+        return writer.temporary(
+            f"bitcast i16 {writer.temporary(f'call i16 {writer.dialect.same_bits}(i16 {bits})')} to {writer.module.type(type)}"
         )
-    whole, element = to.module.type(type), to.module.type(type.dtype)
+    whole, element = writer.module.type(type), writer.module.type(type.dtype)
     for i in range(type.size):
-        hidden = _hidden(to, to.temporary(f"extractelement {whole} {value}, i32 {i}"), type.dtype)
-        value = to.temporary(f"insertelement {whole} {value}, {element} {hidden}, i32 {i}")
+        hidden = _hidden(writer, writer.temporary(f"extractelement {whole} {value}, i32 {i}"), type.dtype)
+        value = writer.temporary(f"insertelement {whole} {value}, {element} {hidden}, i32 {i}")
     return value
 
 
-def truncate(to: FunctionWriter, op: Op, source: model.Number, target: model.Number) -> None:
+def truncate(writer: FunctionWriter, op: Op, source: model.Number, target: model.Number) -> None:
     """Writes a saturating conversion from a float to an integer; NaN becomes 0."""
-    value = to.typed(op.operands[0])
-    if source == model.FLOAT16 and not to.dialect.is_gpu:  # the bug with AVX512-FP16
-        source, value = model.FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
+    value = writer.typed(op.operands[0])
+    if source == model.FLOAT16 and not writer.dialect.is_gpu:  # the bug with AVX512-FP16
+        source, value = model.FLOAT32, f"float {writer.temporary(f'fpext {value} to float')}"
     function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{float_suffix(source)}"
-    call = to.module.call(function, to.module.type(target), [to.module.type(source)])
-    to.result(op, f"{call}({value})")
+    call = writer.module.call(function, writer.module.type(target), [writer.module.type(source)])
+    writer.result(op, f"{call}({value})")
 
 
 # Parameters and results of interoperable functions, whose PTX is the same as nvcc's:
@@ -454,7 +456,7 @@ def _is_copy(type: model.Type | None) -> bool:
     return isinstance(type, model.Ref) and type.space is model.Space.LOCAL
 
 
-def words(type: model.Type) -> str:
+def aggregate_type(type: model.Type) -> str:
     """The bytes that a reference refers to as an aggregate: integers of the widest size that they are aligned to.
 
     A structure whose members are all floats of one type is an array of them, so that the optimiser need not join bits.
@@ -472,9 +474,9 @@ def _alignment(type: model.Type) -> str:
     return f"alignstack({align_of(type.pointee)})"
 
 
-def parameter(to: FunctionWriter, value: Value) -> str:
+def parameter(writer: FunctionWriter, value: Value) -> str:
     """The declaration of a parameter. A bool is passed to a kernel as a byte."""
-    name, function = to.names[value], to.function
+    name, function = writer.names[value], writer.function
     assert value.type is not None
     if function.interop and isinstance(value.type, model.Ref) and _is_copy(value.type):
         size, align = size_of(value.type.pointee), align_of(value.type.pointee)
@@ -483,89 +485,89 @@ def parameter(to: FunctionWriter, value: Value) -> str:
         return f"i8 {name}.wide"
     if function.interop and not function.kernel and _is_narrow(value.type):
         return f"i32 {name}.wide"
-    promise = "" if function.interop or value in function.falling else to.module.promise(value)
-    return f"{to.module.type(value.type)} {promise}{name}"
+    promise = "" if function.interop or value in function.falling else writer.module.promise(value)
+    return f"{writer.module.type(value.type)} {promise}{name}"
 
 
-def unpack(to: FunctionWriter, value: Value) -> None:
+def write_truncated_parameter(writer: FunctionWriter, value: Value) -> None:
     """Truncates a parameter that is passed in more bits."""
-    name, function = to.names[value], to.function
+    name, function = writer.names[value], writer.function
     narrow = function.interop and not function.kernel and _is_narrow(value.type)
     if value.type == model.BOOL and (function.kernel or narrow):
-        byte = f"{name}.wide" if function.kernel else to.temporary(f"trunc i32 {name}.wide to i8")
-        to.line(f"{name} = icmp ne i8 {byte}, 0")
+        byte = f"{name}.wide" if function.kernel else writer.temporary(f"trunc i32 {name}.wide to i8")
+        writer.line(f"{name} = icmp ne i8 {byte}, 0")
     elif narrow:
-        to.line(f"{name} = trunc i32 {name}.wide to {to.module.type(value.type)}")
+        writer.line(f"{name} = trunc i32 {name}.wide to {writer.module.type(value.type)}")
 
 
-def result(to: FunctionWriter, type: model.Type) -> str:
+def result_type(writer: FunctionWriter, type: model.Type) -> str:
     """The type of an interoperable function's result, with its alignment."""
     if isinstance(type, model.NoneType):
         return "void"
     if _is_copy(type):
-        return f"{_alignment(type)} {words(type)}"
-    return "i32" if _is_narrow(type) else to.module.type(type)
+        return f"{_alignment(type)} {aggregate_type(type)}"
+    return "i32" if _is_narrow(type) else writer.module.type(type)
 
 
-def returned(to: FunctionWriter, value: Value) -> str:
+def returned(writer: FunctionWriter, value: Value) -> str:
     """The operand of `ret`, or an argument, with its type: extended to 32 bits, or loaded from memory."""
     if isinstance(value.type, model.Ref) and _is_copy(value.type):
-        form = words(value.type)
-        return f"{form} {to.temporary(f'load {form}, {to.typed(value)}, align {align_of(value.type.pointee)}')}"
+        form = aggregate_type(value.type)
+        return f"{form} {writer.temporary(f'load {form}, {writer.typed(value)}, align {align_of(value.type.pointee)}')}"
     if _is_narrow(value.type):
         assert isinstance(value.type, model.Number)
         extend = "sext" if value.type.signed else "zext"
-        return f"i32 {to.temporary(f'{extend} {to.typed(value)} to i32')}"
-    return to.typed(value)
+        return f"i32 {writer.temporary(f'{extend} {writer.typed(value)} to i32')}"
+    return writer.typed(value)
 
 
-def extern(to: FunctionWriter, op: Op) -> None:
+def write_extern(writer: FunctionWriter, op: Op) -> None:
     """A call of a C++ function."""
     into = op.operands[0] if op.attributes.get("into") else None
     operands = op.operands[1:] if into else op.operands
     types, arguments = [], []
     for operand in operands:
-        type, _, name = returned(to, operand).rpartition(" ")
+        type, _, name = returned(writer, operand).rpartition(" ")
         if operand.type is not None and _is_copy(operand.type):
             type = f"{type} {_alignment(operand.type)}"
         types.append(type)
         arguments.append(f"{type} {name}")
     source = into.type if into else op.results[0].type if op.results else model.NoneType()
     assert source is not None
-    kind, symbol = result(to, source), op.attributes["symbol"]
-    to.module.declared.add(f"{kind} @{symbol}({', '.join(types)}) nobuiltin")
+    kind, symbol = result_type(writer, source), op.attributes["symbol"]
+    writer.module.declared.add(f"{kind} @{symbol}({', '.join(types)}) nobuiltin")
     if str(symbol).startswith("__nv_"):
-        to.module.library.add(str(symbol))
+        writer.module.library.add(str(symbol))
     call = f"call {kind} @{symbol}({', '.join(arguments)}) nobuiltin convergent"
     if into is not None:
-        form = words(source)
-        to.line(f"store {form} {to.temporary(call)}, {to.typed(into)}, align {align_of(source)}")
+        form = aggregate_type(source)
+        writer.line(f"store {form} {writer.temporary(call)}, {writer.typed(into)}, align {align_of(source)}")
     elif kind == "void":
-        to.line(call)
+        writer.line(call)
     elif source == model.BOOL:
-        to.result(op, f"icmp ne i8 {to.temporary(f'trunc i32 {to.temporary(call)} to i8')}, 0")
+        writer.result(op, f"icmp ne i8 {writer.temporary(f'trunc i32 {writer.temporary(call)} to i8')}, 0")
     elif _is_narrow(source):
-        to.result(op, f"trunc i32 {to.temporary(call)} to {to.module.type(source)}")
+        writer.result(op, f"trunc i32 {writer.temporary(call)} to {writer.module.type(source)}")
     else:
-        to.result(op, call)
+        writer.result(op, call)
 
 
-def _generic(to: FunctionWriter, op: Op) -> None:
+def _generic(writer: FunctionWriter, op: Op) -> None:
     """A cast to a generic address, or the same address if the machine has only one space."""
     (reference,) = op.operands
-    source, target = to.module.type(reference.type), to.module.type(op.result.type)
+    source, target = writer.module.type(reference.type), writer.module.type(op.result.type)
     if source == target:
-        to.names[op.result] = to.names[reference]
+        writer.names[op.result] = writer.names[reference]
     else:
-        to.result(op, f"addrspacecast {to.typed(reference)} to {target}")
+        writer.result(op, f"addrspacecast {writer.typed(reference)} to {target}")
 
 
-def _return(to: FunctionWriter, op: Op) -> None:
+def _return(writer: FunctionWriter, op: Op) -> None:
     if not op.operands:
-        to.line(to.dialect.leave(to.function))
+        writer.line(writer.dialect.return_void(writer.function))
     else:
         (value,) = op.operands
-        to.line(f"ret {returned(to, value) if to.function.interop else to.typed(value)}")
+        writer.line(f"ret {returned(writer, value) if writer.function.interop else writer.typed(value)}")
 
 
-EMITTERS = {ops.EXTERN: extern, ops.GENERIC: _generic, ops.RETURN: _return}
+EMITTERS = {ops.EXTERN: write_extern, ops.GENERIC: _generic, ops.RETURN: _return}

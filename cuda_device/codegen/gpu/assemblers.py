@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 _LTO_IR = b"\xedCN\x7f"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ELF = b"\x7fELF"
-_RELOCATABLE, _EM_CUDA = 1, 190
-# The offset of an ELF file's flags, and, by the version of CUDA's ABI (its ninth byte), the offset of the architecture in them.
-_FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
+_RELOCATABLE = 1
 _PTX_DEFINITION = rb"(?m)^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{"
 _PTX_PROTOTYPE = rb"(?m)^\s*\.(?:extern|visible|weak) \.func\s*(?:\(([^)]*)\))?\s*([\w$]+)\s*(?:\(([^)]*)\))?"
 _PTX_PARAMETER = rb"\.param\s*(?:\.align\s+\d+\s*)?\.[a-z](\d+)\s+[\w$]+(?:\[(\d+)\])?"
@@ -75,20 +73,18 @@ class Input:
                 return elf.prototypes(self.data)
             except (struct.error, IndexError, ValueError):
                 return {}
-        found = re.findall(_PTX_PROTOTYPE, self.data)
-        return {name.decode(): f"#{_notation(result) or 'v'}{_notation(taken)}" for result, name, taken in found}
+        declarations = re.findall(_PTX_PROTOTYPE, self.data)
+        return {name.decode(): f"#{_notation(result) or 'v'}{_notation(taken)}" for result, name, taken in declarations}
 
     @property
     def architecture(self) -> int | None:
         """The number of a cubin's architecture (90 for sm_90a, too)."""
-        if not _is_cubin(self.data) or self.data[_VERSION] not in _ARCHITECTURE:
-            return None
-        return self.data[_FLAGS + _ARCHITECTURE[self.data[_VERSION]]]
+        return elf.architecture(self.data)
 
     @property
     def is_finished(self) -> bool:
         """Whether it is a cubin that is linked already."""
-        return _is_cubin(self.data) and int.from_bytes(self.data[16:18], "little") != _RELOCATABLE
+        return elf.is_cubin(self.data) and int.from_bytes(self.data[16:18], "little") != _RELOCATABLE
 
     @property
     def digest(self) -> str:
@@ -104,11 +100,7 @@ def _notation(parameters: bytes) -> str:
     )
 
 
-def _is_cubin(data: bytes) -> bool:
-    return len(data) > _FLAGS + 4 and data.startswith(_ELF) and int.from_bytes(data[18:20], "little") == _EM_CUDA
-
-
-def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
+def check_inputs(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
     """Raises `CompileError` if inputs contradict each other or `main`, and if a cubin is for another architecture.
 
     A function is defined once, with the parameters and the result that `main` declares. A cubin fits its architecture and the
@@ -174,20 +166,21 @@ class Unusable(Rejection):
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """An assembler. `run` returns the code or raises `Rejection`; `identity` is different for another version.
-
-    `installed` may find it quickly without loading it; if it does not, `available` decides. `version` is for people, and slow.
-    """
+    """An assembler of PTX."""
 
     name: str
     available: Callable[[Architecture], bool]
     run: Callable[[Request], bytes]
+    """Returns the code or raises `Rejection`."""
     identity: Callable[[], str]
+    """Is different for another version."""
     remedy: Callable[[], str]
     installed: Callable[[], bool] = lambda: False
+    """May find it quickly without loading it; if it does not, `available` decides."""
     relocates: Callable[[], bool] = lambda: True
     links: bool = False
     version: Callable[[], str] = lambda: ""
+    """For people, and slow."""
     release: Callable[[], int] = lambda: 0
     """The CUDA release to which it belongs, 12 or 13; 0 for the driver itself."""
 
@@ -420,7 +413,7 @@ def _ptxas_release() -> int:
 def _driver() -> Any:
     """The driver's library, or None if it is missing."""
     try:
-        return libcuda.load()
+        return libcuda.load_driver()
     except OSError:
         return None
 
@@ -550,3 +543,23 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         release=_ptxas_release,
     ),
 )
+
+
+def toolchain() -> Iterator[tuple[str, str]]:
+    """What this machine has for GPUs, as names and descriptions for a report: the driver, assemblers and libdevice.
+
+    A description says how to get what is missing, and why an assembler is not used.
+    """
+    from cuda_device.codegen.gpu import libdevice
+
+    yield "driver", ASSEMBLERS[0].version()
+    for assembler in ASSEMBLERS[1:]:
+        is_there = assembler.available(parse("sm_90"))
+        description = assembler.version() if is_there else f"not found ({assembler.remedy()})"
+        if is_there and (excess := assembler.excess()):
+            description += f"; not used, the driver assembles: {excess} ({assembler.remedy()})"
+        yield f"assembler {assembler.name}", description
+    try:
+        yield "libdevice", str(libdevice.file())
+    except CompileError as error:
+        yield "libdevice", f"not found ({error.help})"

@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from cuda_device.cache.entries import Kept
 from cuda_device.codegen.gpu import elf, ptx_versions
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
@@ -28,14 +29,13 @@ from cuda_device.codegen.gpu.assemblers import (
     Rejection,
     Request,
     Unusable,
-    check,
+    check_inputs,
     loads,
 )
 from cuda_device.codegen.gpu.elf import Cubin
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.plugins.starts.programs import Kept
 from cuda_device.types.architectures import Architecture
 
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
@@ -93,9 +93,9 @@ def assemble(
     """
     request = Request(ptx, architecture, inputs, line_info, relocatable, debug)
     if inputs:
-        check(Input("the program", ptx.encode()), inputs, architecture)
-    found = re.search(_VERSION, ptx)
-    version = found[1] if found else ""
+        check_inputs(Input("the program", ptx.encode()), inputs, architecture)
+    directive = re.search(_VERSION, ptx)
+    version = directive[1] if directive else ""
     reasons = []
     for assembler in _candidates(request):
         key = (assembler, architecture, version)
@@ -134,10 +134,10 @@ def _run(assembler: Assembler, request: Request) -> bytes:
     if (
         request.is_whole
         and not request.debug
-        and len(found := elf.registers(code)) == 1
+        and len(counts := elf.registers(code)) == 1
         and not re.search(_BOUNDS, request.ptx)
     ):
-        ((kernel, registers),) = found.items()
+        ((kernel, registers),) = counts.items()
         if most := fewer_registers(registers):
             bound = re.sub(_BODY, rf"\1.maxnreg {most}\n{{", request.ptx, count=1)
             tight = assembler.run(replace(request, ptx=bound))
@@ -169,11 +169,13 @@ def _is_better_whole(request: Request) -> bool:
 def identity(architecture: Architecture) -> str:
     """The assemblers that `assemble` may use and their versions, for cache keys. Raises `CompileError` if there is none."""
     able = _candidates()
-    found = [assembler for assembler in able if assembler.installed()]
-    first = next((each for each in able if (each in found or each.available(architecture)) and not each.excess()), None)
+    installed = [assembler for assembler in able if assembler.installed()]
+    first = next(
+        (item for item in able if (item in installed or item.available(architecture)) and not item.excess()), None
+    )
     if first is None:
-        raise _none_left(architecture, [f"{each.name} cannot be used ({each.excess()})" for each in found])
-    return ", ".join(each.identity() for each in able if each is first or each in found)
+        raise _none_left(architecture, [f"{item.name} cannot be used ({item.excess()})" for item in installed])
+    return ", ".join(item.identity() for item in able if item is first or item in installed)
 
 
 def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
@@ -193,10 +195,10 @@ def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
 
 def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
     """The error for a rejected program: a `CompileError` if the user can correct it, else a `CompilerBug` with the lines."""
-    if found := re.search(_TOO_MUCH, log):
-        what, help = _TOO_MUCH_WORDS[found["what"]]
-        used, most = int(found["used"], 16), int(found["most"], 16)
-        return CompileError(f"{found['kernel']} needs {used} bytes of {what}; the limit is {most}", help=help)
+    if excess := re.search(_TOO_MUCH, log):
+        resource, help = _TOO_MUCH_WORDS[excess["what"]]
+        used, most = int(excess["used"], 16), int(excess["most"], 16)
+        return CompileError(f"{excess['kernel']} needs {used} bytes of {resource}; the limit is {most}", help=help)
     if missing := dict.fromkeys(re.findall(_MISSING, log)):
         return CompileError(
             f"nothing defines {', '.join(missing)}",
@@ -265,7 +267,7 @@ def _key(program: ProgramSummary, architecture: Architecture, options: str) -> t
 
 
 def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
-    if cubin.assembler not in (each.partition(" ")[0] for each in key[0].split(", ")):
+    if cubin.assembler not in (identity.partition(" ")[0] for identity in key[0].split(", ")):
         return None  # the key does not have the version of this assembler, which was tried because others are too old
     return b"\0".join((cubin.assembler.encode(), cubin.code))
 

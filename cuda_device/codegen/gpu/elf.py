@@ -19,6 +19,9 @@ from cuda_device.lazy_dataclasses import dataclass
 _SYMBOL_TABLE = 2
 _SIZED = 4
 _REGISTERS = 0x2F
+_EM_CUDA = 190
+# The offset of an ELF file's flags, and, by the version of CUDA's ABI (its ninth byte), the offset of the architecture in them.
+_FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
 _LEAST_STACK = 0x12
 _SYMBOL = struct.Struct("<IBBHQQ")
 _FUNCTION, _GLOBAL = 2, 1
@@ -56,6 +59,11 @@ class Symbol:
     section: int
 
 
+def kernels(file: bytes) -> tuple[list[str], int | None]:
+    """The kernels of a cubin, and the number of its architecture (90 for sm_90a, too; None if it is unknown)."""
+    return sorted(registers(file)), architecture(file)
+
+
 def registers(cubin: bytes) -> dict[str, int]:
     """The registers per thread of each kernel; empty if the file is not a cubin."""
     return _counts(cubin).get(_REGISTERS, {})
@@ -85,27 +93,37 @@ def prototypes(file: bytes) -> dict[str, str]:
 
     `#ilb12` returns 32 bits (v: nothing) and takes 64 bits and a struct of 12 bytes.
     """
-    found = {section.name: section for section in sections(file)}
-    if ".nv.prototype" not in found:
+    by_name = {section.name: section for section in sections(file)}
+    if ".nv.prototype" not in by_name:
         return {}
-    named, strings = list(symbols(file)), found[".strtab"].offset
-    pairs = struct.iter_unpack("<II", content(file, found[".nv.prototype"]))
-    return {named[number].name: text(file, strings + at) for number, at in pairs}
+    named, strings = list(symbols(file)), by_name[".strtab"].offset
+    pairs = struct.iter_unpack("<II", content(file, by_name[".nv.prototype"]))
+    return {named[number].name: text(file, strings + offset) for number, offset in pairs}
 
 
 @functools.lru_cache(maxsize=1)  # the assembler asks first, and then the launch
 def _counts(cubin: bytes) -> dict[int, dict[str, int]]:
     """The counts of each kind of attribute by the names of functions."""
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     if not _is_elf(cubin):
-        return found
+        return counts
     named = list(symbols(cubin))
     for section in sections(cubin):
         for kind, value in _attributes(content(cubin, section)) if section.name == ".nv.info" else ():
             if kind in (_REGISTERS, _LEAST_STACK):
                 number, count = struct.unpack_from("<II", value)
-                found.setdefault(kind, {})[named[number].name] = count
-    return found
+                counts.setdefault(kind, {})[named[number].name] = count
+    return counts
+
+
+def is_cubin(file: bytes) -> bool:
+    """Whether this is an ELF file for GPUs."""
+    return len(file) > _FLAGS + 4 and _is_elf(file) and int.from_bytes(file[18:20], "little") == _EM_CUDA
+
+
+def architecture(file: bytes) -> int | None:
+    """The number of a cubin's architecture; None for another file."""
+    return file[_FLAGS + _ARCHITECTURE[file[_VERSION]]] if is_cubin(file) and file[_VERSION] in _ARCHITECTURE else None
 
 
 def _is_elf(file: bytes) -> bool:
@@ -115,10 +133,10 @@ def _is_elf(file: bytes) -> bool:
 
 def symbols(file: bytes) -> Iterator[Symbol]:
     """The symbols of an ELF file."""
-    found = sections(file)
-    for table in found:
+    tables = sections(file)
+    for table in tables:
         if table.kind == _SYMBOL_TABLE:
-            names = found[table.link].offset
+            names = tables[table.link].offset
             for name, info, _, section, *_ in _SYMBOL.iter_unpack(content(file, table)):
                 yield Symbol(text(file, names + name), info & 15, info >> 4 == _GLOBAL, section)
 
@@ -144,10 +162,10 @@ def text(file: bytes, start: int) -> str:
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The kinds and values of the attributes that have a size."""
-    at = 0
-    while at + 4 <= len(data):
-        form, kind, size = struct.unpack_from("<BBH", data, at)
-        at += 4
+    offset = 0
+    while offset + 4 <= len(data):
+        form, kind, size = struct.unpack_from("<BBH", data, offset)
+        offset += 4
         if form == _SIZED:
-            yield kind, data[at : at + size]
-            at += size
+            yield kind, data[offset : offset + size]
+            offset += size

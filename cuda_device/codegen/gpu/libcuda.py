@@ -1,6 +1,6 @@
 """ctypes bindings to the CUDA driver's library: one table row per function.
 
-    api = libcuda.load()                    # OSError if there is no driver
+    api = libcuda.load_driver()                    # OSError if there is no driver
     status, count = api.cuDeviceGetCount()
     status, address = api.cuMemAlloc(1024)
 
@@ -185,21 +185,21 @@ class DriverLibrary:
 
     def __getattr__(self, name: str) -> Any:
         if name in ENUMERATIONS:
-            found: Any = SimpleNamespace(**ENUMERATIONS[name])
+            attribute: Any = SimpleNamespace(**ENUMERATIONS[name])
         elif symbol := _symbols().get(name):
             library = self._locked if symbol in QUICK else self._free
             parameters = FUNCTIONS[symbol]
             if symbol in OLDER and not hasattr(library, symbol):
                 symbol, parameters = OLDER[symbol]
-            found = _function(library[symbol], parameters.split(), name)
+            attribute = _function(library[symbol], parameters.split(), name)
         else:
             raise AttributeError(f"{name} is not in the table of the driver's functions")
-        setattr(self, name, found)
-        return found
+        setattr(self, name, attribute)
+        return attribute
 
 
 @functools.cache
-def load() -> DriverLibrary:
+def load_driver() -> DriverLibrary:
     """The driver's library. Raises `OSError` if there is none."""
     return DriverLibrary(_LIBRARY)
 
@@ -226,7 +226,7 @@ def version_of(named: str, number: int) -> tuple[int, int] | None:
 def driver_version() -> int:
     """The newest version of CUDA that the driver supports, as 12020 for 12.2; 0 without a driver."""
     try:
-        status, number = load().cuDriverGetVersion()
+        status, number = load_driver().cuDriverGetVersion()
     except OSError:
         return 0
     return int(number) if status == 0 else 0
@@ -246,12 +246,12 @@ def _function(foreign: Any, parameters: list[str], name: str) -> Callable[..., t
     outputs = [(i, mark, type) for i, (mark, type) in enumerate(slots) if mark]
     if not outputs:
         return lambda *inputs: (foreign(*inputs),)
-    expected, (at, mark, kind) = sum(mark != ">" for mark, _ in slots), outputs[0]
+    expected, (index, mark, kind) = sum(mark != ">" for mark, _ in slots), outputs[0]
     if len(outputs) == 1 and mark == ">":  # a quicker way for most of the functions that launches call
 
         def give(*inputs: Any) -> tuple[Any, ...]:
             value = kind()
-            return foreign(*inputs[:at], ctypes.byref(value), *inputs[at:]), value.value or 0
+            return foreign(*inputs[:index], ctypes.byref(value), *inputs[index:]), value.value or 0
 
         return give
 

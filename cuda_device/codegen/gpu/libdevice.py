@@ -31,14 +31,14 @@ _ROLLED = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.unroll.disable"}\n'
 
 def extract(names: Iterable[str]) -> str:
     """The LLVM IR of the functions called `names` and of all that they need. Raises `CompilerBug` for a name that is missing."""
-    found: dict[str, str] = {}
-    wanted = [f"@{name}" for name in names]
-    while wanted:
-        symbol = wanted.pop()
-        if symbol not in found and not symbol.startswith("@llvm."):  # LLVM declares its intrinsics itself
-            found[symbol] = _symbol(symbol)
-            wanted += _SYMBOL.findall(found[symbol])
-    return "\n".join([*(found[symbol] for symbol in sorted(found)), _ROLLED])
+    texts: dict[str, str] = {}
+    pending = [f"@{name}" for name in names]
+    while pending:
+        symbol = pending.pop()
+        if symbol not in texts and not symbol.startswith("@llvm."):  # LLVM declares its intrinsics itself
+            texts[symbol] = _symbol(symbol)
+            pending += _SYMBOL.findall(texts[symbol])
+    return "\n".join([*(texts[symbol] for symbol in sorted(texts)), _ROLLED])
 
 
 @cache
@@ -71,7 +71,7 @@ def _definitions() -> dict[str, str]:
         text = re.sub(rf"call i32 @__nvvm_reflect\(ptr {name}\).*", "add i32 0, 1", text)
     text = re.sub(r"#\d+", lambda group: attributes[group[0]].strip(), text)
     text = re.sub(r"(?m)^define (?:internal )?", "define linkonce_odr ", text)
-    return {found[found.lastindex or 0]: _without_metadata(found[0]) for found in _DEFINITION.finditer(text)}
+    return {match[match.lastindex or 0]: _without_metadata(match[0]) for match in _DEFINITION.finditer(text)}
 
 
 def _without_metadata(text: str) -> str:
@@ -87,7 +87,7 @@ def types_of(name: str) -> tuple[str, ...] | None:
     except CompilerBug:
         return None
     head = re.match(r"define .*?(\w+) @\w+\((.*?)\)", text)
-    return (head[1], *(each.split()[0] for each in head[2].split(", ") if each)) if head else None
+    return (head[1], *(parameter.split()[0] for parameter in head[2].split(", ") if parameter)) if head else None
 
 
 @cache
@@ -98,9 +98,9 @@ def content_hash() -> str:
 
 def file() -> Path:
     """The path of libdevice. Raises `CompileError` if it is missing."""
-    found = toolkit.find("libdevice")
-    if found:
-        return Path(found)
+    path = toolkit.find("libdevice")
+    if path:
+        return Path(path)
     try:
         from cuda.pathfinder import find_bitcode_lib
 

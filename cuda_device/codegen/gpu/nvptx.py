@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from cuda_device.cache import disk
-from cuda_device.codegen import cpp_signatures, llvm
+from cuda_device.codegen import bitcode_types, llvm
 from cuda_device.codegen.gpu import libcuda, peephole, ptx_versions
 from cuda_device.codegen.gpu.assemblers import Input
 from cuda_device.codegen.llvm import LlvmModule, Machine
@@ -83,13 +83,13 @@ def link_bitcode(module: LlvmModule, item: Input, is_all: bool) -> None:
             help="generate it with LLVM 22 or older, or link PTX",
         ) from None
     text = str(theirs)
-    triple, layout = (found[1] if (found := line.search(text)) else "" for line in (_TRIPLE_LINE, _LAYOUT_LINE))
+    triple, layout = (match[1] if (match := line.search(text)) else "" for line in (_TRIPLE_LINE, _LAYOUT_LINE))
     if (triple and not triple.startswith("nvptx64")) or (layout and not _GPU_LAYOUT.match(layout)):
         raise CompileError(
             f"{item.name} is bitcode for {triple or f'the data layout {layout}'}, not for a GPU of 64 bits",
             help="generate it for nvptx64-nvidia-cuda",
         )
-    text = cpp_signatures.wrapped(_LAYOUT_LINE.sub("", _TRIPLE_LINE.sub("", text)), str(module))
+    text = bitcode_types.wrapped(_LAYOUT_LINE.sub("", _TRIPLE_LINE.sub("", text)), str(module))
     try:
         module.link(_HEADER + text)
     except RuntimeError as error:
@@ -125,7 +125,7 @@ def emit(
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not linked from libdevice")
     # LLVM numbers the calls of the whole process in comments; the text must be the same for the same program.
     text = _CALL_NUMBER.sub("", text) if "callseq" in text else text
-    return ptx_versions.lowered(peephole.avoid_faults(peephole.run(text)), architecture)
+    return ptx_versions.lowered(peephole.avoid_faults(peephole.apply_peepholes(text)), architecture)
 
 
 def _version(architecture: Architecture) -> int:
@@ -137,7 +137,7 @@ def _version(architecture: Architecture) -> int:
 @cache
 def _machine(architecture: Architecture, level: int, version: int) -> Machine:
     """LLVM's target machine, which all kernels share."""
-    api = llvm.load()
+    api = llvm.load_llvm()
     with llvm.LOCK:
         api.InitializeAllTargetInfos()
         api.InitializeAllTargets()
@@ -162,11 +162,11 @@ def refusal(declared: str, architecture: Architecture) -> str:
         import subprocess  # which takes a while to import
 
         path = os.pathsep.join(filter(None, sys.path))
-        given = [sys.executable, "-m", "cuda_device.codegen.gpu.nvptx", declared, architecture.name, version]
-        made = subprocess.run(given, check=False, capture_output=True, env=os.environ | {"PYTHONPATH": path})
-        if made.returncode == _UNKNOWN:
+        command = [sys.executable, "-m", "cuda_device.codegen.gpu.nvptx", declared, architecture.name, version]
+        process = subprocess.run(command, check=False, capture_output=True, env=os.environ | {"PYTHONPATH": path})
+        if process.returncode == _UNKNOWN:
             return b"LLVM has none of this name with parameters and a result of these types"
-        died = made.returncode and made.stdout.startswith(_BEGUN)
+        died = process.returncode and process.stdout.startswith(_BEGUN)
         return f"LLVM cannot compile it with these types for {architecture}".encode() if died else b""
 
     if not sys.executable or getattr(sys, "frozen", False):  # Python cannot start another process

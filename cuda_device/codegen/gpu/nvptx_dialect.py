@@ -151,7 +151,7 @@ class Nvptx(Dialect):
         self.has_float8 = architecture.capability >= (8, 9)
         self.constants = llvm_writer.constants_of(self)
         self.constants_fit = llvm_writer.constants_fit(self.constants)
-        self.texts = to_llvm.texts(self.found.get(ops.PRINT, ()))
+        self.texts = to_llvm.texts(self.ops_by_code.get(ops.PRINT, ()))
 
     def preamble(self) -> str:
         """Triple, data layout, shared arrays, constants, and the functions that report."""
@@ -166,14 +166,14 @@ class Nvptx(Dialect):
             self.constants, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " "
         )
         lines.append(_texts(self.texts))
-        if self.moved or ops.DYNAMIC_SHARED in self.found:
+        if self.moved or ops.DYNAMIC_SHARED in self.ops_by_code:
             lines.append(f"@dynamic_shared = external addrspace(3) global [0 x i8], align {boundary}")
-        reports = ops.REPORT in self.found
+        reports = ops.REPORT in self.ops_by_code
         places = _checked_barriers(self)
         if places or (reports and self.module.main.kernel):
-            lines.append(report_text.definitions(self.module.main.name))
+            lines.append(report_text.report_definitions(self.module.main.name))
         if places:
-            lines.append(report_text.meeting(places))
+            lines.append(report_text.meeting_definition(places))
         return "\n".join(lines) + "\n"
 
     def module_flags(self) -> tuple[str, ...]:
@@ -190,7 +190,9 @@ class Nvptx(Dialect):
         """The main function keeps its name; other names get a prefix."""
         return function.name if function is self.module.main else f"device_{function.name}"
 
-    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+    def begin_function(
+        self, function: Function, result: str, parameters: Sequence[str], allocas: str
+    ) -> tuple[str, str]:
         """Marks kernels by their calling convention."""
         linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
@@ -207,17 +209,17 @@ class Nvptx(Dialect):
         """A special register, whose read is ordered with accesses to memory."""
         return f'  {result} = call i64 asm sideeffect "mov.u64 $0, %{name};", "=l,~{{memory}}"()\n'
 
-    def meet(self, meeting: Meeting) -> tuple[str, str]:
+    def convergent(self, meeting: Meeting) -> tuple[str, str]:
         """An intrinsic."""
         of_block = meeting.code in (ops.BARRIER, ops.BARRIER_REDUCE)
-        check = report_text.meet(meeting.place) if self.options.checked and of_block else ""
+        check = report_text.meeting_check(meeting.place) if self.options.checked and of_block else ""
         return check + _WRITERS[meeting.code](meeting), ""
 
     def shared(self, number: int | None, result: str) -> tuple[str, str]:
         """A global variable in shared memory; the dynamic one begins after the static arrays."""
         if self.moved:
-            at = self.moved if number is None else self.offsets[number]
-            return "", f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {at})"
+            offset = self.moved if number is None else self.offsets[number]
+            return "", f"getelementptr (i8, ptr addrspace(3) @dynamic_shared, i64 {offset})"
         return "", "@dynamic_shared" if number is None else f"@shared_{number}"
 
     def in_cluster(self, address: str, rank: str, result: str) -> str:
@@ -285,11 +287,11 @@ class Nvptx(Dialect):
 
     def report(self, status: int, place: int, values: Sequence[str]) -> str:
         """A call in kernels, and a trap in functions that are compiled for other programs."""
-        return report_text.report(status, place, values) if self.module.main.kernel else report_text.TRAP
+        return report_text.report_call(status, place, values) if self.module.main.kernel else report_text.TRAP
 
-    def exit(self, function: Function) -> str:
+    def exit_thread(self, function: Function) -> str:
         """`exit`."""
-        return report_text.leave()
+        return report_text.exit_thread()
 
     def library(self, stem: str, type: Number) -> str:
         """libdevice's names: `__nv_sinf`, `__nv_sin`, and the approximate `__nv_fast_sinf`."""
@@ -324,13 +326,13 @@ def _attributes(options: Options, kernel: bool) -> str:
     }
     if options.cluster is not None:
         bounds["cluster_dim"] = ",".join(map(str, options.cluster))
-    given = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and kernel]
-    return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
+    attributes = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and kernel]
+    return "".join(attributes) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
 
 
 def _checked_barriers(dialect: Dialect) -> list[int]:
     """The places of the barriers that checked mode checks."""
     if not dialect.options.checked:
         return []
-    found = [op for code in (ops.BARRIER, ops.BARRIER_REDUCE) for op in dialect.found.get(code, ())]
-    return sorted({op.attributes["place"] for op in found})
+    barriers = [op for code in (ops.BARRIER, ops.BARRIER_REDUCE) for op in dialect.ops_by_code.get(code, ())]
+    return sorted({op.attributes["place"] for op in barriers})

@@ -45,7 +45,7 @@ class Peephole:
     gain: str
 
 
-def run(ptx: str) -> str:
+def apply_peepholes(ptx: str) -> str:
     """Applies all peephole optimisations."""
     for row in PEEPHOLES:
         if row.guard in ptx:
@@ -80,15 +80,15 @@ def _invert(body: str) -> str:
         return body
     uses = Counter(_PREDICATE.findall(body))
     turned = {name for name in pairs if uses[name] == 2}  # the comparison and the branch
-    made = {name for _, _, name in _COMPARISON.findall(body)} & turned
+    inverted = {name for _, _, name in _COMPARISON.findall(body)} & turned
 
     def turn(comparison: re.Match[str]) -> str:
         sign, type, name = comparison.groups()
-        return f"\tsetp.{_OPPOSITES[sign]}.{type} \t{name}," if name in made else comparison[0]
+        return f"\tsetp.{_OPPOSITES[sign]}.{type} \t{name}," if name in inverted else comparison[0]
 
     def join(pair: re.Match[str]) -> str:
         name, _, back = pair.groups()
-        return f"\t@{name} bra \t{back};\n" if name in made else pair[0]
+        return f"\t@{name} bra \t{back};\n" if name in inverted else pair[0]
 
     return _PAIR.sub(join, _COMPARISON.sub(turn, body))
 
@@ -225,7 +225,7 @@ def store_integers(ptx: str) -> str:
 
 def _in_function(body: str) -> str:
     floats = _floats(body)
-    made: list[str] = []
+    temporaries: list[str] = []
 
     def rewritten(store: re.Match[str]) -> str:
         blanks, head, bits, registers = store.groups()
@@ -235,20 +235,20 @@ def _in_function(body: str) -> str:
             name = register[0]
             if name not in floats or _BITS[name.rstrip("0123456789")] <= int(bits):
                 return name
-            made.append(f"%narrow{len(made)}")
+            temporaries.append(f"%narrow{len(temporaries)}")
             if name.startswith("%rd"):
-                lines.append(f"{blanks}cvt.u32.u64 \t{made[-1]}, {name};")
+                lines.append(f"{blanks}cvt.u32.u64 \t{temporaries[-1]}, {name};")
             elif name.startswith("%rs"):
-                lines.append(f"{blanks}cvt.u32.u16 \t{made[-1]}, {name};")
+                lines.append(f"{blanks}cvt.u32.u16 \t{temporaries[-1]}, {name};")
             else:
-                lines.append(f"{blanks}and.b32 \t{made[-1]}, {name}, {(1 << int(bits)) - 1};")
-            return made[-1]
+                lines.append(f"{blanks}and.b32 \t{temporaries[-1]}, {name}, {(1 << int(bits)) - 1};")
+            return temporaries[-1]
 
         stored = _REGISTER.sub(part, registers)
         return "\n".join([*lines, f"{blanks}{head}{stored};"])
 
     body = _PART_STORE.sub(rewritten, body)
-    return body.replace("{\n", f"{{\n\t.reg .b32 \t%narrow<{len(made)}>;\n", 1) if made else body
+    return body.replace("{\n", f"{{\n\t.reg .b32 \t%narrow<{len(temporaries)}>;\n", 1) if temporaries else body
 
 
 def _floats(body: str) -> set[str]:

@@ -52,18 +52,18 @@ def record(symbol: str) -> str:
     return f"cuda_device_record_{symbol}"
 
 
-def report(status: int, place: int, values: Sequence[str] = ()) -> str:
+def report_call(status: int, place: int, values: Sequence[str] = ()) -> str:
     """A report from this thread with up to two integers of 64 bits. The thread must end after it."""
     first, second = (*values, "0", "0")[:2]
     return f"  call void @device_report(i32 {status}, i32 {place}, i64 {first}, i64 {second})\n"
 
 
-def meet(place: int) -> str:
+def meeting_check(place: int) -> str:
     """A report, before a barrier, unless all threads of the block reach this barrier."""
     return f"  call void @device_meet(i32 {place}) convergent\n"
 
 
-def meeting(places: Sequence[int]) -> str:
+def meeting_definition(places: Sequence[int]) -> str:
     """The function that `meet` calls, for barriers at these places.
 
     It counts the threads by a barrier of its own, which the threads of a warp need not reach together. The threads then compare
@@ -105,12 +105,12 @@ def _compare_bit(bit: int) -> str:
 """
 
 
-def leave() -> str:
+def exit_thread() -> str:
     """Ends the thread."""
     return "call void @llvm.nvvm.exit()\n  unreachable"
 
 
-def definitions(symbol: str) -> str:
+def report_definitions(symbol: str) -> str:
     """The global variable, and the function that `report` calls."""
     words = record(symbol)
     stores = "".join(_store(field, f"%{field.name.lower()}") for field in _REGISTERS)
@@ -146,14 +146,14 @@ leave:
 
 
 def _load(name: str, result: str, word: int) -> str:
-    at = f"getelementptr (i64, {_POINTER} @{name}, i64 {word})"
-    return f"  {result} = load volatile i64, {_POINTER} {at}, align 8\n"
+    address = f"getelementptr (i64, {_POINTER} @{name}, i64 {word})"
+    return f"  {result} = load volatile i64, {_POINTER} {address}, align 8\n"
 
 
 def _store(field: ReportField, value: str, type: str = "i32") -> str:
-    at = f"%at.{field.name.lower()}"
+    address = f"%at.{field.name.lower()}"
     size = 4 if type == "i32" else 8
     return (
-        f"  {at} = getelementptr i32, {_POINTER} %record, i64 {field:d}\n"
-        f"  store volatile {type} {value}, {_POINTER} {at}, align {size}\n"
+        f"  {address} = getelementptr i32, {_POINTER} %record, i64 {field:d}\n"
+        f"  store volatile {type} {value}, {_POINTER} {address}, align {size}\n"
     )

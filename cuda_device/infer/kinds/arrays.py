@@ -321,10 +321,6 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
         else Cell(known_as(cell.known, model.INDEX), frame.materialise(cell, model.INDEX))
         for cell in shape
     ]
-    if frame.wide and not open_axes:
-        total = product(frame, extents(frame, owner))
-        rest = product(frame, lengths)
-        lengths = [c if c.known.constant else frame.run(prelude.length_or_rest, c, total, rest) for c in lengths]
     given = [length for i, length in enumerate(lengths) if i not in open_axes]
     if frame.program.checked:
         total, rest = product(frame, extents(frame, owner)), product(frame, given)

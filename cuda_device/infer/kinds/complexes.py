@@ -19,14 +19,14 @@ from functools import partial, reduce
 from cuda_device.device.rows import any_number_of, number_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites
-from cuda_device.infer.constants import fit, operation_type
+from cuda_device.infer.constants import operation_type
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import complex_functions
 from cuda_device.library.complex_functions import FUNCTIONS
-from cuda_device.types.known import Known, constant, known_as, of_type
+from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import BOOL, Number
 from cuda_device.types.promote import promote, to_complex, to_float
 
@@ -160,13 +160,6 @@ def _call(frame: Frame, function: Callable[..., object], a: Cell, b: Cell, type:
     return frame.run(function, *operands)
 
 
-def _as(frame: Frame, cell: Cell, type: Number) -> Cell:
-    """Converts a number."""
-    if cell.known.constant:
-        return Cell(replace(cell.known, type=type, value=fit(cell.known, type)))
-    return Cell(of_type(type, known_as(cell.known, type).nonneg), frame.materialise(cell, type))
-
-
 def _conjugate(frame: Frame, cell: Cell, /) -> Cell:
     """`z.conjugate()` of a complex number."""
     type: Number = cell.type
@@ -183,7 +176,7 @@ def call(function: Callable[..., object], frame: Frame, positional: Sequence[Cel
         types = [to_float(number_of(cell.known, name)) for cell in positional]
     else:
         types = [to_complex(any_number_of(cell.known, name)) for cell in positional]
-    cells = [_as(frame, cell, reduce(lambda a, b: promote(a, b) or a, types)) for cell in positional]
+    cells = [frame.convert(cell, reduce(lambda a, b: promote(a, b) or a, types)) for cell in positional]
     return frame.program.call(frame, FUNCTIONS[function], cells, named)
 
 

@@ -24,16 +24,10 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from cuda_device.codegen.gpu.linking import cuda_source, folders_of
-from cuda_device.device.functions import Extern, links_of
-from cuda_device.errors import CompileError, Location
-from cuda_device.types.abi import DESCRIPTOR
-from cuda_device.types.cpp_names import HEADERS, NUMBERS, VECTORS
-from cuda_device.types.host import type_of_hint
-from cuda_device.types.layout import Placement, placement
-from cuda_device.types.model import NONE, Array, Layout, Pointer, Tuple, Type, Vector
-from cuda_device.types.model import NUMBERS as OURS
-from cuda_device.types.struct_classes import struct
+from cuda_device import CompileError, Extern, struct
+from cuda_device.extend import Location, layout, links_of, model, type_of_hint
+from cuda_device.plugins.cpp.sources import cuda_source, folders_of
+from cuda_device.plugins.cpp.type_names import DESCRIPTOR, HEADERS, NUMBERS, VECTORS
 
 _LIBRARY = "libclang reads headers of C++, and it is not installed"
 _FOLDER = "/cuda_device_headers"  # of texts that libclang treats as files
@@ -308,16 +302,16 @@ class _Reader:
         for made, signature, stub, symbol, _ in self.inline:
             _bind(_HeaderFunction(made, signature, stub, symbol, (source, *self.link)))
 
-    def type_of(self, type: Any, by_value: bool = False) -> Type:
+    def type_of(self, type: Any, by_value: bool = False) -> model.Type:
         """The type for a canonical C++ type. With `by_value`, a reference to const becomes a value."""
         kind, name = type.kind.name, re.sub(r"\bconst\b", "", type.spelling).strip()
         if kind in _BY_KIND:
-            return OURS[_BY_KIND[kind]]
+            return model.NUMBERS[_BY_KIND[kind]]
         if name in _known():
             return _known()[name]
         match kind:
             case "VOID":
-                return NONE
+                return model.NONE
             case "ENUM":
                 return self.type_of(type.get_declaration().enum_type.get_canonical())
             case "POINTER" | "LVALUEREFERENCE":
@@ -329,13 +323,15 @@ class _Reader:
                 try:
                     to = self.type_of(pointee)
                 except _NoCounterpart:
-                    to = NONE  # an address that is only passed on
-                return Pointer(to, pointee.is_const_qualified())
+                    to = model.NONE  # an address that is only passed on
+                return model.Pointer(to, pointee.is_const_qualified())
             case "CONSTANTARRAY":
-                return Tuple((self.type_of(type.element_type.get_canonical()),) * type.element_count)
+                return model.Tuple((self.type_of(type.element_type.get_canonical()),) * type.element_count)
             case "RECORD" if found := re.fullmatch(rf"cuda::{DESCRIPTOR}<(.*), (\d+)>", name):
                 element = type.get_template_argument_type(0).get_canonical()
-                return Array(self.type_of(element), int(found[2]), Layout.STRIDED, element.is_const_qualified())
+                return model.Array(
+                    self.type_of(element), int(found[2]), model.Layout.STRIDED, element.is_const_qualified()
+                )
             case "RECORD":
                 return type_of_hint(self.record(type))
         raise _NoCounterpart(f"{type.spelling} has no counterpart in Python")
@@ -383,7 +379,7 @@ class _Reader:
         plain: Any = type(cursor.spelling, (), {"__annotations__": hints})
         made = struct(align=found.get_align())(plain)
         offsets = tuple(found.get_offset(field.spelling) // 8 for field in fields)
-        if Placement(found.get_size(), found.get_align(), offsets) != placement(type_of_hint(made)):
+        if layout.Placement(found.get_size(), found.get_align(), offsets) != layout.placement(type_of_hint(made)):
             raise _NoCounterpart(f"{spelled} has a layout that a struct of Python does not have")
         return made
 
@@ -438,13 +434,13 @@ def _qualified(cursor: Any) -> str:
 
 
 @cache
-def _known() -> dict[str, Type]:
+def _known() -> dict[str, model.Type]:
     """Our numbers and vectors by their C++ names, with and without the suffix `_16a`."""
-    found: dict[str, Type] = {name: OURS[ours] for ours, name in NUMBERS.items()}
+    found: dict[str, model.Type] = {name: model.NUMBERS[ours] for ours, name in NUMBERS.items()}
     for family, names in VECTORS.items():
         for size, name in enumerate(names, 1):
             for each in (name, name.removesuffix("_16a")):
-                found.setdefault(each, Vector(OURS[family], size))
+                found.setdefault(each, model.Vector(model.NUMBERS[family], size))
     return found
 
 
@@ -455,7 +451,7 @@ def _headers() -> dict[str, str]:
     for name, type in _known().items():
         *spaces, short = name.split("::")
         if "<" not in name and not short.endswith("_t") and name not in ("bool", "float", "double"):
-            place = placement(type)
+            place = layout.placement(type)
             text = f"struct alignas({place.align}) {short} {{ char bytes[{place.size}]; }};"
             lines.append(f"namespace {spaces[0]} {{ {text} }}" if spaces else text)
     for bits, word in ((8, "char"), (16, "short"), (32, "int"), (64, "long long")):

@@ -3,8 +3,8 @@
     define i64 @norm(i64 %a0, ptr byval([24 x i8]) align 8 %a1)        by the calling convention of C
     @norm.by_address = alias …      void(ptr %record, ptr %a0, ptr %a1, ptr %result), for Python
 
-The first function writes its arguments to memory and calls the second, which is that of `lower.entry`. A failed assertion is
-written to a record. The first function then traps; the second leaves the error to its caller.
+The first function writes its arguments to memory and calls the second, which is that of `lower.wrapper_for_cpp`. A failed
+assertion is written to a record. The first function then traps; the second leaves the error to its caller.
 
 Specification: 'System V Application Binary Interface, AMD64 Architecture Processor Supplement', 3.2.3.
 """
@@ -15,15 +15,10 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
-from cuda_device.cpu.cpu_dialect import Cpu
-from cuda_device.errors import CompileError
-from cuda_device.ir import ops
-from cuda_device.ir.nodes import Function, Module, Prototype
-from cuda_device.ir.ops import Effect
-from cuda_device.types import model
-from cuda_device.types.abi import exchanged, passing, representation
-from cuda_device.types.layout import accesses, align_of, size_of
+from cuda_device import CompileError
+from cuda_device.extend import abi, layout, model, ops, target
 
 BY_ADDRESS = ".by_address"
 """The suffix of the function that takes the addresses of a record, the arguments, and the place for the result."""
@@ -36,7 +31,7 @@ _REGISTERS = {"integer": 6, "float": 8}
 """The registers for arguments. An aggregate for which too few are left is passed in memory."""
 
 
-def check(module: Module) -> None:
+def check(module: Any) -> None:
     """Raises `CompileError` for operations that need a thread of a kernel, and on other platforms than Linux on x86-64."""
     if platform.machine() != "x86_64" or sys.platform != "linux":
         raise CompileError(
@@ -45,7 +40,7 @@ def check(module: Module) -> None:
         )
     for op in (op for function in module.functions for op in function.ops()):
         is_register = op.code is ops.REGISTER and op.attributes["name"] != "hidden_zero"
-        if is_register or op.code in _OF_THREADS or Effect.SUSPENDS in op.code.effects:
+        if is_register or op.code in _OF_THREADS or ops.Effect.SUSPENDS in op.code.effects:
             what = op.attributes["name"] if is_register else op.code.name
             raise CompileError(
                 f"a function for the host is not called by a kernel, so it has no {what}",
@@ -54,12 +49,12 @@ def check(module: Module) -> None:
             )
 
 
-class HostDialect(Cpu):
+class HostDialect(target("cpu").Cpu):  # type: ignore[misc]  # a class of the target for CPUs
     """The dialect for functions without a thread, whose first argument is the record of a failed assertion."""
 
     thread = "ptr %thread"
 
-    def __init__(self, module: Module, prototype: Prototype, symbol: str) -> None:
+    def __init__(self, module: Any, prototype: Any, symbol: str) -> None:
         super().__init__(module)
         self.prototype, self.name = prototype, symbol
 
@@ -72,7 +67,7 @@ class HostDialect(Cpu):
             for i, word in enumerate(words)
         )
 
-    def exit(self, function: Function) -> str:
+    def exit_thread(self, function: Any) -> str:
         """A return, after which the exported function looks at the record."""
         return "ret void"
 
@@ -83,7 +78,7 @@ class HostDialect(Cpu):
         return alias + _for_c(self.name, inner, self.prototype)
 
 
-def _for_c(name: str, inner: str, prototype: Prototype) -> str:
+def _for_c(name: str, inner: str, prototype: Any) -> str:
     """The function for C, which writes its arguments to memory, calls `inner`, and traps if the record is not empty."""
     free, given = dict(_REGISTERS), list[str]()
     lines = [f"  %record = alloca [{RECORD_BYTES} x i8], align 8", "  store i64 0, ptr %record, align 8"]
@@ -102,7 +97,7 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
                     parts[0].partition(" ") if len(parts) == 1 else (f"{{ {', '.join(parts)} }}", "", "")
                 )
                 head = f"{extended} {plain}".strip()
-                align = align_of(representation(exchanged(prototype.result)))
+                align = layout.align_of(abi.representation(abi.exchanged(prototype.result)))
                 end = [f"  %value = load {plain}, ptr %result, align {align}", f"  ret {plain} %value"]
     for i, type in enumerate(prototype.arguments):
         declared, stores = _argument(f"%a{i}", type, free)
@@ -123,7 +118,7 @@ def _for_c(name: str, inner: str, prototype: Prototype) -> str:
 
 def _argument(name: str, type: model.Type, free: dict[str, int]) -> tuple[list[str], list[str]]:
     """The parameters for an argument, and the lines that store them; takes registers from those that are `free`."""
-    way, parts = passing(type, kernel=False), _parts(type)
+    way, parts = abi.passing(type, kernel=False), _parts(type)
     if way == "address":
         free["integer"] -= 1
         return [f"ptr {name}"], []
@@ -141,14 +136,14 @@ def _argument(name: str, type: model.Type, free: dict[str, int]) -> tuple[list[s
 
 def _in_memory(how: str, type: model.Type, name: str, least: int) -> str:
     """A parameter that is the address of a value; `least` is its minimum alignment."""
-    form = representation(exchanged(type))
-    return f"ptr {how}([{size_of(form)} x i8]) align {max(least, align_of(form))} {name}"
+    form = abi.representation(abi.exchanged(type))
+    return f"ptr {how}([{layout.size_of(form)} x i8]) align {max(least, layout.align_of(form))} {name}"
 
 
 def _room(type: model.Type, parts: Sequence[str]) -> str:
     """Memory for a value and for whole registers."""
-    form = representation(exchanged(type))
-    return f"[{max(size_of(form), 8 * len(parts))} x i8], align {max(8, align_of(form))}"
+    form = abi.representation(abi.exchanged(type))
+    return f"[{max(layout.size_of(form), 8 * len(parts))} x i8], align {max(8, layout.align_of(form))}"
 
 
 def _kind(part: str) -> str:
@@ -157,18 +152,18 @@ def _kind(part: str) -> str:
 
 def _parts(type: model.Type) -> list[str] | None:
     """The types of the registers of eight bytes that hold a value; None if it is passed in memory."""
-    form = representation(exchanged(type))
-    match passing(type, kernel=False):
+    form = abi.representation(abi.exchanged(type))
+    match abi.passing(type, kernel=False):
         case "address":
             return None
         case "value" if isinstance(form, model.Number) and not form.is_float:
             extended = {True: " signext", False: " zeroext"}[form.signed] if form.bits < 32 else ""
             return [f"i{form.bits}{extended}"]
-    size = size_of(form)
+    size = layout.size_of(form)
     if size > _MOST_IN_REGISTERS:
         return None
     kinds: dict[int, str] = {}
-    for access in accesses(form, 1):
+    for access in layout.accesses(form, 1):
         number = access.type
         width = number.bits // 8 if isinstance(number, model.Number) else 8
         if access.offset % width:

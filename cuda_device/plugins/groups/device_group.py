@@ -20,33 +20,50 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from cuda_device.device.functions import Kernel
-from cuda_device.errors import CallError, GroupError, LaunchError
-from cuda_device.lazy_dataclasses import replace
-from cuda_device.library.barriers import array_group
-from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
-from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
-from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, join
-from cuda_device.runtime.launch.launcher import (
-    CompiledKernel,
-    check_kernel,
-    is_due,
+import cuda_device as device
+from cuda_device import (
+    ArrayType,
+    CallError,
+    DeviceArray,
+    GpuStream,
+    GroupError,
+    Kernel,
+    LaunchError,
+    Stream,
+    array,
+    as_array,
     launch,
-    load,
-    make_launcher,
-    of_launch,
+    zeros,
+)
+from cuda_device.extend import (
+    CompiledKernel,
+    LaunchSizes,
+    array_view,
+    as_stream,
+    check_kernel,
+    count_launches,
+    driver,
+    join,
+    machine_launches,
+    parameters_of,
     planned,
+    replace,
     start,
+    struct_model,
     users_traceback,
 )
-from cuda_device.runtime.launch.prepared import BoundKernel, sizes_for
-from cuda_device.types.host import MODEL, element_of
-from cuda_device.types.struct_classes import REACHES_OTHERS
+from cuda_device.plugins.groups.group_barriers import array_group
+
+if TYPE_CHECKING:
+    from cuda_device import BoundKernel
+
+
+_ALIGNMENT = 64
+"""The alignment of arrays of CPU streams, as everywhere in the package: a cache line."""
 
 
 class DeviceGroup:
@@ -98,9 +115,9 @@ class DeviceGroup:
             rest = [zeros(shape, dtype, stream=stream) for stream in self.streams[1:]]
             return DeviceArrayGroup(self, [first, *rest])
         # One allocation: launches compare its extent with those of other arguments to see whether they overlap.
-        rows = zeros((len(self), -(-first.nbytes // HOST_ALIGNMENT) * HOST_ALIGNMENT), np.uint8, stream=self.streams[0])
+        rows = zeros((len(self), -(-first.nbytes // _ALIGNMENT) * _ALIGNMENT), np.uint8, stream=self.streams[0])
         views = (
-            replace(first._view, data=row._view.data, keep_alive=rows)
+            replace(array_view(first), data=array_view(row).data, keep_alive=rows)
             for row in map(rows.__getitem__, range(len(self)))
         )
         return DeviceArrayGroup(
@@ -288,7 +305,7 @@ class DeviceArrayGroup:
     shape.
     """
 
-    _remedy_at_launch = "start the kernel with launch_group(group, …), or pass what one device takes: g.on(rank)"
+    __launch_help__ = "start the kernel with launch_group(group, …), or pass what one device takes: g.on(rank)"
 
     def __init__(self, group: DeviceGroup, arrays: Sequence[DeviceArray]) -> None:
         self.group = group
@@ -308,8 +325,9 @@ class DeviceArrayGroup:
         each = [as_array(x, stream=group.streams[i], name=f"arrays[{i}]") for i, x in enumerate(arrays)]
         first = each[0]
         for rank, one in enumerate(each):
-            if (one.shape, one._view.type) != (first.shape, first._view.type):
-                shown = f"{first.shape} of {first._view.type}", f"{one.shape} of {one._view.type}"
+            types = array_view(first).type, array_view(one).type
+            if (one.shape, types[1]) != (first.shape, types[0]):
+                shown = f"{first.shape} of {types[0]}", f"{one.shape} of {types[1]}"
                 raise LaunchError(
                     f"arrays[{rank}] for {group.name(rank)} is {shown[1]}, and arrays[0] is {shown[0]}",
                     "give all the same shape and dtype: make the largest on each device, or several groups",
@@ -343,7 +361,7 @@ class DeviceArrayGroup:
     @staticmethod
     def part(dtype: Any, ndim: int = 1) -> Any:
         """Returns the type of what kernels take: the type hint of a member of a struct, or of a parameter."""
-        return array_group(element_of(dtype), ndim)
+        return array_group(ArrayType(dtype, ndim).dtype, ndim)
 
     def _by_rank(self, make: Callable[..., Any], values: Mapping[str, Any]) -> list[Any]:
         """Calls `make` with the values of each rank."""
@@ -398,7 +416,7 @@ def nth(parts: Sequence[T], rank: int) -> T:
 
 def part_of(arrays: Sequence[DeviceArray], rank: int, stream: Stream) -> Any:
     """The struct that a kernel on the device of a rank takes: the rank's own array and the distances to the others."""
-    views = [each._view for each in arrays]
+    views = [array_view(each) for each in arrays]
     own = views[rank]
     # The arrays of all devices are kept alive while a kernel runs on any of them.
     mine = replace(own, keep_alive=tuple(view.keep_alive for view in views))
@@ -441,24 +459,26 @@ def launch_group(
     """
     if not isinstance(group, DeviceGroup):
         raise CallError(f"launch_group takes a DeviceGroup, not {group!r}", "create one: DeviceGroup([0, 1])")
-    sizes = {"grid": grid, "block": block, "shared": shared, "threads": threads, "cluster": cluster}
-    if isinstance(f, BoundKernel):
-        sizes |= {what: size for what, size in f.sizes.items() if not sizes[what]}
-        f = f.kernel
+    sizes = LaunchSizes(grid, block, shared, threads, cluster)
+    if isinstance(getattr(f, "kernel", None), Kernel):  # a `BoundKernel`, whose plugin need not be installed
+        bound = cast("BoundKernel", f)
+        sizes = LaunchSizes(**bound.sizes | {what: size for what, size in sizes.given().items() if size})
+        f = bound.kernel
     check_kernel(f)
-    sizes["threads"], sizes["cluster"] = of_launch(f, kwargs, sizes["threads"], sizes["cluster"])
+    kernel = cast("Kernel", f)
+    sizes = sizes.without(kwargs, parameters_of(kernel.underlying).names)
     # Kernels access the arrays of other devices, too, so they are ordered with the streams of all arrays' libraries.
     arrays = _arrays_of((args, list(kwargs.values())))
     for each in arrays:
-        each._join_producer()
+        each.join_producer()
     group.join()
     try:
-        if not _launched_by_machine_code(group, f, args, kwargs, sizes):
-            _launch_by_python(group, f, args, kwargs, sizes)
+        if not _launched_by_machine_code(group, kernel, args, kwargs, sizes):
+            _launch_by_python(group, kernel, args, kwargs, sizes)
     finally:
         group.join()
         for each in arrays:
-            each._join_producer()
+            each.join_producer()
 
 
 def _arrays_of(value: Any) -> Sequence[DeviceArray]:
@@ -466,36 +486,36 @@ def _arrays_of(value: Any) -> Sequence[DeviceArray]:
     kind = type(value)
     if kind is DeviceArrayGroup:
         return cast("Sequence[DeviceArray]", value._arrays)
-    attributes = kind.__dict__
-    if REACHES_OTHERS in attributes:
+    if "__reaches_others__" in kind.__dict__:
         return (value.own,)
-    if MODEL in attributes:
+    if struct_model(kind):
         value = [getattr(value, name) for name in kind.__slots__]
     elif kind is not list and kind is not tuple:
         return ()
     return [array for item in value for array in _arrays_of(item)]
 
 
-def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> bool:
+def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: LaunchSizes) -> bool:
     """Launches on all devices if machine code can do so on each of them, and otherwise on none. Returns whether it did.
 
     Such a launch takes less time than waking a thread, so the calling thread makes it.
     """
     streams = [stream for stream in group.streams if isinstance(stream, GpuStream)]
-    is_open = sizes["threads"] is not None or sizes["cluster"] is not None
+    is_open = sizes.threads is not None or sizes.cluster is not None
     if kernel.native is None or is_open or group.timeout is not None or len(streams) < len(group):
         return False
-    from cuda_device.plugins.launchers import plans
-
-    can_launch, launched = plans.methods()
+    methods = machine_launches()
+    if methods is None:
+        return False
+    can_launch, launched = methods
     calls = []
     for rank, stream in enumerate(streams):
         try:
             positional, named = _values(group, rank, args, kwargs)
-            given = _sizes(group, rank, kernel, args, kwargs, sizes)
+            own = _sizes(group, rank, kernel, args, kwargs, sizes)
         except Exception:  # `_launch_by_python` raises it again
             return False
-        keywords = {what: given[what] for what in ("grid", "block", "shared")} | named | {"stream": stream}
+        keywords = {"grid": own.grid, "block": own.block, "shared": own.shared, **named, "stream": stream}
         with stream.using():
             if not can_launch(kernel, *positional, **keywords):
                 return False
@@ -511,35 +531,37 @@ def _launched_by_machine_code(group: DeviceGroup, kernel: Kernel, args: Any, kwa
     return True
 
 
-def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> None:
+def _launch_by_python(group: DeviceGroup, kernel: Kernel, args: Any, kwargs: Any, sizes: LaunchSizes) -> None:
     """Prepares the launches on all devices, and then starts them on the threads of the group."""
     stopped = threading.Event()
     prepared = [_prepared(group, rank, kernel, args, kwargs, sizes, stopped) for rank in range(len(group))]
     group.run([call for _, call in prepared], f"launching {kernel.underlying.__name__}", stop=stopped.set)
-    if isinstance(group.streams[0], GpuStream) and is_due([variant for variant, _ in prepared]):
-        for rank, (variant, _) in enumerate(prepared):
-            make_launcher(kernel, variant, cast("GpuStream", group.streams[rank]), *_values(group, rank, args, kwargs))
+    if isinstance(group.streams[0], GpuStream):
+        ranks = zip(prepared, cast("Sequence[GpuStream]", group.streams), strict=True)
+        launches = [
+            (variant, stream, *_values(group, rank, args, kwargs)) for rank, ((variant, _), stream) in enumerate(ranks)
+        ]
+        count_launches(kernel, launches)
 
 
-def _sizes(group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any) -> dict[str, Any]:
+def _sizes(group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: LaunchSizes) -> LaunchSizes:
     """The sizes of the launch of one rank."""
-    given = {what: of_rank(size, group, rank, what) for what, size in sizes.items()}
-    if any(map(callable, given.values())):
-        return sizes_for(kernel, *_values(group, rank, args, kwargs), given)
-    return given
+    own = LaunchSizes(*(of_rank(size, group, rank, what) for what, size in zip(sizes._fields, sizes, strict=True)))
+    if any(map(callable, own)):
+        return LaunchSizes(**device.BoundKernel.sizes_for(kernel, *_values(group, rank, args, kwargs), own.given()))
+    return own
 
 
 def _prepared(
-    group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any, stopped: threading.Event
+    group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: LaunchSizes, stopped: threading.Event
 ) -> tuple[CompiledKernel, Callable[[], None]]:
     """Prepares the launch of one rank. The code is loaded here, because loading can wait for kernels that run."""
     stream = group.streams[rank]
     try:
         sizes = _sizes(group, rank, kernel, args, kwargs, sizes)
-        plan = variant, _, shape, *_ = planned(kernel, *_values(group, rank, args, kwargs), stream, **sizes)
+        plan = variant, _, shape, *_ = planned(kernel, *_values(group, rank, args, kwargs), stream, sizes)
         if isinstance(stream, GpuStream):
-            with stream.using():
-                load(variant, stream, variant.dynamic(shape))
+            variant.load(stream, shape)
     except LaunchError as error:
         raise LaunchError(f"{group.name(rank)}: {error.reason}", error.help) from None
     except Exception as error:

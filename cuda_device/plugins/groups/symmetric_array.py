@@ -20,17 +20,13 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
-from cuda_device.errors import LaunchError
-from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device import DeviceArray, GpuStream, LaunchError, Stream, cpu_stream, empty
+from cuda_device.extend import as_stream, dataclass, driver
 from cuda_device.plugins.groups.device_group import nth, part_of
-from cuda_device.runtime.arrays.array_view import Device
-from cuda_device.runtime.arrays.device_array import DeviceArray, empty
-from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream, cpu_stream
 
 
 class Ranks(Protocol):
@@ -112,7 +108,7 @@ class SymmetricArray:
     failed, too: their kernels must not use it any more.
     """
 
-    _remedy_at_launch = "pass the part of this process: x.part"
+    __launch_help__ = "pass the part of this process: x.part"
 
     def __init__(self, shape: Any, dtype: Any, ranks: Any, *, stream: Any = None) -> None:
         self._ranks = _ranks_of(ranks)
@@ -183,10 +179,7 @@ class SymmetricArray:
 
     def _array(self, memory: _Part) -> DeviceArray:
         """The array in a part. All parts count as memory of this process's device, whose kernels can access them."""
-        view = replace(self._like._view, data=memory.address, keep_alive=memory)
-        if isinstance(self.stream, GpuStream):
-            view = replace(view, device=Device.CUDA, ordinal=self.stream.ordinal, stream=self.stream.handle)
-        return DeviceArray.over(view, self.stream, self.dtype)
+        return DeviceArray(cast("Any", memory), self.shape, self.dtype, self.stream)
 
     @property
     def rank(self) -> int:

@@ -4,20 +4,28 @@
         device.launch(scale, 2.0, x, y, 32, grid=1, block=32)       # by Python, 20 µs each
     device.launch(scale, 3.0, x, y, 7, grid=4, block=256)           # by machine code, 0.3 µs plus the driver's time
 
-After a few launches by Python, a kernel gets a *launcher*: a function, compiled for the types of the arguments, that checks
-whether the arguments have exactly these types, layouts and devices, reads them, and calls the driver. It checks everything that a
-launch in Python checks: changed variables, reports of kernels, captures, contexts, sizes. If a check fails, the launcher gives up
-without launching anything, and Python makes the launch or raises the error. The launcher orders the launch with the other streams
-on which its arrays are produced: the launch waits once for each of them, and each waits once for the launch.
+After a few launches by Python, a kernel gets a *plan* for the types of the arguments: a table with a row for each of them.
+Machine code checks whether the arguments of a launch have exactly these types, layouts and devices, reads them, and calls the
+driver. It checks everything that a launch in Python checks: changed variables, reports of kernels, captures, contexts, sizes. If
+a check fails, machine code gives up without launching anything, and Python makes the launch or raises the error. Machine code
+orders the launch with the other streams on which its arrays are produced: the launch waits once for each of them, and each waits
+once for the launch.
 
-    plans             decides when to compile a launcher; the shared code, the data of the process, and the hook into `launch`
-    signature         generates the launcher of one signature: checks, leaves, facts
-    entry             the path from a call of `launch` to a launcher, and to the driver
-    object_reading    reads numbers, arrays of torch, CuPy and this package, sizes and streams
-    memory_layout     records that machine code and Python share; the layout of Python's objects
+The machine code is the same for all plans. It is written in Python, like the block scheduler of the CPU target, whose
+`host_code` compiles it once on each machine.
+
+    plans             decides when to make a plan; the machine code, the data of the process, and the hook into `launch`
+    signature         describes the arguments of a plan by rows
+    memory_layout     records that machine code and Python share, such as rows; the layout of Python's objects
+    dependency_table  the names and contents that machine code compares before each launch
     framework_fields  where the arrays of CuPy and torch keep their fields
-    guard_writer      the writer of LLVM IR, the functions that may be called, and the names of a kernel as a table
 
-The machine code reads an object only after it has compared its type. `memory_layout.is_usable` checks the layout of Python's
-objects and that there is a global lock. In other Pythons, such as free-threaded ones, Python makes all launches.
+    entry             machine code: the path from a call of `launch` to a plan, and to the driver
+    arguments         machine code that reads arguments by the rows of a plan
+    object_reading    machine code that reads numbers, sizes and streams
+    c_functions       the functions of C that machine code calls
+
+Machine code reads an object only after it has compared its type. `memory_layout.is_usable` checks the layout of Python's objects
+and that there is a global lock. In other Pythons, such as free-threaded ones, and without the CPU target, Python makes all
+launches.
 """

@@ -15,10 +15,21 @@ from types import CellType, ModuleType
 
 import numpy as np
 
+from cuda_device.extend import dataclass
 from cuda_device.infer.contents import Content
 from cuda_device.infer.dependencies import MISSING, PASSING, Dependency
-from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.launchers.memory_layout import ITEMS, LISTED, NAME, OCTETS, SIZE, Owner, buffer, pack, word_at
+from cuda_device.plugins.launchers.memory_layout import (
+    ITEMS,
+    LISTED,
+    OCTETS,
+    SIZE,
+    Name,
+    OwnedRecord,
+    Owner,
+    buffer,
+    pack,
+    word_at,
+)
 
 
 @dataclass(frozen=True)
@@ -32,24 +43,10 @@ class CheckRow:
     keep: tuple[object, ...]
 
 
-@dataclass(frozen=True)
-class DependencyTable:
-    """A table of `count` rows in memory, and the objects to which it refers."""
-
-    table: ctypes.Array[ctypes.c_char]
-    count: int
-    keep: tuple[CheckRow, ...]
-
-    @property
-    def address(self) -> int:
-        """The address of the table."""
-        return ctypes.addressof(self.table)
-
-
-def table_of(rows: Sequence[CheckRow]) -> DependencyTable:
+def table_of(rows: Sequence[CheckRow]) -> OwnedRecord:
     """Makes the table."""
-    data = (pack(NAME, kind=row.kind, owner=row.owner, name=row.name, value=row.value, version=0) for row in rows)
-    return DependencyTable(buffer(b"".join(data)), len(rows), tuple(rows))
+    data = (pack(Name, kind=row.kind, owner=row.owner, name=row.name, value=row.value) for row in rows)
+    return OwnedRecord(buffer(b"".join(data)), tuple(rows))
 
 
 def rows_of(dependencies: Iterable[Dependency], contents: Iterable[Content]) -> list[CheckRow | None]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.plugins.launchers.memory_layout import offsets, offsets_of, offsets_of_number, word_at
+from cuda_device.plugins.launchers.memory_layout import offsets_in, offsets_of, offsets_of_number, word_at
 
 # An address and a device number that no other field of an object has by chance. The address is never accessed.
 _ADDRESS, _DEVICE = 0x5EED_0123_4500, 0x5EED_67
@@ -86,11 +86,11 @@ def torch_layout(kind: Any) -> Mapping[str, int] | None:
             set.intersection(*(_kinds(sample, 0) for sample in samples)) & _kinds(integers, 0) & _kinds(absent, None)
         )
         kinds = {at for at in kinds if len({_kind(each, at) for each in (*samples, integers, absent)}) == 3}
-        zeros = set.intersection(*(set(offsets(sample._cdata, _TORCH_BYTES, 0)) for sample in samples))
+        zeros = set.intersection(*(set(offsets_in(sample._cdata, _TORCH_BYTES, 0)) for sample in samples))
         storages = [tensor.untyped_storage() for tensor in (base, integers, borrowed)]
         found = {
             "impl": _common(offsets_of_number(sample, sample._cdata) for sample in samples),
-            "autograd": _common([zeros - set(offsets(graded._cdata, _TORCH_BYTES, 0))]),
+            "autograd": _common([zeros - set(offsets_in(graded._cdata, _TORCH_BYTES, 0))]),
             "keys": common(lambda sample: (torch._C._dispatch_keys(sample).raw_repr(),)),
             "kind": _common([kinds]),
             "ndim": common(lambda sample: (sample.dim(),)),
@@ -98,7 +98,7 @@ def torch_layout(kind: Any) -> Mapping[str, int] | None:
             "strides": common(lambda sample: sample.stride()),
             "offset": common(lambda sample: (sample.storage_offset(),)),
             "storage": common(lambda sample: (sample.untyped_storage()._cdata,)),
-            "data": _common(offsets(each._cdata, _STORAGE_BYTES - 8, each.data_ptr()) for each in storages),
+            "data": _common(offsets_in(each._cdata, _STORAGE_BYTES - 8, each.data_ptr()) for each in storages),
         }
         freed = [word_at(each._cdata + found["data"] + 8) for each in storages]
         if not freed[0] == freed[1] != freed[2]:

@@ -1,7 +1,7 @@
 """What machine code knows of memory: the records that it shares with Python, and the layout of Python's objects.
 
 The table of words holds addresses of objects, types and driver functions of this process, which cached machine code cannot
-contain. `Record` describes a record to LLVM, and `pack` returns its bytes.
+contain. A record is an array of words, which an `IntEnum` numbers; `pack` returns its bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from functools import partial
 from types import MemberDescriptorType
 from typing import Any
 
-from cuda_device.cpu.records import Record
+from cuda_device.extend import dataclass
 
 Word = IntEnum(
     "Word",
     "NONE FALSE TRUE CAPTURED "  # objects
-    "INT FLOAT STR TUPLE BYTES KERNEL GPU_STREAM DEVICE_ARRAY "  # types
+    "BOOL INT FLOAT STR TUPLE BYTES KERNEL GPU_STREAM DEVICE_ARRAY "  # types
     "GRID BLOCK STREAM SHARED CUDA_STREAM DEVICE_INDEX DEVICE_ID PTR POP APPEND "  # names
     "LAUNCH_KERNEL GET_CONTEXT CAPTURE_STATE CAPTURE_INFO CONTEXT_OF_STREAM "  # functions of the driver
     "CREATE_EVENT DESTROY_EVENT RECORD_EVENT WAIT_EVENT "
@@ -30,81 +30,44 @@ Word = IntEnum(
 )
 """The indices in the table of words."""
 
-TABLE = "known"
-"""The name of the table in LLVM IR."""
-
 MOST_PRODUCERS = 8
 """The number of other streams with which machine code can order a launch."""
 
-LAUNCH = Record(
-    "%Launch",
-    (
-        ("stream", "i64"),
-        ("context", "i64"),
-        ("device", "i64"),
-        ("ordered", "i64"),
-        ("capturing", "i64"),
-        ("only_checked", "i64"),
-        ("retained", "i64"),
-        ("pending", "ptr"),
-        ("values", "ptr"),
-        ("count", "i64"),
-        ("producers", "i64"),
-        ("producer", f"[{MOST_PRODUCERS} x i64]"),
-        ("grid.x", "i32"),
-        ("grid.y", "i32"),
-        ("grid.z", "i32"),
-        ("block.x", "i32"),
-        ("block.y", "i32"),
-        ("block.z", "i32"),
-        ("shared", "i32"),
-        ("threads", "i32"),
-    ),
+# Records
+
+Launch = IntEnum(
+    "Launch",
+    "STREAM CONTEXT DEVICE ORDERED CAPTURING ONLY_CHECKED RETAINED PENDING VALUES COUNT FACTS "
+    "GRID_X GRID_Y GRID_Z BLOCK_X BLOCK_Y BLOCK_Z SHARED THREADS PRODUCERS FIRST_PRODUCER",
+    start=0,
 )
 """A launch: its stream and sizes.
 
-`device` is the device number of a framework's stream, or -1. `producer` lists the other streams on which its arrays are
-produced; an `ordered` launch is ordered with them. The queue `pending` keeps the arguments (`count` objects at `values`) of a
-launch that is not ordered, or `retained`. `capturing` is set if the stream is being captured, `only_checked` if the launch is
-not to be made.
+`DEVICE` is the device number of a framework's stream, or -1. From `FIRST_PRODUCER` on there are `PRODUCERS` other streams on
+which its arrays are produced; an `ORDERED` launch is ordered with them. The queue `PENDING` keeps the arguments (`COUNT` objects
+at `VALUES`) of a launch that is not ordered, or `RETAINED`. `CAPTURING` is set if the stream is being captured, `ONLY_CHECKED`
+if the launch is not to be made. `FACTS` says whether the facts hold on which a variant may rely.
 """
 
-LAUNCH_BYTES = 8 * (len(LAUNCH.fields) + MOST_PRODUCERS)
-"""An upper bound of the size of the record of a launch."""
-
-START = Record(
-    "%Start",
-    (
-        ("kernel", "i64"),
-        ("context", "i64"),
-        ("device", "i64"),
-        ("status", "ptr"),
-        ("names", "ptr"),
-        ("count", "i64"),
-        ("most.threads", "i64"),
-        ("most.shared", "i64"),
-        ("name", "i64"),
-        ("events", "ptr"),
-    ),
-)
+Start = IntEnum("Start", "KERNEL CONTEXT DEVICE STATUS NAMES COUNT MOST_THREADS MOST_SHARED NAME EVENTS", start=0)
 """A compiled kernel that is loaded in a context.
 
-`status` points to the address of the word that is not 0 after a report, `names` to the names that the compiler looked up;
-`events` is the list of the context's spare events.
+`STATUS` points to the address of the word that is not 0 after a report, `NAMES` to the names that the compiler looked up;
+`EVENTS` is the list of the context's spare events.
 """
 
-NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("value", "ptr"), ("version", "i64")))
+Name = IntEnum("Name", "KIND OWNER NAME VALUE VERSION", start=0)
 """A name that the compiler looked up, and its value; null if there was no such name.
 
-`version` is the version of a namespace in which machine code has found this value, at first 0, which no namespace has.
+`VERSION` is the version of a namespace in which machine code has found this value, at first 0, which no namespace has.
 """
 
 
 class Owner(IntEnum):
     """The kinds of objects in which names are looked up.
 
-    Two kinds of rows check contents: the bytes at the address `owner`, as many as the number `name`, equal those at the address
-    `value`, or a call of `owner` returns `value`.
+    Two kinds of rows check contents: the bytes at the address `OWNER`, as many as the number `NAME`, equal those at the address
+    `VALUE`, or a call of `OWNER` returns `VALUE`.
     """
 
     NAMESPACE = 0
@@ -114,69 +77,140 @@ class Owner(IntEnum):
     CALL = 4
 
 
-CALL = Record(
-    "%Call",
-    (
-        ("function", "ptr"),
-        ("code", "ptr"),
-        ("defaults", "ptr"),
-        ("positional", "i64"),
-        ("parameters", "i64"),
-        ("names", "ptr"),
-        ("values", "ptr"),
-        ("plans", "i64"),
-        ("plan", "ptr"),
-    ),
-)
-"""A kernel: the names and default values of its parameters, and its launchers."""
+Call = IntEnum("Call", "FUNCTION CODE DEFAULTS POSITIONAL PARAMETERS NAMES VALUES PLANS FIRST_PLAN", start=0)
+"""A kernel: the names and default values of its parameters, and the addresses of its `PLANS` plans."""
 
-PREPARED = Record(
-    "%Prepared",
-    (("parameters", "i64"), ("positional", "i64"), ("names", "ptr"), ("values", "ptr"), ("keywords", "ptr")),
-)
+Prepared = IntEnum("Prepared", "PARAMETERS POSITIONAL NAMES VALUES KEYWORDS", start=0)
 """A prepared launch: the names of its kernel's parameters, and the arguments of a call of `launch`.
 
-The latter are the kernel, the values of its parameters, and the values of `keywords`.
+The latter are the kernel, the values of its parameters, and the values of `KEYWORDS`.
 """
 
-PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
-"""A launcher and its memory, which it keeps between launches."""
+Plan = IntEnum("Plan", "START ROWS COUNT FACTS WRITTEN SPANS OFFSETS PARAMETERS", start=0)
+"""The launches that one variant of a kernel can make: `COUNT` rows at `ROWS`, which read the arguments (`arguments`).
 
-STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64"), ("ordered", "i64")))
+`FACTS` says whether the variant relies on the facts of `runtime/launch/launcher` (1), or is for all other arrays (0), or (-1) for
+all. `WRITTEN` has a bit for each of the `SPANS` arrays that the kernel writes. `OFFSETS` are those of the kernel's `PARAMETERS`
+in the buffer.
+"""
+
+Stream = IntEnum("Stream", "HANDLE CONTEXT ORDERED", start=0)
 """The bytes of one of our streams."""
 
-STREAM_TYPE = Record("%StreamType", (("type", "ptr"), ("name", "ptr"), ("open", "i64")))
+StreamType = IntEnum("StreamType", "TYPE NAME OPEN", start=0)
 """A framework's type of streams, whose handle never changes while the stream is open.
 
-The attribute `name` is the handle; if `name` is null, `__cuda_stream__` returns it. `open` is the offset of a word that becomes 0
+The attribute `NAME` is the handle; if `NAME` is null, `__cuda_stream__` returns it. `OPEN` is the offset of a word that becomes 0
 when the stream is closed.
 """
 
 MOST_STREAM_TYPES = 4
 
-SEEN_STREAM = Record("%SeenStream", (("object", "ptr"), ("handle", "i64"), ("device", "i64"), ("open", "ptr")))
-"""The last stream of a framework: a reference or null, its handle and device, and the address of the word at `open`."""
+SeenStream = IntEnum("SeenStream", "OBJECT HANDLE DEVICE OPEN", start=0)
+"""The last stream of a framework: a reference or null, its handle and device, and the address of the word at `OPEN`."""
 
-RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE, SEEN_STREAM)
+OwnArray = IntEnum("OwnArray", "DATA STREAM CONTEXT ELEMENT SHAPE", start=0)
+"""The words of `DeviceArray._words`."""
 
-OWN_ARRAY = ("data", "stream", "context", "element")
-"""The words before the shape in `DeviceArray._words`."""
+MOST_OWNERS, MOST_SPANS = 32, 64
+
+Row = IntEnum("Row", "KIND OWNER OFFSET TYPE PLACE SIZE LOW HIGH", start=0)
+"""How to read an object: what it is, where its address is, its type, and the place and the size of a leaf in the buffer.
+
+`LOW` and `HIGH` bound an int. A constant is `LOW`, an array is described by the record at `LOW` (`Array`).
+"""
+
+
+class Kind(IntEnum):
+    """What a row reads."""
+
+    OWN_ARRAY = 0
+    TORCH = 1
+    LENT = 2
+    """An array by DLPack's C exchange API."""
+    CUPY = 3
+    FLOAT = 4
+    INT = 5
+    BOOL = 6
+    UINT64 = 7
+    INT_AS_FLOAT = 8
+    COMPLEX = 9
+    SCALAR = 10
+    """A NumPy scalar, of `SIZE` bytes."""
+    ADDRESS = 11
+    """An int that is an address, a multiple of `SIZE`; its span has the number `HIGH`."""
+    SAME = 12
+    """The object `LOW` itself."""
+    EQUAL = 13
+    """The object `LOW`, or an int, str or float that is equal to it."""
+    TUPLE = 14
+    """A tuple of `SIZE` items, which becomes the owner `PLACE`."""
+    STRUCT = 15
+    """A struct, which becomes the owner `PLACE`; `LOW` says whether it reaches the memory of other devices."""
+    STREAM = 16
+    """No object: the current stream of a framework, which the function `LOW` returns for the device `HIGH`."""
+    CUPY_STREAM = 17
+
+
+Array = IntEnum(
+    "Array",
+    "NDIM ORDER ALIGN ITEMSIZE UNIT STEP SPAN PLACE LENGTHS LENGTH_SIZE STRIDES DIVISOR STRIDE_ALIGN "
+    "ELEMENT "
+    "LEND WHERE WHAT GRADED NEGATED CONJUGATED "
+    "KEYS KIND FREED TORCH_IMPL TORCH_AUTOGRAD TORCH_KEYS TORCH_KIND TORCH_NDIM TORCH_SHAPE TORCH_STRIDES TORCH_OFFSET "
+    "TORCH_STORAGE TORCH_DATA "
+    "BUFFER_TYPE DEVICE CUPY_DTYPE CUPY_DATA CUPY_SHAPE CUPY_STRIDES CUPY_ADDRESS CUPY_DEVICE",
+    start=0,
+)
+"""An array: its number of axes and `Order`, and the alignment and size of its elements.
+
+Strides count `UNIT` bytes; an element has `STEP` of them. `SPAN` is the number of the array among the spans. The address is
+stored at `PLACE`, lengths of `LENGTH_SIZE` bytes (none if that is 0) from `LENGTHS` on, and strides (none if it is -1) from
+`STRIDES` on: in bytes or, if `DIVISOR` is not 0, in elements, which have that many units. `ELEMENT` is the type of the elements
+as an object.
+
+For DLPack's C exchange API there are the function `LEND`, two words of the DLTensor, and names of attributes (0 if there is none)
+that have to be False. Then come what a torch tensor and a CuPy array have to hold, and where they do (`framework_fields`).
+"""
+
+
+class Order(IntEnum):
+    """The layout of an array."""
+
+    C = 0
+    F = 1
+    STRIDED = 2
+
 
 MOST_PARAMETERS = 64
+MOST_BYTES, MOST_LEAVES = 4096, 512
+"""The sizes of the memory for the arguments of a launch, and for the addresses of a kernel's parameters in it."""
 MOST_PLANS = 8
 
-_CODES = {"i64": "q", "ptr": "Q", "i32": "i"}
 
-
-def pack(record: Record, **values: int) -> bytes:
-    """The bytes of a record."""
-    format = "@" + "".join(_CODES[type] for _, type in record.fields)
-    return struct.pack(format, *(values[name.replace(".", "_")] for name, _ in record.fields))
+def pack(record: type[IntEnum], **values: int) -> bytes:
+    """The bytes of a record, whose words are 0 by default."""
+    numbers = [values.pop(field.name.lower(), 0) for field in record]
+    assert not values, values
+    return struct.pack(f"={len(numbers)}Q", *(number & (1 << 64) - 1 for number in numbers))
 
 
 def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
     """Makes memory with these bytes, which machine code may write."""
     return ctypes.create_string_buffer(data, max(len(data), 1))
+
+
+@dataclass(frozen=True)
+class OwnedRecord:
+    """A record in memory, and the objects to which it refers."""
+
+    record: ctypes.Array[ctypes.c_char]
+    keep: tuple[object, ...]
+
+    @property
+    def address(self) -> int:
+        """The address of the record."""
+        return ctypes.addressof(self.record)
 
 
 _DEFINITION = 40  # the offset of the address of the PyMemberDef in a descriptor
@@ -192,6 +226,9 @@ ITEMS, OCTETS = tuple.__basicsize__, bytes.__basicsize__ - 1
 VERSION = 24
 """The offset of the version of a dict, which Python 3.14 no longer has."""
 
+FLOAT, COMPLEX = float.__basicsize__ - 8, complex.__basicsize__ - 16
+"""The offsets of the double in a float, and of the two in a complex number."""
+
 DIGIT = int.__basicsize__
 """The offset of the only digit of an int from 1 to 2**30 - 1, whose word at `SIZE` is one of `ONE_DIGIT`."""
 
@@ -202,7 +239,20 @@ def is_usable() -> bool:
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    samples = (0, 1, (1 << 30) - 1, "text", b"some bytes", (1, "two", None), [1, "two"], None, int, object())
+    samples = (
+        0,
+        1,
+        (1 << 30) - 1,
+        2.5,
+        1.5 - 2j,
+        "text",
+        b"some bytes",
+        (1, "two", None),
+        [1, "two"],
+        None,
+        int,
+        object(),
+    )
     return all(_lies_right(sample) for sample in samples)
 
 
@@ -211,6 +261,10 @@ def _lies_right(sample: object) -> bool:
     right = word_at(here + TYPE) == id(type(sample))
     if right and isinstance(sample, int) and sample:
         right = word_at(here + SIZE) in ONE_DIGIT and ctypes.c_uint32.from_address(here + DIGIT).value == sample
+    if right and isinstance(sample, (float, complex)):
+        parts = (sample,) if isinstance(sample, float) else (sample.real, sample.imag)
+        numbers = here + (FLOAT if isinstance(sample, float) else COMPLEX)
+        right = [ctypes.c_double.from_address(numbers + 8 * i).value for i in range(len(parts))] == list(parts)
     if right and isinstance(sample, (tuple, list, bytes)):
         right = word_at(here + SIZE) == len(sample)
     if right and isinstance(sample, (tuple, list)):
@@ -237,10 +291,10 @@ def offsets_of(owner: object, value: object) -> list[int]:
 
 def offsets_of_number(owner: object, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in an object at which there is a number."""
-    return offsets(id(owner), object.__sizeof__(owner), number, width)
+    return offsets_in(id(owner), object.__sizeof__(owner), number, width)
 
 
-def offsets(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
+def offsets_in(address: int, nbytes: int, number: int, width: Any = ctypes.c_uint64) -> list[int]:
     """The offsets in memory at which there is a number."""
     return [at for at in range(0, nbytes, ctypes.sizeof(width)) if width.from_address(address + at).value == number]
 
@@ -274,3 +328,25 @@ def slot(kind: type[Any], name: str) -> int:
     member = getattr(kind, name)
     assert type(member) is MemberDescriptorType
     return word_at(word_at(id(member) + _DEFINITION) + _OFFSET)
+
+
+def offsets() -> dict[str, int]:
+    """What machine code knows of objects: offsets in them, and `ONE_DIGIT`."""
+    from cuda_device import DeviceArray, GpuStream, Kernel
+    from cuda_device.runtime.gpu.streams import Retained
+
+    return {
+        **{
+            name: globals()[name] for name in ["TYPE", "SIZE", "LISTED", "ITEMS", "OCTETS", "FLOAT", "COMPLEX", "DIGIT"]
+        },
+        "ONE_DIGIT": ONE_DIGIT[0],
+        "OTHER_DIGIT": ONE_DIGIT[1],
+        "VERSION": version_of_dicts() or 0,
+        "CODE": function_words()["code"],
+        "DEFAULTS": function_words()["defaults"],
+        "NATIVE": slot(Kernel, "native"),
+        "ARRAY_WORDS": slot(DeviceArray, "_words"),
+        "STREAM_WORDS": slot(GpuStream, "_words"),
+        "RETAINED": slot(GpuStream, "_retained"),
+        "PENDING": slot(Retained, "pending"),
+    }

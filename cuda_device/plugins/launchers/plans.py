@@ -1,12 +1,12 @@
-"""Decides which launches machine code makes, and when a launcher is compiled.
+"""Decides which launches machine code makes, and when a plan is made for them.
 
-    note(kernel, variant, stream, values, launch)   counts a launch by Python, and after enough of them compiles a launcher
+    note(kernel, variant, stream, values, launch)   makes a plan for launches like one that Python has made
     CUDA_DEVICE_NATIVE_LAUNCHER=0                   turns it off
 
-A kernel keeps up to eight launchers, the newest first, in its attribute `native`: a tuple of a record for machine code and of
-the objects to which the record refers. A launch holds this tuple while it runs, and a new launcher creates a new tuple, so
-nothing is freed while any thread still uses it. If launchers cannot be used (another Python, a free-threaded Python, no machine
-code), Python makes all launches.
+A kernel keeps up to eight plans, the newest first, in its attribute `native`: a tuple of a record for machine code and of the
+objects to which the record refers. A launch holds this tuple while it runs, and a new plan creates a new tuple, so nothing is
+freed while any thread still uses it. If machine code cannot be used (another Python, a free-threaded Python, no CPU target),
+Python makes all launches.
 """
 
 from __future__ import annotations
@@ -18,105 +18,72 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from cuda_device import logs
-from cuda_device.codegen.llvm import Linked
-from cuda_device.cpu import machine_code
-from cuda_device.device.functions import Kernel
+from cuda_device import DeviceArray, GpuStream, Kernel, logs
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.launchers import dependency_table, framework_fields, guard_writer, memory_layout
-from cuda_device.plugins.launchers.guard_writer import PYTHON, declarations, symbol_of
+from cuda_device.extend import architectures, dataclass, driver
+from cuda_device.plugins.launchers import c_functions, dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
-    CALL,
     MOST_PARAMETERS,
     MOST_PLANS,
     MOST_STREAM_TYPES,
-    PLAN,
-    PREPARED,
-    RECORDS,
-    SEEN_STREAM,
-    START,
-    STREAM_TYPE,
-    TABLE,
+    Call,
+    OwnedRecord,
+    Prepared,
+    SeenStream,
+    Start,
+    StreamType,
     Word,
 )
-from cuda_device.plugins.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
-from cuda_device.runtime.arrays.device_array import DeviceArray
-from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.streams import GpuStream, captured
-from cuda_device.types.architectures import moved_bytes
+from cuda_device.plugins.launchers.signature import UnsupportedSignature, plan_of
+from cuda_device.runtime.gpu import launch_log, report_message, streams
 
 if TYPE_CHECKING:
-    from cuda_device.device.functions import Kernel
-    from cuda_device.infer.contents import Content
-    from cuda_device.jobs import Work
-    from cuda_device.types.abi import Packing
+    from cuda_device.extend import CompiledKernel
 
-# The code that all launchers share, the data of the process that it needs, and how calls of `launch` reach it.
+# The machine code, the data of the process that it needs, and how calls of `launch` reach it.
 #
 # Python 3.12 and later can replace the C function behind the calls of a Python function: a call of `launch` runs machine code,
 # which calls the Python function if it gives up. In Python 3.11, `launch` calls machine code first.
 
 
-_TABLE = "table"
-
-
-def text() -> str:
-    """The LLVM IR of the shared code."""
-    types = "".join(record.declaration() for record in RECORDS)
-    table = f"@{symbol_of(TABLE)} = internal global [{8 * len(Word)} x i8] zeroinitializer, align 8\n"
-    getter = f"define ptr @{symbol_of(_TABLE)}() {{\n  ret ptr @{symbol_of(TABLE)}\n}}\n"
-    copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
-    return types + table + declarations() + copy + guard_writer.shared_text() + getter
+_CALLED = "cuda_device.called"
 
 
 @dataclass(frozen=True)
 class Support:
-    """The shared code in this process: the addresses of its functions by symbol, and the table of words."""
+    """The machine code in this process: the address of `entry.called`, and the table of words."""
 
-    addresses: dict[str, int]
+    called: int
     words: ctypes.Array[ctypes.c_uint64]
 
-    def address(self, name: str) -> int:
-        """The address of a function."""
-        return self.addresses[symbol_of(name)]
+
+def _text() -> str:
+    from cuda_device.plugins.launchers import entry  # not needed if the machine code is in the cache
+
+    return c_functions.text(entry.called, _CALLED, entry.RARE, entry.HOT)
 
 
 @functools.cache
 def support() -> Support:
-    """Loads the shared code, from the cache if it is there. All words are zero."""
-    exports = [symbol_of(name) for name in (*guard_writer.exported(), _TABLE)]
-    written = text()
-    addresses = machine_code.shared(written, lambda: written, exports, python_functions())
-    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[symbol_of(_TABLE)])()
-    return Support(addresses, (ctypes.c_uint64 * len(Word)).from_address(table))
+    """Loads the machine code, from the cache if it is there. All words are zero."""
+    from cuda_device.cpu import machine_code  # the CPU target may be missing
+
+    exports = _CALLED, c_functions.TABLE
+    name = f"launchers {memory_layout.offsets()}"
+    addresses = machine_code.shared(name, _text, exports, c_functions.python_functions())
+    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_functions.TABLE])()
+    return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
 
-@functools.cache
-def python_functions() -> dict[str, int]:
-    """The addresses of Python's functions."""
-    return {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON}
-
-
-_NAMES = (
-    Word.GRID,
-    Word.BLOCK,
-    Word.STREAM,
-    Word.SHARED,
-    Word.DEVICE_INDEX,
-    Word.DEVICE_ID,
-    Word.PTR,
-    Word.POP,
-    Word.APPEND,
-)
 _OBJECTS = {
     Word.NONE: None,
     Word.TRUE: True,
     Word.FALSE: False,
-    Word.CAPTURED: captured,
+    Word.CAPTURED: streams.captured,
+    Word.BOOL: bool,
     Word.INT: int,
     Word.FLOAT: float,
     Word.STR: str,
@@ -125,8 +92,8 @@ _OBJECTS = {
     Word.KERNEL: Kernel,
     Word.GPU_STREAM: GpuStream,
     Word.DEVICE_ARRAY: DeviceArray,
+    **{word: sys.intern(word.name.lower()) for word in Word if Word.GRID <= word <= Word.APPEND},
     Word.CUDA_STREAM: "__cuda_stream__",
-    **{word: sys.intern(word.name.lower()) for word in _NAMES},
 }
 """Objects that machine code compares by address or passes to Python. This table keeps them alive."""
 
@@ -160,7 +127,7 @@ def learn_streams() -> None:
         kind: Any = sys.modules.get(module)
         for part in path.split("."):
             kind = getattr(kind, part, None)
-        here = row * len(STREAM_TYPE.fields)
+        here = row * len(StreamType)
         if isinstance(kind, type) and not _stream_types[here]:
             _kept.append(kind)
             open_at = memory_layout.TYPE if name else framework_fields.core_stream_open(kind)
@@ -173,10 +140,8 @@ _STREAMS = (
     ("cupy", "cuda.ExternalStream", "ptr"),
     ("cuda.core", "Stream", None),
 )
-_stream_types = (ctypes.c_uint64 * ((MOST_STREAM_TYPES + 1) * len(STREAM_TYPE.fields)))()
-_seen_streams = {
-    word: (ctypes.c_uint64 * len(SEEN_STREAM.fields))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)
-}
+_stream_types = (ctypes.c_uint64 * ((MOST_STREAM_TYPES + 1) * len(StreamType)))()
+_seen_streams = {word: (ctypes.c_uint64 * len(SeenStream))() for word in (Word.STREAM_OF_LAUNCH, Word.STREAM_OF_CUPY)}
 _kept: list[object] = []  # the types whose addresses are in `_stream_types`
 _release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
 
@@ -189,7 +154,7 @@ def _hook(support: Support, launch: Callable[..., Any]) -> bool:
     set_call = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(
         ("PyFunction_SetVectorcall", ctypes.pythonapi)
     )
-    set_call(launch, support.address("launch_in_place"))
+    set_call(launch, support.called)
     return True
 
 
@@ -210,14 +175,14 @@ def method(name: str, address: int) -> MethodDefinition:
 
 
 @functools.cache
-def _definition(name: str) -> MethodDefinition:
-    """The definition of one of our built-in functions, which Python uses until the process ends."""
-    return method(name, support().address(name))
+def _definition() -> MethodDefinition:
+    """The definition of our built-in functions, which Python uses until the process ends."""
+    return method("launch", support().called)
 
 
-def builtin(name: str, owner: object = None) -> Callable[..., Any]:
-    """Returns a built-in function of Python that runs machine code with `owner` as its `self`."""
-    return builtin_of(_definition(name), owner)
+def builtin(owner: object) -> Callable[..., Any]:
+    """Returns a built-in function of Python that runs `entry.called` with `owner` as its `self`."""
+    return builtin_of(_definition(), owner)
 
 
 def builtin_of(definition: MethodDefinition, owner: object = None) -> Callable[..., Any]:
@@ -241,42 +206,19 @@ def is_wanted() -> bool:
     return os.environ.get(VARIABLE, "1") not in ("", "0") and memory_layout.is_usable()
 
 
-class OnGpu(Protocol):
-    """A kernel that is loaded in a context."""
-
-    handle: int
-    most_threads: int
-    dynamic_shared: int
-
-
-class Launched(Protocol):
-    """A compiled kernel that Python has launched: the launcher's `CompiledKernel`."""
-
-    work: Work
-    packing: Packing
-    described: bool
-    contents: tuple[Content, ...]
-
-    @property
-    def loaded(self) -> Mapping[int, OnGpu]:
-        """The loaded kernels by context."""
-
-
 @dataclass(frozen=True)
-class Plan:
-    """A launcher and the objects that it uses."""
+class LaunchPlan:
+    """A plan in memory, and the objects that it uses."""
 
-    variant: Launched
+    variant: CompiledKernel
     key: object
-    function: int
-    state: Any
-    keep: tuple[object, ...]
+    memory: OwnedRecord
 
 
 def note(
-    kernel: Kernel, variant: Launched, stream: GpuStream, values: Sequence[Any], launch: Callable[..., None]
+    kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: Sequence[Any], launch: Callable[..., None]
 ) -> None:
-    """Compiles a launcher for launches like the one that Python has just made. Never raises.
+    """Makes a plan for launches like the one that Python has just made. Never raises.
 
     `values` holds an argument for each parameter; `launch` is the function whose calls run machine code first.
     """
@@ -292,7 +234,7 @@ def note(
 
 
 def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], start: Callable[..., None]) -> Any:
-    """Returns a built-in function that does the same as `start`, but tries the launchers of the kernel first.
+    """Returns a built-in function that does the same as `start`, but tries the plans of the kernel first.
 
     Returns None if the kernel's parameters are not those of `values`. `sizes` holds the keywords of `launch`.
     """
@@ -303,14 +245,14 @@ def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], 
     keywords, objects = tuple(map(sys.intern, sizes)), (kernel, *values, *sizes.values())
     tables = named, _addresses(map(id, objects))
     record = memory_layout.pack(
-        PREPARED,
+        Prepared,
         parameters=len(names),
         positional=code.co_argcount,
         names=ctypes.addressof(tables[0]),
         values=ctypes.addressof(tables[1]),
         keywords=id(keywords),
     )
-    return builtin("start_prepared", (record, start, names, keywords, objects, tables))
+    return builtin((record, start, names, keywords, objects, tables))
 
 
 def _names(code: CodeType) -> tuple[list[str], Any]:
@@ -327,52 +269,33 @@ def asked_first() -> Callable[..., bool] | None:
 @functools.cache
 def methods() -> tuple[Callable[..., bool], Callable[..., bool]]:
     """Two functions with the parameters of `launch`: whether machine code can make the launch, and whether it has made it."""
-    return builtin("check_method"), builtin("launch_method")
+    return builtin(True), builtin(False)
 
 
-def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> Plan:
+def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tuple[Any, ...]) -> LaunchPlan:
     job = variant.work.job
     if variant.work.outline.cooperative:
         raise UnsupportedSignature("a cooperative launch")
     if job.options.cluster is not None:
         raise UnsupportedSignature("clusters")
-    if moved_bytes(variant.work.shared_bytes):
+    if architectures.moved_bytes(variant.work.shared_bytes):
         raise UnsupportedSignature("shared arrays in dynamic shared memory")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
-    signature = Signature(
-        known=job.known,
-        values=values,
-        written=variant.work.outline.written,
-        facts=None if kernel.options.interop else job.options.launch_facts,
-        packing=variant.packing,
-        described=variant.described,
-        device=stream.ordinal,
-        start=ctypes.addressof(start.record),
-    )
-    made = launcher(signature)
-    code = _machine_code(made.text)
-    state = (ctypes.c_uint64 * max(1, len(made.words)))(*made.words)
-    key = variant, stream.context, _types_of(values)
-    return Plan(variant, key, code.addresses[symbol_of(NAME)], state, (code, made.keep, start))
-
-
-@functools.lru_cache(maxsize=256)
-def _machine_code(text: str) -> Linked:
-    """The machine code of a launcher, which several kernels may share."""
-    symbols = {symbol_of(name): support().address(name) for name in guard_writer.exported()}
-    return machine_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), quick=True)
+    facts = None if kernel.options.interop else job.options.launch_facts
+    memory = plan_of(variant, values, facts, stream.ordinal, start)
+    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory)
 
 
 def _types_of(value: Any) -> object:
     return tuple(map(_types_of, value)) if type(value) is tuple else type(value)
 
 
-def _add(kernel: Kernel, plan: Plan) -> None:
-    """Puts a launcher first among those of the kernel, and drops the one that it replaces and those of stale variants."""
-    old: Sequence[Plan] = kernel.native[-1] if kernel.native else ()
+def _add(kernel: Kernel, plan: LaunchPlan) -> None:
+    """Puts a plan first among those of the kernel, and drops the one that it replaces and those of stale variants."""
+    old: Sequence[LaunchPlan] = kernel.native[-1] if kernel.native else ()
     alive = set(map(id, kernel.variants.values()))
     others = [other for other in old if other.key != plan.key and id(other.variant) in alive]
     plans = (plan, *others)[:MOST_PLANS]
@@ -383,12 +306,10 @@ def _add(kernel: Kernel, plan: Plan) -> None:
     tables = (
         named,
         _addresses(values + [0] * (len(names) - positional)),
-        memory_layout.buffer(
-            b"".join(memory_layout.pack(PLAN, function=p.function, state=ctypes.addressof(p.state)) for p in plans)
-        ),
+        _addresses(each.memory.address for each in plans),
     )
     record = memory_layout.pack(
-        CALL,
+        Call,
         function=id(function),
         code=id(function.__code__),
         defaults=id(function.__defaults__) if function.__defaults__ is not None else 0,
@@ -397,7 +318,7 @@ def _add(kernel: Kernel, plan: Plan) -> None:
         names=ctypes.addressof(tables[0]),
         values=ctypes.addressof(tables[1]),
         plans=len(plans),
-        plan=ctypes.addressof(tables[2]),
+        first_plan=ctypes.addressof(tables[2]),
     )
     kernel.native = (record, tables, names, function, function.__code__, function.__defaults__, plans)
 
@@ -407,15 +328,9 @@ def _addresses(values: Any) -> Any:
     return (ctypes.c_uint64 * max(1, len(found)))(*found)
 
 
-@dataclass(frozen=True)
-class _Start:
-    """The record of a kernel that is loaded in a context, and the objects to which it refers."""
-
-    record: Any
-    keep: tuple[object, ...]
-
-
-def _start_of(variant: Launched, stream: GpuStream, more: Sequence[dependency_table.CheckRow | None]) -> _Start:
+def _start_of(
+    variant: CompiledKernel, stream: GpuStream, more: Sequence[dependency_table.CheckRow | None]
+) -> OwnedRecord:
     """The record of a variant in the stream's context, in which it has been launched; `more` are further names to check."""
     if stream.handle == driver.PER_THREAD_STREAM:
         raise UnsupportedSignature("the per-thread stream")
@@ -430,19 +345,19 @@ def _start_of(variant: Launched, stream: GpuStream, more: Sequence[dependency_ta
         with stream.using():
             driver.give_event(driver.create_event(), stream.context)
     record = memory_layout.pack(
-        START,
+        Start,
         kernel=loaded.handle,
         context=stream.context,
         device=stream.ordinal,
         status=ctypes.addressof(status),
         names=table.address,
-        count=table.count,
+        count=len(table.keep),
         most_threads=min(loaded.most_threads, job.options.max_threads or loaded.most_threads),
         most_shared=min(loaded.dynamic_shared, most),
         name=launch_log.number_of(job.name),
         events=id(events),
     )
-    return _Start(memory_layout.buffer(record), (table, status, events, variant))
+    return OwnedRecord(memory_layout.buffer(record), (table, status, events, variant))
 
 
 _is_ready = False  # whether the words are set
@@ -453,24 +368,24 @@ _bindings: Any = None  # the driver whose functions are in the words
 def _ready_support(launch: Callable[..., None]) -> None:
     """Sets the words, and lets calls of `launch` run the shared code."""
     global _is_ready, _method, _bindings
-    found = support()
+    loaded = support()
     if not _is_ready:
         for word, obj in _OBJECTS.items():
-            found.words[word] = id(obj)
-        found.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
+            loaded.words[word] = id(obj)
+        loaded.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
         for word, memory in {Word.STREAM_TYPES: _stream_types, **_seen_streams}.items():
-            found.words[word] = ctypes.addressof(memory)
-        if not _hook(found, launch):
-            _method = builtin("launch_method")
+            loaded.words[word] = ctypes.addressof(memory)
+        if not _hook(loaded, launch):
+            _method = builtin(False)
         _is_ready = True
     if _bindings is not driver.bindings():
-        _set_driver(found)
+        _set_driver(loaded)
         _bindings = driver.bindings()
     learn_streams()
 
 
 def forget() -> None:
-    """Makes all launchers give up, because the driver has been replaced."""
+    """Makes machine code give up, because the driver has been replaced."""
     global _bindings
     _bindings = None
     for word in _DRIVER if _is_ready else ():

@@ -1,483 +1,312 @@
-"""Generates the launcher for one signature: machine code that checks and reads its arguments and starts the kernel.
+"""Describes the launches that a plan can make: a row for each argument of an example (`arguments`).
 
-    launch(scale, 2.0, x, y, grid=1, block=32)         # x, y: torch tensors of float32, one dimension, C order
+    launch(scale, 2.0, x, y, 7, grid=1, block=32)         # x, y: torch tensors of float32, one dimension, C order
 
-    i1 launcher(state, values, launch):
-        values[0] is a float: round it                  values[1], values[2] are torch.Tensor: ask torch for the DLTensor
-        of float32 and one dimension, on the GPU of the kernel, contiguous, aligned, of fewer than 2**31 elements
-        torch works on the stream of the launch,        y, which is written, shares no memory with x
-        or on another one that is waited for
-        start(launch, start, parameters)
+    plan of scale for (float, Tensor, Tensor, int)  →     FLOAT, TORCH, STREAM, TORCH, INT
 
-If anything differs, the launcher gives up. The next launcher is tried, and finally Python, which handles all cases.
+Machine code checks at each launch whether the arguments have exactly these types, layouts and devices. If anything differs, the
+next plan is tried, and finally Python, which handles all cases.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.plugins.launchers import framework_fields
-from cuda_device.plugins.launchers.entry import addresses
-from cuda_device.plugins.launchers.guard_writer import GuardWriter, declarations, shared_declarations
-from cuda_device.plugins.launchers.memory_layout import LAUNCH, OWN_ARRAY, RECORDS
-from cuda_device.plugins.launchers.object_reading import torch_tensor
-from cuda_device.runtime.arrays.device_array import DeviceArray
+from cuda_device import DeviceArray
+from cuda_device.extend import layout, model
+from cuda_device.plugins.launchers import framework_fields, memory_layout
+from cuda_device.plugins.launchers.memory_layout import Array, Kind, Order, OwnedRecord, Plan, Row, buffer, pack
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
-from cuda_device.types.abi import Packing, code_of
+from cuda_device.types.argument_packing import code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves, size_of, usual_alignment
-from cuda_device.types.model import BOOL, INT, Array, Layout, NoneType, Number, NumberKind, Pointer, Struct, Tuple
 from cuda_device.types.struct_classes import REACHES_OTHERS
 
-NAME = "launcher"
+if TYPE_CHECKING:
+    from cuda_device.extend import CompiledKernel
+
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
 _EXACT = 1 << 53
 """Up to here each int is a double."""
+_ORDERS = {model.Layout.C: Order.C, model.Layout.F: Order.F, model.Layout.STRIDED: Order.STRIDED}
 
 
 class UnsupportedSignature(Exception):
     """Machine code cannot make launches with these arguments."""
 
 
-@dataclass(frozen=True)
-class Signature:
-    """The launches that a launcher can make: `known` describes the arguments of the variant, `values` are an example."""
+def plan_of(
+    variant: CompiledKernel, values: Sequence[Any], facts: bool | None, device: int, start: OwnedRecord
+) -> OwnedRecord:
+    """The record `Plan` for launches with arguments like `values` on a GPU. Raises `UnsupportedSignature`.
 
-    known: tuple[Known, ...]
-    values: tuple[Any, ...]
-    written: frozenset[int]
-    """The indices of the arrays that the kernel writes."""
-    facts: bool | None
-    """Whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for all."""
-    packing: Packing
-    described: bool
-    """Whether arrays are passed as descriptors, and None as a null pointer."""
-    device: int
-    """The number of the GPU."""
-    start: int
-    """The address of the record of the loaded kernel."""
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """The LLVM IR of a launcher, and its memory: words that it reads, and words that it keeps between launches.
-
-    The text does not depend on the process: addresses of objects and functions are in the memory. `keep` holds these objects.
+    `facts` says whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for
+    all. `start` is the record of the loaded kernel.
     """
+    packing = variant.packing
+    if packing.structure.size > memory_layout.MOST_BYTES or len(packing.offsets) > memory_layout.MOST_LEAVES:
+        raise UnsupportedSignature(f"arguments of {packing.structure.size} bytes")
+    writer = _RowWriter(variant, device)
+    for i, (known, value) in enumerate(zip(variant.work.job.known, values, strict=True)):
+        writer.argument(known, value, (0, 8 * i))
+    assert next(writer.leaves, None) is None
+    rows, offsets = b"".join(writer.rows), struct.pack(f"={len(packing.offsets)}Q", *packing.offsets)
+    tables = buffer(rows), buffer(offsets)
+    record = pack(
+        Plan,
+        start=start.address,
+        rows=ctypes.addressof(tables[0]),
+        count=len(writer.rows),
+        facts=-1 if facts is None else facts,
+        written=sum(1 << i for i in writer.written),
+        spans=writer.spans,
+        offsets=ctypes.addressof(tables[1]),
+        parameters=len(packing.offsets),
+    )
+    return OwnedRecord(buffer(record), (*tables, *writer.keep, start))
 
-    text: str
-    words: tuple[int, ...]
-    keep: tuple[object, ...]
 
+class _RowWriter:
+    """Writes the rows of a signature. An object comes `at` an offset in an owner."""
 
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """The address, lengths and strides of an array, as LLVM values; the strides are in units of `unit` bytes."""
-
-    data: str
-    lengths: tuple[str, ...]
-    strides: tuple[str, ...]
-    unit: int
-
-
-def launcher(signature: Signature) -> Launcher:
-    """The launcher of a signature. Raises `UnsupportedSignature`."""
-    return _LauncherWriter(signature).write()
-
-
-class _LauncherWriter:
-    """Writes one launcher."""
-
-    def __init__(self, signature: Signature) -> None:
-        self.signature = signature
-        self.code = GuardWriter(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
-        self.buffer = self.code.memory(signature.packing.structure.size)
-        self.leaves = iter(zip(signature.packing.places, signature.packing.codes, strict=True))
-        self.spans: list[tuple[str, str]] = []
-        self.facts: list[str] = []
-        self.asked: set[object] = set()
+    def __init__(self, variant: CompiledKernel, device: int) -> None:
+        self.device, self.written = device, variant.work.outline.written
+        self.described = variant.described  # arrays are passed as descriptors, and None as a null pointer
+        self.leaves = iter(zip(variant.packing.places, variant.packing.codes, strict=True))
+        self.rows: list[bytes] = []
         self.keep: list[object] = []
-        self.words: list[int] = []
-        self.given: dict[int, int] = {}
+        self.asked: set[object] = set()
+        self.owners, self.spans = 1, 0
 
-    def write(self) -> Launcher:
-        code, signature = self.code, self.signature
-        for i, (known, value) in enumerate(zip(signature.known, signature.values, strict=True)):
-            self.argument(known, value, code.load("ptr", "%values", 8 * i))
-        self.check_facts()
-        start = self.word(signature.start)
-        assert next(self.leaves, None) is None
-        parameters = addresses(code, self.buffer, signature.packing.offsets)
-        code.require(code.call("start", "%launch", start, parameters))
-        types = "".join(record.declaration() for record in RECORDS)
-        text = types + declarations() + shared_declarations() + code.text()
-        return Launcher(text, tuple(self.words), tuple(self.keep))
+    def row(self, kind: Kind, at: tuple[int, int], type_: Any = None, **fields: int) -> None:
+        owner, offset = at
+        type_of = 0 if type_ is None else self.address(type_)
+        self.rows.append(pack(Row, kind=kind, owner=owner, offset=offset, type=type_of, **fields))
 
-    def word(self, value: int, type_: str = "ptr") -> str:
-        """A number that depends on the process, such as an address, from the launcher's memory."""
-        place = self.given.setdefault(value, len(self.words))
-        if place == len(self.words):
-            self.words.append(value)
-        return self.code.load(type_, "%state", 8 * place)
-
-    def address(self, obj: object) -> str:
-        """The address of an object, which lives as long as the launcher."""
+    def address(self, obj: object) -> int:
+        """The address of an object, which lives as long as the plan."""
         self.keep.append(obj)
-        return self.word(id(obj))
+        return id(obj)
+
+    def leaf(self) -> dict[str, int]:
+        """The place and the size of the next leaf."""
+        place, code = next(self.leaves)
+        return {"place": place, "size": struct.calcsize(code)}
+
+    def span(self) -> int:
+        """The number of the next span."""
+        self.spans += 1
+        if self.spans > memory_layout.MOST_SPANS:
+            raise UnsupportedSignature(f"more than {memory_layout.MOST_SPANS} arrays")
+        return self.spans - 1
+
+    def owner(self) -> int:
+        """The number of the next owner."""
+        self.owners += 1
+        if self.owners > memory_layout.MOST_OWNERS:
+            raise UnsupportedSignature(f"more than {memory_layout.MOST_OWNERS} tuples and structs")
+        return self.owners - 1
 
     # Arguments
 
-    def leaf(self, kind: str, value: str) -> None:
-        """Packs the next leaf as `types/abi` does, before its value is checked: it would not be kept in a register after that."""
-        place, letter = next(self.leaves)
-        bits = 8 * struct.calcsize(letter)
-        if kind == "i64" and bits < 64:
-            kind, value = f"i{bits}", self.code.value(f"trunc i64 {value} to i{bits}")
-        self.code.store(kind, value, self.buffer, place)
-
-    def argument(self, known: Known, value: Any, operand: str) -> None:
+    def argument(self, known: Known, value: Any, at: tuple[int, int]) -> None:
         """Reads an argument, or an item of one."""
-        if isinstance(known.type, Tuple) and type(value) is tuple:
-            self.items(known, value, operand)
+        if isinstance(known.type, model.Tuple) and type(value) is tuple:
+            self.items(known, value, at)
         elif known.constant:
-            self.constant(value, operand)
-            if self.signature.described and isinstance(known.type, NoneType):
-                self.leaf("i64", "0")
-        elif isinstance(known.type, Array):
-            self.array(known.type, value, operand)
-        elif isinstance(known.type, Number):
-            self.require_type(operand, type(value))
-            self.number(known.type, value, operand)
-        elif isinstance(known.type, Pointer):
-            self.pointer(known.type, value, operand)
-        elif isinstance(known.type, Struct) and is_struct(type(value)):
-            self.struct(known.type, value, operand)
+            self.constant(known, value, at)
+        elif isinstance(known.type, model.Array):
+            self.array(known.type, value, at)
+        elif isinstance(known.type, model.Number):
+            self.number(known.type, value, at)
+        elif isinstance(known.type, model.Pointer):
+            self.pointer(known.type, value, at)
+        elif isinstance(known.type, model.Struct) and is_struct(type(value)):
+            self.struct(known.type, value, at)
         else:
             raise UnsupportedSignature(f"a value of type {known.type}")
 
-    def require_type(self, operand: str, kind: type[Any]) -> None:
-        self.code.require(self.code.equal("ptr", self.code.type_of(operand), self.address(kind)))
-
-    def items(self, known: Known, value: tuple[Any, ...], operand: str) -> None:
-        self.require_type(operand, tuple)
-        self.code.require(self.code.equal("i64", self.code.size_of(operand), len(value)))
+    def items(self, known: Known, value: tuple[Any, ...], at: tuple[int, int]) -> None:
+        owner = self.owner()
+        self.row(Kind.TUPLE, at, tuple, size=len(value), place=owner)
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
-            self.argument(item, sample, self.code.item(operand, i))
+            self.argument(item, sample, (owner, memory_layout.ITEMS + 8 * i))
 
-    def struct(self, type_: Struct, value: Any, operand: str) -> None:
+    def struct(self, type_: model.Struct, value: Any, at: tuple[int, int]) -> None:
         """The members of a struct, which never change. Kernels that reach the memory of other devices keep it alive."""
-        code = self.code
-        self.require_type(operand, type(value))
+        owner = self.owner()
+        self.row(Kind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
         for field in type_.fields:
-            member = code.slot(operand, type(value), field.name)
-            self.argument(of_type(field.type), getattr(value, field.name), member)
-        if getattr(value, REACHES_OTHERS, False):
-            code.require(code.compare("ne", "ptr", code.get(LAUNCH, "%launch", "pending"), "null"))
-            code.set(LAUNCH, "%launch", "retained", 1)
+            offset = memory_layout.slot(type(value), field.name)
+            self.argument(of_type(field.type), getattr(value, field.name), (owner, offset))
 
-    def constant(self, value: Any, operand: str) -> None:
-        expected = self.address(value)
-        if type(value) in (int, str) or (type(value) is float and value and not math.isnan(value)):
-            self.code.require(self.code.call("same_constant", operand, expected))
-        else:
-            self.code.require(self.code.equal("ptr", operand, expected))
+    def constant(self, known: Known, value: Any, at: tuple[int, int]) -> None:
+        plain = type(value) in (int, str) or (type(value) is float and value and not math.isnan(value))
+        null = self.leaf() if self.described and isinstance(known.type, model.NoneType) else {}
+        self.row(Kind.EQUAL if plain else Kind.SAME, at, low=self.address(value), **null)
 
-    def number(self, type_: Number, value: Any, operand: str) -> None:
-        """Reads a number whose type has been compared, and converts it to the type of the hint in simple cases."""
-        code, kind = self.code, type(value)
-        if kind is bool and type_ == BOOL:
-            true = code.equal("ptr", operand, self.address(True))
-            self.leaf("i8", code.value(f"zext i1 {true} to i8"))
-        elif kind is int and type_.kind in (NumberKind.INT, NumberKind.UINT):
-            self.leaf("i64", self.integer(type_.low, type_.high, operand))
-        elif kind is int and _is_real(type_):
-            number = self.integer(-_EXACT, _EXACT, operand)
-            self.real(type_, code.value(f"sitofp i64 {number} to double"))
-        elif kind is float and _is_real(type_):
-            self.real(type_, code.call("PyFloat_AsDouble", operand))
+    def number(self, type_: model.Number, value: Any, at: tuple[int, int]) -> None:
+        """Reads a number, and converts it to the type of the hint in simple cases."""
+        kind, real = type(value), type_.kind is model.NumberKind.FLOAT and type_.bits >= 32
+        if kind is bool and type_ == model.BOOL:
+            self.row(Kind.BOOL, at, kind, **self.leaf())
+        elif kind is int and type_.kind in (model.NumberKind.INT, model.NumberKind.UINT):
+            row = Kind.UINT64 if type_.high >> 63 else Kind.INT
+            self.row(row, at, kind, low=type_.low, high=type_.high, **self.leaf())
+        elif kind is int and real:
+            self.row(Kind.INT_AS_FLOAT, at, kind, low=-_EXACT, high=_EXACT, **self.leaf())
+        elif kind is float and real:
+            self.row(Kind.FLOAT, at, kind, **self.leaf())
         elif kind is complex and type_.is_complex:
-            for part in ("Real", "Imag"):
-                self.real(type_.part, code.call(f"PyComplex_{part}AsDouble", operand))
+            self.row(Kind.COMPLEX, at, kind, **self.consecutive(2))
         elif isinstance(value, np.generic):
-            self.scalar(type_, value, operand)
+            self.scalar(type_, value, at)
         else:
             raise UnsupportedSignature(f"an object of type {kind} as {type_}")
 
-    def integer(self, low: int, high: int, operand: str) -> str:
-        """An int between two bounds."""
-        code, found = self.code, self.code.memory(8)
-        reads = ("integer", operand, found) if high >> 63 else ("int_of", operand, low, high, found)
-        code.require(code.call(*reads))
-        return code.load("i64", found)
+    def consecutive(self, count: int) -> dict[str, int]:
+        """The place and the size of the first of several leaves, one of which follows the other."""
+        first, *rest = (self.leaf() for _ in range(count))
+        for i, leaf in enumerate(rest, 1):
+            if leaf != first | {"place": first["place"] + i * first["size"]}:
+                raise UnsupportedSignature("parts that are not in one piece")
+        return first
 
-    def real(self, type_: Number, double: str) -> None:
-        """A float of 32 or 64 bits."""
-        if type_.bits == 64:
-            self.leaf("double", double)
-        else:
-            self.leaf("float", self.code.value(f"fptrunc double {double} to float"))
-
-    def scalar(self, type_: Number, value: np.generic, operand: str) -> None:
+    def scalar(self, type_: model.Number, value: np.generic, at: tuple[int, int]) -> None:
         """Reads the bytes of a NumPy scalar."""
-        codes = [code_of(leaf) for leaf in leaves(type_)]
-        nbytes = sum(map(struct.calcsize, codes))
+        codes = [code_of(leaf) for leaf in layout.leaves(type_)]
         try:
-            buffer: Any = value  # NumPy's annotations say that it is a buffer since 2.5
-            whole = memoryview(buffer).nbytes
+            view: Any = value  # NumPy's annotations say that it is a buffer since 2.5
+            nbytes = memoryview(view).nbytes
         except (TypeError, BufferError) as error:
             raise UnsupportedSignature(f"an object of type {type(value)}") from error
-        if whole != nbytes:
-            raise UnsupportedSignature(f"an object of type {type(value)} has {whole} bytes")
-        place = self.code.memory(nbytes)
-        self.code.require(self.code.call("scalar", operand, place, nbytes))
-        offset = 0
-        for each in codes:
-            bits = f"i{8 * struct.calcsize(each)}"
-            self.leaf(bits, self.code.load(bits, place, offset))
-            offset += struct.calcsize(each)
+        if nbytes != sum(map(struct.calcsize, codes)):
+            raise UnsupportedSignature(f"an object of type {type(value)} has {nbytes} bytes")
+        self.row(Kind.SCALAR, at, type(value), **self.consecutive(len(codes)) | {"size": nbytes})
 
     # Pointers and arrays
 
-    def pointer(self, type_: Pointer, value: Any, operand: str) -> None:
+    def pointer(self, type_: model.Pointer, value: Any, at: tuple[int, int]) -> None:
         """Reads an address, or the address of an array in C order. Arrays that may be read-only are left to Python."""
-        void = isinstance(type_.dtype, NoneType)
-        align = 1 if void else align_of(type_.dtype)
+        void = isinstance(type_.dtype, model.NoneType)
+        align = 1 if void else layout.align_of(type_.dtype)
         if type(value) is int:
-            self.require_type(operand, int)
-            address = self.integer(0, (1 << 63) - 1, operand)
-            self.leaf("i64", address)
-            self.require_multiple(address, align)
-            self.spans.append((address, address))
+            place, span = self.leaf()["place"], self.span()
+            self.row(Kind.ADDRESS, at, int, high=span, place=place, size=align)
         else:
             own = type(value) is DeviceArray
             if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
                 raise UnsupportedSignature(f"a pointer to an object of type {type(value)}")
-            array = Array(value._view.element if own else type_.dtype, len(value.shape), Layout.C)
-            axes = self.axes(array, value, operand)
-            self.leaf("i64", axes.data)
-            self.check(array, axes, align)
+            array = model.Array(value._view.element if own else type_.dtype, len(value.shape), model.Layout.C)
+            self.read_array(array, value, at, {"align": align, "place": self.leaf()["place"], "strides": -1})
 
-    def require_multiple(self, number: str, factor: int) -> None:
-        self.code.require(self.code.equal("i64", self.code.value(f"and i64 {number}, {factor - 1}"), 0))
-
-    def array(self, type_: Array, value: Any, operand: str) -> None:
-        """Reads an array, and packs its leaves."""
+    def array(self, type_: model.Array, value: Any, at: tuple[int, int]) -> None:
+        """Reads an array with the leaves of its type."""
         if type_.align:
             raise UnsupportedSignature("an array of unusual alignment")
-        axes = self.axes(type_, value, operand)
-        for number in (axes.data, *axes.lengths):
-            self.leaf("i64", number)
-        if self.signature.described:
-            for stride in axes.strides:
-                self.leaf("i64", self.scaled(stride, axes.unit, size_of(type_.dtype)))
-        elif type_.layout is Layout.STRIDED:
-            for stride in axes.strides:
-                self.leaf("i64", self.times(stride, axes.unit))
-        align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
-        self.check(type_, axes, align)
-        if type_.layout is Layout.STRIDED and axes.unit < align:
-            for stride in axes.strides:
-                self.require_multiple(stride, align)
+        described, strided = self.described, type_.layout is model.Layout.STRIDED
+        form = {
+            "align": min(layout.usual_alignment(type_.dtype), layout.WIDEST_ACCESS),
+            "strides": -1,
+            **self.leaf_of("place"),
+        }
+        if type_.ndim:
+            lengths = self.consecutive(type_.ndim)
+            form |= {"lengths": lengths["place"], "length_size": lengths["size"]}
+            if described or strided:
+                form |= self.leaf_of("strides", type_.ndim)
+        self.read_array(type_, value, at, form)
 
-    def check(self, type_: Array, axes: _Axes, align: int) -> None:
-        """Checks the layout, the alignment and the size of an array, and notes its span."""
-        self.check_layout(type_, axes)
-        self.require_multiple(axes.data, align)
-        self.spans.append(self.span(type_, axes, self.size(axes)))
-
-    def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """Reads an array of the type of the example."""
-        kind = type(value)
+    def read_array(self, type_: model.Array, value: Any, at: tuple[int, int], form: dict[str, int]) -> None:
+        """Reads an array of the type of the example. `form` says where its leaves are."""
+        kind, itemsize = type(value), layout.size_of(type_.dtype)
+        form |= {"ndim": type_.ndim, "order": _ORDERS[type_.layout], "itemsize": itemsize, "span": self.span()}
         if kind is DeviceArray:
-            return self.own(type_, value, operand)
-        if kind.__name__ == "ndarray" and kind.__module__ == "cupy":
-            return self.cupy(type_, value, operand)
-        return self.exchanged(type_, value, operand)
+            row, unit, stream = Kind.OWN_ARRAY, itemsize, None
+            form["element"] = self.address(value._view.element)
+        elif kind.__name__ == "ndarray" and kind.__module__ == "cupy":
+            row, unit = Kind.CUPY, 1
+            form |= self.fields_of_cupy(value)
+            function = sys.modules["cupy"].cuda.get_current_stream
+            stream = Kind.CUPY_STREAM, self.address(function), self.address(self.device)
+        else:
+            exchange = self.exchange(value, form["span"])
+            fields = self.fields_of_torch(type_, value)
+            row, unit = Kind.TORCH if fields else Kind.LENT, itemsize
+            form |= fields | self.fields_of_dlpack(type_, value, exchange)
+            stream = Kind.STREAM, exchange.tell, self.device
+        form |= {"unit": unit, "step": itemsize // unit, "divisor": itemsize // unit if self.described else 0}
+        form["stride_align"] = form["align"] if unit < form["align"] else 1
+        record = buffer(pack(Array, **form))
+        self.keep.append(record)
+        self.row(row, at, kind, low=ctypes.addressof(record))
+        if stream is not None and stream not in self.asked:
+            self.asked.add(stream)
+            self.row(stream[0], (0, 0), low=stream[1], high=stream[2])
 
-    def exchanged(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """Reads an array by DLPack's C exchange API."""
+    def exchange(self, value: Any, span: int) -> Exchange:
+        """The table of an array with DLPack's C exchange API."""
         kind = type(value)
         exchange = exchange_of(kind)
         # A lent tensor does not tell whether its memory is read-only. Torch has no such memory.
-        is_safe = kind.__module__.partition(".")[0] == "torch" or len(self.spans) not in self.signature.written
+        is_safe = kind.__module__.partition(".")[0] == "torch" or span not in self.written
         if exchange is None or not exchange.lend or not is_safe:
             raise UnsupportedSignature(f"an array of type {kind}")
-        code, ndim, found = self.code, type_.ndim, self.code.memory(24)
-        fields = self.torch_fields(type_, value, operand, found)
-        with nullcontext() if fields is None else code.when(code.opposite(fields)):
-            self.lend(type_, value, operand, exchange, found)
-        data, shape, steps = (code.load(kind, found, 8 * i) for i, kind in enumerate(("i64", "ptr", "ptr")))
-        axes = _Axes(data, self.loaded(shape, 0, ndim), self.loaded(steps, 0, ndim), size_of(type_.dtype))
-        if exchange.address not in self.asked:
-            self.asked.add(exchange.address)
-            code.require(code.call("works_on", self.word(exchange.tell), self.signature.device, "%launch"))
-        return axes
+        return exchange
 
-    def torch_fields(self, type_: Array, value: Any, operand: str, found: str) -> str | None:
-        """Reads the fields of a torch tensor; returns whether they are as in the example, or None if they are unknown."""
+    def fields_of_torch(self, type_: model.Array, value: Any) -> dict[str, int]:
+        """The fields of a torch tensor; none if they are unknown."""
         torch_type: Any = type(value)
-        layout = framework_fields.torch_layout(torch_type) if type_.ndim <= framework_fields.MOST_TORCH_AXES else None
-        words = framework_fields.torch_words(layout, value) if layout is not None else None
-        if layout is None or words is None:
-            return None
-        keys, kind, freed = words
-        expected = self.word(keys, "i64"), kind, self.word(freed, "i64")
-        shape = type_.ndim, size_of(type_.dtype)
-        return torch_tensor(self.code, operand, self.address(torch_type), layout, expected, shape, found)
+        offsets = framework_fields.torch_layout(torch_type) if type_.ndim <= framework_fields.MOST_TORCH_AXES else None
+        words = framework_fields.torch_words(offsets, value) if offsets is not None else None
+        if offsets is None or words is None:
+            return {}
+        return {f"torch_{name}": at for name, at in offsets.items()} | dict(
+            zip(("keys", "kind", "freed"), words, strict=True)
+        )
 
-    def lend(self, type_: Array, value: Any, operand: str, exchange: Exchange, found: str) -> None:
-        """Stores the address of the memory of an array, and of its lengths and strides, in `found`."""
-        graded = self.address("requires_grad") if hasattr(value, "requires_grad") else "null"
+    def fields_of_dlpack(self, type_: model.Array, value: Any, exchange: Exchange) -> dict[str, int]:
+        """The words of a DLTensor, and the reservations about a tensor for which it is asked at each launch."""
+        assert isinstance(type_.dtype, model.Number)
         element, bits = dlpack_of_element(type_.dtype)
-        what = int.from_bytes(struct.pack("=iBBH", type_.ndim, element, bits, 1), sys.byteorder)
-        where = int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder)
-        kind, lend = self.address(type(value)), self.word(exchange.lend)
-        self.code.require(self.code.call("lent_tensor", operand, kind, graded, lend, where, what, found))
-        self.check_reservations(type_, value, operand)
+        inexact, is_complex = (
+            type_.dtype.kind in (model.NumberKind.FLOAT, model.NumberKind.COMPLEX),
+            type_.dtype.is_complex,
+        )
+        names = {"graded": "requires_grad"}
+        names |= {"negated": "is_neg"} if inexact else {}
+        names |= {"conjugated": "is_conj"} if is_complex else {}
+        return {
+            "lend": exchange.lend,
+            "where": int.from_bytes(struct.pack("=ii", _CUDA, self.device), sys.byteorder),
+            "what": int.from_bytes(struct.pack("=iBBH", type_.ndim, element, bits, 1), sys.byteorder),
+            **{field: self.address(name) for field, name in names.items() if hasattr(value, name)},
+        }
 
-    def check_reservations(self, type_: Array, value: Any, operand: str) -> None:
-        """Refuses tensors that are negated or conjugated views. The tensor is asked at each launch."""
-        assert isinstance(type_.dtype, Number)
-        inexact = type_.dtype.kind in (NumberKind.FLOAT, NumberKind.COMPLEX)
-        questions = {"is_neg": inexact, "is_conj": type_.dtype.kind is NumberKind.COMPLEX}
-        for name in [name for name, asked in questions.items() if asked and hasattr(value, name)]:
-            self.code.require(self.code.call("denies", operand, self.address(name)))
-
-    def own(self, type_: Array, value: DeviceArray, operand: str) -> _Axes:
-        """Reads an array of ours, which is always in C order."""
-        code, ndim, found = self.code, type_.ndim, self.code.memory(8)
-        element = self.address(value._view.element)
-        code.require(code.call("own_array", operand, element, ndim, "%launch", found))
-        words = code.load("ptr", found)
-        lengths = self.loaded(words, 8 * len(OWN_ARRAY), ndim)
-        return _Axes(code.load("i64", words), lengths, self.row_major(lengths), size_of(type_.dtype))
-
-    def row_major(self, lengths: Sequence[str]) -> tuple[str, ...]:
-        """The strides of an array in C order, in elements."""
-        strides, step = [], "1"
-        for length in reversed(lengths):
-            strides.append(step)
-            step = self.code.value(f"mul i64 {step}, {length}")
-        return tuple(reversed(strides))
-
-    def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """Reads the fields of a CuPy array."""
-        code, ndim, device = self.code, type_.ndim, self.signature.device
+    def fields_of_cupy(self, value: Any) -> dict[str, int]:
+        """The fields of a CuPy array."""
         kind: Any = type(value)
-        layout = framework_fields.cupy_layout(kind)
-        if layout is None:
+        offsets = framework_fields.cupy_layout(kind)
+        if offsets is None:
             raise UnsupportedSignature("arrays of an unknown version of CuPy")
-        self.require_type(operand, kind)
-        code.require(code.equal("ptr", code.load("ptr", operand, layout["dtype"]), self.address(value.dtype)))
-        data = code.load("ptr", operand, layout["data"])
-        code.require(code.compare("ne", "ptr", data, "null"))
-        self.require_type(data, type(value.data))
-        code.require(code.equal("i32", code.load("i32", data, layout["device"]), device))
-        numbers = {}
-        for name in ("shape", "strides"):
-            begin, end = (code.load("ptr", operand, layout[name] + 8 * i) for i in range(2))
-            code.require(code.equal("ptr", end, code.at(begin, 8 * ndim)))
-            numbers[name] = self.loaded(begin, 0, ndim)
-        axes = _Axes(code.load("i64", data, layout["address"]), numbers["shape"], numbers["strides"], 1)
-        if "cupy" not in self.asked:
-            self.asked.add("cupy")
-            function = self.address(sys.modules["cupy"].cuda.get_current_stream)
-            code.require(code.call("cupy_works_on", function, self.address(device), "%launch"))
-        return axes
+        return {
+            **{f"cupy_{name}": at for name, at in offsets.items()},
+            "element": self.address(value.dtype),
+            "buffer_type": self.address(type(value.data)),
+            "device": self.device,
+        }
 
-    def loaded(self, memory: str, offset: int, count: int) -> tuple[str, ...]:
-        return tuple(self.code.load("i64", memory, offset + 8 * i) for i in range(count))
-
-    # Layout and facts
-
-    def check_layout(self, type_: Array, axes: _Axes) -> None:
-        """Requires that an array has elements and the layout of its type; one that is C and F is C."""
-        code = self.code
-        for length in axes.lengths:
-            code.require(code.compare("sgt", "i64", length, 0))
-        step = size_of(type_.dtype) // axes.unit
-        in_c = self.dense(axes.lengths[::-1], axes.strides[::-1], step)
-        if type_.layout is Layout.C:
-            code.require(in_c)
-            return
-        in_f = self.dense(axes.lengths, axes.strides, step)
-        code.require(code.opposite(in_c))
-        code.require(in_f if type_.layout is Layout.F else code.opposite(in_f))
-
-    def dense(self, lengths: Sequence[str], strides: Sequence[str], step: int) -> str:
-        """Whether axes, from the fastest to the slowest, leave no gap (see `array_view.layout_of`)."""
-        code, found, here = self.code, "true", str(step)
-        for length, stride in zip(lengths, strides, strict=True):
-            right = code.either(code.equal("i64", length, 1), code.equal("i64", stride, here))
-            found = code.both(found, right)
-            here = code.value(f"mul i64 {here}, {length}")
-        return found
-
-    def size(self, axes: _Axes) -> str:
-        """The number of elements. The facts include that it and each length are small."""
-        code, size, facts = self.code, "1", []
-        for length in axes.lengths:
-            size = code.value(f"mul i64 {size}, {length}")
-            facts += [code.compare("ule", "i64", number, INT.high) for number in (length, size)]
-        self.add_facts(facts)
-        return size
-
-    def span(self, type_: Array, axes: _Axes, size: str) -> tuple[str, str]:
-        """The addresses of the first byte of an array and of the byte after its last."""
-        code, itemsize = self.code, size_of(type_.dtype)
-        if type_.layout is not Layout.STRIDED:
-            return axes.data, code.value(f"add i64 {axes.data}, {self.times(size, itemsize)}")
-        low = high = axes.data
-        for length, stride in zip(axes.lengths, axes.strides, strict=True):
-            last = code.value(f"sub i64 {length}, 1")
-            reach = self.times(code.value(f"mul i64 {last}, {stride}"), axes.unit)
-            down = code.compare("slt", "i64", reach, 0)
-            low = code.value(f"add i64 {low}, {code.value(f'select i1 {down}, i64 {reach}, i64 0')}")
-            high = code.value(f"add i64 {high}, {code.value(f'select i1 {down}, i64 0, i64 {reach}')}")
-        return low, code.value(f"add i64 {high}, {itemsize}")
-
-    def times(self, number: str, factor: int) -> str:
-        return number if factor == 1 else self.code.value(f"mul i64 {number}, {factor}")
-
-    def scaled(self, stride: str, unit: int, itemsize: int) -> str:
-        """A stride in elements."""
-        if unit == itemsize:
-            return stride
-        code = self.code
-        code.require(code.equal("i64", code.value(f"srem i64 {stride}, {itemsize // unit}"), 0))
-        return code.value(f"sdiv i64 {stride}, {itemsize // unit}")
-
-    def add_facts(self, facts: list[str]) -> None:
-        """Requires facts on which the variant relies, or notes them for the variant that is launched if one of them fails."""
-        if self.signature.facts:
-            self.code.require(reduce(self.code.both, facts, "true"))
-        self.facts += facts
-
-    def check_facts(self) -> None:
-        """Adds the fact that no written array overlaps another one, and requires that a fact fails, in that variant."""
-        if self.signature.facts is None:
-            return
-        code = self.code
-        pairs = {frozenset((i, j)) for i in self.signature.written for j in range(len(self.spans)) if i != j}
-        for i, j in sorted(map(sorted, pairs)):
-            (low, high), (start, end) = self.spans[i], self.spans[j]
-            apart = code.either(code.compare("uge", "i64", start, high), code.compare("uge", "i64", low, end))
-            self.add_facts([apart])
-        if not self.signature.facts:
-            code.require(code.opposite(reduce(code.both, self.facts, "true")))
-
-
-def _is_real(type_: Number) -> bool:
-    """Whether a type is a float of 32 or 64 bits."""
-    return type_.kind is NumberKind.FLOAT and type_.bits >= 32
+    def leaf_of(self, name: str, count: int = 1) -> dict[str, int]:
+        """The place of the first of several leaves of 8 bytes, as the field `name` of an array."""
+        first = self.consecutive(count)
+        if first["size"] != 8:
+            raise UnsupportedSignature("addresses and strides that do not have 64 bits")
+        return {name: first["place"]}

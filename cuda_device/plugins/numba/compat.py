@@ -12,7 +12,7 @@
 
 Numbers are numba's (`wide`): Python's have 64 bits, `x * 0.5` of a float32 is a float64, and integers compute in 64 bits. A
 record in a variable is a reference. Positions are int64; atomic operations are relaxed. The host's part is in
-`numba_host`, the inspection of kernels in `numba_overloads`, and random numbers, `cuda.random`, in `numba_random`.
+`host_api`, the inspection of kernels in `overloads`, and random numbers, `cuda.random`, in `xoroshiro`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import importlib
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from types import FunctionType, ModuleType
@@ -31,18 +32,59 @@ from typing import Any
 import numpy as np
 from numpy import int64
 
-from cuda_device.device import machine_functions, memory, numeric, positioning, sync
-from cuda_device.device.atomics import atomic_ref, by_cas
-from cuda_device.device.atomics import threadfence as fence
-from cuda_device.device.constant_parameters import ConstExpr
-from cuda_device.device.functions import RESERVED, Func, extern, func
-from cuda_device.device.functions import kernel as make_kernel
-from cuda_device.device.memory import sized_local_array, sized_shared_array
-from cuda_device.errors import CompileError, KernelError
-from cuda_device.lazy_dataclasses import replace
-from cuda_device.library.barriers import grid_sync
-from cuda_device.plugins.numba.host import *  # noqa: F403
-from cuda_device.plugins.numba.host import (
+import cuda_device
+from cuda_device import (  # noqa: F401 - also names of numba
+    CompileError,
+    ConstExpr,
+    CpuStream,
+    Func,
+    HostArray,
+    KernelError,
+    Stream,
+    activemask,
+    all_sync,
+    any_sync,
+    atomic_ref,
+    ballot_sync,
+    brev,
+    cbrt,
+    clz,
+    eq_sync,
+    extern,
+    ffs,
+    fma,
+    func,
+    lane_id,
+    lanemask_lt,
+    match_all_sync,
+    match_any_sync,
+    nanosleep,
+    popc,
+    rsqrt,
+    shfl_down_sync,
+    shfl_sync,
+    shfl_up_sync,
+    shfl_xor_sync,
+    syncthreads,
+    syncthreads_and,
+    syncthreads_count,
+    syncthreads_or,
+    warp_size,
+)
+from cuda_device import kernel as make_kernel
+from cuda_device import threadfence as fence
+from cuda_device.extend import libdevice as libdevice_code
+from cuda_device.extend import replace
+from cuda_device.plugins.numba.device_functions import (  # noqa: F401 - names of numba
+    blockDim,
+    blockIdx,
+    gridDim,
+    local_array,
+    shared_array,
+    threadIdx,
+)
+from cuda_device.plugins.numba.host_api import *  # noqa: F403
+from cuda_device.plugins.numba.host_api import (
     NAMES,
     DeviceNDArray,
     Signature,
@@ -57,24 +99,11 @@ from cuda_device.plugins.numba.host import (
     to_device,
 )
 from cuda_device.plugins.numba.overloads import Overload, Overloads, hint_of, parameter_of
-from cuda_device.runtime.arrays import device_array as arrays
-from cuda_device.runtime.arrays.host_arrays import HostArray
-from cuda_device.runtime.gpu.streams import CpuStream, Stream
-from cuda_device.runtime.launch import launcher
-from cuda_device.types import vector_classes
+from cuda_device.plugins.numba.types_of_numba import VECTORS
 
 # In kernels
 
-threadIdx, blockIdx, blockDim, gridDim = positioning.SIGNED  # noqa: N816
-laneid, warpsize = sync.lane_id, sync.warp_size
-syncthreads, syncthreads_count = sync.syncthreads, sync.syncthreads_count
-syncthreads_and, syncthreads_or = sync.syncthreads_and, sync.syncthreads_or
-all_sync, any_sync, eq_sync, ballot_sync = sync.all_sync, sync.any_sync, sync.eq_sync, sync.ballot_sync
-shfl_sync, shfl_up_sync = sync.shfl_sync, sync.shfl_up_sync
-shfl_down_sync, shfl_xor_sync = sync.shfl_down_sync, sync.shfl_xor_sync
-match_any_sync, match_all_sync = sync.match_any_sync, sync.match_all_sync
-activemask, lanemask_lt, nanosleep = sync.activemask, sync.lanemask_lt, machine_functions.nanosleep
-popc, brev, clz, ffs, cbrt, fma = numeric.popc, numeric.brev, numeric.clz, numeric.ffs, numeric.cbrt, numeric.fma
+laneid, warpsize = lane_id, warp_size
 
 _C_NAMES = {
     "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32", "long": "int64",
@@ -83,9 +112,8 @@ _C_NAMES = {
 globals().update({name: np.dtype(ours).type for name, ours in NAMES.items()})
 globals().update({each: np.dtype(each).type for each in NAMES.values()})
 # Vector types by the names of ours and of CUDA C++: float32x4 and float4.
-_VECTORS = vector_classes.families()
-globals().update(_VECTORS)
-globals().update({f"{c}{n}": _VECTORS[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)})
+globals().update(VECTORS)
+globals().update({f"{c}{n}": VECTORS[f"{ours}x{n}"] for c, ours in _C_NAMES.items() for n in (1, 2, 3, 4)})
 
 
 def _in_int64(position: Any) -> Any:
@@ -98,13 +126,13 @@ def _in_int64(position: Any) -> Any:
     return converted
 
 
-grid, gridsize = map(_in_int64, (positioning.tid, positioning.grid_size))
+grid, gridsize = map(_in_int64, (cuda_device.tid, cuda_device.grid_size))
 
 
 @func
 def syncwarp(mask: Any = 0xFFFFFFFF) -> None:
     """Waits for the lanes of a mask."""
-    sync.syncwarp(mask)
+    cuda_device.syncwarp(mask)
 
 
 def _fence(scope: str) -> Any:
@@ -116,11 +144,11 @@ selp = func(lambda a, b, c: b if a else c)
 
 
 def _cached(cache: str) -> Any:
-    return func(lambda ary, idx: memory.cache_load(ary, idx, cache))
+    return func(lambda ary, idx: cuda_device.cache_load(ary, idx, cache))
 
 
 def _storing(cache: str) -> Any:
-    return func(lambda ary, idx, val: memory.cache_store(ary, idx, val, cache))
+    return func(lambda ary, idx, val: cuda_device.cache_store(ary, idx, val, cache))
 
 
 ldca, ldcg, ldcs, ldlu, ldcv = map(_cached, ("ca", "cg", "cs", "lu", "cv"))
@@ -134,8 +162,8 @@ def _module(name: str, **members: Any) -> ModuleType:
     return found
 
 
-shared = _module("shared", array=sized_shared_array, array_like=func(lambda a: sized_shared_array(a.shape, a.dtype)))
-local = _module("local", array=sized_local_array)
+shared = _module("shared", array=shared_array, array_like=func(lambda a: cuda_device.shared_array(a.shape, a.dtype)))
+local = _module("local", array=local_array)
 const = _module("const", array_like=func(lambda ary: ary))  # arrays that a kernel captures are constants
 
 
@@ -159,8 +187,18 @@ def _extreme(method: str) -> Any:
 
 def _wrapping(following: Func) -> Any:
     """`inc` or `dec`: replaces an element by `following(element, val)` and returns the previous value."""
-    method = by_cas(following)
-    return func(lambda ary, idx, val: method(atomic_ref(ary, idx), val, "relaxed", "device"))
+
+    @func
+    def change(ary: Any, idx: Any, val: Any) -> Any:
+        place = atomic_ref(ary, idx)
+        old = place.load("relaxed", "device")
+        while True:
+            seen = place.cas(old, following(old, val), "relaxed", "device")
+            if seen == old:
+                return old
+            old = seen
+
+    return change
 
 
 _SAME = ("add", "sub", "and_", "or_", "xor", "nanmax", "nanmin", "exch", "cas")
@@ -197,7 +235,7 @@ _HALF = {
     "hfma": fma,
     "hrcp": func(lambda a: np.float16(1.0) / a),
     "hexp10": func(lambda a: np.float16(10.0 ** np.float32(a))),
-    "hrsqrt": func(lambda a: np.float16(numeric.rsqrt(np.float32(a)))),
+    "hrsqrt": func(lambda a: np.float16(rsqrt(np.float32(a)))),
 }
 fp16 = _module("fp16", **{name: _of(np.float16, function) for name, function in _HALF.items()})
 """Functions of float16."""
@@ -210,7 +248,7 @@ _REAL = {
     **{name: getattr(np, name) for name in ("ceil", "floor", "trunc", "rint")},
     "tgamma": math.gamma,
     "cbrt": cbrt,
-    "rsqrt": numeric.rsqrt,
+    "rsqrt": rsqrt,
     "sincos": func(lambda x: (math.sin(x), math.cos(x))),
     "fma": fma,
 }
@@ -237,9 +275,7 @@ def _of_libdevice(name: str) -> Any:
 
     Raises `AttributeError` if there is no such function.
     """
-    from cuda_device.codegen.gpu.libdevice import types_of
-
-    types = None if name.startswith("_") else types_of(f"__nv_{name}")
+    types = None if name.startswith("_") else libdevice_code.types_of(f"__nv_{name}")
     if types is None or not set(types) <= set(_OF_LLVM) or not 1 < len(types) <= len(_STUBS) + 1:
         raise AttributeError(f"libdevice has no function {name!r} of numbers")
     result, *wanted = (_OF_LLVM[each] for each in types)
@@ -253,7 +289,7 @@ def _of_libdevice(name: str) -> Any:
 
 libdevice.__getattr__ = _of_libdevice  # type: ignore[method-assign]
 
-_GRID = _module("grid", sync=grid_sync)
+_GRID = _module("grid", sync=cuda_device.grid_sync)
 cg = _module("cg", this_grid=func(lambda: _GRID))
 """Cooperative groups: `cg.this_grid().sync()`, which makes the launch cooperative."""
 
@@ -264,10 +300,12 @@ _OPTIONS = frozenset(
     """boundscheck cache debug extensions fastmath forceinline inline launch_bounds lineinfo link lto max_registers nopython opt
     shared_memory_carveout""".split()  # noqa: SIM905
 )
+_OF_LAUNCH = ("grid", "block", "stream", "shared")
+"""Parameters of `launch`, which no kernel may have."""
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`numba_host.parse`).
+    """Makes a function a kernel, or with `device` a function that kernels call. Signatures may be given (`host_api.parse`).
 
     The arguments and the result of a device function with one signature are converted to its number types, as in numba.
     Of numba's options, `fastmath`, `max_registers`, `lineinfo`, `link`, `debug` and `launch_bounds` have an effect; others are
@@ -307,8 +345,8 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
         if isinstance(each, (str, os.PathLike)) and not os.path.exists(each):
             raise FileNotFoundError(f"cuda.jit(link=…): there is no file {os.fspath(each)!r}")
     names = function.__code__.co_varnames
-    if set(RESERVED) & set(names):  # parameters of `launch`
-        plain = function.__code__.replace(co_varnames=tuple(f"{n}_" if n in RESERVED else n for n in names))
+    if set(_OF_LAUNCH) & set(names):
+        plain = function.__code__.replace(co_varnames=tuple(f"{n}_" if n in _OF_LAUNCH else n for n in names))
         function = FunctionType(plain, function.__globals__, None, function.__defaults__, function.__closure__)
     ours = {name: options[name] for name in ("fastmath", "max_registers", "lineinfo", "link") if options.get(name)}
     if options.get("debug"):
@@ -317,7 +355,7 @@ def _decorated(function: FunctionType, signatures: list[Signature], device: bool
         threads, *blocks = bounds if isinstance(bounds, tuple) else (bounds,)
         ours |= {"max_threads": threads} | ({"min_blocks": blocks[0]} if blocks else {})
     made = make_kernel(**ours)(function)
-    made.options = replace(made.options, build=replace(made.options.build, wide=True))
+    made.options = replace(made.options, build=replace(made.options.build, policy="wide"))
     return Dispatcher(made, signatures)
 
 
@@ -383,7 +421,7 @@ class Dispatcher:
         for i, argument in enumerate(prepared):
             value = argument.array if isinstance(argument, DeviceNDArray) else argument
             if isinstance(value, np.ndarray) and not isinstance(where, CpuStream) and not isinstance(value, HostArray):
-                value = arrays.array(value, stream=where)
+                value = cuda_device.array(value, stream=where)
                 copies.append((argument, value))
             parameter = signature[i] if signature else SignatureParameter()
             if isinstance(value, Enum) and parameter.type is None:
@@ -393,14 +431,13 @@ class Dispatcher:
                 given.append(_typed(value, parameter))
         kernel = self._with_constants(members) if members else self.kernel
         try:
-            launcher.launch(kernel, *given, stream=where, **sizes)
+            cuda_device.launch(kernel, *given, stream=where, **sizes)
             self._record(kernel, signature, given)
             # With debug=True what the kernel raises is raised here; the host may look at its own memory afterwards.
             if self.kernel.options.build.checked or any(isinstance(value, HostArray) for value in given):
                 where.synchronize()
         except CompileError as error:
-            for ours, numbas in _NUMBAS_WORDS.items():
-                error.reason, error.help = error.reason.replace(ours, numbas), error.help.replace(ours, numbas)
+            error.reason, error.help = _in_numbas_words(error.reason), _in_numbas_words(error.help)
             raise
         except KernelError as error:
             raise _as_python_raises(error, self.py_func.__globals__) from error
@@ -516,12 +553,19 @@ _NUMBAS_WORDS = {
     "atomic_ref(x, (i, j))": "cuda.atomic.add(x, (i, j), v)",
     "atomic_ref": "cuda.atomic",
     "tid(": "cuda.grid(",
-    "sized_shared_array": "cuda.shared.array",
-    "sized_local_array": "cuda.local.array",
-    "local_array or shared_array": "cuda.local.array or cuda.shared.array",
+    "shared_array": "cuda.shared.array",
+    "local_array": "cuda.local.array",
     "pass the size of dynamic_shared_array() to launch as shared=…": "cuda.shared.array(0, T) has the size that the launch gives",
 }
 """Names in messages, and numba's names for the same."""
+
+
+def _in_numbas_words(text: str) -> str:
+    for ours, numbas in _NUMBAS_WORDS.items():
+        text = re.sub(rf"(?<!\w){re.escape(ours)}", numbas, text)
+    return text
+
+
 _DEFAULTS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 
@@ -619,8 +663,8 @@ class Reduce:
         inner = func(functor)
 
         def partial(x: Any, size: Any, out: Any) -> None:
-            parts = sized_shared_array(_REDUCING, x.dtype)
-            first, t = grid(1), int64(threadIdx.x)
+            parts = cuda_device.shared_array(_REDUCING, x.dtype)
+            first, t = grid(1), int64(cuda_device.thread_idx.x)
             if first < size:
                 found = x[first]
                 for i in range(first + gridsize(1), size, gridsize(1)):
@@ -635,7 +679,7 @@ class Reduce:
                 syncthreads()
                 step //= 2
             if t == 0:
-                out[blockIdx.x] = parts[0]
+                out[cuda_device.block_idx.x] = parts[0]
 
         self._kernel = jit(partial)
 
@@ -666,5 +710,5 @@ reduce = Reduce
 def __getattr__(name: str) -> Any:
     """`random`, which is built on this module."""
     if name == "random":
-        return importlib.import_module("cuda_device.plugins.numba.random")
+        return importlib.import_module("cuda_device.plugins.numba.xoroshiro")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

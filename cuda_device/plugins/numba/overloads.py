@@ -13,9 +13,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from cuda_device.plugins.numba.host import Signature, SignatureParameter, get_current_device, parse
-from cuda_device.runtime.launch.compiling import compile
-from cuda_device.types.host import ArrayType
+from cuda_device import ArrayType, compile
+from cuda_device.plugins.numba.host_api import Signature, SignatureParameter, get_current_device, parse
 
 _REGISTERS, _UNIT, _PARTITIONS, _MOST_THREADS = 16384, 256, 4, 1024
 """Of a multiprocessor since sm_70: the registers of a partition, the unit in which a warp gets registers, the number of

@@ -28,14 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.cache import disk, sha256
-from cuda_device.device.constant_parameters import const_parameters
-from cuda_device.device.entities import DeviceValue
-from cuda_device.device.functions import Func
-from cuda_device.lazy_dataclasses import fields_of, is_frozen
-from cuda_device.types.host import is_struct, model_of
-from cuda_device.types.known import UNKNOWN
-from cuda_device.types.vector_classes import VectorValue
+from cuda_device import Func, Vector
+from cuda_device.extend import (
+    DeviceValue,
+    const_parameters,
+    disk,
+    sha256,
+    struct_model,
+)
 
 
 class Unfit(Exception):
@@ -274,7 +274,7 @@ def _own_record(into: Fingerprint, value: Any) -> None:
     """A frozen data class of this package: types, options, knowledge of arguments."""
     cls = type(value)
     into.tag("record", cls.__module__, cls.__qualname__)
-    for name in fields_of(cls):
+    for name in cls.__match_args__:
         into.add(getattr(value, name))
 
 
@@ -282,6 +282,11 @@ def _own_member(into: Fingerprint, value: enum.Enum) -> None:
     """A member of an enumeration of this package."""
     cls = type(value)
     into.tag("own member", cls.__module__, cls.__qualname__, value.name)
+
+
+def _own_mark(into: Fingerprint, value: Any) -> None:
+    """An object of this package without state, such as that for an unknown value."""
+    into.tag("mark", type(value).__module__, type(value).__qualname__)
 
 
 def _other(into: Fingerprint, value: Any) -> None:
@@ -298,24 +303,26 @@ def _other(into: Fingerprint, value: Any) -> None:
             _dtype(into, value)
         case np.generic():
             _scalar(into, value)
-        case VectorValue():
+        case Vector():
             into.items("vector", (type(value), *value))
         case DeviceValue():
             into.tag("device value", value)
-        case _ if is_struct(type(value)):
-            names = [field.name for field in model_of(type(value)).fields]
-            into.items("struct", (type(value), *(getattr(value, name) for name in names)))
+        case _ if (model := struct_model(type(value))) is not None:
+            into.items("struct", (type(value), *(getattr(value, field.name) for field in model.fields)))
         case _ if not _named(into, value):
             raise Unfit(f"an object of the class {type(value).__name__}")
 
 
 def _own_form(cls: type) -> Callable[[Fingerprint, Any], None] | None:
-    """How to add objects of this package's data classes and enumerations; None for other classes."""
+    """How to add objects of this package: of data classes, enumerations, and without state; None for other classes."""
     if not cls.__module__.startswith(f"{_OWN}.") or issubclass(cls, DeviceValue):
         return None
     if issubclass(cls, enum.Enum):
         return _own_member
-    return _own_record if is_frozen(cls) else None
+    if cls.__init__ is object.__init__:
+        return _own_mark
+    is_frozen = cls.__setattr__ is not object.__setattr__
+    return _own_record if is_frozen and hasattr(cls, "__match_args__") else None
 
 
 def _text(kind: str) -> Callable[[Fingerprint, Any], None]:
@@ -344,7 +351,6 @@ _FORMS: dict[type, Callable[[Fingerprint, Any], None]] = {
     str: _text("str"),
     bytes: lambda into, value: into.data("bytes", value),
     type(None): _text("none"),
-    type(UNKNOWN): _text("unknown"),
     type(...): _text("ellipsis"),
     float: lambda into, value: into.data("float", struct.pack("<d", value)),
     complex: lambda into, value: into.data("complex", struct.pack("<dd", value.real, value.imag)),

@@ -19,19 +19,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from cuda_device.cache import disk, sha256
-from cuda_device.infer.contents import contents_of
-from cuda_device.infer.dependencies import MISSING, Dependency, read
-from cuda_device.instrument.outline import ProgramSummary, packed, unpacked
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.extend import dependency_on, disk, sha256
 from cuda_device.plugins.starts.fingerprints import Fingerprint, Unfit, name_of
-from cuda_device.types.architectures import Architecture
 
 _MOST_READINGS = 4
 """The number of lists of names that are kept. A function may read other names if the first ones have other values."""
@@ -52,7 +47,7 @@ def ask(question: tuple[object, ...]) -> Fingerprint | None:
     return fingerprint
 
 
-def find(asked: Fingerprint) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
+def find(asked: Fingerprint) -> tuple[bytes, tuple[Any, ...]] | None:
     """The cached program of a question, if everything that it read has the same value now, and what it read."""
     for names in _readings(_key(_READINGS, asked)):
         with contextlib.suppress(Unfit):
@@ -71,26 +66,22 @@ def _readings(key: bytes) -> list[list[Reading]]:
         return []
 
 
-def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
+def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[bytes, tuple[Any, ...]] | None:
     dependencies = []
     for kind, number, name in names:
         try:
-            owner = fingerprint.owner_at(kind, number)
-            value = read(owner, name)
+            dependency = dependency_on(fingerprint.owner_at(kind, number), name)
         except Exception:  # reading a name can run any code
             return None
-        dependencies.append(Dependency(owner, name, value, contents_of(value)))
-        _add(fingerprint, value)
-    kept = disk.find(_key(_PROGRAM, fingerprint))
-    try:
-        return (unpacked(kept), tuple(dependencies)) if kept else None
-    except Exception:  # the entry is not valid
-        return None
+        dependencies.append(dependency)
+        _add(fingerprint, dependency)
+    program = disk.find(_key(_PROGRAM, fingerprint))
+    return (program, tuple(dependencies)) if program else None
 
 
-def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: ProgramSummary) -> None:
+def keep(asked: Fingerprint, dependencies: Sequence[Any], program: bytes) -> None:
     """Stores a program, if everything that the compiler read has a fingerprint and has not changed since."""
-    if not all(map(Dependency.current, dependencies)):
+    if not all(dependency.current() for dependency in dependencies):
         return
     key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
     try:
@@ -98,20 +89,20 @@ def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Progra
             place = _place_of(fingerprint, dependency.owner)
             if place is not None:
                 names.append((*place, dependency.name))
-                _add(fingerprint, dependency.value)
+                _add(fingerprint, dependency)
     except Unfit:
         return
-    disk.keep(_key(_PROGRAM, fingerprint), packed(program))
+    disk.keep(_key(_PROGRAM, fingerprint), program)
     others = _readings(key)
     if names not in others[:1]:
         disk.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
 
 
-def _add(fingerprint: Fingerprint, value: object) -> None:
-    if value is MISSING:
+def _add(fingerprint: Fingerprint, dependency: Any) -> None:
+    if dependency.is_missing:
         fingerprint.tag("missing")
     else:
-        fingerprint.add(value)
+        fingerprint.add(dependency.value)
 
 
 def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
@@ -134,52 +125,3 @@ _OURS = f"{__name__.partition('.')[0]}."
 
 def _key(kind: str, fingerprint: Fingerprint) -> bytes:
     return sha256(kind.encode() + fingerprint.digest()).digest()
-
-
-# Artifacts in the cache: their keys, and their form as bytes. There is a `Kept` in `codegen/gpu/cubin` and one in
-# `cpu/machine_code`.
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """How a kind of artifact is stored.
-
-    `key` takes the program, the architecture, and the options as text, and names everything that the artifact depends on. `pack`
-    returns None for an artifact that the key does not describe. `unpack` may raise any exception.
-    """
-
-    key: Callable[[ProgramSummary, Architecture, str], tuple[str, ...]]
-    pack: Callable[[Any, tuple[str, ...]], bytes | None]
-    unpack: Callable[[bytes], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """The cache entry of one artifact."""
-
-    kept: Kept
-    parts: tuple[str, ...]
-    key: bytes
-
-    @staticmethod
-    def of(kept: Kept, program: ProgramSummary, architecture: Architecture, options: str) -> CacheEntry:
-        """The entry of a program's artifact."""
-        parts = kept.key(program, architecture, options)
-        return CacheEntry(kept, parts, disk.key_of(*parts))
-
-    def take(self) -> Any:
-        """The artifact, or None."""
-        data = disk.find(self.key)
-        if data is None:
-            return None
-        try:
-            return self.kept.unpack(data)
-        except Exception:  # the artifact is generated again
-            disk.discard(self.key)
-            return None
-
-    def fill(self, artifact: Any) -> None:
-        """Stores the artifact."""
-        data = self.kept.pack(artifact, self.parts)
-        if data is not None:
-            disk.keep(self.key, data)

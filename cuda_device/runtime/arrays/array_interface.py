@@ -34,7 +34,7 @@ _CONVERT = "convert it to numbers, vectors or structs of device code, as with x.
 _DESCRIPTION = "correct the description, or pass the array by __dlpack__"
 
 
-def read(obj: Any) -> ArrayView | None:
+def read_array_interface(obj: Any) -> ArrayView | None:
     """A view of the GPU array `obj`, or None if it does not have the interface.
 
     The view's `stream` is the producer's, for which the caller must wait, or None. Raises `LaunchError` for a description that
@@ -157,38 +157,38 @@ def view_of(obj: Any, stream: int | None = None) -> ArrayView | None:
     return None if reader is None else reader(obj, stream)
 
 
-def named_view(obj: Any, what: str, stream: Stream | None) -> ArrayView | None:
+def named_view(obj: Any, name: str, stream: Stream | None) -> ArrayView | None:
     """`view_of` for use on `stream` (None: the legacy stream), with errors that name the object: "the argument 'x'"."""
     try:
         return view_of(obj, driver.LEGACY_STREAM if stream is None else stream.consumer)
     except LaunchError as error:
-        raise LaunchError(f"{what}: {error.reason}", error.help) from None
+        raise LaunchError(f"{name}: {error.reason}", error.help) from None
     except TypeError as error:
-        raise no_element(error, what) from None
+        raise no_element(error, name) from None
 
 
-def no_element(error: TypeError, what: str) -> CallError:
+def no_element(error: TypeError, name: str) -> CallError:
     """The error for a type that does not exist in device code; the text of `error` may list the types to convert to."""
     reason, _, types = str(error).partition(": convert to ")
-    return CallError(f"{what}: {reason}", f"convert it to {types}" if types else _CONVERT)
+    return CallError(f"{name}: {reason}", f"convert it to {types}" if types else _CONVERT)
 
 
-def check_memory(view: ArrayView, what: str, stream: Stream) -> None:
+def check_memory(view: ArrayView, name: str, stream: Stream) -> None:
     """Raises `LaunchError` if kernels on `stream` cannot access the memory of an array."""
     if isinstance(stream, GpuStream):
         if not view.device.on_gpu:
             raise LaunchError(
-                f"{what} is in host memory, but the stream is on GPU {stream.ordinal}",
+                f"{name} is in host memory, but the stream is on GPU {stream.ordinal}",
                 "copy it with device.array(x, stream=…) or your framework, or use cpu_stream()",
             )
         if view.ordinal != stream.ordinal and view.size:
             raise LaunchError(
-                f"{what} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}",
+                f"{name} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}",
                 "use a stream of its GPU, or copy it: device.array(x, stream=…)",
             )
     elif not view.device.on_host:
         raise LaunchError(
-            f"{what} is in GPU memory, but the stream is a CPU stream", "copy it to the host, or use a GPU stream"
+            f"{name} is in GPU memory, but the stream is a CPU stream", "copy it to the host, or use a GPU stream"
         )
 
 
@@ -229,7 +229,7 @@ def _reader_for(kind: type[Any]) -> Reader | None:
 
         table = dlpack.exchange_of(kind)
         return dlpack.read if table is None else lambda obj, stream: table.read(obj) or dlpack.read(obj, stream)
-    return lambda obj, _: read(obj)  # each instance may have the interface or not
+    return lambda obj, _: read_array_interface(obj)  # each instance may have the interface or not
 
 
 # Weak, so that classes are not kept alive.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,11 +77,11 @@ class DeviceArray:
     @classmethod
     def over(cls, view: ArrayView, stream: Stream, dtype: np.dtype[Any] | None = None) -> DeviceArray:
         """Returns an array over the memory that `view` describes, which `stream`'s device can access; nothing is copied."""
-        made = object.__new__(cls)
-        made._memory, made._stream = view.keep_alive, stream
-        made._dtype = dtype_of_type(view.element) if dtype is None else dtype
-        made._show(view)
-        return made
+        array = object.__new__(cls)
+        array._memory, array._stream = view.keep_alive, stream
+        array._dtype = dtype_of_type(view.element) if dtype is None else dtype
+        array._show(view)
+        return array
 
     def _show(self, view: ArrayView) -> None:
         self._view = view
@@ -132,8 +132,8 @@ class DeviceArray:
         """The stream whose device holds the memory. The memory is copied and freed in the order of that stream."""
         return self._stream
 
-    def _join_producer(self) -> None:
-        """Orders the array's stream with the one of its library (see `as_array`), with which launches on others are ordered."""
+    def join_producer(self) -> None:
+        """Orders the array's stream with the stream of its library (see `as_array`), with which launches are ordered."""
         stream, producer = self._stream, self._view.stream
         if producer in (None, stream.handle):
             return
@@ -144,11 +144,11 @@ class DeviceArray:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel corrupted the GPU's context."""
-        self._join_producer()
+        self.join_producer()
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
                 return download(self._view, self._stream.handle)
-        return self._host().copy()
+        return numpy_over(self._view).copy()
 
     def item(self) -> Any:
         """Returns the only element. Waits for the stream. Raises `ValueError` unless there is exactly one."""
@@ -183,7 +183,7 @@ class DeviceArray:
         """
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         try:
-            return self._part(self._host().reshape(lengths, copy=False))
+            return with_layout(self, lambda elements: elements.reshape(lengths, copy=False))
         except ValueError:
             if self._view.layout is Layout.C:
                 raise
@@ -195,7 +195,7 @@ class DeviceArray:
         A single element is a 0-d array: `x[3].item()` is its value, and `f"{x[3]:.2f}"` formats it. Raises `IndexError` for
         other keys and for an index out of bounds.
         """
-        return self._part(self._host()[_basic(key)])
+        return with_layout(self, lambda elements: elements[_basic(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
@@ -211,17 +211,6 @@ class DeviceArray:
             _store(_from_python(value, self._dtype), part)
         else:
             _copy(view, part)
-
-    def _host(self) -> np.ndarray[Any, Any]:
-        """A NumPy array at the address of the elements, which may be in GPU memory."""
-        return numpy_over(self._view)
-
-    def _part(self, part: np.ndarray[Any, Any]) -> DeviceArray:
-        """The array with the memory and layout of `part`, a view of `_host()`."""
-        element = self._view.element if part.dtype == self._dtype else element_of_dtype(part.dtype)
-        address = part.__array_interface__["data"][0] if part.size else 0
-        view = replace(self._view, data=address, shape=part.shape, strides=part.strides, element=element)
-        return DeviceArray.over(view, self._stream, part.dtype)
 
     def _cuda_device_view_(self) -> ArrayView:
         return self._view
@@ -267,7 +256,7 @@ class DeviceArray:
         if not isinstance(self._stream, GpuStream):
             if stream is not None:
                 raise ValueError(f"stream={stream!r} for an array in host memory: pass None")
-            self._join_producer()
+            self.join_producer()
             return
         if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
             raise ValueError(
@@ -277,7 +266,7 @@ class DeviceArray:
         if consumer != self._view.stream and isinstance(self._memory, GpuMemory):
             self._memory.used_elsewhere = True
         if consumer != -1:
-            self._join_producer()
+            self.join_producer()
             with self._stream.using():
                 driver.order((self._stream.handle,), (consumer,))
 
@@ -293,15 +282,15 @@ class DeviceArray:
 
         Raises `ValueError` if `copy=False` is impossible.
         """
-        wanted = self._dtype if dtype is None else np.dtype(dtype)
+        target = self._dtype if dtype is None else np.dtype(dtype)
         if isinstance(self._stream, GpuStream):
             if copy is False:
                 raise ValueError("copy=False, but moving an array from the GPU to the host needs a copy")
-            return self.numpy().astype(wanted, copy=False)
-        if copy is False and wanted != self._dtype:
-            raise ValueError(f"copy=False, but converting {self._dtype} to {wanted} needs a copy")
-        self._join_producer()
-        return self._host().astype(wanted, copy=bool(copy))
+            return self.numpy().astype(target, copy=False)
+        if copy is False and target != self._dtype:
+            raise ValueError(f"copy=False, but converting {self._dtype} to {target} needs a copy")
+        self.join_producer()
+        return numpy_over(self._view).astype(target, copy=bool(copy))
 
     def __eq__(self, other: object) -> bool:
         raise TypeError(_NO_COMPARISON)
@@ -336,10 +325,11 @@ class DeviceArray:
 
     def _repr_html_(self) -> str:
         """Shows shape, dtype, device and elements in notebooks."""
-        from cuda_device.plugins import notebook as notebook_html
+        from html import escape
 
-        facts = [("shape", self.shape), ("dtype", self._dtype), ("device", self._device)]
-        return notebook_html.table(["DeviceArray", ""], facts) + notebook_html.text("".join(self._shown("")))
+        facts = {"shape": self.shape, "dtype": self._dtype, "device": self._device}
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(str(fact))}</td></tr>" for name, fact in facts.items())
+        return f"<table>{rows}</table><pre>{escape(''.join(self._shown('')))}</pre>"
 
     @property
     def _device(self) -> str:
@@ -365,13 +355,26 @@ class DeviceArray:
         """The elements at both ends of each axis, one more than is shown, so that NumPy writes `...`."""
         parts = [(slice(_EDGE), slice(-_EDGE - 1, None)) if n > 2 * _EDGE else (slice(None),) for n in self.shape]
         corners = np.empty([min(n, 2 * _EDGE + 1) for n in self.shape], self._dtype)
-        for place in itertools.product(*parts):
-            corners[place] = self[place].numpy()
+        for index in itertools.product(*parts):
+            corners[index] = self[index].numpy()
         return corners
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies the elements. The copy of an array on a GPU is on the default stream's device."""
         return _rebuild, (self.numpy(), isinstance(self._stream, CpuStream))
+
+
+def with_layout(array: DeviceArray, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> DeviceArray:
+    """Returns the view of an array that `change` makes of a NumPy array at the same address, which may be in GPU memory.
+
+    `change` must not access the elements. Raises what it raises, and `TypeError` if device code does not support the dtype of
+    its result.
+    """
+    part = change(numpy_over(array._view))
+    element = array._view.element if part.dtype == array.dtype else element_of_dtype(part.dtype)
+    address = part.__array_interface__["data"][0] if part.size else 0
+    view = replace(array._view, data=address, shape=part.shape, strides=part.strides, element=element)
+    return DeviceArray.over(view, array.stream, part.dtype)
 
 
 def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
@@ -402,7 +405,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         )
     if source.ordinal != stream.ordinal and driver.can_access_peer(stream.ordinal, source.ordinal):
         driver.open_pool(source.ordinal, stream.ordinal)
-    target._join_producer()
+    target.join_producer()
     if own:
         join([producer, stream])
     else:
@@ -411,7 +414,7 @@ def _copy(source: ArrayView, target: DeviceArray) -> None:
         driver.copy(target._view.data, source.data, target.nbytes, stream.handle)
         if not own:
             driver.synchronize_stream(stream.handle)
-    target._join_producer()
+    target.join_producer()
     if own:  # the source is freed in the order of its stream
         join([producer, stream])
 
@@ -432,9 +435,9 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
     elements, view, stream = np.broadcast_to(source, target.shape), target._view, target.stream
     if not target.size:
         return
-    target._join_producer()
+    target.join_producer()
     if not isinstance(stream, GpuStream):
-        target._host()[...] = elements
+        numpy_over(target._view)[...] = elements
         return
     with stream.using():
         if view.layout is not Layout.C:  # the gaps between the elements keep their contents
@@ -454,7 +457,7 @@ def _store(source: np.ndarray[Any, Any], target: DeviceArray) -> None:
                 nbytes = min(done, target.nbytes - done)
                 driver.copy(view.data + done, view.data, nbytes, stream.handle)
                 done += nbytes
-    target._join_producer()
+    target.join_producer()
 
 
 def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
@@ -489,9 +492,9 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None, mem
     element = array(value, dtype, stream=cpu_stream())
     if element.ndim:
         raise TypeError(f"full takes one value, not an array of the shape {element.shape}")
-    made = _new(shape, element.dtype, as_stream(stream), memory, zero=False)
-    _store(element.numpy(), made)
-    return made
+    result = _new(shape, element.dtype, as_stream(stream), memory, zero=False)
+    _store(element.numpy(), result)
+    return result
 
 
 def empty_like(x: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None) -> DeviceArray:
@@ -514,8 +517,8 @@ def _like(x: Any, dtype: Any, stream: Any, memory: Any, *, zero: bool) -> Device
         raise TypeError(f"an object of type {type(x).__qualname__} is not an array: write empty(shape, dtype)")
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
-    wanted = dtype_of_type(view.element) if dtype is None else dtype_of(dtype)
-    return _new(view.shape, wanted, as_stream(stream), memory, zero=zero)
+    dtype = dtype_of_type(view.element) if dtype is None else dtype_of(dtype)
+    return _new(view.shape, dtype, as_stream(stream), memory, zero=zero)
 
 
 def array(obj: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None) -> DeviceArray:
@@ -528,17 +531,17 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None, memory: Any = None
     raises.
     """
     target = as_stream(stream)
-    wanted = None if dtype is None else dtype_of(dtype)
+    dtype = None if dtype is None else dtype_of(dtype)
     # On the legacy stream, because the array may be on another device than the target.
     view = view_of(obj, driver.LEGACY_STREAM)
     if view is None:
-        elements = _from_python(obj, wanted)
-        made = _new(elements.shape, elements.dtype, target, memory, zero=False)
-        _store(elements, made)
+        elements = _from_python(obj, dtype)
+        result = _new(elements.shape, elements.dtype, target, memory, zero=False)
+        _store(elements, result)
     else:
-        made = _new(view.shape, dtype_of_type(view.element) if wanted is None else wanted, target, memory, zero=False)
-        _copy(view, made)
-    return made
+        result = _new(view.shape, dtype_of_type(view.element) if dtype is None else dtype, target, memory, zero=False)
+        _copy(view, result)
+    return result
 
 
 def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None, *, zero: bool) -> DeviceArray:
@@ -549,6 +552,11 @@ def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, memory: Any = None,
     if nbytes > _MOST_BYTES:
         raise ValueError(f"the shape {lengths} of {dtype} takes {nbytes} bytes, more than any memory has")
     return DeviceArray(allocate(nbytes, stream, zero=zero, resource=memory), lengths, dtype, stream)
+
+
+def array_view(array: DeviceArray) -> ArrayView:
+    """What kernels get of an array: its address, lengths, strides in bytes, type, device and stream, and what owns the memory."""
+    return array._view
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:
@@ -568,34 +576,34 @@ def _await_producer(view: ArrayView) -> None:
         driver.synchronize_stream(view.stream or driver.LEGACY_STREAM)
 
 
-def _to_host(view: ArrayView, wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _to_host(view: ArrayView, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The elements of `view` in host memory as another type, possibly without a copy."""
     if view.device.on_host:
         if view.stream is not None or view.device is Device.MANAGED:
             _await_producer(view)
-        return _cast(numpy_over(view), wanted)
+        return _cast(numpy_over(view), dtype)
     with driver.using(driver.context_of(view.ordinal)):
-        return _cast(download(view, view.stream or driver.LEGACY_STREAM), wanted)
+        return _cast(download(view, view.stream or driver.LEGACY_STREAM), dtype)
 
 
-def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _cast(elements: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Converts elements to another type, except complex numbers to real ones."""
-    if elements.dtype.kind == "c" and wanted.kind != "c":
+    if elements.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(
-            f"the elements are {elements.dtype}, and would lose their imaginary parts as {wanted}: take its .real"
+            f"the elements are {elements.dtype}, and would lose their imaginary parts as {dtype}: take its .real"
         )
-    return elements.astype(wanted, copy=False)
+    return elements.astype(dtype, copy=False)
 
 
-def _from_python(obj: Any, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+def _from_python(obj: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     """Nested lists, scalars and buffers as a NumPy array."""
     kinds = _kinds_of(obj)
     if any(map(_is_composite, kinds)):
-        return _from_composites(obj, kinds, wanted)
-    if wanted is not None and np.iscomplexobj(obj):
-        return _cast(np.asarray(obj), wanted)
-    elements = np.asarray(obj, dtype=wanted)
-    if wanted is None and kinds <= {bool, int, float, complex}:
+        return _from_composites(obj, kinds, dtype)
+    if dtype is not None and np.iscomplexobj(obj):
+        return _cast(np.asarray(obj), dtype)
+    elements = np.asarray(obj, dtype=dtype)
+    if dtype is None and kinds <= {bool, int, float, complex}:
         return _as_builtin(obj, kinds)
     if elements.dtype == object:
         raise TypeError(f"an object of type {type(obj).__qualname__} is neither an array nor nested lists of numbers")
@@ -607,14 +615,14 @@ def _is_composite(kind: type[Any]) -> bool:
     return is_struct(kind) or vector_of(kind) is not None
 
 
-def _from_composites(obj: Any, kinds: set[type[Any]], wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+def _from_composites(obj: Any, kinds: set[type[Any]], dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     """Nested lists of structs or vectors as a NumPy array."""
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"an array has elements of one type, not of {names}")
     own = dtype_of(*kinds)
-    if wanted not in (None, own):
-        raise TypeError(f"the elements are of type {next(iter(kinds)).__name__}, not {wanted}")
+    if dtype not in (None, own):
+        raise TypeError(f"the elements are of type {next(iter(kinds)).__name__}, not {dtype}")
     return np.array(_as_lists(obj), own)
 
 
@@ -685,36 +693,36 @@ def as_array(
     if pad not in _PADS:
         raise ValueError(f"pad={pad!r}: write one of {', '.join(map(repr, _PADS))}")
     if order not in tuple(Layout):
-        raise ValueError(f"order={order!r}: write one of {', '.join(repr(each.value) for each in Layout)}")
+        raise ValueError(f"order={order!r}: write one of {', '.join(repr(layout.value) for layout in Layout)}")
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
-    where = None if stream is None else as_stream(stream)
-    view = named_view(x, f"the array {name!r}", where)
+    target = None if stream is None else as_stream(stream)
+    view = named_view(x, f"the array {name!r}", target)
     if view is None:
         raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
-    if dtype is not None and view.element != (wanted := pointee_of(element_of(dtype))):
-        raise CallError(f"{_text(view, name)} is not one of {wanted}", "convert it, as with x.astype(…)")
+    if dtype is not None and view.element != (element := pointee_of(element_of(dtype))):
+        raise CallError(f"{_text(view, name)} is not one of {element}", "convert it, as with x.astype(…)")
     _check_order(view, order, name)
     padded = _padded(view, view.ndim if ndim is None else operator.index(ndim), pad, name)
     if readonly:
         padded = replace(padded, readonly=True)
-    where = _stream_of(view) if where is None else where
-    check_memory(view, f"the array {name!r}", where)
-    if isinstance(x, DeviceArray) and padded is view and where == x.stream:
+    target = _stream_of(view) if target is None else target
+    check_memory(view, f"the array {name!r}", target)
+    if isinstance(x, DeviceArray) and padded is view and target == x.stream:
         return x
-    if isinstance(where, GpuStream):
+    if isinstance(target, GpuStream):
         if view.stream is None:
-            padded = replace(padded, stream=where.handle)
-        elif view.stream != where.handle:
-            with where.using():
-                driver.order((view.stream,), (where.handle,))
-    return DeviceArray.over(padded, where)
+            padded = replace(padded, stream=target.handle)
+        elif view.stream != target.handle:
+            with target.using():
+                driver.order((view.stream,), (target.handle,))
+    return DeviceArray.over(padded, target)
 
 
 def _text(view: ArrayView, name: str) -> str:
     """Describes an array in messages."""
-    where = f"on GPU {view.ordinal}" if view.device is Device.CUDA else f"in {view.device.value}"
-    return f"the array {name!r} of shape {view.shape} and dtype {dtype_of_type(view.element)} {where}"
+    memory = f"on GPU {view.ordinal}" if view.device is Device.CUDA else f"in {view.device.value}"
+    return f"the array {name!r} of shape {view.shape} and dtype {dtype_of_type(view.element)} {memory}"
 
 
 def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
@@ -730,8 +738,8 @@ def _padded(view: ArrayView, ndim: int, pad: str, name: str) -> ArrayView:
 
 def _check_order(view: ArrayView, order: str, name: str) -> None:
     step = -1 if order == Layout.F else 1
-    found = layout_of(view.shape[::step], view.strides[::step], view.itemsize)
-    if order != Layout.STRIDED and found is not Layout.C:
+    layout = layout_of(view.shape[::step], view.strides[::step], view.itemsize)
+    if order != Layout.STRIDED and layout is not Layout.C:
         raise LaunchError(
             f"{_text(view, name)} has strides {view.strides}, which are not those of a contiguous array of order {order!r}",
             'copy it, as with x.copy() or x.contiguous(), or allow order="strided"',

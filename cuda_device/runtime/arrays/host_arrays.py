@@ -78,14 +78,14 @@ def managed(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> np.
 
 
 def _made(shape: Shape, dtype: Any, stream: Any, device: Device) -> np.ndarray[Any, Any]:
-    where, lengths, kind = as_stream(stream), shape_of(shape), dtype_of(dtype)
-    if not isinstance(where, GpuStream):
+    target, lengths, kind = as_stream(stream), shape_of(shape), dtype_of(dtype)
+    if not isinstance(target, GpuStream):
         return np.empty(lengths, kind)
-    memory = _SharedMemory(math.prod(lengths) * kind.itemsize, where, device)
+    memory = _SharedMemory(math.prod(lengths) * kind.itemsize, target, device)
     strides, element = c_strides(lengths, kind.itemsize), element_of_dtype(kind)
-    found = numpy_over(ArrayView(memory.address, lengths, strides, element, keep_alive=memory)).view(HostArray)
-    found._memory = memory
-    return found
+    array = numpy_over(ArrayView(memory.address, lengths, strides, element, keep_alive=memory)).view(HostArray)
+    array._memory = memory
+    return array
 
 
 __all__ = ["HostArray", "managed", "pinned"]

@@ -81,11 +81,11 @@ def stream(priority: int | None = None) -> Any:
     (None on the CPU) and `priority`. Raises `TypeError` for a priority that is not an int, and on a GPU `ValueError` for one
     that the GPU does not have.
     """
-    wanted = None if priority is None else operator.index(priority)
+    chosen = None if priority is None else operator.index(priority)
     if not driver.available():
-        return _create(wanted or 0)
+        return _create(chosen or 0)
     core = driver.cuda_core()
-    return current_device(core).create_stream(options=core.StreamOptions(priority=wanted))
+    return current_device(core).create_stream(options=core.StreamOptions(priority=chosen))
 
 
 def event(timing: bool = False) -> Any:

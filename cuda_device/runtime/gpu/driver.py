@@ -12,16 +12,15 @@ machine without a driver; there, `available()` returns False.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import itertools
 import struct
 from _thread import RLock  # `threading` takes as long to import as this module
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from typing import Any
 
+from cuda_device import hooks
 from cuda_device.codegen.gpu import libcuda
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
@@ -51,7 +50,7 @@ _reason = ""
 
 def bindings() -> Any:
     """The functions of the driver's library. Raises `OSError` if there is none."""
-    return libcuda.load()
+    return libcuda.load_driver()
 
 
 def cuda_core() -> Any:
@@ -593,30 +592,10 @@ def load_library(code: bytes) -> int:
     if not code.startswith(b"\x7fELF") and not code.endswith(b"\0"):
         code += b"\0"
     library = int(check(bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0), "loading device code"))
-    if b"nvshmemi_device_state_d" in code:
-        _begin_nvshmem(library)
+    for symbol, module in hooks.LOADED.items():
+        if symbol in code:
+            hooks.plugin(module).begin(library)
     return library
-
-
-def _begin_nvshmem(library: int) -> None:
-    """Registers a program with NVSHMEM, whose state it contains, until the process ends."""
-    try:
-        from nvshmem import core
-    except ImportError as error:
-        raise LaunchError(f"the kernel needs NVSHMEM: {error}", "pip install nvshmem4py-cu13") from None
-    program = core.NvshmemKernelObject.from_handle(library)
-    try:
-        core.library_init(program)
-    except Exception as error:  # NVSHMEM's exceptions or those of its bindings
-        raise LaunchError(
-            f"NVSHMEM does not accept the kernel: {error}", "start it before the first launch: nvshmem.core.init(…)"
-        ) from None
-
-    def end() -> None:
-        with suppress(Exception):  # NVSHMEM may be finalised already
-            core.library_finalize(program)
-
-    atexit.register(end)
 
 
 def get_kernel(library: int, symbol: str) -> int:

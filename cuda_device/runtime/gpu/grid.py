@@ -1,13 +1,14 @@
 """The size of a launch (blocks, threads, shared memory), checked against CUDA's limits, also for the CPU stream.
 
-shape_of((64, 2), 256, 0)       # Shape(grid=(64, 2, 1), block=(256, 1, 1), dynamic=0)
+shape_of(LaunchSizes((64, 2), 256))     # Shape(grid=(64, 2, 1), block=(256, 1, 1), dynamic=0)
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
@@ -42,33 +43,78 @@ AUTO = "auto"
 _MORE_BLOCKS = "launch more blocks of fewer threads"
 
 
-def shape_of(
-    grid: Any,
-    block: Any,
-    shared: Any,
-    threads: Any = None,
-    cluster: Any = None,
-    most_threads: int = 0,
-    compiled: Index | None = None,
-) -> Shape | None:
-    """The size of a launch, with the smallest grid if `threads` are given; None if the block is chosen for the compiled kernel.
+class LaunchSizes(NamedTuple):
+    """The sizes of a launch as they are passed to `launch`, not checked yet; `Shape` has those that were checked.
+
+    `grid` is in blocks, `block` and `threads` in threads, `cluster` in blocks: ints, or tuples of one to three ints. `shared` is
+    in bytes. None stands for a size that is not given.
+    """
+
+    grid: Any = None
+    block: Any = None
+    shared: Any = 0
+    threads: Any = None
+    cluster: Any = None
+
+    def without(self, kwargs: dict[str, Any], names: Container[str]) -> LaunchSizes:
+        """The sizes of a launch of a kernel with parameters of these names.
+
+        Sizes called like a parameter, `threads` and `cluster`, are arguments instead, and are moved to `kwargs`.
+        """
+        moved = {name: size for name in _SHADOWED if name in names and (size := getattr(self, name)) is not None}
+        if not moved:
+            return self
+        kwargs.update(moved)
+        return self._replace(**dict.fromkeys(moved))
+
+    def has_block(self) -> bool:
+        """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
+        grid, block, _, threads, _ = self
+        if (grid is None) == (threads is None):
+            problem = "needs grid or threads" if grid is None else "takes grid or threads, not both"
+            raise CallError(f"a launch {problem}", "write either grid=… or threads=…")
+        if block is None and threads is None:
+            raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
+        if isinstance(block, str) and block != AUTO:
+            raise LaunchError(
+                f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
+            )
+        return block is not None and not isinstance(block, str)
+
+    def given(self) -> dict[str, Any]:
+        """The keywords of `launch` for the sizes that are given."""
+        return {name: size for name, size in zip(self._fields, self, strict=True) if size is not None}
+
+
+_SHADOWED = ("threads", "cluster")
+
+
+def sizes_of(shape: Shape) -> LaunchSizes:
+    """The sizes with which a launch has this shape. Sizes along x alone are ints, which `launch` reads faster."""
+    grid, block, cluster = (
+        size[0] if size[1:] == (1, 1) else size for size in (shape.grid, shape.block, shape.cluster)
+    )
+    sizes = LaunchSizes(grid, block, shape.dynamic, cluster=None if cluster == 1 else cluster)
+    return sizes._replace(grid=None, threads=grid) if 0 in shape.grid else sizes
+
+
+def shape_of(sizes: LaunchSizes, most_threads: int = 0, compiled: Index | None = None) -> Shape | None:
+    """The shape of a launch, with the smallest grid if `threads` are given; None if the block is chosen for the compiled kernel.
 
     A kernel may be compiled for blocks of at most `most_threads` threads (0: any), and for clusters of the size `compiled`.
     Raises `LaunchError` for sizes that CUDA does not allow.
     """
-    sizes = grid, block, shared, threads, cluster
     for size in sizes:
         # Other sizes are not cached, because 1.0 and True are equal to 1.
         if type(size) not in _PLAIN and not (type(size) is tuple and _PLAIN.issuperset(map(type, size))):
-            return _shape(*sizes, most_threads, compiled)
-    return _plain_shape(*sizes, most_threads, compiled)
+            return _shape(sizes, most_threads, compiled)
+    return _plain_shape(sizes, most_threads, compiled)
 
 
-def _shape(
-    grid: Any, block: Any, shared: Any, threads: Any, cluster: Any, most_threads: int, compiled: Index | None
-) -> Shape | None:
-    if not has_block(grid, block, threads):
+def _shape(sizes: LaunchSizes, most_threads: int, compiled: Index | None) -> Shape | None:
+    if not sizes.has_block():
         return None
+    grid, block, shared, threads, cluster = sizes
     counts = None if threads is None else _dimensions(threads, "threads", _MOST_COVERED, "threads")
     block_size = _dimensions(block, "block", MOST_THREADS, "threads")
     if counts is not None:
@@ -87,20 +133,6 @@ def _shape(
 
 _PLAIN = {int, str, type(None)}
 _plain_shape = functools.lru_cache(maxsize=1024)(_shape)
-
-
-def has_block(grid: Any, block: Any, threads: Any) -> bool:
-    """Whether the size of a block is given. Raises `LaunchError` for combinations of sizes that are not a launch."""
-    if (grid is None) == (threads is None):
-        what = "needs grid or threads" if grid is None else "takes grid or threads, not both"
-        raise CallError(f"a launch {what}", "write either grid=… or threads=…")
-    if block is None and threads is None:
-        raise CallError("a launch with grid also needs block", 'write block=256, for example, or block="auto"')
-    if isinstance(block, str) and block != AUTO:
-        raise LaunchError(
-            f"block={block!r} is not a size of a block", 'give an int, a tuple of one to three ints, or "auto"'
-        )
-    return block is not None and not isinstance(block, str)
 
 
 def block_for(size: int, threads: Any, may_shrink: bool) -> Any:
@@ -135,8 +167,8 @@ def _clusters(cluster: Any, compiled: Index | None, grid: Index) -> Index:
     return sizes
 
 
-def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:
-    """Grid, block, bytes of shared memory and cluster of cuda.core's `LaunchConfig`, whose grid counts clusters."""
+def sizes_of_config(config: Any) -> LaunchSizes:
+    """The sizes of cuda.core's `LaunchConfig`, whose grid counts clusters."""
     try:
         grid, block, cluster, shared = config.grid, config.block, config.cluster, config.shmem_size
     except AttributeError:
@@ -147,7 +179,7 @@ def sizes_of_config(config: Any) -> tuple[Any, Any, Any, Any]:
         counts = _dimensions(grid, "grid", MOST_BLOCKS, "clusters")
         sizes = _dimensions(cluster, "cluster", (MOST_IN_CLUSTER,) * 3, "blocks")
         grid = tuple(count * size for count, size in zip(counts, sizes, strict=True))
-    return grid, block, shared or 0, cluster
+    return LaunchSizes(grid, block, shared or 0, None, cluster)
 
 
 def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
@@ -155,8 +187,10 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     try:
         sizes = tuple(map(_integer, parts))
     except TypeError:
-        what = "number of threads" if name == "threads" else f"size of a {name}"
-        raise LaunchError(f"{name}={value!r} is not a {what}", "give an int, or a tuple of one to three ints") from None
+        expected = "number of threads" if name == "threads" else f"size of a {name}"
+        raise LaunchError(
+            f"{name}={value!r} is not a {expected}", "give an int, or a tuple of one to three ints"
+        ) from None
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(
             f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}",

@@ -100,10 +100,10 @@ def _within(index: ReportedNumber, length: int, bits: int, nbytes: int, whole: i
     return "test the index first: if i < len(x)"
 
 
-def _reshaped(elements: ReportedNumber, wanted: int, nbytes: int) -> str:
+def _reshaped(elements: ReportedNumber, count: int, nbytes: int) -> str:
     """The help for an array in shared memory, with elements of `nbytes`, that has too few or too many of them."""
     remedy = "give lengths whose product is the number of elements"
-    return f"{remedy}; for dynamic shared memory, launch with shared={wanted * nbytes}" if elements < wanted else remedy
+    return f"{remedy}; for dynamic shared memory, launch with shared={count * nbytes}" if elements < count else remedy
 
 
 _HELPS: dict[str, Callable[..., str]] = {"within": _within, "reshaped": _reshaped}
@@ -124,7 +124,7 @@ def failure(
 
 
 def waiting_report(
-    what: str, help: str, block: Index, size: Index, waiting: Iterable[Waiting], places: Mapping[int, ReportPlace]
+    problem: str, help: str, block: Index, size: Index, waiting: Iterable[Waiting], places: Mapping[int, ReportPlace]
 ) -> KernelError:
     """The error for a block whose threads wait at different places."""
     groups: list[str] = []
@@ -137,7 +137,7 @@ def waiting_report(
         place = places.get(group.place, ReportPlace(NOWHERE))
         groups.append(f"{who} {'at' if groups else 'wait at'} {place.location}")
     text = " and ".join([*groups, returned] if returned else groups)
-    return KernelError(f"{what} in block {block}: {text}\n  help: {help}", block)
+    return KernelError(f"{problem} in block {block}: {text}\n  help: {help}", block)
 
 
 def ranges(threads: Iterable[int], size: Index) -> str:
@@ -217,16 +217,16 @@ def attach(library: int, symbol: str, places: Mapping[int, ReportPlace]) -> None
 
 
 def _mailbox(context: int) -> _Mailbox:
-    found = _mailboxes.get(context)
-    if found is None:
+    mailbox = _mailboxes.get(context)
+    if mailbox is None:
         host, record = driver.allocate_mapped(RECORD_BYTES)
         words = (ctypes.c_uint32 * (RECORD_BYTES // 4)).from_address(host)
         ctypes.memset(host, 0, RECORD_BYTES)
         claim = driver.allocate_for_good(_CLAIM_BYTES)
-        found = _mailboxes[context] = _Mailbox(claim, record, words)
+        mailbox = _mailboxes[context] = _Mailbox(claim, record, words)
         driver.REPORTERS[context] = _check
         status_of(context).value = host + ctypes.sizeof(ctypes.c_uint32) * ReportField.STATUS
-    return found
+    return mailbox
 
 
 def status_of(context: int) -> ctypes.c_uint64:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuda_device import logs
-from cuda_device.errors import LaunchError
+from cuda_device import hooks, logs
+from cuda_device.errors import LaunchError, PluginError
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.gpu import driver
 
@@ -105,9 +105,12 @@ class CpuStream(Stream):
     @property
     def device_name(self) -> str:
         """The CPU, with the number of threads that run a launch."""
-        from cuda_device.cpu.processor import worker_count
+        return f"CPU, {hooks.plugin(hooks.TARGETS['cpu']).worker_count()} threads"
 
-        return f"CPU, {worker_count()} threads"
+    @property
+    def _options(self) -> tuple[str, ...]:
+        """What the stream asks the target for (`jobs.Target`)."""
+        return ("races",) * self.races + ("permuted",) * (self.schedule is not None)
 
     def record(self, event: CpuEvent | None = None) -> CpuEvent:
         """Records `event`, or a new one without timing; returns the event. All earlier launches have finished.
@@ -339,8 +342,9 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | No
     nanoseconds to microseconds for each access, so use it in tests, with little data. With a `schedule`, an int, blocks and
     the warps of a block run in another order on one host thread, and wait for others before some atomics; the same number
     always gives the same order. Use it to find results that depend on the order. Raises `ValueError` for a target that is not
-    of the form "sm_90", and for a `schedule` that is not an int.
+    of the form "sm_90", and for a `schedule` that is not an int, and `PluginError` if the CPU target is not installed.
     """
+    hooks.plugin(hooks.TARGETS["cpu"])
     if not isinstance(target, str) or not re.fullmatch(r"sm_\d{2,3}[af]?", target):
         raise ValueError(f"target={target!r} is not a GPU architecture: give its name, as in 'sm_90'")
     if schedule is not None and (not isinstance(schedule, int) or isinstance(schedule, bool)):
@@ -363,11 +367,17 @@ def unordered(stream: Any = None) -> Stream:
 def default_stream() -> Stream:
     """Returns the legacy default stream of the current device if a GPU is usable, and otherwise `cpu_stream()`.
 
-    The choice is logged once to the logger "cuda_device", at level INFO.
+    The choice is logged once to the logger "cuda_device", at level INFO. Raises `PluginError` if there is neither a GPU nor the
+    CPU target.
     """
     if not driver.available():
-        _log_once(f"no GPU is usable ({driver.unavailable_reason()}): the default stream is the CPU's")
-        return cpu_stream()
+        without = f"no GPU is usable ({driver.unavailable_reason()})"
+        try:
+            on_cpu = cpu_stream()
+        except PluginError as error:
+            raise PluginError(f"{without}, and {error}") from None
+        _log_once(f"{without}: the default stream is the CPU's")
+        return on_cpu
     context = driver.ensure_context()
     stream = _defaults.get(context)
     if stream is None:

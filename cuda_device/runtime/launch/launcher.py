@@ -11,24 +11,25 @@ import ctypes
 import functools
 import math
 import os
+import sys
 from _thread import RLock
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cuda_device import logs
+from cuda_device import hooks, logs
 from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, CompileError, Error, LaunchError, too_deep
+from cuda_device.errors import CallError, CompileError, Error, LaunchError, Location, too_deep
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log
-from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, block_for, shape_of, sizes_of_config
+from cuda_device.runtime.gpu.grid import MOST_POSITIONS, LaunchSizes, Shape, block_for, shape_of, sizes_of_config
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import (
     Argument,
@@ -39,13 +40,11 @@ from cuda_device.runtime.launch.arguments import (
     runtime_types,
     with_hints,
 )
-from cuda_device.types.abi import Packing, boundary_packing, packing
 from cuda_device.types.architectures import MAXIMUM_STATIC_SHARED, moved_bytes, of_capability, parse
+from cuda_device.types.argument_packing import Packing, boundary_packing, packing
 from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
-    from cuda_device.cpu.cpu_executor import Execution
-    from cuda_device.cpu.races import RaceDetector
     from cuda_device.device.functions import Kernel
     from cuda_device.infer.contents import Content
     from cuda_device.types.known import Known
@@ -78,6 +77,18 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
             if start < high and low < end and i != j and start < end and low < high:
                 return False
     return True
+
+
+def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
+    """Raises `LaunchError` for a kernel that relies on these facts, if they are not those of the arguments."""
+    if not kernel.work.job.options.launch_facts:
+        return
+    views = [view for argument in arguments for view in argument.views]
+    if not small(views) or not disjoint(views, kernel.work.outline.written):
+        raise LaunchError(
+            "the kernel was compiled with launch_facts=True, and its arrays are too large or share memory",
+            "compile it without launch_facts, or copy the arrays",
+        )
 
 
 RECURSION = 32 * 1024
@@ -150,14 +161,14 @@ class CompiledKernel:
     """The number of launches at which the next launcher is compiled."""
     nvtx: bool = field(default_factory=lambda: os.environ.get("CUDA_DEVICE_NVTX", "") not in ("", "0"))
     """Whether each launch is an NVTX range. Python makes such launches."""
-    executions: dict[tuple[int, int | None], Execution] = field(default_factory=dict)
+    executions: dict[tuple[int, int | None], Callable[..., None]] = field(default_factory=dict)
     """The kernel for launches on CPU streams, by the identity of their size and by their schedule."""
 
     @staticmethod
     def of(work: Work) -> CompiledKernel:
         """The kernel of finished work."""
         job = work.job
-        described = job.interop and not job.target.on_cpu
+        described = job.interop and (job.target.is_host or not job.target.on_cpu)
         types = runtime_types(job.known)
         pack = boundary_packing(tuple(k.type for k in job.known)) if described else packing(types)
         return CompiledKernel(work, pack, described)
@@ -165,6 +176,11 @@ class CompiledKernel:
     def dynamic(self, shape: Shape) -> int:
         """The dynamic shared memory of a launch in bytes, including shared arrays that are too large for static memory."""
         return shape.dynamic + moved_bytes(self.work.shared_bytes)
+
+    def load(self, stream: GpuStream, shape: Shape) -> None:
+        """Loads the kernel into the context of a GPU stream, which may wait for kernels that run. Raises what `launch` does."""
+        with stream.using():
+            load(self, stream, self.dynamic(shape))
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """Packs the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
@@ -226,6 +242,14 @@ def users_traceback(function: F) -> F:
     return cast("F", wrapper)
 
 
+def users_location() -> Location:
+    """The location at which the user's program called this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and Location(frame.f_code.co_filename, 1).is_ours:
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno)
+
+
 def launch(
     f: Kernel,
     /,
@@ -263,14 +287,15 @@ def launch(
         return
     try:
         check_kernel(f)
+        sizes = LaunchSizes(grid, block, shared, threads, cluster)
         if threads is not None or cluster is not None:
-            threads, cluster = of_launch(f, kwargs, threads, cluster)
+            sizes = sizes.without(kwargs, parameters_of(f.underlying).names)
         if "config" in kwargs and "config" not in parameters_of(f.underlying).names:
-            if (grid, block, shared, threads, cluster) != (None, None, 0, None, None):
+            if sizes != LaunchSizes():
                 raise LaunchError("a launch with config=… has its sizes from there", "leave grid, block and shared out")
-            grid, block, shared, cluster = sizes_of_config(kwargs.pop("config"))
+            sizes = sizes_of_config(kwargs.pop("config"))
         where = as_stream(stream)
-        plan = planned(f, args, kwargs, where, grid, block, shared, threads, cluster)
+        plan = planned(f, args, kwargs, where, sizes)
         start(*plan)
         if isinstance(where, GpuStream) and is_due([plan[0]]):
             make_launcher(f, plan[0], where, args, kwargs)
@@ -287,47 +312,32 @@ def planned(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     stream: Stream,
-    grid: Any,
-    block: Any,
-    shared: Any,
-    threads: Any,
-    cluster: Any,
+    sizes: LaunchSizes,
 ) -> Planned:
-    """Prepares a launch: checks its size, reads the arguments, and finds or compiles the variant. Raises what `launch` does."""
+    """Prepares a launch: checks its sizes, reads the arguments, and finds or compiles the variant. Raises what `launch` does."""
     options = kernel.options.build
     # None if the block is chosen for the compiled kernel. Impossible sizes are refused before it is compiled.
-    shape = shape_of(grid, block, shared, threads, cluster, options.max_threads, options.cluster)
+    shape = shape_of(sizes, options.max_threads, options.cluster)
     try:
         arguments = arguments_of(kernel.underlying, args, kwargs, stream)
         variant = variant_of(kernel, arguments, stream)
     except RecursionError:
         raise too_deep("the arguments are", LaunchError) from None
     if shape is None:
-        shape = sized(variant, stream, grid, block, shared, threads, cluster)
+        shape = sized(variant, stream, sizes)
     return variant, stream, shape, variant.pack(arguments), arguments
 
 
-def of_launch(kernel: Kernel, kwargs: dict[str, Any], threads: Any, cluster: Any) -> tuple[Any, Any]:
-    """Moves `threads` and `cluster` to `kwargs` if the kernel has parameters of these names. Returns the remaining sizes."""
-    names = parameters_of(kernel.underlying).names
-    if threads is not None and "threads" in names:
-        kwargs["threads"], threads = threads, None
-    if cluster is not None and "cluster" in names:
-        kwargs["cluster"], cluster = cluster, None
-    return threads, cluster
-
-
-def sized(
-    variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any, cluster: Any
-) -> Shape:
-    """The size of a launch, whose block may be left open. Raises `LaunchError`."""
+def sized(variant: CompiledKernel, stream: Stream, sizes: LaunchSizes) -> Shape:
+    """The shape of a launch, whose block may be left open. Raises `LaunchError`."""
     options = variant.work.job.options
     limits = options.max_threads, options.cluster
-    shape = shape_of(grid, block, shared, threads, cluster, *limits)
+    shape = shape_of(sizes, *limits)
     if shape is None:
-        size = _best_block(variant, stream, shared)
-        block = size if threads is None else block_for(size, threads, may_shrink=block is None)
-        shape = shape_of(grid, block, shared, threads, cluster, *limits)
+        block, threads = _best_block(variant, stream, sizes.shared), sizes.threads
+        if threads is not None:
+            block = block_for(block, threads, may_shrink=sizes.block is None)
+        shape = shape_of(sizes._replace(block=block), *limits)
         assert shape is not None
     return shape
 
@@ -336,7 +346,7 @@ def _best_block(variant: CompiledKernel, stream: Stream, shared: Any) -> int:
     """The number of threads of a block with which the device runs the most threads at once."""
     if not isinstance(stream, GpuStream):
         return min(_USUAL_BLOCK, variant.work.job.options.max_threads or _USUAL_BLOCK)
-    shape = shape_of(1, 1, shared)
+    shape = shape_of(LaunchSizes(1, 1, shared))
     assert shape is not None
     dynamic = variant.dynamic(shape)
     with stream.using():
@@ -360,13 +370,36 @@ def is_due(variants: Sequence[CompiledKernel]) -> bool:
 def make_launcher(
     kernel: Kernel, variant: CompiledKernel, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Compiles a launcher for launches like one that Python has made."""
+    """Compiles a launcher for launches like one that Python has made, if the plugin for it is installed."""
     global machine_launch
-    from cuda_device.plugins.launchers import plans
-
+    plans = hooks.installed(hooks.LAUNCHERS)
+    if plans is None:
+        return
     function = kernel.underlying
     plans.note(kernel, variant, stream, bind(function, args, kwargs, defaults_of(function)), launch)
     machine_launch = plans.asked_first()
+
+
+def count_launches(
+    kernel: Kernel, launches: Sequence[tuple[CompiledKernel, GpuStream, Sequence[Any], Mapping[str, Any]]]
+) -> None:
+    """Counts launches that `start` has made, and compiles launchers for more of them after 8, 16, 32, … launches.
+
+    A launch is the variant, the stream, and the positional and named arguments.
+    """
+    if is_due([variant for variant, *_ in launches]):
+        for launch in launches:
+            make_launcher(kernel, *launch)
+
+
+def machine_launches() -> tuple[Callable[..., bool], Callable[..., bool]] | None:
+    """Two functions with the parameters of `launch`; None if the plugin for launches by machine code is not installed.
+
+    The first one returns whether machine code can make a launch, the second one makes it and returns whether it did. The
+    stream's context must be current.
+    """
+    plans = hooks.installed(hooks.LAUNCHERS)
+    return plans.methods() if plans is not None else None
 
 
 def check_kernel(f: object) -> None:
@@ -420,9 +453,8 @@ def _compiled(
 ) -> CompiledKernel:
     """The variant, which is compiled if there is none, or if a name has changed."""
     function = kernel.underlying
-    where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
-    races, permuted = (stream.races, stream.schedule is not None) if isinstance(stream, CpuStream) else (False, False)
-    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, permuted, launch_facts)
+    target = _target(stream)
+    key = (function.__code__, known, target, checked, launch_facts)
     variant: CompiledKernel | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
@@ -431,11 +463,7 @@ def _compiled(
         if variant is None or not variant.current():
             if variant is not None:
                 _warn_of_changes(kernel, variant)
-            architecture = parse(where) if isinstance(where, str) else of_capability(*where)
-            target = Target(architecture, isinstance(stream, CpuStream))
-            options = replace(
-                kernel.options.build, checked=checked, races=races, permuted=permuted, launch_facts=launch_facts
-            )
+            options = replace(kernel.options.build, checked=checked, launch_facts=launch_facts)
             job = Job(
                 function,
                 with_hints(function, known),
@@ -471,9 +499,12 @@ def _warn_of_changes(kernel: Kernel, stale: CompiledKernel) -> None:
         )
 
 
-def _capability(stream: Stream) -> tuple[int, int]:
+def _target(stream: Stream) -> Target:
+    """The machine that runs the launches of a stream."""
+    if isinstance(stream, CpuStream):
+        return Target(parse(stream.target), "cpu", stream._options)
     assert isinstance(stream, GpuStream)
-    return driver.properties(stream.ordinal).capability
+    return Target(of_capability(*driver.properties(stream.ordinal).capability))
 
 
 def start(
@@ -539,42 +570,17 @@ def _start_on_cpu(
             if view.stream is not None:  # managed memory, which a GPU may be writing
                 with driver.using(driver.context_of(view.ordinal)):
                     driver.synchronize_stream(view.stream)
-    if stream.record_launch(variant, shape, buffer, arguments):
-        return
-    detector = _race_detector(variant.work, shape, arguments) if variant.work.job.options.races else None
-    execution(buffer, arguments, detector.address if detector else None, stopped)
-    if detector:
-        detector.finish()
+    if not stream.record_launch(variant, shape, buffer, arguments):
+        execution(buffer, arguments, stopped)
 
 
-def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Execution:
+def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Callable[..., None]:
     """The kernel for launches of this size on a CPU stream. Raises `LaunchError` if it cannot be launched so."""
-    from cuda_device.cpu.cpu_executor import Execution
-    from cuda_device.cpu.records import INTERLEAVED
-
-    work = variant.work
-    options, outline, architecture = work.job.options, work.outline, work.job.target.architecture
-    _check_size(variant, shape, architecture.most_shared)
-    if outline.cooperative:
-        _check_resident(variant, shape, INTERLEAVED, "the CPU stream")
-    return Execution(
-        work["native"],
-        shape,
-        places=variant.places,
-        prints=outline.prints,
-        checked=bool(options.checked),
-        may_run_long=outline.may_run_long,
-        workers=1 if options.races else None,
-        schedule=stream.schedule,
-    )
-
-
-def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector:
-    from cuda_device.cpu.races import RaceDetector, regions
-
-    named = zip(parameters_of(work.job.function).names, arguments, strict=True)
-    found = [each for name, given in named for each in regions(name, given.known.type, iter(given.views))]
-    return RaceDetector(work.watched, shape.block, shape.grid, found)
+    cpu, job = hooks.plugin(hooks.TARGETS["cpu"]), variant.work.job
+    _check_size(variant, shape, job.target.architecture.most_shared)
+    if variant.work.outline.cooperative:
+        _check_resident(variant, shape, cpu.most_resident(), "the CPU stream")
+    return cpu.execution(variant, shape, stream.schedule)  # type: ignore[no-any-return]
 
 
 def _check_size(variant: CompiledKernel, shape: Shape, most_shared: int) -> None:
@@ -667,6 +673,31 @@ def _launch_by_driver(
         cluster,
     )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
+    driver.order((stream.handle,), foreign)
+
+
+def start_variant(variant: CompiledKernel, stream: Stream, sizes: LaunchSizes, arguments: Sequence[Argument]) -> None:
+    """Starts a compiled kernel with arguments of its types. Raises `LaunchError` for impossible sizes."""
+    shape = sized(variant, stream, sizes)
+    _check_facts(variant, arguments)
+    start(variant, stream, shape, variant.pack(arguments), arguments)
+
+
+def start_together(
+    stream: GpuStream, begin: Callable[[], object], launches: Sequence[tuple[CompiledKernel, Shape, Sequence[Argument]]]
+) -> None:
+    """Starts several launches on a GPU stream by calling `begin`, which submits all of them, as a CUDA graph does.
+
+    The stream's context is current. They wait for the streams on which their arrays are produced, which then wait for them, and
+    errors of kernels that are reported later name them. The caller keeps the arrays alive. Raises `KernelError` if a kernel has
+    reported an error.
+    """
+    driver.raise_report(stream.context)
+    foreign = foreign_streams(stream, [view for *_, arguments in launches for a in arguments for view in a.views])
+    driver.order(foreign, (stream.handle,))
+    begin()
+    for variant, shape, _ in launches:
+        launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
 
 

@@ -5,9 +5,9 @@ import pathlib
 import re
 
 import cuda_cpp
+import emulated_gpu
 import numpy as np
 import pytest
-from ptx_machine import gpu
 
 import cuda_device as device
 
@@ -317,7 +317,7 @@ def test_a_newer_version_of_ptx_does_not_disable_the_linker(monkeypatch):
 
 
 def test_the_next_launch_works(tmp_path):
-    with gpu.installed():
+    with emulated_gpu.installed():
         x = device.array(np.float32([2]))
         for what in ("syntax", "an undefined name", "no header", "an architecture", "no file"):
             with pytest.raises(device.CompileError):

@@ -13,7 +13,6 @@ from conftest import command
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.plugins.cpp.building import build
 from cuda_device.runtime.gpu import driver
 
 KERNELS = """
@@ -137,17 +136,19 @@ print(*sorted({*sys.modules} - before))
 
 # What a program that loads a kernel has imported after its first launch. Each module takes 0.1 ms and more.
 LOADED = {
-    "": "errors hooks jobs lazy_dataclasses logs",
+    "": "errors extend hooks jobs lazy_dataclasses logs outputs",
     "cache": "",
     "codegen": "",
     "codegen.gpu": "elf libcuda",
     "device": "constant_parameters options parameters",
     "instrument": "outline",
+    "plugins": "",
+    "plugins.saved": "files loaded_kernel",
     "runtime": "",
     "runtime.arrays": "array_interface array_view buffers device_array",
     "runtime.gpu": "driver grid launch_log streams",
-    "runtime.launch": "arguments compiled launcher",
-    "types": "abi architectures exchange_formats host known layout model",
+    "runtime.launch": "arguments compiled launcher signatures",
+    "types": "abi architectures argument_packing exchange_formats host known layout model type_text",
 }
 OF_PYTHON = {
     "__future__",
@@ -269,5 +270,5 @@ def test_a_fatbin_for_all_targets(folder):
 
 def test_build_takes_objects_of_the_program(tmp_path):
     kernel = device.kernel(lambda x: None)
-    files = build([(kernel, [[device.ArrayType(device.float32, 1)]])], ["sm_90"], str(tmp_path / "out"))
+    files = device.build([(kernel, [[device.ArrayType(device.float32, 1)]])], ["sm_90"], str(tmp_path / "out"))
     assert [name.rpartition(".")[2] for name in files] == ["cubin", "ptx", "json"]

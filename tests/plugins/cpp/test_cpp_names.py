@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.gpu import linking
+from cuda_device.plugins.cpp import sources
 
 FLOATS = device.ArrayType(device.float32, 1)
 NORMS = """
@@ -106,8 +106,8 @@ def test_results(stream):
 def test_a_source_is_compiled_once_for_all_functions(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path))
     runs = []
-    genuine = linking.CudaSource._compile
-    monkeypatch.setattr(linking.CudaSource, "_compile", lambda *given: (runs.append(given[1]), genuine(*given))[1])
+    genuine = sources.CudaSource._compile
+    monkeypatch.setattr(sources.CudaSource, "_compile", lambda *given: (runs.append(given[1]), genuine(*given))[1])
     (item,) = cuda_cpp.inputs(*norm.links, SOURCE, *thrice.links, *norm.links)
     assert item.is_lto and len(runs) == 1
     assert runs[0].count('extern "C"') == 2

@@ -5,13 +5,13 @@ import pickle
 import re
 
 import cuda_cpp
+import emulated_gpu
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from ptx_machine import gpu
 
 import cuda_device as device
-from cuda_device.codegen.gpu import linking
+from cuda_device.plugins.cpp import sources
 
 FLOATS = device.ArrayType(device.float32, 1)
 SCALED = 'extern "C" __device__ float scaled(float x) { return SCALE * x; }\n'
@@ -44,8 +44,8 @@ def compilations(monkeypatch, tmp_path):
     """How often NVRTC runs, with a cache that is empty at first."""
     monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path / "cache"))
     runs = []
-    genuine = linking.CudaSource._compile
-    monkeypatch.setattr(linking.CudaSource, "_compile", lambda *given: (runs.append(given[0].name), genuine(*given))[1])
+    genuine = sources.CudaSource._compile
+    monkeypatch.setattr(sources.CudaSource, "_compile", lambda *given: (runs.append(given[0].name), genuine(*given))[1])
     return runs
 
 
@@ -230,7 +230,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_an_architecture_that_nvrtc_does_not_know():
     source = device.cuda_source(SCALED, define={"SCALE": 2})
     with pytest.raises(device.CompileError, match=r"for sm_70: .*gpu-architecture") as caught:
-        source.compiled("sm_70")
+        source.compiled("sm_70", ())
     assert "another nvidia-cuda-nvrtc, or link PTX" in caught.value.help
 
 
@@ -249,7 +249,7 @@ def test_an_older_linker_gets_a_cubin(monkeypatch):
     source = device.cuda_source("// older\n" + SCALED, define={"SCALE": 2})
     monkeypatch.setattr("cuda_device.cache.disk.loaded", lambda name, make, load: load(make()))
     assert cuda_cpp.inputs(source)[0].is_lto
-    monkeypatch.setattr(linking, "_linker_takes_lto", lambda: False)
+    monkeypatch.setattr(sources, "_linker_takes_lto", lambda: False)
     (item,) = cuda_cpp.inputs(source)
     assert item.functions == {"scaled"} and item.architecture == 90
     assert cuda_cpp.assembled(device.compile(calling(), FLOATS, output="ptx").code, source).code
@@ -342,7 +342,7 @@ def test_bitcode_with_the_types_of_clang_is_inlined():
 
     text = device.compile(k, FLOATS, device.ArrayType(device.int8, 1), target="sm_90", output="ptx").code
     assert "call" not in text and ".func" not in text
-    with gpu.installed():
+    with emulated_gpu.installed():
         x, y = device.array([1.5, 8.5]), device.array(np.array([50, -3], np.int8))
         device.launch(k, x, y, grid=1, block=2)
         assert x.numpy().tolist() == [0, 1] and y.numpy().tolist() == [-106, -9]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device import SymmetricArray, dask, float32, int32
+from cuda_device import dask, float32, int32
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -106,6 +106,7 @@ def test_what_a_kernel_reports_is_raised(client):
     assert dask.spmd(client, lambda ranks: ranks.rank) == [0, 1]
 
 
+@pytest.mark.needs("groups")
 def test_arguments_are_checked(client):
     x, z = da.zeros((4, 4), chunks=2, dtype=np.float32), da.zeros((4, 4), chunks=4, dtype=np.float32)
     for args, reason in (
@@ -192,7 +193,7 @@ def test_workers_share_the_cache(client, tmp_path):
 def _sum(ranks, start):
     stream = device.default_stream()
     assert ranks.allgather(ranks.rank) == list(range(ranks.size))
-    with SymmetricArray(1, int32, ranks, stream=stream) as x:
+    with device.SymmetricArray(1, int32, ranks, stream=stream) as x:
         x.local()[...] = start + ranks.rank
         ranks.allgather(None)
         out = device.zeros(1, int32, stream=stream)
@@ -200,6 +201,7 @@ def _sum(ranks, start):
         return out.item()
 
 
+@pytest.mark.needs("groups")
 def test_workers_share_memory(client):
     assert dask.spmd(client, _sum, 10) == [21, 21]
 
@@ -210,6 +212,7 @@ def _raise(ranks):
     ranks.allgather(None)
 
 
+@pytest.mark.needs("groups")
 def test_a_rank_that_raises(client):
     with pytest.raises(ValueError, match="no such number") as caught:
         dask.spmd(client, _raise, timeout=20)
@@ -233,6 +236,7 @@ def _die(ranks, marker):
     time.sleep(1)
 
 
+@pytest.mark.needs("groups")
 def test_a_worker_that_dies_in_a_task(client):
     with pytest.raises(device.LaunchError, match=r"rank 1 \(tcp://.*\) was lost while its task ran"):
         dask.spmd(client, _die, 0)
@@ -264,6 +268,7 @@ def test_a_worker_that_dies_in_a_launch(client, tmp_path):
     client.wait_for_workers(2, timeout=30)
 
 
+@pytest.mark.needs("groups")
 def test_workers_that_are_not_there(client):
     with pytest.raises(device.LaunchError, match="help: start workers"):
         dask.spmd(client, _sum, 0, workers=["tcp://nowhere:1"])
@@ -282,6 +287,7 @@ def _endless(ranks):
         time.sleep(0.1)
 
 
+@pytest.mark.needs("groups")
 @pytest.mark.long
 def test_a_rank_that_does_not_end(client, monkeypatch):
     monkeypatch.setattr(dask, "_GRACE", 0.5)

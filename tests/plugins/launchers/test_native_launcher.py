@@ -24,9 +24,8 @@ from producers import Cupy, Torch
 
 import cuda_device as device
 from cuda_device.cpu import machine_code
-from cuda_device.plugins.launchers import framework_fields, memory_layout, plans
-from cuda_device.plugins.launchers.guard_writer import GuardWriter, symbol_of
-from cuda_device.plugins.launchers.object_reading import torch_tensor
+from cuda_device.plugins.launchers import arguments as reading
+from cuda_device.plugins.launchers import c_functions, framework_fields, memory_layout, object_reading, plans
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 
 STREAM = 0x77
@@ -304,6 +303,15 @@ def test_tuples_and_none(gpu):
         gpu.launch(kernel, [x, (7, 2.5), ()], None)
 
 
+@pytest.mark.parametrize(("value", "by_machine_code"), [((7,) * 400, True), ((7,) * 600, False), (((7,),) * 40, False)])
+def test_arguments_have_little_room_on_the_stack(gpu, value, by_machine_code):
+    """Python launches kernels with more leaves, or more tuples, than machine code has room for."""
+    kernel, (y,) = new("y[0] = len(t)", "t, y"), tensors(1)
+    for _ in range(BY_PYTHON):
+        gpu.launch(kernel, value, y)
+    assert gpu.by_machine_code(kernel, value, y) == by_machine_code
+
+
 def test_constants(gpu):
     scope = {"C": device.ConstExpr[int], "S": device.ConstExpr[bool], "F": device.ConstExpr[float]}
     kernel = new("y[0] = n * f if s else 0", "y, n: C, s: S, f: F", **scope)
@@ -528,29 +536,29 @@ def test_arrays_of_cupy_that_differ(gpu, monkeypatch, other):
     assert not gpu.by_machine_code(kernel, framework.array(MEMORY, **other), y)
 
 
+def fields_of_torch(tensor, array, out, _):
+    found = object_reading.words(out)
+    right, found[0], found[1], found[2] = reading.torch_tensor(tensor, array)
+    return np.int64(right)
+
+
 def test_fields_of_torch_tensors():
     torch = pytest.importorskip("torch")
     layout, plain = framework_fields.torch_layout(torch.Tensor), torch.arange(240.0)
     assert layout is not None
-    keys, kind, freed = framework_fields.torch_words(layout, plain)
-
-    @functools.cache
-    def reader(ndim):
-        code = GuardWriter(
-            "reader", "i1", "ptr %tensor", "ptr %type", "i64 %keys", "i64 %freed", "ptr %out", exported=True
-        )
-        expected = "%keys", kind, "%freed"
-        code.require(torch_tensor(code, "%tensor", "%type", layout, expected, (ndim, 4), "%out"))
-        return machine_code.compile_native(code.text(), {}, exports=[symbol_of("reader")], alone=True)
+    expected = dict(zip(("keys", "kind", "freed"), framework_fields.torch_words(layout, plain), strict=True))
+    expected |= {f"torch_{name}": offset for name, offset in layout.items()} | {"itemsize": 4}
+    code = machine_code.compile_native(
+        c_functions.text(fields_of_torch, "fields", (), ()), exports=("fields",), alone=True
+    )
+    call = ctypes.PYFUNCTYPE(ctypes.c_bool, ctypes.py_object, *[ctypes.c_void_p] * 3)(code.address("fields"))
 
     def read(tensor, count=None):
-        found, ndim = (ctypes.c_uint64 * 3)(), tensor.dim()
-        parameters = ctypes.py_object, ctypes.py_object, *[ctypes.c_uint64] * 2, ctypes.c_void_p
-        native = reader(ndim if count is None else count)
-        fields = ctypes.PYFUNCTYPE(ctypes.c_bool, *parameters)(native.address(symbol_of("reader")))
-        if fields(tensor, torch.Tensor, keys, freed, found):
-            return found[0], *(tuple((ctypes.c_int64 * ndim).from_address(at)) for at in found[1:])
-        return None
+        ndim, found = tensor.dim(), (ctypes.c_uint64 * 3)()
+        array = memory_layout.pack(memory_layout.Array, ndim=ndim if count is None else count, **expected)
+        if not call(tensor, array, ctypes.addressof(found), None):
+            return None
+        return found[0], *(tuple((ctypes.c_int64 * ndim).from_address(at)) for at in found[1:])
 
     parts = plain, plain[5:], plain[7], plain[::2], plain.reshape(2, 3, 4, 5, 2).permute(4, 0, 2, 1, 3)
     for tensor in (part.detach() for part in parts):
@@ -1333,19 +1341,23 @@ def test_the_switch(gpu, monkeypatch, value, wanted):
     assert (kernel.native is not None) == wanted
 
 
-@pytest.mark.parametrize("broken", ["support", "_machine_code"])
+@pytest.mark.parametrize("broken", ["support", "plan_of", "the CPU target"])
 def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
     def fail(*_, **__):
         raise RuntimeError("no machine code here")
 
-    monkeypatch.setattr(plans, broken, fail)
+    if broken == "the CPU target":
+        monkeypatch.setattr(plans, "support", plans.support.__wrapped__)
+        monkeypatch.setitem(sys.modules, "cuda_device.cpu", None)
+    else:
+        monkeypatch.setattr(plans, broken, fail)
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     with caplog.at_level("DEBUG", "cuda_device"):
         for _ in range(4 * BY_PYTHON):
             assert not gpu.by_machine_code(kernel, x, y)
     assert kernel.native is None
-    assert "no machine code here" in caplog.text
+    assert ("cuda_device.cpu" if broken == "the CPU target" else "no machine code here") in caplog.text
     monkeypatch.undo()
 
 

@@ -4,22 +4,22 @@ import re
 import struct
 
 import cuda_cpp
-import exchange
 import numpy as np
 import pytest
 from cuda.bindings import nvvm
 from ir_helpers import job
-from ptx_machine.machine import Machine, Module
-from ptx_machine.memory import Arena
-from ptx_machine.reader import read
 
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, elf
-from cuda_device.types import cpp_names
+from ptx_machine.machine import Machine, Module
+from ptx_machine.memory import Arena
+from ptx_machine.reader import read
 
 TARGETS = ["sm_90", pytest.param("sm_100", marks=pytest.mark.long)]
 FLOATS = device.ArrayType(device.float32, 1)
+type_names = pytest.importorskip("cuda_device.plugins.cpp.type_names")
+exchange = pytest.importorskip("exchange", reason="needs the plugin cpp")
 EVERY_KIND = [device.ArrayType(type, 1) for type in exchange.TYPES for _ in range(2)]
 ARENA = Arena(1 << 22)
 
@@ -114,7 +114,7 @@ def test_structures_are_those_of_declarations(target, linked):
         stub.__annotations__ = {"x": type, "return": type}
         scope[f"s{i}"] = device.extern(stub)
         body += f"    y{i}[0] = s{i}(x{i}[0])\n"
-    includes = "".join(f"#include <{header}>\n" for header in cpp_names.headers_for(text))
+    includes = "".join(f"#include <{header}>\n" for header in type_names.headers_for(text))
     names = ", ".join(f"x{i}, y{i}" for i in range(len(STRUCTURES)))
     exec(f"def kernel({names}):\n{body}", scope)
     kernel = device.kernel(link=device.cuda_source(includes + text))(scope["kernel"])

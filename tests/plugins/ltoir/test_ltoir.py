@@ -3,7 +3,6 @@
 import re
 
 import cuda_cpp
-import exchange
 import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
@@ -15,6 +14,7 @@ import cuda_device as device
 from cuda_device.device.options import FASTMATH
 from cuda_device.plugins import ltoir
 
+exchange = pytest.importorskip("exchange", reason="needs the plugin cpp")
 FLOATS = device.ArrayType(device.float32, 1)
 
 MAGIC = b"\xedCN\x7f"

@@ -728,6 +728,18 @@ def test_arrays_of_the_device():
     assert rows.strides == (16, 4) and rows.copy_to_host().tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda x: cuda.shared.array(4, float32), "device code cannot call shared_array"),
+        (lambda x: cuda.threadIdx.x, r"threadIdx\.x can only be used in kernels of numba_compat"),
+    ],
+)
+def test_what_only_kernels_of_numba_have(use, message):
+    with pytest.raises(device.CompileError, match=message):
+        device.compile(device.func(use), device.ArrayType(float32, 1), output="ir")
+
+
 def test_arrays_and_positions_can_be_copied_and_pickled():
     d = cuda.to_device([0.1, 0.2])
     for other in (copy.copy(d), copy.deepcopy(d), pickle.loads(pickle.dumps(d))):

@@ -12,7 +12,7 @@ from numpy import float32, int64
 
 from cuda_device import cpu_stream
 from cuda_device import numba_compat as cuda
-from cuda_device.plugins.numba import host as numba_host
+from cuda_device.plugins.numba import host_api as numba_host
 
 HANDLE = 0x77000
 needs_an_assembler = pytest.mark.skipif(not can_assemble("sm_90"), reason="no assembler on this machine")

@@ -134,7 +134,7 @@ def test_without_headers(monkeypatch):
 def test_nvshmem_is_told_of_programs(monkeypatch):
     core, at_end = Core(), []
     monkeypatch.setitem(sys.modules, "nvshmem", types.SimpleNamespace(core=core))
-    monkeypatch.setattr(driver.atexit, "register", at_end.append)
+    monkeypatch.setattr("atexit.register", at_end.append)
     with fake_driver.installed():
         assert driver.load_library(b"\x7fELF and no more")
         assert core.told == []

@@ -394,9 +394,9 @@ def test_what_cannot_be_loaded(tmp_path):
     for changed, match in (
         ("{}", "not an index of compiled kernels"),
         ("[3", "not an index of compiled kernels"),
-        ('{"cuda_device": 4, "kernels": []}', "not an index of compiled kernels"),
-        ('{"cuda_device": 4, "kernels": [""]}', "not an index of compiled kernels"),
-        (text.replace('"cuda_device": 4', '"cuda_device": 99'), "of format 99"),
+        ('{"cuda_device": 5, "kernels": []}', "not an index of compiled kernels"),
+        ('{"cuda_device": 5, "kernels": [""]}', "not an index of compiled kernels"),
+        (text.replace('"cuda_device": 5', '"cuda_device": 4'), "of format 4, and not 5"),
         (text.replace('"symbol"', '"other"'), "not an index of compiled kernels"),
     ):
         index.write_text(changed)

@@ -1,0 +1,158 @@
+"""Reads the arguments of calls of code that has been compiled for fixed types, without its Python function.
+
+signature = CallSignature("saxpy", (Parameter("a", "float32"), Parameter("x", "array<float32, 1, C>")), 2)
+signature.arguments((2, x), {}, stream)         Argument(float32), Argument(array<float32, 1, C>)
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cuda_device.errors import CallError
+from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.runtime.gpu.streams import Stream
+from cuda_device.runtime.launch.arguments import Argument, argument_of, bind, parameters_of, pointer_to, read
+from cuda_device.types.abi import exchanged
+from cuda_device.types.host import convert_number
+from cuda_device.types.layout import without_classes
+from cuda_device.types.model import Array, Number, Pointer, Space, Struct, Type
+from cuda_device.types.type_text import parse_type
+
+
+class Parameter(NamedTuple):
+    """A parameter of a compiled kernel or function.
+
+    `offset` and `size` are its position and size in bytes in the kernel's parameter memory. Both are 0 for the parameters of a
+    function, and for a constant, whose value is `constant`. `default` is the default value. Values are in Python notation.
+    """
+
+    name: str
+    type: str
+    offset: int = 0
+    size: int = 0
+    constant: str | None = None
+    default: str | None = None
+
+
+_AS_COMPILED: Any = object()
+"""The argument of a constant parameter that a call omits."""
+
+
+@dataclass(frozen=True)
+class CallSignature:
+    """The parameters that code was compiled for, of which `positional` can be passed by position.
+
+    `space` is None for code that only Python calls; otherwise arrays come from C++ in this space, with any strides.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    positional: int
+    space: Space | None = None
+
+    @cached_property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the parameters, whose structs have no Python classes."""
+        return tuple(parse_type(each.type) for each in self.parameters)
+
+    def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream) -> tuple[Argument, ...]:
+        """Reads the arguments of a call that are no constants. Raises `LaunchError` for those of other types."""
+        arguments = []
+        values = bind(self.stub, args, kwargs, self._defaults)
+        for parameter, type, value in zip(self.parameters, self.types, values, strict=True):
+            if _is_constant(parameter):
+                given, expected = _constant(value, type, parameter), str(parameter.constant)
+                fits = given == expected
+            else:
+                arguments.append(self._argument(parameter.name, value, stream))
+                given, expected = f"of type {arguments[-1].known.type}", parameter.type
+                fits = self._takes(type, arguments[-1].known.type)
+            if not fits:
+                raise CallError(
+                    f"the argument {parameter.name!r} is {given}, but the kernel was compiled for {expected}",
+                    "pass what it was compiled for, or build the kernel for this argument as well",
+                )
+        return tuple(arguments)
+
+    @cached_property
+    def stub(self) -> Any:
+        """A function with these parameters, of which numbers and pointers have type hints, for reading arguments."""
+        names = [each.name for each in self.parameters]
+        listed = [*names[: self.positional], *["*"] * (self.positional < len(names)), *names[self.positional :]]
+        stub = eval(f"lambda {', '.join(listed)}: None", {})
+        stub.__qualname__ = stub.__name__ = self.name
+        pairs = zip(names, self.types, strict=True)
+        stub.__annotations__ = {name: type for name, type in pairs if isinstance(type, (Number, Pointer))}
+        return stub
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """The values of parameters without an argument."""
+        values = {each.name: value_of(each.default) for each in self.parameters if each.default is not None}
+        values |= {each.name: None for each in self.parameters if each.type == "none"}
+        return values | {each.name: _AS_COMPILED for each in self.parameters if _is_constant(each)}
+
+    def _argument(self, name: str, value: Any, stream: Stream) -> Argument:
+        """Reads an argument. A pointer to structs has the class of the array that it points to."""
+        parameters = parameters_of(self.stub)
+        hint = parameters.hints.get(name)
+        if isinstance(hint, Pointer) and isinstance(hint.dtype, Struct) and not isinstance(value, (int, np.integer)):
+            type = read(value, name, stream).known.type
+            if isinstance(type, Array) and without_classes(type.dtype) == hint.dtype:
+                return pointer_to(value, replace(hint, dtype=type.dtype), name, stream)
+        return argument_of(parameters, name, value, stream)
+
+    def _takes(self, type: Type, given: Type) -> bool:
+        """Whether a parameter takes an argument of a type: a read-only array may be any array."""
+        plain = without_classes(given if self.space is None else exchanged(given, self.space))
+        if isinstance(plain, Array) and isinstance(type, Array) and type.readonly:
+            plain = replace(plain, readonly=True)
+        return plain == type
+
+
+def _is_constant(parameter: Parameter) -> bool:
+    return parameter.constant is not None and parameter.type != "none"
+
+
+def _constant(value: Any, type: Type, parameter: Parameter) -> str:
+    """The notation of the argument of a constant parameter, which is a number of the type if it can be one."""
+    if value is _AS_COMPILED:
+        return str(parameter.constant)
+    if isinstance(type, Number):
+        with contextlib.suppress(TypeError, OverflowError):
+            value = convert_number(value, type, parameter.name)
+    return notation(value)
+
+
+# Values in files
+
+
+def notation(value: Any) -> str:
+    """A value in Python notation: NumPy's numbers as those of Python, and functions and types by their names."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(notation, value))}{',' * (len(value) == 1)})"
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    return repr(int(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+def literal_notation(value: Any) -> str | None:
+    """The notation of a value that consists of Python's literals; None for others."""
+    with contextlib.suppress(ValueError, SyntaxError):
+        text = notation(value)
+        value_of(text)
+        return text
+    return None
+
+
+def value_of(text: str) -> Any:
+    """The value of a literal in Python notation."""
+    return float(text) if text in ("inf", "-inf", "nan") else ast.literal_eval(text)

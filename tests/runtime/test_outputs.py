@@ -1,0 +1,122 @@
+"""Outputs of `compile` that plugins add: code for an AMD GPU by LLVM's back end, which a few lines make of LLVM IR."""
+
+import re
+import sys
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import extend, outputs
+from cuda_device.errors import PluginError
+
+FLOATS = device.ArrayType(device.float32, 1)
+# LLVM's functions for the position of a thread.
+POSITIONS = {
+    "@llvm.nvvm.read.ptx.sreg.tid.x()": "@llvm.amdgcn.workitem.id.x()",
+    "@llvm.nvvm.read.ptx.sreg.ctaid.x()": "@llvm.amdgcn.workgroup.id.x()",
+    "@llvm.nvvm.read.ptx.sreg.ntid.x()": "@block_size()",
+}
+BLOCK_SIZE = """
+define internal i32 @block_size() {
+  %packet = call ptr addrspace(4) @llvm.amdgcn.dispatch.ptr()
+  %place = getelementptr i8, ptr addrspace(4) %packet, i64 4
+  %size = load i16, ptr addrspace(4) %place
+  %wide = zext i16 %size to i32
+  ret i32 %wide
+}
+"""
+
+
+def amd_assembly(work: extend.Work) -> str:
+    """The assembly of a kernel for an AMD GPU."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    text = work["llvm"].text.replace("ptx_kernel", "amdgpu_kernel")
+    for nvidia, amd in POSITIONS.items():
+        text = text.replace(nvidia, amd)
+    if unknown := re.search(r"@(llvm\.nvvm\.[\w.]+)", text):
+        raise device.CompileError(f"an AMD GPU has no {unknown[1]}", help="use tid, block_idx and block_dim alone")
+    text = re.sub("(?m)^target .*$", "", text) + BLOCK_SIZE
+    machine = llvm.Target.from_triple("amdgcn-amd-amdhsa").create_target_machine(cpu="gfx90a", opt=2)
+    module = llvm.parse_assembly(f'target triple = "amdgcn-amd-amdhsa"\n{text}')
+    module.data_layout = str(machine.target_data)
+    return machine.emit_assembly(module)
+
+
+@pytest.fixture
+def amd(monkeypatch):
+    monkeypatch.setattr(outputs, "_OF_GPUS", dict(outputs._OF_GPUS))
+    extend.add_output(extend.Output("amd", "llvm", amd_assembly))
+
+
+@device.kernel
+def saxpy(a, x, y):
+    i = device.tid(1)
+    if i < len(y):
+        y[i] = a * x[i] + y[i]
+
+
+def compiled(**options):
+    return device.compile(saxpy, device.float32, FLOATS, FLOATS, output="amd", **options)
+
+
+def test_code_of_another_back_end(amd):
+    made = compiled()
+    assert re.search(r"(?m)^saxpy:.*?\bglobal_load_dword\b.*?\bglobal_store_dword\b.*?\bs_endpgm\b", made.code, re.S)
+    assert (made.output, made.symbol, len(made.parameters), made.result) == ("amd", "saxpy", 3, "none")
+
+
+@pytest.mark.needs("saved")
+def test_it_is_saved_and_not_launched(amd, tmp_path):
+    made = compiled()
+    made.save(tmp_path / "saxpy.amd")
+    assert device.load(tmp_path / "saxpy.amd") == made and (tmp_path / "saxpy.amd").read_text() == made.code
+    with pytest.raises(device.LaunchError, match=r"saxpy \(amd\) is not a kernel that a GPU can load"):
+        made.launch(1.0, np.zeros(1), np.zeros(1), grid=1, block=1)
+    with pytest.raises(ValueError, match="'amd' is not code for GPUs"):
+        made.object_code()
+
+
+def test_its_errors_are_those_of_the_program(amd):
+    @device.kernel
+    def waits(x):
+        device.syncthreads()
+
+    with pytest.raises(device.CompileError, match=r"an AMD GPU has no llvm.nvvm.barrier") as caught:
+        device.compile(waits, FLOATS, output="amd")
+    assert "waits(x: array<float32, 1, C>)" in str(caught.value) and caught.value.help
+
+
+def test_it_is_listed_and_has_a_name_of_its_own(amd):
+    with pytest.raises(ValueError, match="choose one of ir, llvm, ptx, cubin, amd, ltoir, fatbin"):
+        device.compile(saxpy, 1.0, FLOATS, FLOATS, output="amdgpu")
+    for name in ("ptx", "ltoir", "amd"):
+        with pytest.raises(ValueError, match=f"there is an output '{name}' already"):
+            extend.add_output(extend.Output(name, "llvm", str))
+
+
+@pytest.mark.parametrize(
+    ("module", "use", "plugin"),
+    [
+        ("cpp.sources", lambda path: device.compile(saxpy, 1.0, FLOATS, FLOATS, link="norms.cu"), "cpp"),
+        ("cpp.host_target", lambda path: device.compile(saxpy, 1.0, FLOATS, FLOATS, target="host"), "cpp"),
+        ("ltoir", lambda path: device.compile(saxpy, 1.0, FLOATS, FLOATS, output="ltoir"), "ltoir"),
+        ("saved.fatbin", lambda path: device.compile(saxpy, 1.0, FLOATS, FLOATS, output="fatbin"), "saved"),
+        ("saved", lambda path: device.compile(saxpy, 1.0, FLOATS, FLOATS, output="ptx").save(path), "saved"),
+        ("generated", lambda path: device.compile("def f(x): return x", 1.0), "generated"),
+    ],
+)
+def test_what_needs_a_plugin_names_it(module, use, plugin, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, f"cuda_device.plugins.{module}", None)
+    with pytest.raises(PluginError, match=f"needs the plugin '{plugin}'"):
+        use(tmp_path / "saxpy")
+    assert device.compile(saxpy, 1.0, FLOATS, FLOATS).code.startswith(b"\x7fELF")
+
+
+def test_outputs_may_follow_any_stage(amd):
+    extend.add_output(extend.Output("bytes", "ptx", lambda work: work["ptx"].encode()))
+    made = device.compile(saxpy, device.float32, FLOATS, FLOATS, output="bytes")
+    ptx = device.compile(saxpy, device.float32, FLOATS, FLOATS, output="ptx")
+    assert made.code == ptx.code.encode() and made.shared == ptx.shared == 0
