@@ -28,7 +28,7 @@ inf, nan = math.inf, math.nan
 def test_promotion(other, name):
     x, a = ("len(x)", device.ArrayType(device.float32, 1)) if other == "index" else ("x", type_of(other))
     for text in (f"{x} * y", f"y * {x}", f"{x} / y", f"y / {x}"):
-        made = device.compile(f"def f(x, y): return {text}", a, type_of(name), output="ir")
+        made = device.compile(device.func(eval(f"lambda x, y: {text}")), a, type_of(name), output="ir")
         assert made.result == ref.promote(other, name)
 
 
