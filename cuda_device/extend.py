@@ -28,6 +28,7 @@ _MODULES = {
     # inference
     "infer": "policies",
     "infer.contents": "dependency_on",
+    "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
     "instrument.outline": "pack_summary=packed unpack_summary=unpacked",

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import poison
 from ir_helpers import job
 
 import cuda_device as device
@@ -106,9 +107,8 @@ def arithmetic(a, b, out):
 
 
 def test_a_registered_object_is_a_struct_with_methods_operators_and_functions(stream):
-    out = stream.empty(8, np.int64)
-    stream.launch(arithmetic, Money(1.25), Coin(2.5), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [375, 130, 125, 250, 2, 250, 250, 1]
+    out = stream.run(arithmetic, Money(1.25), Coin(2.5), poison(8, np.int64))
+    assert out.tolist() == [375, 130, 125, 250, 2, 250, 250, 1]
 
 
 def test_a_registered_class_is_a_type():
@@ -298,9 +298,7 @@ def instructions(x, out):
 
 
 def test_instructions(stream):
-    out = stream.empty(2)
-    stream.launch(instructions, stream.array(np.float32([2, 1.5])), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [6, 1]
+    assert stream.run(instructions, np.float32([2, 1.5]), poison(2))[-1].tolist() == [6, 1]
     assert sad(2, -3, 1) == 6 and pickle.loads(pickle.dumps(sad)) is sad
 
 

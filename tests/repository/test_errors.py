@@ -132,7 +132,12 @@ def check_message(name: str) -> None:
     assert str(error_of(name, on_cpu=True)) == str(error)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+NEEDS = {"method_without_arguments": "random"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(NEEDS[name]) if name in NEEDS else ()) for name in PROGRAMS]
+)
 def test_message(name: str, golden: Golden, update_golden: bool) -> None:
     """To the letter where it is recorded so; other releases of Python may have other columns."""
     check_message(name)

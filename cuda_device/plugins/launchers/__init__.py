@@ -4,12 +4,12 @@
         device.launch(scale, 2.0, x, y, 32, grid=1, block=32)       # by Python, 20 µs each
     device.launch(scale, 3.0, x, y, 7, grid=4, block=256)           # by machine code, 0.3 µs plus the driver's time
 
-After a few launches by Python, a kernel gets a *plan* for the types of the arguments: a table with a row for each of them. Machine
-code checks whether the arguments of a launch have exactly these types, layouts and devices, reads them, and calls the driver. It
-checks everything that a launch in Python checks: changed variables, reports of kernels, captures, contexts, sizes. If a check
-fails, machine code gives up without launching anything, and Python makes the launch or raises the error. Machine code orders the
-launch with the other streams on which its arrays are produced: the launch waits once for each of them, and each waits once for
-the launch.
+After a few launches by Python, a kernel gets a *plan* for the types of the arguments: a table with a row for each of them.
+Machine code checks whether the arguments of a launch have exactly these types, layouts and devices, reads them, and calls the
+driver. It checks everything that a launch in Python checks: changed variables, reports of kernels, captures, contexts, sizes. If
+a check fails, machine code gives up without launching anything, and Python makes the launch or raises the error. Machine code
+orders the launch with the other streams on which its arrays are produced: the launch waits once for each of them, and each waits
+once for the launch.
 
 The machine code is the same for all plans. It is written in Python, like the block scheduler of the CPU target, whose
 `host_code` compiles it once on each machine.
@@ -26,5 +26,6 @@ The machine code is the same for all plans. It is written in Python, like the bl
     c_functions       the functions of C that machine code calls
 
 Machine code reads an object only after it has compared its type. `memory_layout.is_usable` checks the layout of Python's objects
-and that there is a global lock. In other Pythons, such as free-threaded ones, and without the CPU target, Python makes all launches.
+and that there is a global lock. In other Pythons, such as free-threaded ones, and without the CPU target, Python makes all
+launches.
 """

@@ -15,9 +15,9 @@ from types import CellType, ModuleType
 
 import numpy as np
 
-from cuda_device.extend import Dependency, dataclass
+from cuda_device.extend import dataclass
 from cuda_device.infer.contents import Content
-from cuda_device.infer.dependencies import MISSING, PASSING
+from cuda_device.infer.dependencies import MISSING, PASSING, Dependency
 from cuda_device.plugins.launchers.memory_layout import (
     ITEMS,
     LISTED,
