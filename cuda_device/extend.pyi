@@ -65,6 +65,7 @@ from cuda_device.types import layout as layout
 from cuda_device.types import model as model
 from cuda_device.types.host import struct_model as struct_model
 from cuda_device.types.host import type_of_hint as type_of_hint
+from cuda_device.types.known import Known as Known
 from cuda_device.types.struct_classes import as_type as as_type
 from cuda_device.types.vector_classes import value_of
 
