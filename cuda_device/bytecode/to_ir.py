@@ -139,7 +139,7 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
     names = reader.params(span.start)
     depth = len(block.params) - len(names)
     reader.build, reader.ended = Builder(block, reader.instructions[span.start].location), False
-    reader.begin(span.start)
+    reader.start = span.start
     for name, value in zip(names, block.params[depth:], strict=True):
         reader.assign(name, value)
     params = iter(block.params[:depth])
