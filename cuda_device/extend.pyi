@@ -25,6 +25,8 @@ from cuda_device.errors import Location as Location
 from cuda_device.hooks import target as target
 from cuda_device.infer import policies as policies
 from cuda_device.infer.contents import dependency_on as dependency_on
+from cuda_device.instrument.outline import packed
+from cuda_device.instrument.outline import unpacked
 from cuda_device.ir import ops as ops
 from cuda_device.jobs import Job as Job
 from cuda_device.jobs import Target as Target
@@ -70,6 +72,8 @@ from cuda_device.types.struct_classes import as_type as as_type
 from cuda_device.types.vector_classes import value_of
 
 compile_job = run
+pack_summary = packed
+unpack_summary = unpacked
 Output = CompilerOutput
 kernel_error = failure
 host_value = value_of

@@ -25,7 +25,7 @@ The machine code is the same for all plans. It is written in Python, like the bl
     object_reading    machine code that reads numbers, sizes and streams
     c_functions       the functions of C that machine code calls
 
-Machine code reads an object only after it has compared its type. `memory_layout.is_usable` checks the layout of Python's
-objects and that there is a global lock. In other Pythons, such as free-threaded ones, and without the CPU target, Python makes
-all launches.
+Machine code reads an object only after it has compared its type. `memory_layout.is_usable` checks the layout of Python's objects
+and that there is a global lock. In other Pythons, such as free-threaded ones, and without the CPU target, Python makes all
+launches.
 """

@@ -157,7 +157,7 @@ def place_of(names: Any, count: Any, name: Any) -> Any:
 
 def bind(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any) -> Any:
     """Stores an object for each parameter in `values`, unless `args` has all, and the keywords of `launch` in `sizes`."""
-    call, given, targets, keywords = words(record), words(args), words(values), words(sizes)
+    call, passed, targets, keywords = words(record), words(args), words(values), words(sizes)
     function, parameters = call[Call.FUNCTION], call[Call.PARAMETERS]
     if words(function + Offset.CODE)[0] != call[Call.CODE]:
         return False
@@ -165,11 +165,11 @@ def bind(record: Any, args: Any, count: Any, names: Any, values: Any, sizes: Any
         return False
     if count < parameters:
         for i in range(parameters):
-            targets[i] = given[i] if i < count else words(call[Call.VALUES])[i]
+            targets[i] = passed[i] if i < count else words(call[Call.VALUES])[i]
     for k in range(KEYWORDS):
         keywords[k] = 0
     for i in range(size_of(names) if names != 0 else int64(0)):
-        name, value = item(names, i), given[count + i]
+        name, value = item(names, i), passed[count + i]
         keyword = object_reading.keyword_of(name)
         if keyword >= 0:
             keywords[keyword] = value
@@ -190,7 +190,7 @@ def try_prepared(native: Any, args: Any, count: Any, names: Any, only_checked: A
     record = record_of(native, 8 * len(Prepared))
     if record == 0:
         return False
-    prepared, given = words(record), words(args)
+    prepared, passed = words(record), words(args)
     parameters, stored = prepared[Prepared.PARAMETERS], words(prepared[Prepared.VALUES])
     if count > prepared[Prepared.POSITIONAL]:
         return False
@@ -198,12 +198,12 @@ def try_prepared(native: Any, args: Any, count: Any, names: Any, only_checked: A
     for i in range(1 + parameters + KEYWORDS):
         objects[i] = stored[i]
     for i in range(count):
-        objects[1 + i] = given[i]
+        objects[1 + i] = passed[i]
     for i in range(size_of(names) if names != 0 else int64(0)):
         place = place_of(prepared[Prepared.NAMES], parameters, item(names, i))
         if place < count:  # unknown, or given by position
             return False
-        objects[1 + place] = given[count + i]
+        objects[1 + place] = passed[count + i]
     return try_launch(int64(address(objects)), parameters + 1, prepared[Prepared.KEYWORDS], only_checked)
 
 
@@ -230,13 +230,13 @@ def has_value(at: Any) -> Any:
     if kind == Owner.BYTES:
         return c_functions.call_3(known()[Word.COMPARE_BYTES], owner, value, name[Name.NAME]) == 0
     if kind == Owner.NAMESPACE:
-        found = c_functions.PyDict_GetItemWithError(owner, name[Name.NAME])
+        current = c_functions.PyDict_GetItemWithError(owner, name[Name.NAME])
     else:
-        found = looked_up(kind, owner, name[Name.NAME])
-        if found != 0:
-            c_functions.Py_DecRef(found)  # the caller holds the object that it is compared with
+        current = looked_up(kind, owner, name[Name.NAME])
+        if current != 0:
+            c_functions.Py_DecRef(current)  # the caller holds the object that it is compared with
     # Without a value, there is no such name, or the lookup raised an exception.
-    if found != value or (value == 0 and c_functions.PyErr_Occurred() != 0):
+    if current != value or (value == 0 and c_functions.PyErr_Occurred() != 0):
         return False
     if Offset.VERSION != 0 and kind == Owner.NAMESPACE:
         name[Name.VERSION] = words(owner + Offset.VERSION)[0]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cuda_device import DeviceArray, GpuStream, Kernel, logs
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.extend import dataclass, driver
+from cuda_device.extend import architectures, dataclass, driver
 from cuda_device.plugins.launchers import c_functions, dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_PARAMETERS,
@@ -37,9 +37,8 @@ from cuda_device.plugins.launchers.memory_layout import (
     StreamType,
     Word,
 )
-from cuda_device.plugins.launchers.signature import Signature, UnsupportedSignature, memory_of
+from cuda_device.plugins.launchers.signature import UnsupportedSignature, plan_of
 from cuda_device.runtime.gpu import launch_log, report_message, streams
-from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
     from cuda_device.extend import CompiledKernel
@@ -214,7 +213,6 @@ class LaunchPlan:
     variant: CompiledKernel
     key: object
     memory: OwnedRecord
-    start: OwnedRecord
 
 
 def note(
@@ -280,23 +278,15 @@ def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tu
         raise UnsupportedSignature("a cooperative launch")
     if job.options.cluster is not None:
         raise UnsupportedSignature("clusters")
-    if moved_bytes(variant.work.shared_bytes):
+    if architectures.moved_bytes(variant.work.shared_bytes):
         raise UnsupportedSignature("shared arrays in dynamic shared memory")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
-    signature = Signature(
-        known=job.known,
-        values=values,
-        written=variant.work.outline.written,
-        facts=None if kernel.options.interop else job.options.launch_facts,
-        packing=variant.packing,
-        described=variant.described,
-        device=stream.ordinal,
-        start=start.address,
-    )
-    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory_of(signature), start)
+    facts = None if kernel.options.interop else job.options.launch_facts
+    memory = plan_of(variant, values, facts, stream.ordinal, start)
+    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory)
 
 
 def _types_of(value: Any) -> object:
@@ -378,18 +368,18 @@ _bindings: Any = None  # the driver whose functions are in the words
 def _ready_support(launch: Callable[..., None]) -> None:
     """Sets the words, and lets calls of `launch` run the shared code."""
     global _is_ready, _method, _bindings
-    found = support()
+    loaded = support()
     if not _is_ready:
         for word, obj in _OBJECTS.items():
-            found.words[word] = id(obj)
-        found.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
+            loaded.words[word] = id(obj)
+        loaded.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
         for word, memory in {Word.STREAM_TYPES: _stream_types, **_seen_streams}.items():
-            found.words[word] = ctypes.addressof(memory)
-        if not _hook(found, launch):
+            loaded.words[word] = ctypes.addressof(memory)
+        if not _hook(loaded, launch):
             _method = builtin(False)
         _is_ready = True
     if _bindings is not driver.bindings():
-        _set_driver(found)
+        _set_driver(loaded)
         _bindings = driver.bindings()
     learn_streams()
 

@@ -14,21 +14,24 @@ import ctypes
 import math
 import struct
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cuda_device import DeviceArray
-from cuda_device.extend import Known, dataclass, model
+from cuda_device.extend import layout, model
 from cuda_device.plugins.launchers import framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import Array, Kind, Order, OwnedRecord, Plan, Row, buffer, pack
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
-from cuda_device.types import layout
-from cuda_device.types.argument_packing import Packing, code_of
+from cuda_device.types.argument_packing import code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.struct_classes import REACHES_OTHERS
+
+if TYPE_CHECKING:
+    from cuda_device.extend import CompiledKernel
 
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
 _EXACT = 1 << 53
@@ -40,56 +43,44 @@ class UnsupportedSignature(Exception):
     """Machine code cannot make launches with these arguments."""
 
 
-@dataclass(frozen=True)
-class Signature:
-    """The launches that a plan can make: `known` describes the arguments of the variant, `values` are an example."""
+def plan_of(
+    variant: CompiledKernel, values: Sequence[Any], facts: bool | None, device: int, start: OwnedRecord
+) -> OwnedRecord:
+    """The record `Plan` for launches with arguments like `values` on a GPU. Raises `UnsupportedSignature`.
 
-    known: tuple[Known, ...]
-    values: tuple[Any, ...]
-    written: frozenset[int]
-    """The indices of the arrays that the kernel writes."""
-    facts: bool | None
-    """Whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for all."""
-    packing: Packing
-    described: bool
-    """Whether arrays are passed as descriptors, and None as a null pointer."""
-    device: int
-    """The number of the GPU."""
-    start: int
-    """The address of the record of the loaded kernel."""
-
-
-def memory_of(signature: Signature) -> OwnedRecord:
-    """The plan of a signature. Raises `UnsupportedSignature`."""
-    packing = signature.packing
+    `facts` says whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for
+    all. `start` is the record of the loaded kernel.
+    """
+    packing = variant.packing
     if packing.structure.size > memory_layout.MOST_BYTES or len(packing.offsets) > memory_layout.MOST_LEAVES:
         raise UnsupportedSignature(f"arguments of {packing.structure.size} bytes")
-    writer = _RowWriter(signature)
-    for i, (known, value) in enumerate(zip(signature.known, signature.values, strict=True)):
+    writer = _RowWriter(variant, device)
+    for i, (known, value) in enumerate(zip(variant.work.job.known, values, strict=True)):
         writer.argument(known, value, (0, 8 * i))
     assert next(writer.leaves, None) is None
-    rows, offsets = buffer(b"".join(writer.rows)), struct.pack(f"={len(packing.offsets)}Q", *packing.offsets)
-    table = buffer(offsets)
+    rows, offsets = b"".join(writer.rows), struct.pack(f"={len(packing.offsets)}Q", *packing.offsets)
+    tables = buffer(rows), buffer(offsets)
     record = pack(
         Plan,
-        start=signature.start,
-        rows=ctypes.addressof(rows),
+        start=start.address,
+        rows=ctypes.addressof(tables[0]),
         count=len(writer.rows),
-        facts=-1 if signature.facts is None else signature.facts,
-        written=sum(1 << i for i in signature.written),
+        facts=-1 if facts is None else facts,
+        written=sum(1 << i for i in writer.written),
         spans=writer.spans,
-        offsets=ctypes.addressof(table),
+        offsets=ctypes.addressof(tables[1]),
         parameters=len(packing.offsets),
     )
-    return OwnedRecord(buffer(record), (rows, table, *writer.keep))
+    return OwnedRecord(buffer(record), (*tables, *writer.keep, start))
 
 
 class _RowWriter:
     """Writes the rows of a signature. An object comes `at` an offset in an owner."""
 
-    def __init__(self, signature: Signature) -> None:
-        self.signature = signature
-        self.leaves = iter(zip(signature.packing.places, signature.packing.codes, strict=True))
+    def __init__(self, variant: CompiledKernel, device: int) -> None:
+        self.device, self.written = device, variant.work.outline.written
+        self.described = variant.described  # arrays are passed as descriptors, and None as a null pointer
+        self.leaves = iter(zip(variant.packing.places, variant.packing.codes, strict=True))
         self.rows: list[bytes] = []
         self.keep: list[object] = []
         self.asked: set[object] = set()
@@ -159,7 +150,7 @@ class _RowWriter:
 
     def constant(self, known: Known, value: Any, at: tuple[int, int]) -> None:
         plain = type(value) in (int, str) or (type(value) is float and value and not math.isnan(value))
-        null = self.leaf() if self.signature.described and isinstance(known.type, model.NoneType) else {}
+        null = self.leaf() if self.described and isinstance(known.type, model.NoneType) else {}
         self.row(Kind.EQUAL if plain else Kind.SAME, at, low=self.address(value), **null)
 
     def number(self, type_: model.Number, value: Any, at: tuple[int, int]) -> None:
@@ -221,7 +212,7 @@ class _RowWriter:
         """Reads an array with the leaves of its type."""
         if type_.align:
             raise UnsupportedSignature("an array of unusual alignment")
-        described, strided = self.signature.described, type_.layout is model.Layout.STRIDED
+        described, strided = self.described, type_.layout is model.Layout.STRIDED
         form = {
             "align": min(layout.usual_alignment(type_.dtype), layout.WIDEST_ACCESS),
             "strides": -1,
@@ -245,14 +236,14 @@ class _RowWriter:
             row, unit = Kind.CUPY, 1
             form |= self.fields_of_cupy(value)
             function = sys.modules["cupy"].cuda.get_current_stream
-            stream = Kind.CUPY_STREAM, self.address(function), self.address(self.signature.device)
+            stream = Kind.CUPY_STREAM, self.address(function), self.address(self.device)
         else:
             exchange = self.exchange(value, form["span"])
             fields = self.fields_of_torch(type_, value)
             row, unit = Kind.TORCH if fields else Kind.LENT, itemsize
             form |= fields | self.fields_of_dlpack(type_, value, exchange)
-            stream = Kind.STREAM, exchange.tell, self.signature.device
-        form |= {"unit": unit, "step": itemsize // unit, "divisor": itemsize // unit if self.signature.described else 0}
+            stream = Kind.STREAM, exchange.tell, self.device
+        form |= {"unit": unit, "step": itemsize // unit, "divisor": itemsize // unit if self.described else 0}
         form["stride_align"] = form["align"] if unit < form["align"] else 1
         record = buffer(pack(Array, **form))
         self.keep.append(record)
@@ -266,7 +257,7 @@ class _RowWriter:
         kind = type(value)
         exchange = exchange_of(kind)
         # A lent tensor does not tell whether its memory is read-only. Torch has no such memory.
-        is_safe = kind.__module__.partition(".")[0] == "torch" or span not in self.signature.written
+        is_safe = kind.__module__.partition(".")[0] == "torch" or span not in self.written
         if exchange is None or not exchange.lend or not is_safe:
             raise UnsupportedSignature(f"an array of type {kind}")
         return exchange
@@ -295,7 +286,7 @@ class _RowWriter:
         names |= {"conjugated": "is_conj"} if is_complex else {}
         return {
             "lend": exchange.lend,
-            "where": int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder),
+            "where": int.from_bytes(struct.pack("=ii", _CUDA, self.device), sys.byteorder),
             "what": int.from_bytes(struct.pack("=iBBH", type_.ndim, element, bits, 1), sys.byteorder),
             **{field: self.address(name) for field, name in names.items() if hasattr(value, name)},
         }
@@ -310,7 +301,7 @@ class _RowWriter:
             **{f"cupy_{name}": at for name, at in offsets.items()},
             "element": self.address(value.dtype),
             "buffer_type": self.address(type(value.data)),
-            "device": self.signature.device,
+            "device": self.device,
         }
 
     def leaf_of(self, name: str, count: int = 1) -> dict[str, int]:

@@ -303,6 +303,15 @@ def test_tuples_and_none(gpu):
         gpu.launch(kernel, [x, (7, 2.5), ()], None)
 
 
+@pytest.mark.parametrize(("value", "by_machine_code"), [((7,) * 400, True), ((7,) * 600, False), (((7,),) * 40, False)])
+def test_arguments_have_little_room_on_the_stack(gpu, value, by_machine_code):
+    """Python launches kernels with more leaves, or more tuples, than machine code has room for."""
+    kernel, (y,) = new("y[0] = len(t)", "t, y"), tensors(1)
+    for _ in range(BY_PYTHON):
+        gpu.launch(kernel, value, y)
+    assert gpu.by_machine_code(kernel, value, y) == by_machine_code
+
+
 def test_constants(gpu):
     scope = {"C": device.ConstExpr[int], "S": device.ConstExpr[bool], "F": device.ConstExpr[float]}
     kernel = new("y[0] = n * f if s else 0", "y, n: C, s: S, f: F", **scope)
@@ -1332,7 +1341,7 @@ def test_the_switch(gpu, monkeypatch, value, wanted):
     assert (kernel.native is not None) == wanted
 
 
-@pytest.mark.parametrize("broken", ["support", "memory_of", "the CPU target"])
+@pytest.mark.parametrize("broken", ["support", "plan_of", "the CPU target"])
 def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
     def fail(*_, **__):
         raise RuntimeError("no machine code here")
