@@ -24,8 +24,14 @@ from producers import Cupy, Torch
 
 import cuda_device as device
 from cuda_device.cpu import machine_code
-from cuda_device.plugins.launchers import arguments as reading
-from cuda_device.plugins.launchers import c_functions, framework_fields, memory_layout, object_reading, plans
+from cuda_device.plugins.launchers import (
+    argument_reading,
+    c_api,
+    framework_fields,
+    memory_layout,
+    object_reading,
+    plans,
+)
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 
 STREAM = 0x77
@@ -538,7 +544,7 @@ def test_arrays_of_cupy_that_differ(gpu, monkeypatch, other):
 
 def fields_of_torch(tensor, array, out, _):
     found = object_reading.words(out)
-    right, found[0], found[1], found[2] = reading.torch_tensor(tensor, array)
+    right, found[0], found[1], found[2] = argument_reading.torch_tensor(tensor, array)
     return np.int64(right)
 
 
@@ -548,9 +554,7 @@ def test_fields_of_torch_tensors():
     assert layout is not None
     expected = dict(zip(("keys", "kind", "freed"), framework_fields.torch_words(layout, plain), strict=True))
     expected |= {f"torch_{name}": offset for name, offset in layout.items()} | {"itemsize": 4}
-    code = machine_code.compile_native(
-        c_functions.text(fields_of_torch, "fields", (), ()), exports=("fields",), alone=True
-    )
+    code = machine_code.compile_native(c_api.text(fields_of_torch, "fields", (), ()), exports=("fields",), alone=True)
     call = ctypes.PYFUNCTYPE(ctypes.c_bool, ctypes.py_object, *[ctypes.c_void_p] * 3)(code.address("fields"))
 
     def read(tensor, count=None):
