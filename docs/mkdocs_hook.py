@@ -127,7 +127,12 @@ def of_module(name: str) -> str:
     """A module that programs import by itself, which is written in a plugin."""
     options = {"heading": f"cuda_device.{name}", "heading_level": 2, "filters": '["!^_", "!^pytest_"]'}
     return "\n".join(
-        [f"::: cuda_device.{hooks.MODULES[name]}", "    options:", *(f"      {key}: {value}" for key, value in options.items()), ""]
+        [
+            f"::: cuda_device.{hooks.MODULES[name]}",
+            "    options:",
+            *(f"      {key}: {value}" for key, value in options.items()),
+            "",
+        ]
     )
 
 

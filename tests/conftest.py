@@ -1,9 +1,7 @@
 """What all tests share: the `stream` fixture, which runs a test on the CPU and on a GPU, and golden texts.
 
     def test_doubles(stream):
-        x = stream.array(np.arange(4, dtype=np.float32))
-        stream.launch(double, x, grid=1, block=4)
-        assert stream.numpy(x).tolist() == [0, 2, 4, 6]
+        assert stream.run(double, np.arange(4, dtype=np.float32), block=4).tolist() == [0, 2, 4, 6]
 
     def test_ir(golden):
         golden("saxpy", show(module))        # in tests/golden/test_this_module.txt; --update-golden writes it there
@@ -129,12 +127,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what needs a plugin that is not installed."""
-    for mark in item.iter_markers("needs"):
-        for name in mark.args:
-            assert f'"plugins.{name}' in Path(hooks.__file__).read_text(), f"there is no plugin {name!r}"
-            if importlib.util.find_spec(f"cuda_device.plugins.{name}") is None:
-                pytest.skip(f"the plugin {name!r} is not installed")
+    """Skips what needs a plugin, or the CPU target (`needs("cpu")`), that is not installed."""
+    for (name,) in (mark.args for mark in item.iter_markers("needs")):
+        ring = name if name == "cpu" else f"plugins.{name}"
+        assert f'"{ring}' in Path(hooks.__file__).read_text(), f"there is no plugin {name!r}"
+        if not (HAS_CPU if name == "cpu" else hooks.installed(ring)):
+            pytest.skip(f"{name!r} is not installed")
 
 
 def pytest_report_header() -> str | None:
@@ -193,6 +191,13 @@ class StreamUnderTest:
         device.synchronize(self.stream)
         if self.kind == "cpu" and ASSEMBLED:
             assemble(kernel)
+
+    def run(self, kernel: device.Kernel, *args: Any, grid: Any = 1, block: Any = 1, **kwargs: Any) -> Any:
+        """Launches a kernel on copies of NumPy arrays. Returns what they hold then: one array, or a tuple of several."""
+        copies = [self.array(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+        self.launch(kernel, *copies, grid=grid, block=block, **kwargs)
+        results = [self.numpy(copy) for arg, copy in zip(args, copies, strict=True) if copy is not arg]
+        return results[0] if len(results) == 1 else tuple(results)
 
 
 def thinned(*axes: Iterable[Any], one_in: int) -> list[Any]:

@@ -364,6 +364,7 @@ class Body:
         version.exports, version.changed, version.fresh = {}, set(), set()
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
         frame.site, frame.where, frame.policy = version.key, self.where, self.policy
+        frame.refers_to_records = self.policy is not None and self.policy.references
         cells = {value: self.shared[value] for value in self.uses.used[version.source]}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):

@@ -62,18 +62,16 @@ def register(cls: type, struct: type) -> Callable[[F], F]:
 
 
 def registered(value: object, name: str) -> Any:
-    """Converts an object of a registered class to its struct; None for other objects. `name` is the name of the argument.
+    """Converts an object of a registered class to its struct. `name` is the name of the argument.
 
     Raises `TypeError` if the conversion returns something else.
     """
-    for base in type(value).__mro__:
-        if (registration := REGISTERED.get(base)) is not None:
-            struct, convert = registration
-            instance = made_of(convert(value), model_of(struct), name)
-            if type(instance) is not struct:
-                raise TypeError(f"the conversion of {base.__name__} returns {instance!r}, not a {struct.__name__}")
-            return instance
-    return None
+    base = next(base for base in type(value).__mro__ if base in REGISTERED)
+    struct, convert = REGISTERED[base]
+    instance = made_of(convert(value), model_of(struct), name)
+    if type(instance) is not struct:
+        raise TypeError(f"the conversion of {base.__name__} returns {instance!r}, not a {struct.__name__}")
+    return instance
 
 
 def overload(entity: object) -> Callable[[F], F]:

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import poison
 from ir_helpers import ptx_of
 
 import cuda_device as device
@@ -71,9 +72,7 @@ def test_products_of_all_lengths(stream, inner):
     """The inverted loop, its unrolled copies, and the remainder."""
     random = np.random.default_rng(inner)
     a, b = random.integers(-9, 9, (3, inner)).astype(np.float32), random.integers(-9, 9, (inner, 5)).astype(np.float32)
-    c = stream.array(np.full((3, 5), 77, np.float32))
-    stream.launch(multiply, stream.array(a), stream.array(b), c, grid=1, block=(8, 4))
-    assert np.array_equal(stream.numpy(c), a @ b)
+    assert np.array_equal(stream.run(multiply, a, b, np.full((3, 5), 77, np.float32), block=(8, 4))[-1], a @ b)
 
 
 @device.kernel
@@ -98,15 +97,14 @@ def test_the_second_operand_of_and_has_no_branch():
 
 def test_steps_to_leave(stream):
     points = np.array([0, 0.5, -2, 1 + 1j, 3, 0.3 + 0.5j, -0.75 + 0.1j, 1j, 2.5j], np.complex64)
-    counts = stream.empty(9, np.int32)
-    stream.launch(steps_to_leave, stream.array(points), counts, 50, grid=1, block=32)
+    counts = stream.run(steps_to_leave, points, poison(9, np.int32), 50, block=32)[-1]
     expected = []
     for point in points.astype(complex):
         z, count = point, 0
         while count < 50 and abs(z) ** 2 <= 4:
             z, count = z * z + point, count + 1
         expected.append(count)
-    assert stream.numpy(counts).tolist() == expected
+    assert counts.tolist() == expected
 
 
 @device.kernel
@@ -133,9 +131,7 @@ def test_loops_have_one_back_edge():
 
 def test_continue(stream):
     x = np.array([3, -4, 8, 5, -1, 0, 12, 7])
-    y = stream.empty(1, np.int64)
-    stream.launch(skip, stream.array(x), y, grid=1, block=1)
-    assert stream.numpy(y)[0] == 23
+    assert stream.run(skip, x, poison(1, np.int64))[-1][0] == 23
 
 
 @device.kernel
@@ -158,6 +154,4 @@ def test_descending_addresses_share_a_register():
 def test_descending_indices(stream, size):
     random = np.random.default_rng(size)
     x, weights = (random.integers(-9, 9, size).astype(np.float32) for _ in range(2))
-    y = stream.empty(1)
-    stream.launch(convolve, stream.array(x), stream.array(weights), y, grid=1, block=1)
-    assert stream.numpy(y)[0] == (x * weights[::-1]).sum()
+    assert stream.run(convolve, x, weights, poison(1))[-1][0] == (x * weights[::-1]).sum()

@@ -1,7 +1,6 @@
 """Decoding: that the result is well formed, that every version gives the same, and that no instruction is missing.
 
-This file needs nothing but the standard library and pytest: `decoding/cpython314.py` runs it where there is no more. A test's
-parameter is filled from the list of that name in `PARAMETERS`.
+A test's parameter is filled from the list of that name in `PARAMETERS`.
 """
 
 import dis

@@ -75,6 +75,7 @@ def nvjitlink(monkeypatch):
     return assembler()
 
 
+@pytest.mark.needs("random")
 def test_the_code_is_as_good_as_recorded(nvjitlink, update_golden):
     recorded = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {"assembler": "", "kernels": {}}
     if not update_golden and recorded["assembler"] != nvjitlink:

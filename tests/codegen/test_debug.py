@@ -75,9 +75,7 @@ def test_results_are_the_same(stream):
     elements, flags = np.linspace(0, 1, 8, dtype=np.float32), np.array([0, 1] * 4, dtype=bool)
     results = []
     for kernel in (mixed, plain):
-        x = stream.array(elements)
-        stream.launch(kernel, x, 8, stream.array(flags), grid=1, block=1)
-        results.append(stream.numpy(x))
+        results.append(stream.run(kernel, elements, 8, flags)[0])
     np.testing.assert_allclose(results[0], results[1], rtol=1e-6)
 
 

@@ -321,10 +321,9 @@ def under_a_spin_lock(lock, counters):
 
 
 def test_a_spin_lock_guards_plain_data(stream):
-    lock, counters = stream.array(np.zeros(1, np.int32)), stream.array(np.zeros(5, np.int64))
-    stream.launch(under_a_spin_lock, lock, counters, grid=50, block=32)
-    assert stream.numpy(counters).tolist() == [150 * (i + 1) for i in range(5)]
-    assert stream.numpy(lock).tolist() == [0]
+    lock, counters = stream.run(under_a_spin_lock, np.zeros(1, np.int32), np.zeros(5, np.int64), grid=50, block=32)
+    assert counters.tolist() == [150 * (i + 1) for i in range(5)]
+    assert lock.tolist() == [0]
 
 
 @device.func

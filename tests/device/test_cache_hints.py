@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import can_assemble
+from conftest import can_assemble, poison
 
 import cuda_device as device
 
@@ -25,9 +25,8 @@ def reverse(x, y, load: device.ConstExpr[str], store: device.ConstExpr[str]):
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_numbers(stream, dtype):
     numbers = np.arange(-50, 50).astype(np.int8).astype(dtype)
-    x, y = stream.array(numbers), stream.empty(100, dtype)
-    stream.launch(reverse, x, y, "cs", "cg", grid=2, block=64)
-    assert stream.numpy(y).tobytes() == numbers[::-1].tobytes()
+    y = stream.run(reverse, numbers, poison(100, dtype), "cs", "cg", grid=2, block=64)[-1]
+    assert y.tobytes() == numbers[::-1].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -35,18 +34,15 @@ def test_numbers(stream, dtype):
 )
 def test_vectors(stream, vector):
     numbers = np.frombuffer(np.arange(800, dtype=np.uint8).tobytes(), device.numpy_dtype(vector))
-    x, y = stream.array(numbers), stream.array(np.zeros_like(numbers))
-    stream.launch(reverse, x, y, "cg", "cs", grid=7, block=64)
-    assert stream.numpy(y).tobytes() == numbers[::-1].tobytes()
+    y = stream.run(reverse, numbers, np.zeros_like(numbers), "cg", "cs", grid=7, block=64)[-1]
+    assert y.tobytes() == numbers[::-1].tobytes()
 
 
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("store", STORES)
 def test_hints(stream, load, store):
     numbers = np.arange(33, dtype=np.float32)
-    x, y = stream.array(numbers), stream.empty(33)
-    stream.launch(reverse, x, y, load, store, grid=1, block=64)
-    assert (stream.numpy(y) == numbers[::-1]).all()
+    assert (stream.run(reverse, numbers, poison(33), load, store, block=64)[-1] == numbers[::-1]).all()
     ptx = str(device.compile(reverse, np.zeros(3, np.float32), np.zeros(3, np.float32), load, store, output="ptx"))
     assert f"ld.global.{load}.b32" in ptx and f"st.global.{store}.b32" in ptx
 

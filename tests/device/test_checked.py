@@ -9,11 +9,10 @@ import sys
 import numpy as np
 import pytest
 from buggy_programs import PROGRAMS
-from conftest import thinned
+from conftest import poison, thinned
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.bytecode import decode
 
 name_of = lambda value: value if isinstance(value, str) else value.function.__name__  # noqa: E731
 by_name = pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
@@ -222,9 +221,7 @@ def test_local_memory_that_is_written_piece_by_piece_is_written(stream):
             out[i] = bytes.view(device.int64)[0] + whole.large + whole.pair[1].z + kept[0] + again[0]
         """
     )
-    out = stream.empty(40, np.int32)
-    stream.launch(kernel, out, 2, grid=1, block=40)
-    assert stream.numpy(out).tolist() == [1 + 2 + 6 + 11 + 2] * 40
+    assert stream.run(kernel, poison(40, np.int32), 2, block=40).tolist() == [1 + 2 + 6 + 11 + 2] * 40
 
 
 def test_large_local_arrays_have_no_account(stream):
@@ -237,9 +234,7 @@ def test_large_local_arrays_have_no_account(stream):
             out[0] = large[5] + 0 * large[6]
         """
     )
-    out = stream.empty(1, np.int32)
-    stream.launch(kernel, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1]
+    assert stream.run(kernel, poison(1, np.int32)).tolist() == [1]
 
 
 def test_values_of_a_report_may_be_large(stream):
@@ -291,16 +286,19 @@ def test_messages_are_the_program_s_also_where_pytest_changed_its_asserts(stream
     assert stream.numpy(x).tolist() == [1] * 8
 
 
+@pytest.mark.needs("rewritten_asserts")
 def test_without_pytest_or_the_source_text_changed_asserts_still_report(monkeypatch):
+    from cuda_device.plugins import rewritten_asserts
+
     @device.kernel
     def k(x):
         assert x[0] > 3, "small"
 
     monkeypatch.setattr("linecache.getlines", lambda *_: ["x = 1"])
-    decode._originals.cache_clear()
+    rewritten_asserts._originals.cache_clear()
     with pytest.raises(device.KernelError, match="the assertion does not hold"):
         device.launch(k, np.zeros(1, np.int32), grid=1, block=1, stream=device.cpu_stream())
-    decode._originals.cache_clear()
+    rewritten_asserts._originals.cache_clear()
 
 
 # What the help of an index says

@@ -8,7 +8,6 @@ from fake_driver import CONTEXT, installed
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.plugins.cpp.type_names import headers_for
 
 CPU = device.cpu_stream()
 FLOATS = device.pointer(device.float32)
@@ -275,6 +274,8 @@ def test_structs_with_pointers_are_arguments_and_elements():
 
 @pytest.mark.needs("cpp")
 def test_a_struct_lies_as_in_cpp_and_is_declared_so():
+    from cuda_device.plugins.cpp.type_names import headers_for
+
     assert device.numpy_dtype(buffer).fields["table"][1] == 16
     assert (device.sizeof(buffer), device.alignof(FLOATS), device.sizeof(VOID)) == (24, 8, 8)
     text = device.cpp_declaration(buffer)

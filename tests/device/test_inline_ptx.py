@@ -5,6 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import poison
 
 import cuda_device as device
 from cuda_device import CompileError
@@ -39,9 +40,8 @@ def computes(x, y, out):
 
 def test_each_stream_computes_what_the_host_computes(stream):
     x, y = np.arange(64, dtype=np.int32) * 1000, np.arange(1, 65, dtype=np.int32)
-    out = stream.array(np.zeros((64, 3), np.int32))
-    stream.launch(computes, stream.array(x), stream.array(y), out, grid=2, block=32)
-    assert (stream.numpy(out) == np.stack([x + y, *divmod(x, y)], axis=1)).all()
+    out = stream.run(computes, x, y, np.zeros((64, 3), np.int32), grid=2, block=32)[-1]
+    assert (out == np.stack([x + y, *divmod(x, y)], axis=1)).all()
     assert add(np.int32(2), np.int32(3)) == 5
     assert divide(np.uint32(7), np.uint32(2)) == (3, 1)
     assert {type(each) for each in divide(np.uint32(7), np.uint32(2))} == {np.uint32}
@@ -72,9 +72,7 @@ def mover(word, dtype):
 @pytest.mark.parametrize(("word", "dtype"), [(word, dtype) for word in TYPES for dtype in TYPES[word]])
 def test_registers_hold_numbers_of_each_type(stream, word, dtype):
     x = np.arange(-4, 28).astype(dtype)
-    out = stream.array(np.zeros(32, dtype))
-    stream.launch(mover(word, dtype), stream.array(x), out, grid=1, block=32)
-    assert (stream.numpy(out) == x).all()
+    assert (stream.run(mover(word, dtype), x, np.zeros(32, dtype), block=32)[-1] == x).all()
 
 
 @pytest.mark.parametrize(("word", "dtype"), [(word, dtype) for word in TYPES for dtype in TYPES[word]])
@@ -110,9 +108,7 @@ def overtakes(x, out):
 
 
 def test_accesses_do_not_move_across(stream):
-    x, out = stream.array(np.array([1], np.float32)), stream.empty(1)
-    stream.launch(overtakes, x, out, grid=1, block=1)
-    assert stream.numpy(out)[0] == 3
+    assert stream.run(overtakes, np.array([1], np.float32), poison(1))[-1][0] == 3
 
 
 def test_an_array_that_ptx_gets_is_not_read_only():

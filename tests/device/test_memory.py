@@ -5,7 +5,7 @@ import re
 import fake_driver
 import numpy as np
 import pytest
-from conftest import can_assemble, properties_of, thinned
+from conftest import can_assemble, poison, properties_of, thinned
 from ir_helpers import define
 
 import cuda_device as device
@@ -40,9 +40,8 @@ def reverse_digits(x, out):
 
 def test_each_thread_has_its_own(stream):
     x = np.arange(1, 4097, dtype=np.int64) * 271828
-    out = stream.empty(4096, np.int64)
-    stream.launch(reverse_digits, stream.array(x), out, grid=16, block=256)
-    assert stream.numpy(out).tolist() == [int(f"{value:010d}"[::-1]) for value in x.tolist()]
+    out = stream.run(reverse_digits, x, poison(4096, np.int64), grid=16, block=256)[-1]
+    assert out.tolist() == [int(f"{value:010d}"[::-1]) for value in x.tolist()]
 
 
 @device.kernel
@@ -66,9 +65,8 @@ def keeps(out):
 
 
 def test_it_lives_across_barriers(stream):
-    out = stream.empty(300, np.int64)
-    stream.launch(keeps, out, grid=3, block=100)
-    assert stream.numpy(out).tolist() == [(700 * i + 21) * 1000 + 12 + i for i in range(300)]
+    out = stream.run(keeps, poison(300, np.int64), grid=3, block=100)
+    assert out.tolist() == [(700 * i + 21) * 1000 + 12 + i for i in range(300)]
 
 
 @pytest.mark.parametrize(("name", "order"), thinned(NUMBERS, ["C", "F"], one_in=2))
@@ -112,10 +110,9 @@ def test_alignment_keeps_arrays_apart(stream, align, waits):
             out[i] = total
     """
     text = source.replace("WAIT", "device.syncthreads()" if waits else "pass")
-    out = stream.empty(64, np.float64)
-    stream.launch(define(text, file=f"<align {waits}>", ALIGN=align), out, 15, grid=1, block=64)
+    out = stream.run(define(text, file=f"<align {waits}>", ALIGN=align), poison(64, np.float64), 15, block=64)
     steps = [[j % 5 + 10, j % 3 + 12, j % 5 + 110] for j in range(15)]
-    assert stream.numpy(out).tolist() == [sum(a + (b + i) * 1000 + c for a, b, c in steps) for i in range(64)]
+    assert out.tolist() == [sum(a + (b + i) * 1000 + c for a, b, c in steps) for i in range(64)]
 
 
 @device.func
@@ -149,9 +146,8 @@ def calls(out):
 
 
 def test_each_call_has_its_own_and_may_get_its_callers(stream):
-    out = stream.empty((64, 3), np.int32)
-    stream.launch(calls, out, grid=2, block=32)
-    assert stream.numpy(out).tolist() == [[2 * i + 3, 40 * i + 6, 400 * i + 6] for i in range(64)]
+    out = stream.run(calls, poison((64, 3), np.int32), grid=2, block=32)
+    assert out.tolist() == [[2 * i + 3, 40 * i + 6, 400 * i + 6] for i in range(64)]
 
 
 @device.func
@@ -281,9 +277,8 @@ def turn_around(out):
 
 @pytest.mark.parametrize("size", [6, 100, 48 * 1024 - 16, 100_000])
 def test_dynamic_shared_memory(stream, size):
-    out = stream.empty(size + 2, np.int32)
-    stream.launch(turn_around, out, grid=1, block=128, shared=size)
-    assert stream.numpy(out).tolist() == [*(j % 251 for j in reversed(range(size))), -2, 5]
+    out = stream.run(turn_around, poison(size + 2, np.int32), block=128, shared=size)
+    assert out.tolist() == [*(j % 251 for j in reversed(range(size))), -2, 5]
 
 
 def test_it_is_empty_unless_asked_for(stream):

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import poison
 
 import cuda_device as device
 
@@ -48,8 +49,7 @@ def test_positions(stream, grid, block):
 
     (gx, gy, gz), (bx, by, bz) = three(grid), three(block)
     count = gx * gy * gz * bx * by * bz
-    out = stream.empty((count, 24), np.int64)
-    stream.launch(positions, out, grid=grid, block=block)
+    out = stream.run(positions, poison((count, 24), np.int64), grid=grid, block=block)
     w, h = gx * bx, gy * by
     expected = []
     for z in range(gz * bz):
@@ -58,7 +58,7 @@ def test_positions(stream, grid, block):
                 thread, blocks = (x % bx, y % by, z % bz), (x // bx, y // by, z // bz)
                 sizes = (bx, by, bz), (gx, gy, gz)
                 expected.append([*thread, *blocks, *sizes[0], *sizes[1], x, y, z, w, h, gz * bz, x, y, w, h, x, w])
-    assert stream.numpy(out).tolist() == expected
+    assert out.tolist() == expected
 
 
 def test_types_of_positions():
@@ -513,9 +513,7 @@ def test_a_deadlock_in_one_block_of_many_names_it(stream):
 @pytest.mark.usefixtures("unchecked")
 def test_threads_of_a_warp_that_loop_differently(stream):
     """Threads that have ended no longer count, so that the others may go on alone."""
-    out = stream.empty(32, np.int32)
-    stream.launch(waits_for_a_loop, out, grid=1, block=32)
-    assert stream.numpy(out).tolist() == [t % 2 for t in range(32)]
+    assert stream.run(waits_for_a_loop, poison(32, np.int32), block=32).tolist() == [t % 2 for t in range(32)]
 
 
 def test_a_deadlock_in_a_called_function_names_its_line(stream):

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import poison
 from ir_helpers import define
 
 import cuda_device as device
@@ -35,11 +36,10 @@ def test_barriers_count_and_join(stream, block):
     x[3] = 1
     x[3, 0] = 0
     x[4] = rng.integers(0, 2, count)
-    out = stream.empty((5, count, 4), np.int32)
-    stream.launch(reductions, out, stream.array(x), grid=5, block=block)
+    out, _ = stream.run(reductions, poison((5, count, 4), np.int32), x, grid=5, block=block)
     true = (x != 0).sum(axis=1)
     expected = np.stack([true, true == count, true > 0, 0 * true], axis=1)
-    assert (stream.numpy(out) == expected[:, None, :]).all()
+    assert (out == expected[:, None, :]).all()
 
 
 def is_even():
@@ -70,11 +70,10 @@ def predicates(out, limit):
 
 
 def test_predicates_are_functions_without_parameters(stream):
-    out = stream.empty((70, 8), np.int32)
-    stream.launch(predicates, out, 7, grid=1, block=70)
+    out = stream.run(predicates, poison((70, 8), np.int32), 7, block=70)
     i = np.arange(70)
     expected = [35, 10, (i + 7 > 50).sum(), 70, 0, True, False, (i % 4 != 0).sum()]
-    assert (stream.numpy(out) == expected).all()
+    assert (out == expected).all()
 
 
 @device.kernel
@@ -97,11 +96,10 @@ def shared_after_reduction(out, turns):
 
 @pytest.mark.parametrize("threads", [32, 100, 256])
 def test_a_barrier_with_a_predicate_orders_memory(stream, threads):
-    out = stream.empty((threads, 2), np.int32)
-    stream.launch(shared_after_reduction, out, 5, grid=1, block=threads)
+    out = stream.run(shared_after_reduction, poison((threads, 2), np.int32), 5, block=threads)
     i = np.arange(threads)
     total = sum((i % 3 == turn % 3).sum() for turn in range(5))
-    assert (stream.numpy(out) == np.stack([np.full(threads, total), (i + 5) % threads], axis=1)).all()
+    assert (out == np.stack([np.full(threads, total), (i + 5) % threads], axis=1)).all()
 
 
 @device.kernel
@@ -129,9 +127,7 @@ def test_threads_that_have_returned_do_not_count(stream, limit):
 def test_threads_of_one_warp_may_return(stream):
     if stream.kind == "gpu":
         pytest.skip("an aligned barrier wants whole warps")
-    out = stream.empty((96, 3), np.int32)
-    stream.launch(some_return, out, 45, grid=1, block=96)
-    assert (stream.numpy(out)[:45] == [45, 1, 0]).all()
+    assert (stream.run(some_return, poison((96, 3), np.int32), 45, block=96)[:45] == [45, 1, 0]).all()
 
 
 @device.func
@@ -149,9 +145,8 @@ def in_functions(out, x):
 
 def test_barriers_in_functions(stream):
     x = np.arange(64, dtype=np.int32) - 20
-    out = stream.empty((64, 2), np.int32)
-    stream.launch(in_functions, out, stream.array(x), grid=1, block=64)
-    assert (stream.numpy(out) == [(x > 0).sum(), (x < 0).sum() + (x > 10).sum()]).all()
+    out, _ = stream.run(in_functions, poison((64, 2), np.int32), x, block=64)
+    assert (out == [(x > 0).sum(), (x < 0).sum() + (x > 10).sum()]).all()
 
 
 # Deadlocks: on the CPU alone

@@ -21,9 +21,7 @@ def sleeps(out, ns):
 
 
 def test_counters_go_on(stream):
-    out = stream.array(np.zeros((64, 2), np.int64))
-    stream.launch(sleeps, out, 1000, grid=2, block=32)
-    cycles, nanoseconds = stream.numpy(out).T
+    cycles, nanoseconds = stream.run(sleeps, np.zeros((64, 2), np.int64), 1000, grid=2, block=32).T
     assert (cycles > 1000).all()
     assert (nanoseconds >= 2_000_000).all()
     assert (nanoseconds < 10_000_000_000).all()

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import poison
 from test_sync import report_of
 
 import cuda_device as device
@@ -52,12 +53,11 @@ def positions(out, linear):
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_lane_id_and_lanemask_follow_the_linear_thread(stream, block):
     count = int(np.prod(block))
-    out, last = stream.empty((count, 3), np.int32), stream.empty(count, np.bool_)
-    stream.launch(positions, out, last, grid=1, block=block)
+    out, last = stream.run(positions, poison((count, 3), np.int32), poison(count, np.bool_), block=block)
     lane = np.arange(count) % 32
     expected = np.stack([lane, np.full(count, 32), (1 << lane) - 1], axis=1)
-    assert (stream.numpy(out) == expected).all()
-    assert (stream.numpy(last) == (lane == 31)).all()
+    assert (out == expected).all()
+    assert (last == (lane == 31)).all()
 
 
 # Shuffles
@@ -240,9 +240,8 @@ def test_lanes(stream, function, arguments, columns):
 @pytest.mark.parametrize("mask", [-1, np.int32(-1), np.uint32(ALL), np.int64(-1), np.int64(ALL), np.uint64(ALL)])
 def test_any_integer_with_the_bits_is_a_mask(stream, mask):
     values = sample(np.int32, 32)
-    out = stream.empty(32, np.int32)
-    stream.launch(shuffling(device.shfl_xor_sync), out, stream.array(values), mask, 5, grid=1, block=32)
-    assert (stream.numpy(out) == values[LANES ^ 5]).all()
+    out, _ = stream.run(shuffling(device.shfl_xor_sync), poison(32, np.int32), values, mask, 5, block=32)
+    assert (out == values[LANES ^ 5]).all()
 
 
 # Votes
@@ -288,9 +287,7 @@ def test_matches_of_every_type(stream, dtype):
     rng = np.random.default_rng(5)
     values = sample(dtype, 5)[rng.integers(0, 5, 96)]
     values[64:] = values[64]
-    out = stream.empty((96, 6), np.int32)
-    stream.launch(matches, out, stream.array(values), grid=1, block=96)
-    found = stream.numpy(out).view(np.uint32)
+    found = stream.run(matches, poison((96, 6), np.int32), values, block=96)[0].view(np.uint32)
     for warp in range(3):
         mine = values[32 * warp : 32 * warp + 32]
         equal = (mine[:, None] == mine[None, :]).astype(np.uint64) @ (1 << LANES).astype(np.uint64)
@@ -320,8 +317,7 @@ def disjoint_groups(out, x):
 
 def test_disjoint_groups_of_a_warp_go_their_own_ways(stream):
     x = sample(np.int32, 128)
-    out = stream.empty(128, np.int32)
-    stream.launch(disjoint_groups, out, stream.array(x), grid=2, block=64)
+    out, _ = stream.run(disjoint_groups, poison(128, np.int32), x, grid=2, block=64)
     for warp in range(4):
         mine = x[32 * warp : 32 * warp + 32]
         expected = np.empty(32, np.int32)
@@ -330,7 +326,7 @@ def test_disjoint_groups_of_a_warp_go_their_own_ways(stream):
             group = [lane, lane ^ 2, lane ^ 4, lane ^ 6]
             expected[lane] = mine[group].sum(dtype=np.int32)
         expected[17::2] = mine[17]
-        assert (stream.numpy(out)[32 * warp : 32 * warp + 32] == expected).all()
+        assert (out[32 * warp : 32 * warp + 32] == expected).all()
 
 
 @device.kernel
@@ -349,10 +345,9 @@ def groups_of_their_own_length(out):
 
 
 def test_groups_may_take_different_numbers_of_turns(stream):
-    out = stream.empty(32, np.int32)
-    stream.launch(groups_of_their_own_length, out, grid=1, block=32)
+    out = stream.run(groups_of_their_own_length, poison(32, np.int32), block=32)
     group = LANES // 8
-    assert (stream.numpy(out) == group * 8 + (LANES + group * 3 + 1) % 8).all()
+    assert (out == group * 8 + (LANES + group * 3 + 1) % 8).all()
 
 
 @device.kernel
@@ -369,9 +364,7 @@ def partial_warp(out, x):
 @pytest.mark.usefixtures("unchecked")
 def test_a_partial_warp(stream):
     x = sample(np.int32, 39)
-    out = stream.empty((39, 2), np.int32)
-    stream.launch(partial_warp, out, stream.array(x), grid=1, block=39)
-    found = stream.numpy(out)
+    found = stream.run(partial_warp, poison((39, 2), np.int32), x, block=39)[0]
     with np.errstate(over="ignore"):
         for lanes in (slice(0, 32), slice(32, 39)):
             value = x[lanes].copy()
@@ -420,9 +413,7 @@ def active(out, limit):
 
 @pytest.mark.parametrize("limit", [0, 5, 32])
 def test_activemask_names_lanes_that_come_together(stream, limit):
-    out = stream.empty((64, 2), np.int32)
-    stream.launch(active, out, limit, grid=1, block=64)
-    found = stream.numpy(out).view(np.uint32)
+    found = stream.run(active, poison((64, 2), np.int32), limit, block=64).view(np.uint32)
     low = (1 << limit) - 1
     for i, (whole, branch) in enumerate(found.tolist()):
         side = low if i % 32 < limit else ~low & ALL
@@ -453,10 +444,9 @@ def rotate_by_syncwarp(out, turns):
 
 
 def test_syncwarp_orders_shared_memory(stream):
-    out = stream.empty(96, np.int32)
-    stream.launch(rotate_by_syncwarp, out, 11, grid=1, block=96)
+    out = stream.run(rotate_by_syncwarp, poison(96, np.int32), 11, block=96)
     i = np.arange(96)
-    assert (stream.numpy(out) == i // 32 * 32 + (i + 11) % 32).all()
+    assert (out == i // 32 * 32 + (i + 11) % 32).all()
 
 
 @device.kernel
@@ -473,9 +463,8 @@ def syncwarp_in_both_branches(out):
 
 
 def test_syncwarp_meets_from_different_places(stream):
-    out = stream.empty(32, np.int32)
-    stream.launch(syncwarp_in_both_branches, out, grid=1, block=32)
-    assert (stream.numpy(out) == 31 - LANES + 100 * (LANES >= 16)).all()
+    out = stream.run(syncwarp_in_both_branches, poison(32, np.int32), block=32)
+    assert (out == 31 - LANES + 100 * (LANES >= 16)).all()
 
 
 @device.kernel
@@ -495,11 +484,10 @@ def opaque(out, x, always):
 
 def test_branches_that_are_always_taken_change_nothing(stream):
     x = np.arange(64, dtype=np.int32) - 40
-    out = stream.empty(64, np.int32)
-    stream.launch(opaque, out, stream.array(x), stream.array(np.ones(64, np.int32)), grid=1, block=64)
+    out, _, _ = stream.run(opaque, poison(64, np.int32), x, np.ones(64, np.int32), block=64)
     expected = x.reshape(2, 32)[:, LANES ^ 16]
     expected = expected[:, np.minimum(LANES + 1, 31)]
-    assert (stream.numpy(out).reshape(2, 32) == expected + (expected > 0).any(axis=1, keepdims=True)).all()
+    assert (out.reshape(2, 32) == expected + (expected > 0).any(axis=1, keepdims=True)).all()
 
 
 @device.kernel
@@ -509,11 +497,10 @@ def in_three_dimensions(out):
 
 
 def test_lanes_run_along_x_first(stream):
-    out = stream.empty((4, 4, 6), np.int32)
-    stream.launch(in_three_dimensions, out, grid=1, block=(6, 4, 4))
+    out = stream.run(in_three_dimensions, poison((4, 4, 6), np.int32), block=(6, 4, 4))
     z, y, x = np.indices((4, 4, 6))
     flat = (x + 10 * y + 100 * z).reshape(-1)
-    assert (stream.numpy(out).reshape(-1) == flat[np.arange(96) ^ 1]).all()
+    assert (out.reshape(-1) == flat[np.arange(96) ^ 1]).all()
 
 
 # What is wrong
@@ -651,9 +638,8 @@ def one_warp_without_the_other(x):
 
 
 def test_warps_do_not_wait_for_each_other(stream):
-    x = stream.array(np.arange(64, dtype=np.int32))
-    stream.launch(one_warp_without_the_other, x, grid=1, block=64)
-    assert (stream.numpy(x) == np.concatenate([LANES, LANES ^ 1])).all()
+    x = stream.run(one_warp_without_the_other, np.arange(64, dtype=np.int32), block=64)
+    assert (x == np.concatenate([LANES, LANES ^ 1])).all()
 
 
 # PTX

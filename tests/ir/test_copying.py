@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from conftest import poison
 
 import cuda_device as device
 
@@ -85,10 +86,9 @@ def test_rows_that_overlap(stream, statement, checked, order):
     scope: dict = {}
     exec(f"def f(a):\n    {statement}", scope)
     a = np.array(np.arange(36, dtype=np.int32).reshape(6, 6), order=order)
-    found = stream.array(a)
-    stream.launch(device.kernel(checked=True)(scope["f"]), found, grid=1, block=1)
+    found = stream.run(device.kernel(checked=True)(scope["f"]), a)
     scope["f"](a)
-    np.testing.assert_array_equal(stream.numpy(found), a)
+    np.testing.assert_array_equal(found, a)
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,10 @@ def in_other_memory(x, out):
 
 def test_memory_of_other_kinds(stream):
     x = np.arange(8, dtype=np.float32)
-    out = stream.empty(8)
-    stream.launch(in_other_memory, stream.array(x), out, grid=1, block=1)
+    out = stream.run(in_other_memory, x, poison(8))[-1]
     tile = x.reshape(2, 4).T.reshape(-1).copy()
     tile[3:] = tile[:-3].copy()
-    np.testing.assert_array_equal(stream.numpy(out), np.concatenate([tile[:4], tile[4:]]))
+    np.testing.assert_array_equal(out, np.concatenate([tile[:4], tile[4:]]))
 
 
 def test_copies_to_other_memory_are_one_loop():

@@ -140,10 +140,9 @@ def two_names(x, y, chosen):
 def test_what_is_proved_of_a_number_is_not_of_one_that_is_another_on_some_way(stream):
     """In the middle of the comparison, k is on the stack and a variable, while i is as negative as before."""
     values, chosen = np.arange(1, 9, dtype=np.float32), np.array([1, 0, 1, 0, 1, 0, 1, 0], np.int32)
-    y = stream.array(np.full(8, GUARD, np.float32))
-    stream.launch(two_names, stream.array(values), y, stream.array(chosen), grid=1, block=8)
+    _, y, _ = stream.run(two_names, values, np.full(8, GUARD, np.float32), chosen, block=8)
     expected = []
     for t in range(8):
         k = 2 if chosen[t] else t - 4
         expected.append(values[t - 4] + 100 * values[k + 1] if 0 <= k < 7 else GUARD)
-    assert stream.numpy(y).tolist() == expected
+    assert y.tolist() == expected

@@ -65,9 +65,7 @@ def test_kernels(stream, function, past, dtype):
     """The arrays of these launches do not overlap."""
     kernel = device.kernel(function)
     x, y = np.arange(40).astype(dtype), np.arange(40)[::-1].astype(dtype)
-    array, result = stream.array(x), stream.array(y)
-    stream.launch(kernel, array, result, grid=2, block=32)
-    assert np.array_equal(stream.numpy(result), 2 * x + (0 if past else y))
+    assert np.array_equal(stream.run(kernel, x, y, grid=2, block=32)[-1], 2 * x + (0 if past else y))
     text = device.compile(kernel, x, y, target="sm_90", output="ptx", launch_facts=True).code
     stores = re.findall(r"\tst\.global[\w.:]*", text)
     assert stores and all(("L1::no_allocate" in each) == past for each in stores)

@@ -56,23 +56,21 @@ def second_differences(x, keep):
 def test_neighbours(stream, size, offset):
     random = np.random.default_rng(size)
     x, keep = random.integers(-99, 99, size + offset)[offset:], random.random(size) < 0.6
-    y = stream.array(np.full(size, -12345))
-    stream.launch(neighbours, stream.array(x), stream.array(keep), y, 4, grid=1, block=4)
-    assert np.array_equal(stream.numpy(y), second_differences(x, keep))
+    y = stream.run(neighbours, x, keep, np.full(size, -12345), 4, block=4)[-1]
+    assert np.array_equal(y, second_differences(x, keep))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_counters_that_leap(stream, seed):
     x = np.random.default_rng(seed).integers(-9, 9, 50)
-    y = stream.array(np.zeros(2, np.int64))
-    stream.launch(by_leaps, stream.array(x), y, grid=1, block=1)
+    y = stream.run(by_leaps, x, np.zeros(2, np.int64))[-1]
     first, i = 0, 0
     while i < 50:
         first, i = (first + 3 * x[i], i + 3) if x[i] < 0 else (first, i + 1)
     second, i = first, 0
     while i < 50:
         second, i = second + min(x[i], 0), i + 1 + abs(x[i]) % 3
-    assert stream.numpy(y).tolist() == [first, second]
+    assert y.tolist() == [first, second]
 
 
 def test_more_arrays_than_pointers(stream):

@@ -206,9 +206,7 @@ def test_indices_from_memory_count_from_the_end(stream):
         expected[i] = (x[i - 1] if i > 0 else 0) + (10 * x[i + 1] if i + 1 < n else 0) + 100 * x[j]
         expected[i] += (1000 * x[j - 2] if j > 1 else 0) + (10000 * x[j + 1] if not j > -n + 1 else 0)
         expected[i] += 100000 * x[i - n] + 1000000 * x[i - 3]
-    out = stream.array(np.full(n, np.nan))
-    stream.launch(neighbours, stream.array(x), stream.array(k), out, grid=1, block=8)
-    assert stream.numpy(out).tolist() == expected.tolist()
+    assert stream.run(neighbours, x, k, np.full(n, np.nan), block=8)[-1].tolist() == expected.tolist()
 
 
 @device.kernel
@@ -230,9 +228,7 @@ def test_neighbours_in_a_matrix(stream, order):
             expected[i, j] = (
                 x[i - 2, j - 1] + 2 * x[i + 1, j + 2] + 4 * x[i, j - 1] + 8 * x[i - 1, j] + 16 * x[i, j - 9]
             )
-    out = stream.array(np.full((8, 9), -1.0))
-    stream.launch(around, stream.array(x), out, grid=1, block=(8, 9))
-    assert stream.numpy(out).tolist() == expected.tolist()
+    assert stream.run(around, x, np.full((8, 9), -1.0), block=(8, 9))[-1].tolist() == expected.tolist()
 
 
 def test_neighbours_share_an_address_in_ptx():

@@ -61,18 +61,15 @@ def test_loops_in_loops(stream, order):
     random = np.random.default_rng(5)
     x = np.asarray(random.integers(-99, 99, (3, 5, 4)).astype(np.int32), order=order)
     keep = random.random((5, 3)) < 0.6
-    y = stream.array(np.full((3, 4, 5), -12345, np.int32))
-    stream.launch(nested, stream.array(x), y, stream.array(keep), grid=1, block=4)
+    _, y, _ = stream.run(nested, x, np.full((3, 4, 5), -12345, np.int32), keep, block=4)
     expected = np.where(keep.T[:, None, :], (x + 10 * x[::-1]).transpose(0, 2, 1), -12345)
-    assert np.array_equal(stream.numpy(y), expected)
+    assert np.array_equal(y, expected)
 
 
 def test_other_ways_through_a_row(stream):
     random = np.random.default_rng(6)
     x, order = random.integers(-5, 9, (4, 33)).astype(np.int32), random.permutation(33).astype(np.int32)
-    y = stream.array(np.full(4, -12345, np.int32))
-    stream.launch(turning, stream.array(x), stream.array(order), y, grid=4, block=1)
-    assert stream.numpy(y).tolist() == [
+    assert stream.run(turning, x, order, np.full(4, -12345, np.int32), grid=4)[-1].tolist() == [
         sum(row[order[place]] for place in (1, 3, 7, 15, 31) if row[place] >= 0) for row in x
     ]
 

@@ -75,7 +75,7 @@ def test_good_ir_passes(text: str) -> None:
 
 
 @pytest.mark.parametrize(("program", "types"), PROGRAMS, ids=IDS)
-@pytest.mark.parametrize("on_cpu", [False, True], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("on_cpu", [False, pytest.param(True, marks=pytest.mark.needs("cpu"))], ids=["gpu", "cpu"])
 def test_programs_pass_at_every_stage(program: Any, types: tuple[Any, ...], on_cpu: bool) -> None:
     work = compiler.run(job(program, *types, on_cpu=on_cpu), "inlined" if on_cpu else "device")
     for module in work.artifacts.values():

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import reference as ref
+from conftest import poison
 
 import cuda_device as device
 
@@ -276,9 +277,8 @@ def test_round_is_half_even(stream, name):
     values = [n + f for n in range(-6, 7) for f in (0.0, 0.25, 0.5, 0.75)] + [2047.5, 1024.5, -0.0, 0.49975586]
     values += [ref.round_to(name, v) for v in (0.49999999999999994, 8388607.5, -2147483.5) if ref.bits(name) > 16]
     x = np.array(values, name)
-    out = stream.empty(len(x), np.int32)
-    stream.launch(rounds, stream.array(x), out, grid=2, block=64)
-    assert stream.numpy(out).tolist() == [round(v) for v in x.tolist()]
+    out = stream.run(rounds, x, poison(len(x), np.int32), grid=2, block=64)[-1]
+    assert out.tolist() == [round(v) for v in x.tolist()]
 
 
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
@@ -313,9 +313,8 @@ def test_round_beyond_the_largest_power(stream):
 @pytest.mark.parametrize("name", ["bool", *ref.SIGNED, *ref.UNSIGNED])
 def test_round_of_an_integer_is_itself(stream, name):
     x = np.array(ref.edges(name), name)
-    out = stream.empty(len(x), "int64" if name == "bool" else name)
-    stream.launch(rounds, stream.array(x), out, grid=1, block=64)
-    assert stream.numpy(out).tolist() == x.tolist()
+    out = stream.run(rounds, x, poison(len(x), "int64" if name == "bool" else name), block=64)[-1]
+    assert out.tolist() == x.tolist()
 
 
 # Conversions
@@ -527,13 +526,10 @@ def signs(a, b, out):
 
 
 def test_a_number_that_wraps_may_be_negative(stream):
-    out = stream.empty(11, np.float32)
-    stream.launch(
-        signs, stream.array(np.array([-1], np.int8)), stream.array(np.array([200], np.uint8)), out, grid=1, block=1
-    )
+    out = stream.run(signs, np.array([-1], np.int8), np.array([200], np.uint8), poison(11, np.float32))[-1]
     low = 200 - 256
     expected = [-56, -1, -19, -56 % 5, -28, -1 % low, low, low // 2, low, 1, 0]
-    assert stream.numpy(out).tolist() == expected
+    assert out.tolist() == expected
 
 
 def test_a_difference_of_numbers_that_are_not_negative_may_be(stream):
@@ -576,16 +572,8 @@ def wrapped_range(b, x, out):
 
 
 def test_a_range_that_starts_at_a_number_that_wraps(stream):
-    out = stream.empty(4, np.float32)
-    stream.launch(
-        wrapped_range,
-        stream.array(np.array([254], np.uint8)),
-        stream.array(np.array([1], np.int8)),
-        out,
-        grid=1,
-        block=1,
-    )
-    assert stream.numpy(out).tolist() == [-2, -1, 0, 3]
+    out = stream.run(wrapped_range, np.array([254], np.uint8), np.array([1], np.int8), poison(4, np.float32))[-1]
+    assert out.tolist() == [-2, -1, 0, 3]
 
 
 # Zeros have signs
@@ -608,6 +596,5 @@ def zeros(x, out):
 
 def test_zeros_keep_their_signs(stream):
     for name in ref.FLOATS:
-        out = stream.empty(8, name)
-        stream.launch(zeros, stream.array(np.array([1, 0], name)), out, grid=1, block=1)
-        assert stream.numpy(out).tolist() == [-1, 1, 1, -1, -1, -1, -1, 1]
+        out = stream.run(zeros, np.array([1, 0], name), poison(8, name))[-1]
+        assert out.tolist() == [-1, 1, 1, -1, -1, -1, -1, 1]

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import reference as ref
-from conftest import thinned
+from conftest import poison, thinned
 from ir_helpers import define, refusal
 
 import cuda_device as device
@@ -297,9 +297,7 @@ def test_elements_are_changed_in_place_by_operators(stream, dtype):
         x[-1] += x[0] * 2
 
     x = np.array([10, 20, 30, 100, 11, 9, 100, 1], dtype)
-    array = stream.array(x)
-    stream.launch(kernel, array, grid=1, block=1)
-    assert stream.numpy(array).tolist() == [13, 17, 90, 33, 2, 81, 25, 27]
+    assert stream.run(kernel, x).tolist() == [13, 17, 90, 33, 2, 81, 25, 27]
 
 
 def test_arrays_without_axes(stream):
@@ -598,10 +596,8 @@ def test_our_own_arrays_on_their_stream(stream):
 
 @pytest.mark.parametrize("shape", list(itertools.product((1, 2, 5), (1, 3))))
 def test_arrays_of_any_shape_share_one_kernel(stream, shape):
-    out = stream.empty(shape, np.int32)
-
-    stream.launch(fill, out, grid=(shape[0], 1), block=(1, 4))
-    assert stream.numpy(out).tolist() == [[i * 100 + j for j in range(shape[1])] for i in range(shape[0])]
+    out = stream.run(fill, poison(shape, np.int32), grid=(shape[0], 1), block=(1, 4))
+    assert out.tolist() == [[i * 100 + j for j in range(shape[1])] for i in range(shape[0])]
 
 
 @device.kernel
@@ -657,6 +653,4 @@ def of_the_dtype(x, out):
 
 
 def test_attributes_of_a_dtype(stream):
-    out = stream.empty(5, np.float64)
-    stream.launch(of_the_dtype, stream.array(np.zeros(1, np.float32)), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [4, 1, 1, 1, 7.5]
+    assert stream.run(of_the_dtype, np.zeros(1, np.float32), poison(5, np.float64))[-1].tolist() == [4, 1, 1, 1, 7.5]

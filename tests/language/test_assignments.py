@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import poison
 
 import cuda_device as device
 from cuda_device import float32, float32x2, float32x4, int32
@@ -44,9 +45,7 @@ def variables(out, k):
 
 
 def test_a_variable_changes_and_no_other_does(stream):
-    out = stream.empty(10, np.float32)
-    stream.launch(variables, out, 1, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [10, 7, 4, 40.5, 5, 5, 6, 1, 40, 11]
+    assert stream.run(variables, poison(10, np.float32), 1).tolist() == [10, 7, 4, 40.5, 5, 5, 6, 1, 40, 11]
 
 
 @device.kernel
@@ -62,9 +61,7 @@ def several_targets(out, k):
 
 
 def test_the_values_of_several_targets_are_those_before_the_first_assignment(stream):
-    out = stream.empty(11, np.float32)
-    stream.launch(several_targets, out, 1, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [10, 20, 1, 10, 2, 30, 7, 5, 3, 2, 8]
+    assert stream.run(several_targets, poison(11, np.float32), 1).tolist() == [10, 20, 1, 10, 2, 30, 7, 5, 3, 2, 8]
 
 
 @device.struct
@@ -94,9 +91,7 @@ def parts_of_parts(out, k):
 
 
 def test_parts_of_parts_change_and_so_does_the_variable(stream):
-    out = stream.empty(8, np.float32)
-    stream.launch(parts_of_parts, out, 1, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [20, 5, 10, 30, 14, 2 + 4 + 2 + 7, 13, 11]
+    assert stream.run(parts_of_parts, poison(8, np.float32), 1).tolist() == [20, 5, 10, 30, 14, 2 + 4 + 2 + 7, 13, 11]
 
 
 @device.kernel
@@ -131,9 +126,8 @@ def parts_of_tuples(items):
 
 
 def test_a_part_of_a_tuple_in_memory_is_written_alone(stream):
-    items = stream.array(np.zeros(3, device.numpy_dtype(Whole)))
-    stream.launch(parts_of_tuples, items, grid=1, block=3)
-    assert stream.numpy(items)["t"].tolist() == [((1.5, (0, 3 if i == 0 else 2)), 0) for i in range(3)]
+    items = stream.run(parts_of_tuples, np.zeros(3, device.numpy_dtype(Whole)), block=3)
+    assert items["t"].tolist() == [((1.5, (0, 3 if i == 0 else 2)), 0) for i in range(3)]
     ptx = str(device.compile(parts_of_tuples, device.ArrayType(Whole, 1), output="ptx"))
     assert ptx.count("st.global") == 2 and "st.global.v" not in ptx
 
@@ -150,9 +144,7 @@ def item_methods(out, k):
 
 
 def test_item_methods_give_new_values(stream):
-    out = stream.empty(10, np.float32)
-    stream.launch(item_methods, out, 1, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [3, 2, 3, 9, 1, 7.5, 3, 4, 1, 1]
+    assert stream.run(item_methods, poison(10, np.float32), 1).tolist() == [3, 2, 3, 9, 1, 7.5, 3, 4, 1, 1]
 
 
 @device.kernel
@@ -190,9 +182,7 @@ def each_its_member(items):
 
 
 def test_neighbouring_members_are_left_alone(stream):
-    items = stream.array(np.zeros(64, device.numpy_dtype(Outer)))
-    stream.launch(each_its_member, items, grid=4, block=32)
-    got = stream.numpy(items)
+    got = stream.run(each_its_member, np.zeros(64, device.numpy_dtype(Outer)), grid=4, block=32)
     assert got["n"].tolist() == list(range(1, 128, 2)) and got["inner"]["a"].tolist() == list(range(0, 128, 2))
 
 
@@ -209,9 +199,7 @@ def masks(out, lane):
 
 
 def test_lanes_of_a_mask(stream):
-    out = stream.empty(2, np.int32)
-    stream.launch(masks, out, 5, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [(1 << 5 | 1 << 31) - (1 << 32), 0]
+    assert stream.run(masks, poison(2, np.int32), 5).tolist() == [(1 << 5 | 1 << 31) - (1 << 32), 0]
 
 
 @device.func
@@ -228,9 +216,7 @@ def by_value(out):
 
 
 def test_functions_get_copies(stream):
-    out = stream.empty(2, np.float32)
-    stream.launch(by_value, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 5]
+    assert stream.run(by_value, poison(2, np.float32)).tolist() == [1, 5]
 
 
 @device.kernel
@@ -248,14 +234,13 @@ def indices_with_ways(out, k):
 
 def test_an_index_may_have_ways(stream):
     for k in (0, 2):
-        out = stream.empty(8, np.float32)
-        stream.launch(indices_with_ways, out, k, grid=1, block=1)
+        out = stream.run(indices_with_ways, poison(8, np.float32), k)
         v, w = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]
         v[2 if k else 1] = 9
         v[k and 3] += 0.5
         for i in range(3):
             v[i if i < 1 else 3], w[1 if i else 0] = i * 10, v[i] + 1
-        assert stream.numpy(out).tolist() == v + w
+        assert out.tolist() == v + w
 
 
 @pytest.mark.parametrize(
@@ -294,11 +279,10 @@ def store_constants(narrow, bits, small):
 
 def test_constants_of_a_type_are_stored_as_values_of_run_time_are(stream):
     """They wrap or round, as `uint8(int64(300))` does; constants without a type have to fit."""
-    narrow, bits, small = stream.empty(2, np.uint8), stream.empty(2, np.int32), stream.empty(2, np.float32)
-    stream.launch(store_constants, narrow, bits, small, grid=1, block=1)
-    assert stream.numpy(narrow).tolist() == [44, 255]
-    assert stream.numpy(bits).tolist() == [-1, 0]
-    assert stream.numpy(small).tolist() == [np.inf, np.float32(0.1)]
+    narrow, bits, small = stream.run(store_constants, poison(2, np.uint8), poison(2, np.int32), poison(2, np.float32))
+    assert narrow.tolist() == [44, 255]
+    assert bits.tolist() == [-1, 0]
+    assert small.tolist() == [np.inf, np.float32(0.1)]
     for text in ("narrow[0] = 300", "narrow[0] = -1", "bits[0] = 0xFFFFFFFF", "small[0] = 1e300"):
         names = {"device": device}
         exec(f"@device.kernel\ndef k(narrow, bits, small): {text}", names)

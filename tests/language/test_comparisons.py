@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
+from conftest import poison
 from test_arithmetic import ONE_OPERATOR, maker, of_two
 
 import cuda_device as device
@@ -136,9 +137,8 @@ def truths(x, out):
 @pytest.mark.parametrize("name", ["bool", *ref.FIXED])
 def test_truth_of_numbers(stream, name):
     numbers = ref.edges(name) + ([-0.0] if ref.is_float(name) else [])
-    out = stream.empty(len(numbers), np.int32)
-    stream.launch(truths, stream.array(np.array(numbers, name)), out, grid=1, block=64)
-    assert stream.numpy(out).tolist() == [10 + (1 + 4 + 16 if v else 2 + 8) for v in numbers]
+    out = stream.run(truths, np.array(numbers, name), poison(len(numbers), np.int32), block=64)[-1]
+    assert out.tolist() == [10 + (1 + 4 + 16 if v else 2 + 8) for v in numbers]
 
 
 def test_truth_of_tuples_none_and_strings(stream):

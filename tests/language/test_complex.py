@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import reference as ref
 from against_python import refused
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import complex64, complex128, float32, float64
@@ -28,7 +29,7 @@ inf, nan = math.inf, math.nan
 def test_promotion(other, name):
     x, a = ("len(x)", device.ArrayType(device.float32, 1)) if other == "index" else ("x", type_of(other))
     for text in (f"{x} * y", f"y * {x}", f"{x} / y", f"y / {x}"):
-        made = device.compile(f"def f(x, y): return {text}", a, type_of(name), output="ir")
+        made = device.compile(device.func(define(f"def f(x, y): return {text}", "f")), a, type_of(name), output="ir")
         assert made.result == ref.promote(other, name)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import reference as ref
 from against_python import refused
+from conftest import poison
 from ir_helpers import refusal
 
 import cuda_device as device
@@ -473,9 +474,7 @@ def from_text(x, out):
 
 
 def test_text_that_spells_a_number_is_a_constant(stream):
-    x, out = stream.array(np.array([-3, -2], np.float32)), stream.empty(5, np.float64)
-    stream.launch(from_text, x, out, grid=1, block=1)
-    result = stream.numpy(out)
+    result = stream.run(from_text, np.array([-3, -2], np.float32), poison(5, np.float64))[-1]
     assert np.isnan(result[1]) and result[[0, 2, 3, 4]].tolist() == [-2, 267, 2, -4.5]
 
 
@@ -528,15 +527,12 @@ EXPECTED = [5.5, 10, 13, 4, 2.0**63, 8.0]
 
 
 def test_tuples_hold_numbers_vectors_and_structs_of_the_host(stream):
-    out = stream.empty(7, np.float64)
-    stream.launch(of_globals, out, 0, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [*EXPECTED, 1]
+    assert stream.run(of_globals, poison(7, np.float64), 0).tolist() == [*EXPECTED, 1]
 
 
 def test_so_do_constant_parameters(stream):
-    out = stream.empty(7, np.float64)
-    stream.launch(of_parameters, out, HELD, device.int16x2(5, 6), Colour.RED, 0, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [*EXPECTED, 25]
+    out = stream.run(of_parameters, poison(7, np.float64), HELD, device.int16x2(5, 6), Colour.RED, 0)
+    assert out.tolist() == [*EXPECTED, 25]
 
 
 STEPS, NOTHING = range(10, 2, -3), range(0)

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import poison
 from ir_helpers import job
 
 import cuda_device as device
@@ -106,9 +107,8 @@ def arithmetic(a, b, out):
 
 
 def test_a_registered_object_is_a_struct_with_methods_operators_and_functions(stream):
-    out = stream.empty(8, np.int64)
-    stream.launch(arithmetic, Money(1.25), Coin(2.5), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [375, 130, 125, 250, 2, 250, 250, 1]
+    out = stream.run(arithmetic, Money(1.25), Coin(2.5), poison(8, np.int64))
+    assert out.tolist() == [375, 130, 125, 250, 2, 250, 250, 1]
 
 
 def test_a_registered_class_is_a_type():
@@ -298,9 +298,7 @@ def instructions(x, out):
 
 
 def test_instructions(stream):
-    out = stream.empty(2)
-    stream.launch(instructions, stream.array(np.float32([2, 1.5])), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [6, 1]
+    assert stream.run(instructions, np.float32([2, 1.5]), poison(2))[-1].tolist() == [6, 1]
     assert sad(2, -3, 1) == 6 and pickle.loads(pickle.dumps(sad)) is sad
 
 
@@ -387,6 +385,7 @@ TEXT = "def helper(x):\n    return x * SCALE\n\ndef scaled(x):\n    return helpe
 NAMES = {"SCALE": np.float32(3), "float32": np.float32}
 
 
+@pytest.mark.needs("generated")
 def test_text_is_compiled_for_a_result():
     made = device.compile(TEXT, np.float32, globals=NAMES, result=np.float32, output="ptx")
     assert made.symbol == "scaled" and made.result == "float32"
@@ -396,18 +395,21 @@ def test_text_is_compiled_for_a_result():
     assert "def scaled(x):" in str(caught.value) and "help: convert what it returns" in str(caught.value)
 
 
+@pytest.mark.needs("generated")
 def test_a_code_object_is_compiled():
     code = compile(TEXT, "generated.py", "exec").co_consts
     (helper,) = (each for each in code if getattr(each, "co_name", "") == "helper")
     assert device.compile(helper, np.float32, globals=NAMES, output="ptx").result == "float32"
 
 
+@pytest.mark.needs("generated")
 def test_text_may_be_a_kernel():
     text = "@device.kernel\ndef fill(x):\n    x[device.tid(1)] = 7\n"
     made = device.compile(text, FLOATS, globals={"device": device})
     assert made.output == "cubin" and made.symbol == "fill"
 
 
+@pytest.mark.needs("generated")
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [

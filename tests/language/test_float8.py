@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import StreamUnderTest
+from conftest import StreamUnderTest, poison
 from ir_helpers import define
 
 import cuda_device as device
@@ -78,9 +78,7 @@ def convert(x: Any, y: Any) -> None:
 
 
 def converted(stream: StreamUnderTest, x: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    y = stream.empty(len(x), dtype)
-    stream.launch(convert, stream.array(x), y, grid=-(-len(x) // 128), block=128)
-    return stream.numpy(y)
+    return stream.run(convert, x, poison(len(x), dtype), grid=-(-len(x) // 128), block=128)[-1]
 
 
 # The oracle itself
@@ -232,11 +230,10 @@ def comparisons(x: Any, results: Any) -> None:
 
 @each_float8
 def test_comparisons_of_every_pair(stream: StreamUnderTest, dtype: Any) -> None:
-    results = stream.empty((6, 256, 256), np.uint8)
-    stream.launch(comparisons, stream.array(every(dtype)), results, grid=256, block=256)
+    results = stream.run(comparisons, every(dtype), poison((6, 256, 256), np.uint8), grid=256, block=256)[-1]
     exact = values_of(np.arange(256), dtype)
     signs = (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge)
-    for found, compare in zip(stream.numpy(results), signs, strict=True):
+    for found, compare in zip(results, signs, strict=True):
         assert np.array_equal(found, compare(exact[:, None], exact[None, :]))
 
 
@@ -352,11 +349,10 @@ def test_vectors(stream: StreamUnderTest, dtype: Any, size: int) -> None:
     assert layout.itemsize == size and [layout[i] for i in range(size)] == [np.dtype(dtype)] * size
     assert repr(kind(*range(size))) == f"{family}x{size}({', '.join(str(n) for n in range(size))})"
     x = np.arange(1, 1 + 6 * size).astype(dtype)
-    y = stream.empty(6, layout)
-    stream.launch(double_vectors, stream.array(x.view(layout)), y, grid=1, block=32)
+    y = stream.run(double_vectors, x.view(layout), poison(6, layout), block=32)[-1]
     twice = rounded(x.astype(np.float64) * 2, dtype)
     expected = rounded(values_of(twice, dtype) + x.astype(np.float64), dtype)
-    assert np.array_equal(stream.numpy(y).view(np.uint8), expected)
+    assert np.array_equal(y.view(np.uint8), expected)
 
 
 @device.kernel
@@ -399,6 +395,4 @@ def test_instructions() -> None:
 @pytest.mark.parametrize("name", ["float8e4m3", "float8e5m2", "bfloat16"])
 def test_a_constant_that_is_no_number(stream: StreamUnderTest, name: str) -> None:
     fill = define(f"def k(x):\n    x[0] = device.{name}(math.nan)\n    x[1] = math.nan\n", device=device, math=math)
-    x = stream.empty(2, getattr(device, name))
-    stream.launch(device.kernel(fill), x, grid=1, block=1)
-    assert np.isnan(stream.numpy(x).astype(np.float32)).all()
+    assert np.isnan(stream.run(device.kernel(fill), poison(2, getattr(device, name))).astype(np.float32)).all()

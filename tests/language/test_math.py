@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
+from conftest import poison
 from ir_helpers import define
 from scipy import special
 
@@ -196,10 +197,9 @@ def test_functions_of_two_floats(stream, name):
     y = np.concatenate([np.tile(edges, len(edges)), rng.permutation(samples(name, rng, 200)), rng.uniform(-5, 5, 500)])
     x, y = x.astype(name), y.astype(name)
     functions = {**BINARY, "nextafter": (lambda a, b: np.nextafter(x, y) if name != "float16" else x, 0, 0)}
-    out = stream.empty((len(functions), len(x)), name)
-    stream.launch(binary, stream.array(x), stream.array(y), out, grid=-(-len(x) // 128), block=128)
+    out = stream.run(binary, x, y, poison((len(functions), len(x)), name), grid=-(-len(x) // 128), block=128)[-1]
     seen = []
-    wrong = check(stream, name, functions, stream.numpy(out), [x, y], seen)
+    wrong = check(stream, name, functions, out, [x, y], seen)
     assert not wrong, "\n".join(wrong)
     assert min(seen) > 300
 
@@ -248,13 +248,12 @@ def of_integers(x, out):
 def test_integers_compute_in_the_float_they_convert_to(stream, name):
     real = "float64" if ref.bits(name) == 64 else "float32"
     x = np.array(ref.edges(name), name)
-    out = stream.empty((5, len(x)), real)
-    stream.launch(of_integers, stream.array(x), out, grid=1, block=64)
+    out = stream.run(of_integers, x, poison((5, len(x)), real), block=64)[-1]
     functions = {
         "sin": UNARY["sin"], "sqrt": UNARY["sqrt"], "atan2": (lambda v: np.arctan2(v, WIDE(3)), 3, 2),
         "log": (lambda v: np.log(v) / np.log(WIDE(2)), 3, 3), "hypot": (lambda v: np.hypot(v, v), 3, 2),
     }  # fmt: skip
-    wrong = check(stream, real, functions, stream.numpy(out), [x.astype(real)], [])
+    wrong = check(stream, real, functions, out, [x.astype(real)], [])
     assert not wrong, "\n".join(wrong)
 
 
@@ -351,11 +350,10 @@ def test_functions_of_integers(stream, name):
         yield math.comb(33, abs(b) % 34)  # all have room in 32 bits
 
     x, y = (np.array(column, name) for column in zip(*pairs, strict=True))
-    out = stream.empty((8, len(pairs)), name)
-    stream.launch(of_whole_numbers, stream.array(x), stream.array(y), out, grid=-(-len(pairs) // 128), block=128)
+    out = stream.run(of_whole_numbers, x, y, poison((8, len(pairs)), name), grid=-(-len(pairs) // 128), block=128)[-1]
     names = ("gcd", "lcm", "isqrt", "factorial", "comb", "perm", "gcd of three", "comb of 33")
     for n, (a, b) in enumerate(pairs):
-        for what, got, right in zip(names, stream.numpy(out)[:, n].tolist(), expected(a, b), strict=True):
+        for what, got, right in zip(names, out[:, n].tolist(), expected(a, b), strict=True):
             assert right is None or got == right, f"{what}({a}, {b})"
 
 

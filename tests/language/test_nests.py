@@ -45,9 +45,7 @@ def expected(x):
 @pytest.mark.parametrize("size", [1, 2, 9, 40])
 def test_diagonals(stream, size):
     x = np.random.default_rng(size).integers(-9, 9, size).astype(np.int32)
-    y = stream.array(np.zeros(size, np.int32))
-    stream.launch(diagonals, stream.array(x), y, grid=1, block=32)
-    assert stream.numpy(y).tolist() == expected(x)
+    assert stream.run(diagonals, x, np.zeros(size, np.int32), block=32)[-1].tolist() == expected(x)
 
 
 def test_the_outer_loop_counts_once():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from against_python import refused
-from conftest import StreamUnderTest
+from conftest import StreamUnderTest, poison
 from ir_helpers import define
 
 import cuda_device as device
@@ -73,10 +73,9 @@ def members(x: Any, out: Any) -> None:
 
 def test_packed_members(stream: StreamUnderTest) -> None:
     x = filled(PACKED, 8)
-    array, out = stream.array(x), stream.empty(8, np.float64)
-    stream.launch(members, array, out, grid=1, block=8)
-    assert np.array_equal(stream.numpy(out), x["a"] + x["b"] * 2 + x["c"])
-    found = stream.numpy(array)
+    array, out = stream.run(members, x, poison(8, np.float64), block=8)
+    assert np.array_equal(out, x["a"] + x["b"] * 2 + x["c"])
+    found = array
     assert np.array_equal(found["a"], x["a"] + 2) and np.array_equal(found["b"], x["d"])
     assert np.array_equal(found["c"], x["c"] + 1) and np.array_equal(found["d"], x["d"] * 2)
 
@@ -147,8 +146,7 @@ def writes(x: Any, y: Any, j: Any) -> None:
 
 def test_subarrays_are_written(stream: StreamUnderTest) -> None:
     x, y = filled(BODY, 5, 2), filled(BODY, 5, 3)
-    a, b = stream.array(x), stream.array(y)
-    stream.launch(writes, a, b, np.int32(2), grid=1, block=5)
+    a, b = stream.run(writes, x, y, np.int32(2), block=5)
     x["m"][:, 2] = 1000
     x["t"][:, 1, 2] = y["m"][:, 0]
     x["t"][:, 0] = y["m"]
@@ -156,7 +154,7 @@ def test_subarrays_are_written(stream: StreamUnderTest) -> None:
     y["m"] = np.stack([np.full(5, 7), np.full(5, 8), y["m"][:, 0]], axis=1)
     y["t"] = 5
     y["t"][:, 1, ::2] = 6
-    for found, expected in ((stream.numpy(a), x), (stream.numpy(b), y)):
+    for found, expected in ((a, x), (b, y)):
         for name in BODY.names:
             assert np.array_equal(found[name], expected[name]), name
 
@@ -193,14 +191,13 @@ def values(x: Any, y: Any, out: Any, j: Any) -> None:
 
 def test_values(stream: StreamUnderTest) -> None:
     x = filled(BODY, 4)
-    y, out = stream.empty(4, BODY), stream.empty((7, 4), np.float64)
-    stream.launch(values, stream.array(x[[0, 1, 0, 3]]), y, out, 1, grid=1, block=1)
+    _, y, out = stream.run(values, x[[0, 1, 0, 3]], poison(4, BODY), poison((7, 4), np.float64), 1)
     p = x[0]
-    assert stream.numpy(out)[:, 0].tolist() == [
+    assert out[:, 0].tolist() == [
         p["m"][1] + p["m"][0] + p["m"][1], p["t"][0, 1], p["t"][1, 1] + p["t"][1, 0], p["m"] @ [100, 10, 1], 2 + 3 + 2 + 6,
         p["t"][:, :2].sum(), 1,
     ]  # fmt: skip
-    assert stream.numpy(y)[0] == p
+    assert y[0] == p
 
 
 @device.kernel
@@ -221,8 +218,7 @@ def changes(x: Any, y: Any, j: Any) -> None:
 
 def test_subarrays_of_values_are_assigned_to(stream: StreamUnderTest) -> None:
     before = filled(BODY, 2)
-    x, y = stream.array(before), stream.array(filled(BODY, 5, seed=2))
-    stream.launch(changes, x, y, 1, grid=1, block=2)
+    x, y = stream.run(changes, before, filled(BODY, 5, seed=2), 1, block=2)
     want = np.concatenate([before, before, before[:1]])
     for i in range(2):
         first, second = want[i], want[i + 2]
@@ -234,7 +230,7 @@ def test_subarrays_of_values_are_assigned_to(stream: StreamUnderTest) -> None:
         second["m"] = before[i]["m"][::-1]
         second["t"] = 4
     want[4] = (3, (1, 2, 3), ((1, 2, 3), before[0]["m"]))
-    assert stream.numpy(x).tobytes() == before.tobytes() and stream.numpy(y).tobytes() == want.tobytes()
+    assert x.tobytes() == before.tobytes() and y.tobytes() == want.tobytes()
 
 
 @device.kernel
@@ -333,9 +329,7 @@ def test_what_is_too_large_for_a_variable_is_copied_before_it_changes(target: st
 
 
 def test_tuples_become_elements(stream: StreamUnderTest) -> None:
-    x = stream.empty(2, PACKED)
-    stream.launch(made, x, grid=1, block=1)
-    assert stream.numpy(x).tolist() == [(1, 2.5, 3, 4), (1, 2.5, 7, 4)]
+    assert stream.run(made, poison(2, PACKED)).tolist() == [(1, 2.5, 3, 4), (1, 2.5, 7, 4)]
 
 
 def test_a_tuple_that_is_too_long_for_a_slice_is_reported() -> None:
@@ -361,11 +355,10 @@ def test_tuples_in_tuples_become_records_in_records(stream: StreamUnderTest) -> 
         x[0] = ((3, -4), 5)
         x[1] = (points[1], 6)
 
-    found = stream.array(x)
-    stream.launch(device.kernel(fill), found, stream.array(points), grid=1, block=1)
+    found, _ = stream.run(device.kernel(fill), x, points)
     expected = x.copy()
     expected[0], expected[1] = ((3, -4), 5), ((2.5, 9), 6)
-    assert stream.numpy(found).tolist() == expected.tolist()
+    assert found.tolist() == expected.tolist()
 
 
 @device.kernel
@@ -406,9 +399,7 @@ def types(x: Any, out: Any) -> None:
 
 
 def test_facts(stream: StreamUnderTest) -> None:
-    out = stream.empty(4, np.int32)
-    stream.launch(types, stream.array(filled(PACKED, 2)), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 15, 1, 15]
+    assert stream.run(types, filled(PACKED, 2), poison(4, np.int32))[-1].tolist() == [1, 15, 1, 15]
 
 
 def test_narrow_accesses() -> None:
@@ -434,15 +425,14 @@ def constants(out: Any) -> None:
 
 
 def test_constants(stream: StreamUnderTest) -> None:
-    out = stream.empty(4, np.float64)
-    stream.launch(constants, out, grid=1, block=1)
+    out = stream.run(constants, poison(4, np.float64))
     entry, last = TABLE[1], TABLE[2]
     expected = [
         entry["id"] + entry["m"][1] + entry["t"][0, 2],
         last["m"][0] + TABLE["t"][0, 1, 2],
         last["id"] + last["m"][2],
     ]
-    assert stream.numpy(out).tolist() == [*expected, 0]
+    assert out.tolist() == [*expected, 0]
 
 
 LONG = np.dtype([("id", "i4"), ("m", "i2", (8, 12))])
@@ -477,12 +467,11 @@ def huge(x: Any, y: Any, j: Any) -> None:
 
 def test_huge_subarrays_stay_in_memory(stream: StreamUnderTest) -> None:
     x, y = filled(HUGE, 4), filled(HUGE, 2, 3)
-    a = stream.array(x)
-    stream.launch(huge, a, stream.array(y), 7, grid=1, block=1)
+    a, _ = stream.run(huge, x, y, 7)
     x["m"][0, 7] = y["m"][0, 8] + y["id"][0]
     x["m"][1] = y["m"][1]
     x[2], x["m"][3] = y[1], y["m"][0]
-    assert stream.numpy(a).tobytes() == x.tobytes()
+    assert a.tobytes() == x.tobytes()
 
 
 def test_errors() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import poison
 from ir_helpers import define
 
 import cuda_device as device
@@ -85,10 +86,9 @@ def call_methods(points, out):
 
 
 def test_methods_of_elements_change_memory(stream):
-    array, out = stream.array(points(0, 10, 20)), stream.empty(5, np.int32)
-    stream.launch(call_methods, array, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [2, 35, 2, 3, 6]
-    after = stream.numpy(array)
+    array, out = stream.run(call_methods, points(0, 10, 20), poison(5, np.int32))
+    assert out.tolist() == [2, 35, 2, 3, 6]
+    after = array
     assert after["x"].tolist() == [6, 10, 35] and after["total"].tolist() == [-1, -1, 0]
     assert after["inner"].tolist() == [(3, (6, 7)), (0, (0, 0)), (1, (2, 7))]
     assert after["tag"].tolist() == [0xA5] * 3
@@ -111,10 +111,9 @@ def values_of_self(points, out):
 
 
 def test_self_is_copied_where_it_becomes_a_value(stream):
-    array, out = stream.array(points(1, 10, 20)), stream.empty(12, np.int32)
-    stream.launch(values_of_self, array, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 101, 101, 7, 110, 100, 2, 24, 20, 18, 7, 20]
-    assert stream.numpy(array)["x"].tolist() == [9, 13, 20]
+    array, out = stream.run(values_of_self, points(1, 10, 20), poison(12, np.int32))
+    assert out.tolist() == [1, 101, 101, 7, 110, 100, 2, 24, 20, 18, 7, 20]
+    assert array["x"].tolist() == [9, 13, 20]
 
 
 def test_methods_of_elements_of_shared_and_local_arrays_and_views(stream):

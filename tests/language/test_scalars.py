@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from against_python import refused
-from conftest import StreamUnderTest
+from conftest import StreamUnderTest, poison
 
 import cuda_device as device
 
@@ -29,11 +29,10 @@ def facts(x: Any, out: Any) -> None:
 
 @each_scalar
 def test_facts(stream: StreamUnderTest, scalar: Any) -> None:
-    out = stream.empty(8, np.int32)
-    stream.launch(facts, scalar, out, grid=1, block=1)
+    out = stream.run(facts, scalar, poison(8, np.int32))
     expected = [scalar.ndim, scalar.size, scalar.itemsize, scalar.nbytes, len(scalar.shape), len(scalar.strides), 1]
-    assert stream.numpy(out).tolist()[:7] == expected
-    assert (stream.numpy(out)[7] == 32) == (scalar.dtype == np.float32)
+    assert out.tolist()[:7] == expected
+    assert (out[7] == 32) == (scalar.dtype == np.float32)
 
 
 @device.kernel
@@ -79,14 +78,13 @@ def converted(x: Any, out: Any) -> None:
 
 @each_scalar
 def test_astype(stream: StreamUnderTest, scalar: Any) -> None:
-    out = stream.empty(4, np.float64)
-    stream.launch(converted, scalar, out, grid=1, block=1)
+    out = stream.run(converted, scalar, poison(4, np.float64))
     number = float(scalar)
     single = float(np.float32(number)) if number < 1e39 else np.inf
     whole = float(min(int(number), 2**63 - 1)) if scalar.dtype.kind != "u" else float(int(scalar) % 2**64)
     if scalar.dtype == np.uint64:
         whole = -(2.0**63)  # integers wrap
-    assert stream.numpy(out).tolist() == [number, single, whole, 1.0]
+    assert out.tolist() == [number, single, whole, 1.0]
 
 
 VIEWS = [(np.float32, np.uint32), (np.float64, np.int64), (np.float16, np.uint16), (ml_dtypes.bfloat16, np.int16),
@@ -114,9 +112,7 @@ def as_vector(x: Any, out: Any) -> None:
 
 
 def test_view_as_a_vector(stream: StreamUnderTest) -> None:
-    out = stream.empty(4, np.uint8)
-    stream.launch(as_vector, np.float32(0.1), out, grid=1, block=1)
-    assert stream.numpy(out).tobytes() == np.float32(0.1).tobytes()
+    assert stream.run(as_vector, np.float32(0.1), poison(4, np.uint8)).tobytes() == np.float32(0.1).tobytes()
 
 
 @device.kernel
@@ -128,9 +124,8 @@ def builtin_items(a: Any, b: Any, c: Any, out: Any) -> None:
 
 
 def test_item_is_a_builtin_number(stream: StreamUnderTest) -> None:
-    out = stream.empty(4, np.float64)
-    stream.launch(builtin_items, np.uint8(200), np.float32(2), np.int64(2**40), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [500, 5, 2**40 + 1, 8]
+    out = stream.run(builtin_items, np.uint8(200), np.float32(2), np.int64(2**40), poison(4, np.float64))
+    assert out.tolist() == [500, 5, 2**40 + 1, 8]
 
 
 @pytest.mark.parametrize(
@@ -160,10 +155,9 @@ def test_subnormal_numbers_are_kept(stream, name):
     least = float(ml_dtypes.finfo(dtype).smallest_subnormal)
     steps = np.arange(1, 120, dtype=np.float32)
     x = np.concatenate([steps, -steps]) * np.float32(least)
-    y = stream.array(np.full(len(x), -1, dtype))
-    stream.launch(stored, stream.array(x), y, grid=1, block=256)
-    assert (stream.numpy(y).view(np.uint16)[:119] == np.arange(1, 120)).all()
-    assert (stream.numpy(y).astype(np.float64) == x).all()
+    y = stream.run(stored, x, np.full(len(x), -1, dtype), block=256)[-1]
+    assert (y.view(np.uint16)[:119] == np.arange(1, 120)).all()
+    assert (y.astype(np.float64) == x).all()
 
 
 @device.kernel
@@ -178,6 +172,5 @@ def test_products_may_be_subnormal(stream, name):
     dtype = np.dtype(getattr(device, name))
     least = float(ml_dtypes.finfo(dtype).smallest_subnormal)
     a, b = (np.arange(64) * 2 * least).astype(dtype), np.full(64, 0.5, dtype)
-    out = stream.array(np.full(64, -1, dtype))
-    stream.launch(products, stream.array(a), stream.array(b), out, grid=1, block=64)
-    assert stream.numpy(out).view(np.uint16).tolist() == list(range(64))
+    out = stream.run(products, a, b, np.full(64, -1, dtype), block=64)[-1]
+    assert out.view(np.uint16).tolist() == list(range(64))

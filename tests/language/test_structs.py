@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from conftest import poison
 
 import cuda_device as device
 from cuda_device import float32, float64, int32, int64, uint8
@@ -275,9 +276,7 @@ def test_an_aligned_type_makes_values_and_equals_itself(stream):
     assert WIDE == device.align(device.float32x3, 16) != device.align(device.float32x3, 32)
     assert hash(WIDE) == hash(device.align(device.float32x3, 16)) and WIDE(1, 2, 3) == device.float32x3(1, 2, 3)
     assert device.numpy_dtype(OfWide).itemsize == 32 and device.numpy_dtype(OfWide).fields["v"][1] == 16
-    out = stream.empty(2, np.float32)
-    stream.launch(makes_wide, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [8, 2]
+    assert stream.run(makes_wide, poison(2, np.float32)).tolist() == [8, 2]
 
 
 def test_numpy_dtypes_are_types():
@@ -331,9 +330,7 @@ def test_arrays_of_nested_structs(stream):
     before["velocity"]["x"], before["velocity"]["y"] = 2, np.arange(n)
     before["mass"] = np.linspace(0, 1, n)
     before["ids"]["_0"], before["ids"]["_1"] = 5, 1 << 40
-    particles = stream.array(before)
-    stream.launch(move, particles, 0.5, grid=4, block=32)
-    after = stream.numpy(particles)
+    after = stream.run(move, before, 0.5, grid=4, block=32)
     assert (after["kind"] == before["kind"]).all() and (after["mass"] == 2 * before["mass"]).all()
     assert (after["place"]["x"] == before["place"]["x"] + 1).all()
     assert (after["place"]["y"] == before["velocity"]["y"] * 0.5).all()
@@ -427,9 +424,7 @@ def special(out):
 
 
 def test_operators_in_place_of_matrices_and_beside_vectors(stream):
-    out = stream.empty(7, np.float32)
-    stream.launch(special, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [5, 302, 25, 2005, 6, 8, 4]
+    assert stream.run(special, poison(7, np.float32)).tolist() == [5, 302, 25, 2005, 6, 8, 4]
 
 
 @device.struct

@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import poison
 
 import cuda_device as device
 from cuda_device import float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
@@ -178,9 +179,7 @@ def test_vectors_go_in_and_out(cls, stream):
     a = np.zeros(1, dtype)
     for i, name in enumerate(dtype.names):
         a[name] = 2 * values[i] + 1
-    out = stream.empty(4, dtype)
-    stream.launch(through, cls(*values), stream.array(a), out, grid=1, block=1)
-    got = np.stack([stream.numpy(out)[name] for name in dtype.names], axis=1)
+    got = np.stack([stream.run(through, cls(*values), a, poison(4, dtype))[-1][name] for name in dtype.names], axis=1)
 
     def rounded(numbers):  # as 8-bit floats do
         return numbers.astype(cls.dtype).astype(np.float32)
@@ -211,9 +210,8 @@ def members(v, k, out):
 
 @pytest.mark.parametrize("k", [0, 3, -2])
 def test_members(stream, k):
-    out = stream.empty(10, np.float32)
-    stream.launch(members, float32x4(1, 2, 3, 4), k, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 2, 4, [1, 2, 3, 4][k], 1234, 4, 10, 1, 1, 11]
+    out = stream.run(members, float32x4(1, 2, 3, 4), k, poison(10, np.float32))
+    assert out.tolist() == [1, 2, 4, [1, 2, 3, 4][k], 1234, 4, 10, 1, 1, 11]
 
 
 ORIGIN = float32x2(0.5, 0.25)
@@ -228,9 +226,7 @@ def conversions(out, i):
 
 
 def test_constructors_convert_and_constants_are_known(stream):
-    out = stream.empty(4, np.float32)
-    stream.launch(conversions, out, 3, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [1, 3, 1, 1]
+    assert stream.run(conversions, poison(4, np.float32), 3).tolist() == [1, 3, 1, 1]
 
 
 @device.func
@@ -249,9 +245,7 @@ def in_a_loop(a, n, out):
 
 def test_vectors_join_in_loops_and_return_from_functions(stream):
     a = np.array([(i, 2 * i) for i in range(5)], device.numpy_dtype(float32x2))
-    out = stream.empty(2, np.float32)
-    stream.launch(in_a_loop, stream.array(a), 5, out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [20, 10]
+    assert stream.run(in_a_loop, a, 5, poison(2, np.float32))[-1].tolist() == [20, 10]
 
 
 def test_every_vector_class_is_a_vector():

@@ -132,7 +132,12 @@ def check_message(name: str) -> None:
     assert str(error_of(name, on_cpu=True)) == str(error)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+NEEDS = {"method_without_arguments": "random"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(NEEDS[name]) if name in NEEDS else ()) for name in PROGRAMS]
+)
 def test_message(name: str, golden: Golden, update_golden: bool) -> None:
     """To the letter where it is recorded so; other releases of Python may have other columns."""
     check_message(name)
@@ -528,15 +533,17 @@ def captures(x):
         (TypeError, "the type", lambda: device.sizeof(DEEP_TYPE)),
         (TypeError, "the type", lambda: device.struct(type("P", (), {"__annotations__": {"a": DEEP_TYPE}}))),
         (device.CompileError, "the value", launched(np.ones(1), kernel=captures)),
-        (
+        pytest.param(
             device.CompileError,
             "the value",
             lambda: device.compile("def f(t):\n" + " t = (t,)\n" * LEVELS, device.float32, output="ir"),
+            marks=pytest.mark.needs("generated"),
         ),
-        (
+        pytest.param(
             device.CompileError,
             "the text has an expression that",
             lambda: device.compile(f"def f(x): return {' + '.join(['x'] * 100_000)}", device.float32),
+            marks=pytest.mark.needs("generated"),
         ),
     ],
 )
@@ -574,6 +581,7 @@ def test_lists_of_the_host_may_be_nested_deeply(stream: Any) -> None:
     assert stream.numpy(x)[0] == 1
 
 
+@pytest.mark.needs("generated")
 def test_expressions_may_have_many_terms() -> None:
     """Python reads about three times as many terms as its recursion limit."""
     text = f"def f(x): return {' + '.join(['x'] * 2_000)}"

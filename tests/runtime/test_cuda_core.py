@@ -208,7 +208,13 @@ def test_cuda_core_is_a_dependency_where_nvidia_publishes_it():
 # Code
 
 
-@pytest.mark.parametrize("output", ["cubin", "ptx", pytest.param("ltoir", marks=pytest.mark.needs("ltoir")), "fatbin"])
+OUTPUTS = [
+    pytest.param(output, marks=pytest.mark.needs(plugin) if plugin else ())
+    for output, plugin in (("cubin", ""), ("ptx", ""), ("ltoir", "ltoir"), ("fatbin", "saved"))
+]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
 def test_compiled_code_as_an_object_of_cuda_core(output):
     compiled = device.compile(add, device.ArrayType(np.int32, 1), np.int32, output=output)
     code = compiled.object_code()
@@ -216,6 +222,8 @@ def test_compiled_code_as_an_object_of_cuda_core(output):
     assert bytes(code.code) == (compiled.code.encode() if output == "ptx" else compiled.code)
 
 
+@pytest.mark.needs("saved")
+@pytest.mark.needs("ltoir")
 def test_other_outputs_are_no_code_for_gpus():
     compiled = device.compile(add, device.ArrayType(np.int32, 1), np.int32, output="llvm")
     with pytest.raises(ValueError, match="'llvm' is not code for GPUs: compile to one of ptx, cubin, ltoir, fatbin"):

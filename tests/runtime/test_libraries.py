@@ -175,9 +175,7 @@ def test_every_number(stream, name, dtype):
     array = library.make(pytest.importorskip(name), expected, stream.kind == "gpu")
     kernel = device.kernel(copy_2d)
     for _ in range(LAUNCHES):
-        out = stream.array(np.zeros_like(expected))
-        stream.launch(kernel, array, out, grid=1, block=(8, 8))
-        assert stream.numpy(out).tobytes() == expected.tobytes()
+        assert stream.run(kernel, array, np.zeros_like(expected), block=(8, 8)).tobytes() == expected.tobytes()
     assert len(kernel.variants) == 1
 
 
@@ -192,9 +190,8 @@ def test_every_layout(stream, name, layout):
     expected = np.ascontiguousarray(LAYOUTS[layout](host))
     kernel = device.kernel(copy_2d if expected.ndim == 2 else copy_0d)
     for turn in range(LAUNCHES):
-        out = stream.array(np.zeros_like(expected))
-        stream.launch(kernel, array, out, grid=1, block=(8, 8) if expected.ndim else 1)
-        assert np.array_equal(stream.numpy(out), expected)
+        out = stream.run(kernel, array, np.zeros_like(expected), block=(8, 8) if expected.ndim else 1)
+        assert np.array_equal(out, expected)
         if library.writeable and layout not in ("repeated", "one"):
             stream.launch(kernel, stream.array(expected + turn), array, grid=1, block=(8, 8))
             expected = expected + turn

@@ -68,26 +68,30 @@ def read(value: Any, name: str, stream: Stream, *, is_constant: bool = False) ->
     """Reads the argument `value` of the parameter `name`. Raises `LaunchError` if a kernel on `stream` cannot take it."""
     if is_constant:
         return _constant(value, name)
-    quick = _QUICK.get(type(value))
-    if quick is not None:
-        return quick(value, name, stream)
-    if hasattr(type(value), OWN_VIEW):
-        return _array(value, name, stream)
-    if isinstance(value, (bool, int, float, complex, np.generic)):
-        return _number(value, name)
-    if value is None:
-        return Argument(constant(None))
-    if REGISTERED and (made := _registered(value, name)) is not None:
-        value = made
-    if (vector := vector_of(type(value))) is not None:
-        return Argument(of_type(vector), tuple(item.item() for item in value))
-    if is_struct(type(value)):
-        return _struct(value, name, stream)
-    if isinstance(value, tuple):
-        return _tuple(value, name, stream)
-    if hasattr(type(value), "__dataclass_fields__") and not hasattr(type(value), "__dlpack__"):
-        return _dataclass(value, name, stream)
-    return _array(value, name, stream)
+    return (_READERS.get(type(value)) or _reader_of(type(value)))(value, name, stream)
+
+
+def _reader_of(cls: type[Any]) -> _Reader:
+    """The function that reads the objects of a class which `_READERS` does not have."""
+    if hasattr(cls, OWN_VIEW):
+        return _READERS.setdefault(cls, _array)
+    if issubclass(cls, (int, float, complex, np.generic)):
+        return _number
+    if REGISTERED and any(base in REGISTERED for base in cls.__mro__):
+        return _registered
+    if vector_of(cls) is not None:
+        return _vector
+    if is_struct(cls):
+        return _struct
+    if issubclass(cls, tuple):
+        return _tuple
+    return _dataclass if hasattr(cls, "__dataclass_fields__") and not hasattr(cls, "__dlpack__") else _array
+
+
+def _vector(value: Any, *_: Any) -> Argument:
+    vector = vector_of(type(value))
+    assert vector is not None
+    return Argument(of_type(vector), tuple(item.item() for item in value))
 
 
 def _tuple(value: tuple[Any, ...], name: str, stream: Stream) -> Argument:
@@ -106,12 +110,12 @@ def _joined(known: Known, parts: Sequence[Argument]) -> Argument:
     return Argument(known, found, tuple(view for part in parts for view in part.views))
 
 
-def _registered(value: object, name: str) -> Any:
-    """Converts an object of a registered class; returns None for other objects."""
+def _registered(value: object, name: str, stream: Stream) -> Argument:
+    """Reads the struct to which an object of a registered class is converted."""
     from cuda_device.types.extensions import registered
 
     try:
-        return registered(value, name)
+        struct = registered(value, name)
     except LaunchError as error:
         raise type(error)(f"the argument {name!r}: {error.reason}", error.help) from None
     except RecursionError:  # of a tuple that is nested too deeply
@@ -122,6 +126,7 @@ def _registered(value: object, name: str) -> Any:
             f"{type(error).__name__}: {error}",
             "correct the function that @device.register decorates, or the object",
         ) from error
+    return _struct(struct, name, stream)
 
 
 # NumPy's flags of an array.
@@ -284,7 +289,7 @@ def _constant(value: object, name: str) -> Argument:
         raise LaunchError(f"the argument {name!r}: {error}", remedy) from None
 
 
-def _number(value: object, name: str) -> Argument:
+def _number(value: object, name: str, *_: Any) -> Argument:
     try:
         number = number_of(type(value))
     except TypeError as error:
@@ -324,13 +329,16 @@ def _scalar(value: Any, *_: Any) -> Argument:
 
 
 _Reader = Callable[[Any, str, Stream], Argument]
-# Readers of the most frequent types
-_QUICK: dict[type[Any], _Reader] = {
+# Readers by class, of the most frequent ones
+_READERS: dict[type[Any], _Reader] = {
     bool: lambda value, *_: Argument(_A_BOOL, (value,)),
     int: _int,
     float: lambda value, *_: Argument(_A_FLOAT, (value,)),
     **dict.fromkeys([np.dtype(code).type for code in "?bhilBHILfd"], _scalar),
+    **dict.fromkeys([complex, *(np.dtype(code).type for code in "FD")], _number),
     np.ndarray: _numpy,
+    tuple: _tuple,
+    type(None): lambda *_: Argument(constant(None)),
 }
 
 
@@ -486,7 +494,7 @@ def read_all(parameters: Parameters, values: Sequence[Any], stream: Stream) -> t
     """Reads one argument for each parameter."""
     pairs = zip(parameters.names, values, strict=True)
     if parameters.is_plain:
-        return tuple([_QUICK.get(type(value), read)(value, name, stream) for name, value in pairs])
+        return tuple([_READERS.get(type(value), read)(value, name, stream) for name, value in pairs])
     return tuple([argument_of(parameters, name, value, stream) for name, value in pairs])
 
 
