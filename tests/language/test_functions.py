@@ -587,6 +587,7 @@ print(out[0])
 """
 
 
+@pytest.mark.needs("cpu")
 def test_a_pickled_kernel_runs_in_another_process():
     assert run_python(LAUNCH, stdin=pickle.dumps(module_kernel)).strip() == "15"
 
