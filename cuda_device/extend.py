@@ -31,6 +31,7 @@ _MODULES = {
     "types.known": "Known",
     # launches
     "runtime.gpu.grid": "LaunchSizes Shape",
+    "instrument.outline": "pack_summary=packed unpack_summary=unpacked",
     "runtime.launch.compiled": "CodeRecord kernel_of",
     "runtime.launch.launcher": (
         "CompiledKernel check_kernel count_launches machine_launches planned start start_together start_variant "

@@ -25,6 +25,8 @@ from cuda_device.errors import Location as Location
 from cuda_device.hooks import target as target
 from cuda_device.infer import policies as policies
 from cuda_device.infer.contents import dependency_on as dependency_on
+from cuda_device.instrument.outline import packed
+from cuda_device.instrument.outline import unpacked
 from cuda_device.ir import ops as ops
 from cuda_device.jobs import Job as Job
 from cuda_device.jobs import Target as Target
@@ -65,10 +67,13 @@ from cuda_device.types import layout as layout
 from cuda_device.types import model as model
 from cuda_device.types.host import struct_model as struct_model
 from cuda_device.types.host import type_of_hint as type_of_hint
+from cuda_device.types.known import Known as Known
 from cuda_device.types.struct_classes import as_type as as_type
 from cuda_device.types.vector_classes import value_of
 
 compile_job = run
+pack_summary = packed
+unpack_summary = unpacked
 Output = CompilerOutput
 kernel_error = failure
 host_value = value_of

@@ -293,8 +293,13 @@ def _advance(lowerer: Lowerer, op: Op) -> None:
         step = build.number(number, known)
     up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not number.signed
     direction = True if up else False if isinstance(known, int) else None
-    roomy = number == model.INDEX or (type.counter is not None and not number.signed)
-    exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
+    has_room = number == model.INDEX or (type.counter is not None and not number.signed)
+    exact = (
+        known == 1  # which stops at the stop itself
+        or (known == -1 and number.signed)
+        or (up and has_room)  # one step beyond the largest stop is still in the type
+        or bool(op.attributes.get("roomy"))  # so are all steps, by their bounds
+    )
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
     more, current = _has_more(build, item, stop, step, direction), build.convert(item, type.item, exact=True)
     if op.results[1].nonneg:

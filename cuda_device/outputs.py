@@ -76,12 +76,13 @@ def of(target: str | Sequence[str], name: str) -> CompilerOutput:
     """The output of a target; "default" is the usual one. Raises `ValueError` if the target does not have it."""
     own = _of_target(target) if isinstance(target, str) else None
     if own is not None:
-        output, choices = own.get(next(iter(own)) if name == "default" else name), [*own]
+        output = own.get(next(iter(own)) if name == "default" else name)
     else:
-        plugin, choices = hooks.OUTPUTS.get(name), names()
+        plugin = hooks.OUTPUTS.get(name)
         output = hooks.plugin(plugin).OUTPUT if plugin else _OF_GPUS.get(_DEFAULT if name == "default" else name)
     if output is None:
-        raise ValueError(f"output={name!r} is not available for target={target!r}: choose one of {', '.join(choices)}")
+        choices = ", ".join(own or names())
+        raise ValueError(f"output={name!r} is not available for target={target!r}: choose one of {choices}")
     return output
 
 

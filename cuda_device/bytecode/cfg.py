@@ -39,8 +39,8 @@ class Span:
     live: frozenset[str] = frozenset()
     params: set[str] = field(default_factory=set)
     """The variables that are parameters."""
-    above: int = ENTRY
-    """The start of the immediate dominator."""
+    inside: range = range(1)
+    """The positions, in an order of the dominator tree, of this span and those that it dominates."""
     loaded: set[str] = field(default_factory=set)
     """The variables that are loaded before they are stored to, and those that are stored to."""
     stored: set[str] = field(default_factory=set)
@@ -79,9 +79,11 @@ def spans(
     for span in reached.values():
         _find_uses(instructions[span.start : span.stop], span, cells)
     _find_live(reached)
-    if pass_all:
+    if not reached[0].successors:
+        pass  # a single span
+    elif pass_all:
         for span in reached.values():
-            span.params |= span.live
+            span.params, span.inside = set(span.live), range(span.start, span.start + 1)
     else:
         _find_params(instructions, reached)
     return reached
@@ -140,9 +142,16 @@ def _find_params(instructions: Sequence[Instruction], reached: dict[int, Span]) 
         for following in span.successors:
             before[following].append(start)
     above = immediate_dominators([ENTRY, *reached], before)
+    below: dict[int, list[int]] = {start: [] for start in before}
+    for start in reached:
+        below[above[start]].append(start)
+    order = topological(ENTRY, below.__getitem__)
+    sizes = dict.fromkeys(order, 1)
+    for place, start in reversed([*enumerate(order)][1:]):
+        reached[start].inside = range(place, place + sizes[start])
+        sizes[above[start]] += sizes[start]
     frontiers: dict[int, set[int]] = {start: set() for start in before}
-    for start, span in reached.items():
-        span.above = above[start]
+    for start in reached:
         for node in before[start] if len(before[start]) > 1 else ():
             while node != above[start] and start not in frontiers[node]:
                 frontiers[node].add(start)

@@ -96,7 +96,7 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _delete(reader: Reader, instruction: Instruction, _: Span) -> None:
-    reader.variables[instruction.argument] = None
+    reader.assign(instruction.argument, None)
 
 
 def _load_and_clear(reader: Reader, instruction: Instruction, span: Span) -> None:

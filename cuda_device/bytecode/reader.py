@@ -49,7 +49,7 @@ class Stop:
 
 
 class Reader:
-    """Reads one function. `stack` and `variables` are those of the current span."""
+    """Reads one function. `stack` is that of the current span."""
 
     def __init__(
         self,
@@ -83,11 +83,10 @@ class Reader:
         self.paths: dict[int, list[AccessPath | None]] = {}
         """By span: the access paths of the values in the stack at its start, if they are known."""
         self.stack: list[Value] = []
-        self.variables: dict[str, Value | None] = {}
-        """The variables that the current span defines; None for those that it deletes."""
-        self.defined: dict[int, dict[str, Value | None]] = {ENTRY: self.variables}
-        """The variables that each span defines."""
+        self.definitions: dict[str, list[tuple[int, Value | None]]] = {}
+        """The last value of each variable in the spans that define it; None if it is deleted there."""
         self.start = ENTRY
+        """The start of the current span."""
         self.names: dict[Value, list[str]] = {}
         """The variables to which each value was assigned."""
         self.build = Builder(Block())
@@ -99,7 +98,7 @@ class Reader:
         if name not in self.boxed:
             return
         if is_of_comprehension(name):
-            self.variables[f"{CELL}{name}"] = None
+            self.assign(f"{CELL}{name}", None)
         content = self.variable(f"{CELL}{name}")
         self.assign(f"{CELL}{name}", self.build.op(ops.PY_BOX, None, content, name=name))
 
@@ -207,21 +206,21 @@ class Reader:
         """Whether a value was read from an array or from another value, and no variable has it yet."""
         return value in self.made and not self.is_variable(value)
 
-    def begin(self, start: int) -> None:
-        """Begins a span, which sees the variables that its dominators define."""
-        self.start, self.variables = start, self.defined.setdefault(start, {})
-
-    def assign(self, name: str, value: Value) -> None:
-        """Sets the current value of a variable."""
-        self.variables[name] = value
-        self.names.setdefault(value, []).append(name)
+    def assign(self, name: str, value: Value | None) -> None:
+        """Sets the current value of a variable; None deletes it."""
+        definitions = self.definitions.setdefault(name, [])
+        if definitions and definitions[-1][0] == self.start:
+            definitions.pop()
+        definitions.append((self.start, value))
+        if value is not None:
+            self.names.setdefault(value, []).append(name)
 
     def current(self, name: str) -> Value | None:
-        """The current value of a variable; None if it has none."""
-        start = self.start
-        while name not in self.defined[start] and start != ENTRY:
-            start = self.spans[start].above
-        return self.defined[start].get(name)
+        """The current value of a variable, from this span or the nearest one above that defines it; None if it has none."""
+        for start, value in reversed(self.definitions.get(name, ())):
+            if start == ENTRY or self.spans[self.start].inside.start in self.spans[start].inside:
+                return value
+        return None
 
     def variable(self, name: str) -> Value:
         """The current value of a variable."""

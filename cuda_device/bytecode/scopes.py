@@ -80,26 +80,26 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
 
 def _assigned_inside(code: CodeType) -> frozenset[str]:
     """The variables of enclosing functions that nested functions assign to."""
-    found: set[str] = set()
+    names: set[str] = set()
     for inner in code.co_consts:
         if isinstance(inner, CodeType) and inner.co_freevars:
             assigned = {str(i.argument) for i in decode(inner) if i.opcode in (Opcode.STORE_CELL, Opcode.DELETE_CELL)}
-            found |= (assigned | _assigned_inside(inner)).intersection(inner.co_freevars)
-    return frozenset(found)
+            names |= (assigned | _assigned_inside(inner)).intersection(inner.co_freevars)
+    return frozenset(names)
 
 
 def _changing(code: CodeType, instructions: Sequence[Instruction]) -> set[str]:
     """The cell variables that are assigned more than once, or in a loop."""
     loops = [(i.target, index) for index, i in enumerate(instructions) if i.target is not None and i.target <= index]
     stored = [name for name in parameter_names(code) if name in code.co_cellvars]
-    found = set()
+    names = set()
     for index, instruction in enumerate(instructions):
         if instruction.opcode is Opcode.STORE_CELL:
             name = str(instruction.argument)
             if name in stored or any(start <= index <= end for start, end in loops):
-                found.add(name)
+                names.add(name)
             stored.append(name)
-    return found
+    return names
 
 
 def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:
@@ -108,7 +108,7 @@ def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[
     The loop of a `for` statement follows its ITER directly. That of a comprehension does so since 3.15, where a SWAP with the
     empty result comes before ITER.
     """
-    found = set()
+    indices = set()
     end = len(instructions) if code.co_name in OF_KNOWN_LENGTH else 0
     for index, instruction in enumerate(instructions):
         if instruction.opcode is not Opcode.ITER:
@@ -119,11 +119,11 @@ def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[
         if following is Opcode.CALL:  # the argument of a generator expression or of a comprehension's own function
             continue
         if following is not Opcode.FOR_ITER or before is Opcode.SWAP or index < end:
-            found.add(index)
+            indices.add(index)
             # An unsupported construct, such as a set, has no FOR_ITER.
-            loops = (each for each in instructions[index:] if each.opcode is Opcode.FOR_ITER)
+            loops = (candidate for candidate in instructions[index:] if candidate.opcode is Opcode.FOR_ITER)
             end = max(end, next((loop.target or 0 for loop in loops), 0))
-    return frozenset(found)
+    return frozenset(indices)
 
 
 # Merging the copies of a function's end
@@ -163,13 +163,13 @@ def merge(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
         numbers.append(count)
         count += index not in dropped
     merged = []
-    for index, each in enumerate(instructions):
-        target = jumps.get(index, each.target)
-        place = None if target is None else numbers[target]
+    for index, kept in enumerate(instructions):
+        target = jumps.get(index, kept.target)
+        destination = None if target is None else numbers[target]
         if index in jumps:
-            merged.append(replace(each, opcode=Opcode.JUMP, argument=None, target=place))
+            merged.append(replace(kept, opcode=Opcode.JUMP, argument=None, target=destination))
         elif index not in dropped:
-            merged.append(each if place is None else replace(each, target=place))
+            merged.append(kept if destination is None else replace(kept, target=destination))
     return tuple(merged)
 
 
@@ -186,5 +186,5 @@ def _common(instructions: Sequence[Instruction], targets: set[int | None], one: 
 
 def _place(instruction: Instruction) -> tuple[object, ...]:
     """The opcode and place, which copies have in common."""
-    at = instruction.location
-    return instruction.opcode, at.line, at.end_line, at.column, at.end_column
+    location = instruction.location
+    return instruction.opcode, location.line, location.end_line, location.column, location.end_column

@@ -70,12 +70,12 @@ def finish(reader: Reader) -> None:
 
 def complete(reader: Reader, names: Sequence[str]) -> None:
     """Gives all results of a step the same form: each has a slot for every value that is kept anywhere."""
-    found = [(stop.block, stop.slots(position)) for position, stop in enumerate(reader.stops, 1)]
-    for block, own in [*found, *((end, ()) for end in reader.ends)]:
+    stops = [(stop.block, stop.slots(position)) for position, stop in enumerate(reader.stops, 1)]
+    for block, own in [*stops, *((end, ()) for end in reader.ends)]:
         op = block.ops[-2]
-        given = dict(zip(own, op.operands[3:], strict=True))
+        values = dict(zip(own, op.operands[3:], strict=True))
         nothing = Op(ops.PY_UNDEFINED, [], [Value()], {"name": ""}, [], op.location)
-        op.operands[3:] = [given.get(name, nothing.result) for name in names]
+        op.operands[3:] = [values.get(name, nothing.result) for name in names]
         block.ops.insert(-2, nothing)
 
 
@@ -84,8 +84,8 @@ def dispatch(reader: Reader, start: Block) -> list[Block]:
     parameters = parameter_names(reader.code)
     names = slots(parameters, reader.stops)
     location = reader.instructions[0].location
-    wanted = [Value(hint=name) for name in (POSITION, *names)]
-    blocks = [Block(wanted)]
+    params = [Value(hint=name) for name in (POSITION, *names)]
+    blocks = [Block(params)]
     for position, stop in [*enumerate(reader.stops, 1), (START, None)]:
         test = blocks[-1]
         kept = dict(zip((POSITION, *names), test.params, strict=True))

@@ -47,16 +47,21 @@ def read(
 
 def _original(code: CodeType) -> CodeType:
     """The code without the changes of a tool that rewrites functions (`hooks.REWRITTEN`)."""
+    module = _rewriter(code)
+    plugin = hooks.installed(module) if module else None
+    original: CodeType = plugin.original(code) if plugin else code
+    return original
+
+
+def _rewriter(code: CodeType) -> str | None:
+    """The module of `hooks.REWRITTEN` for the tool that has rewritten a function, or one that is nested in it."""
     for name, module in hooks.REWRITTEN.items():
-        if _reads(code, name) and (plugin := hooks.installed(module)) is not None:
-            original: CodeType = plugin.original(code)
-            return original
-    return code
-
-
-def _reads(code: CodeType, name: str) -> bool:
-    """Whether a function, or one that is nested in it, has a global name."""
-    return name in code.co_names or any(isinstance(c, CodeType) and _reads(c, name) for c in code.co_consts)
+        if name in code.co_names:
+            return module
+    for nested in code.co_consts:
+        if isinstance(nested, CodeType) and (inner := _rewriter(nested)):
+            return inner
+    return None
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
@@ -134,7 +139,7 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
     names = reader.params(span.start)
     depth = len(block.params) - len(names)
     reader.build, reader.ended = Builder(block, reader.instructions[span.start].location), False
-    reader.begin(span.start)
+    reader.start = span.start
     for name, value in zip(names, block.params[depth:], strict=True):
         reader.assign(name, value)
     params = iter(block.params[:depth])

@@ -547,40 +547,24 @@ class ShadowPages:
         self._bytes = shadow_memory.PAGE // unit * shadow_memory.CELL_BYTES
         # If there is no memory for another page, the launch continues with this one, and fails at its end.
         self._kept: list[Any] = [kinds, np.zeros(self._bytes, np.uint8)]
-        self._pages: dict[int, int] = {}
-        self._grow = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._add())
-        log["kinds"], log["shift"] = kinds.ctypes.data, unit.bit_length() - 1
+        self._shadows: dict[int, int] = {}
+        self._table = np.zeros(2 * shadow_memory.ENTRIES, np.int64)
+        self._fetch = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._enter(int(log["missing"])))
+        log["kinds"], log["shift"], log["pages"] = kinds.ctypes.data, unit.bit_length() - 1, self._table.ctypes.data
         log["shared_shift"] = shared_unit.bit_length() - 1
-        log["grow"] = ctypes.cast(self._grow, ctypes.c_void_p).value
-        self._table = np.zeros(0, np.int64)
-        self._rebuild(1 << 8)
+        log["fetch"] = ctypes.cast(self._fetch, ctypes.c_void_p).value
 
-    def _add(self) -> None:
-        page = int(self.log["missing"])
+    def _enter(self, page: int) -> None:
+        """Makes the entry for a page, in the place of another page's if they share it."""
         try:
-            shadow = np.zeros(self._bytes, np.uint8)
-            self._kept.append(shadow)
-            self._pages[page] = shadow.ctypes.data
+            if page not in self._shadows:
+                self._kept.append(np.zeros(self._bytes, np.uint8))
+                self._shadows[page] = self._kept[-1].ctypes.data
         except BaseException as failure:
             self.failure = self.failure or failure
-            self._pages[page] = self._kept[1].ctypes.data
-        if 2 * len(self._pages) > self.log["mask"]:
-            self._rebuild(4 * (int(self.log["mask"]) + 1))
-        else:
-            self._insert(page)
-
-    def _rebuild(self, size: int) -> None:
-        self._table = np.zeros(2 * size, np.int64)
-        self.log["pages"], self.log["mask"] = self._table.ctypes.data, size - 1
-        for page in self._pages:
-            self._insert(page)
-
-    def _insert(self, page: int) -> None:
-        mask = int(self.log["mask"])
-        at = (page * shadow_memory.HASH & (1 << 64) - 1) >> shadow_memory.HASH_SHIFT & mask
-        while self._table[2 * at]:
-            at = at + 1 & mask
-        self._table[2 * at : 2 * at + 2] = page, self._pages[page]
+            self._shadows[page] = self._kept[1].ctypes.data
+        entry = shadow_memory.entry_of(page)
+        self._table[entry : entry + 2] = page, self._shadows[page]
 
 
 def units(points: Iterable[TracePoint], regions: Iterable[Region]) -> tuple[int, int]:

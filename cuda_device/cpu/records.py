@@ -227,9 +227,9 @@ CONTROL = Record(
 WATCH = Record("%Watch", (("log", "ptr"), ("moment", "i64"), ("cells", "ptr"), ("unit", "i64")))
 
 # The log of the race detector: `count` events, with room for `capacity`. The function `full` empties it; its argument is the
-# address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is a hash
-# table of `mask` + 1 pairs, the number of a page and its shadow, and the function `grow` adds the page `missing`. A cell stands
-# for 1 << `shift` bytes, or 1 << `shared_shift` in shared memory. `moments` counts those of all blocks.
+# address of the log. If there are `kinds`, a number for each place, `shadow_memory` checks the accesses: `pages` is its
+# table of pages, and the function `fetch` makes the entry for the page `missing`. A cell stands for 1 << `shift` bytes, or
+# 1 << `shared_shift` in shared memory. `moments` counts those of all blocks.
 LOG = Record(
     "%Log",
     (
@@ -239,8 +239,7 @@ LOG = Record(
         ("full", "ptr"),
         ("kinds", "ptr"),
         ("pages", "ptr"),
-        ("mask", "i64"),
-        ("grow", "ptr"),
+        ("fetch", "ptr"),
         ("missing", "i64"),
         ("shift", "i64"),
         ("shared_shift", "i64"),

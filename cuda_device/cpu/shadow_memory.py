@@ -39,9 +39,9 @@ _PLACE_MASK = (1 << _MOMENT_SHIFT) - 1
 
 PAGE = 4096
 """The number of bytes of memory with one shadow."""
-HASH = 0x9E3779B97F4A7C1
-"""The hash of a page is its number times this, without the low bits."""
-HASH_SHIFT = 20
+ENTRIES = 1 << 16
+"""The number of entries of the table of pages: the number of a page, and the address of its shadow."""
+_HASH, _HASH_SHIFT = 0x9E3779B97F4A7C1, 20
 BELOW = 1 << 32
 """More than the size of shared memory. Events have an offset in shared memory less this, which is below 0, as the address."""
 
@@ -50,6 +50,11 @@ READ, WRITE, ATOMIC, ATOMIC_READ, CAS, NOTHING = range(6)
 _KIND_MASK, _SHARED, _GENERIC, _BYTES_SHIFT = 7, 8, 16, 5
 WROTE, SAME = 1, 2
 """The bits of `done` in the second event of a race: it wrote; it stored what was in memory already."""
+
+
+def entry_of(page: int) -> int:
+    """The place in the table of the entry for a page, which other pages may need as well."""
+    return 2 * (page * _HASH >> _HASH_SHIFT & (ENTRIES - 1))
 
 
 def kind_of(kind: int, size: int, *, shared: bool, generic: bool) -> int:
@@ -165,25 +170,11 @@ def cell_of(watch_address: Any, value: Any, shared: Any) -> Any:
     if shared:
         return watch[0].cells + CELL_BYTES * (value >> (log[0].shared_shift & 63)), watch[0].unit
     shift, page = log[0].shift & 63, value // PAGE
-    pages, entry = array_at(int64, log[0].pages), 2 * uint64(page * HASH >> HASH_SHIFT & log[0].mask)
-    cells = pages[entry + 1] if pages[entry] == page else search(watch[0].log, page)
-    return cells + CELL_BYTES * ((value & (PAGE - 1)) >> shift), int64(1) << shift
-
-
-def search(log_address: Any, page: Any) -> Any:
-    """The shadow of a page that is not at the entry of its hash, or does not exist yet."""
-    log = array_at(Log, log_address)
-    entry = page * HASH >> HASH_SHIFT & log[0].mask
-    pages = array_at(int64, log[0].pages)
-    while pages[2 * entry] != page:
-        if pages[2 * entry] == 0:
-            log[0].missing = page
-            call(log[0].grow, log_address)
-            pages = array_at(int64, log[0].pages)
-            entry = page * HASH >> HASH_SHIFT & log[0].mask
-        else:
-            entry = entry + 1 & log[0].mask
-    return pages[2 * entry + 1]
+    pages, entry = array_at(int64, log[0].pages), uint64(entry_of(page))
+    if pages[entry] != page:
+        log[0].missing = page
+        call(log[0].fetch, watch[0].log)
+    return pages[entry + 1] + CELL_BYTES * ((value & (PAGE - 1)) >> shift), int64(1) << shift
 
 
 def check(block: Any, cell_address: Any, address: Any, actor: Any, time: Any, kind: Any, done: Any) -> None:

@@ -40,24 +40,10 @@ continue; the others continue at the cut with the same `place`, or return if the
 LIMIT = "limit"
 """An attribute of operations that wait: only threads with a smaller x continue."""
 FULL_MASK = 0xFFFFFFFF
-_OF_OPERANDS = frozenset(
-    {
-        *(
-            ops.CONST,
-            ops.CONVERT,
-            ops.ADD,
-            ops.SUB,
-            ops.MUL,
-            ops.DIV,
-            ops.QUOTIENT,
-            ops.REMAINDER,
-            ops.NEG,
-            ops.BITWISE,
-        ),
-        *(ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.COMPARE, ops.SELECT, ops.MATH, ops.MAKE, ops.FIELD, ops.BITS),
-        *(ops.ELEMENT, ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.BARRIER_REDUCE),
-    }
-)
+_OF_OPERANDS = PURE | {
+    *(ops.DIV, ops.NEG, ops.BITWISE, ops.SHL, ops.SHR, ops.MATH, ops.MAKE, ops.FIELD, ops.BITS, ops.ELEMENT),
+    *(ops.BYTES, ops.SHARED, ops.DYNAMIC_SHARED, ops.CONSTANT, ops.BARRIER_REDUCE),
+}
 """Operations whose result depends only on their operands, or is the same for all threads of a block."""
 _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 _OF_THREADS = ("thread_idx", "lanes", "lane_id", "lanemask_lt")
@@ -170,7 +156,7 @@ def _first_branches(main: Function) -> Iterator[tuple[Block, int]]:
     """The blocks with which each thread begins unless it returns, and which of their successors is next."""
     before, block = predecessors(main.blocks), main.blocks[0]
     while all(op.code in PLAIN for op in block.ops[:-1]) and block.terminator.code is ops.BRANCH:
-        ends = [not edge.arguments and [op.code for op in edge.block.ops] == [ops.RETURN] for edge in block.successors]
+        ends = [not edge.arguments and _returns_at_once(edge.block) for edge in block.successors]
         if ends[0] == ends[1]:
             return
         yield block, ends.index(False)
@@ -204,12 +190,17 @@ def _ranges(block: Block, flow: Flow, values: Definitions, varying: set[Value]) 
     end = flow.after.get(block, flow.end)
     for number, edge in enumerate(block.successors):
         other = block.successors[1 - number]
-        skips = other.block is end or (end is flow.end and [op.code for op in other.block.ops] == [ops.RETURN])
-        if skips and not edge.arguments and not other.arguments and not other.block.params:
+        skips = other.block is end or (end is flow.end and _returns_at_once(other.block))
+        passes_values = edge.arguments or other.arguments or other.block.params
+        if skips and not passes_values:
             bounds = _bounds(values, block.terminator, number == 0, varying)
             between = {edge.block} | flow.between(block) - {other.block}
             return [ThreadRange(block, edge, between, None if end is flow.end else end, bounds)] if bounds else []
     return []
+
+
+def _returns_at_once(block: Block) -> bool:
+    return [op.code for op in block.ops] == [ops.RETURN]
 
 
 def _bounds(
@@ -284,18 +275,22 @@ def _loops(function: Function, values: Definitions, found: Uniform) -> set[Block
     """
     loops = natural_loops(reverse_postorder(function.blocks[0]))
     headers = {loop.header for loop in loops}
-    return {
-        loop.header
-        for loop in loops
-        if not headers & (loop.blocks - {loop.header})
-        and not found.divergent & loop.blocks
-        and loop.header.terminator.code is ops.BRANCH
-        and loop.header.terminator.operands[0] not in found.varying
-        and loop.ends_at_header
-        and len(loop.header.params) <= _MOST_CARRIED
-        and not _is_short(loop, values)
-        and all(_is_side_by_side(op, values, found.varying) for block in loop.blocks for op in block.ops)
-    }
+    innermost = [loop for loop in loops if not headers & (loop.blocks - {loop.header})]
+    return {loop.header for loop in innermost if _gains(loop, values, found)}
+
+
+def _gains(loop: Loop, values: Definitions, found: Uniform) -> bool:
+    """Whether an innermost loop is worth a loop around the threads."""
+    end = loop.header.terminator
+    if end.code is not ops.BRANCH or end.operands[0] in found.varying:
+        return False  # threads may leave it at different times
+    if not loop.ends_at_header or found.divergent & loop.blocks:
+        return False  # threads may take different ways through it
+    if len(loop.header.params) > _MOST_CARRIED:
+        return False  # each of these values needs a slot, which is stored and loaded in each iteration
+    if _is_short(loop, values):
+        return False  # LLVM unrolls it
+    return all(_is_side_by_side(op, values, found.varying) for block in loop.blocks for op in block.ops)
 
 
 def _is_short(loop: Loop, values: Definitions) -> bool:

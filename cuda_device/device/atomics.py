@@ -428,23 +428,22 @@ _CHANGE = _LOOK | Effect.WRITES
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A method of `AtomicInterface`.
-
-    `code` is its device operation, and `operation` that of `ops.ATOMIC_UPDATE`. `values` is the number of operands of the
-    atomic's type; `types` lists the supported numbers (if empty, all values of up to `most` bytes). For the types that
-    `needs_loop` selects, and if no other thread accesses the atomic, the Python function `loop` is called instead.
-    """
+    """A method of `AtomicInterface`."""
 
     name: str
     code: ops.OpDef = ops.ATOMIC_UPDATE
     values: int = 1
+    """The number of operands of the atomic's type."""
     types: tuple[model.Number, ...] = ()
+    """The supported numbers; if empty, all values of up to `most` bytes."""
     most: int = WIDEST_EXCHANGE
     orders: tuple[Order, ...] = OF_UPDATES
     effects: Effect = _CHANGE
     returns: bool = True
     operation: str = ""
+    """That of `ops.ATOMIC_UPDATE`."""
     loop: Callable[..., Any] | None = None
+    """The Python function that is called for types that `needs_loop` selects, or if no other thread accesses the atomic."""
     needs_loop: Callable[[model.Type], bool] = lambda _: True
 
     def check(self, dtype: model.Type) -> None:

@@ -46,27 +46,27 @@ Lower = Callable[[Lowering, Sequence[Any], Typed], Tree]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Intrinsic:
-    """An entity. `arity` is the range of positional arguments of a builtin; our functions have their own Python signatures.
-
-    An entity with `is_value`, such as `thread_idx`, is used by its name; others are called. With `folds`, a call with constant
-    builtin numbers is evaluated by calling the entity. With `asks_target`, the last argument of `infer` is the selector of the
-    target. `predicates` names parameters that take a function without parameters, which is called; `infer` receives the truth
-    of its result. With `named`, the entity is a class with a signature. `on_cpu` is a Python function that the CPU stream calls
-    instead, with the operands of `infer`.
-    """
+    """An entity of device code: how a use of it is inferred and lowered."""
 
     entity: object
     name: str
     infer: Infer
     lower: Lower
     arity: tuple[int, int] = (0, 0)
+    """The range of positional arguments of a builtin; our functions have their own Python signatures."""
     effects: Effect = Effect.PURE
     is_value: bool = False
+    """Whether it is used by its name, like `thread_idx`, and not called."""
     folds: bool = False
+    """Whether a call with constant builtin numbers is evaluated by calling the entity."""
     asks_target: bool = False
+    """Whether the last argument of `infer` is the selector of the target."""
     predicates: tuple[str, ...] = ()
+    """The parameters that take a function without parameters, which is called; `infer` receives the truth of its result."""
     named: bool = False
+    """Whether the entity is a class with a signature."""
     on_cpu: Callable[..., object] | None = None
+    """A Python function that the CPU stream calls instead, with the operands of `infer`."""
 
     def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
         """Returns the arguments in the order of the parameters; `literal` converts a default value to an argument."""

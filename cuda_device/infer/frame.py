@@ -309,6 +309,8 @@ class Frame:
         """The contents of objects after the last step of a generator, if that step gave no value."""
         self.policy: Any = None
         """The policy of the function; None for Python's rules."""
+        self.refers_to_records = False
+        """Whether a name for an element of a structured array refers to the element, as the policy says."""
         self.where: Location | None = None
         """In a library function, the place where the user called it, if it is known."""
         self.site: tuple[object, ...] = ()
@@ -324,11 +326,6 @@ class Frame:
     def location(self) -> Location:
         """The place of the current operation in the source."""
         return self.build.location
-
-    @property
-    def refers_to_records(self) -> bool:
-        """Whether a name for an element of a structured array refers to the element."""
-        return self.policy is not None and bool(self.policy.references)
 
     def operate(self, sign: str, *cells: Cell) -> Cell:
         """Applies an operator, such as `a + b`, `a < b` or `not a`, as if the user had written it."""

@@ -156,7 +156,7 @@ def is_record(type: Type) -> bool:
 
 def are_referred_to(frame: Frame, type: Type) -> bool:
     """Whether elements of a type are always used by reference: those with identity, and records if the policy says so."""
-    return has_identity(type) or (is_record(type) and frame.refers_to_records)
+    return has_identity(type) or (frame.refers_to_records and is_record(type))
 
 
 def check_result(function: str, type: Type) -> None:

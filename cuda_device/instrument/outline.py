@@ -85,9 +85,9 @@ class Outline:
         from cuda_device.ir.ops import Effect
         from cuda_device.optimise import points_to
 
-        found = module.ops()
-        sizes = [op for op in found if op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x"]
-        placed = [(op.attributes["place"], op) for op in found if "place" in op.attributes]
+        operations = module.ops()
+        sizes = [op for op in operations if op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x"]
+        placed = [(op.attributes["place"], op) for op in operations if "place" in op.attributes]
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
@@ -95,7 +95,9 @@ class Outline:
             or any(map(dominance.callees, module.functions[1:])),
             recursive=module.has(ops.CALL) and bool(dominance.in_recursion(module)),
             positions=any(op.result.type == INT32 for op in sizes),
-            cooperative=bool([op for op in found if op.code is ops.GRID_WORD and not op.attributes.get("cluster")]),
+            cooperative=bool(
+                [op for op in operations if op.code is ops.GRID_WORD and not op.attributes.get("cluster")]
+            ),
             waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},
             reports={place: _place(op) for place, op in placed if op.code is ops.REPORT},
             prints={place: _print(op) for place, op in placed if op.code is ops.PRINT},
@@ -156,11 +158,11 @@ def unpacked(data: bytes) -> ProgramSummary:
             recursive,
             positions,
             cooperative,
-            {number: Location(*place) for number, place in waits.items()},
-            {number: ReportPlace(Location(*place), *rest) for number, (place, *rest) in reports.items()},
+            {number: Location(*location) for number, location in waits.items()},
+            {number: ReportPlace(Location(*location), *rest) for number, (location, *rest) in reports.items()},
             {number: Print(*parts) for number, parts in prints.items()},
         ),
-        tuple(Loss(Location(*place), *words) for place, *words in losses),
+        tuple(Loss(Location(*location), *words) for location, *words in losses),
         digest,
         frozenset(library),
         shared_bytes,

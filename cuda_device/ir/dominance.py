@@ -34,7 +34,7 @@ def topological(entry: T, following: Callable[[T], Iterable[T]]) -> list[T]:
     stack = [(entry, iter(following(entry)))]
     while stack:
         node, rest = stack[-1]
-        fresh = next((each for each in rest if each not in seen), None)
+        fresh = next((successor for successor in rest if successor not in seen), None)
         if fresh is None:
             order.append(node)
             stack.pop()
@@ -56,37 +56,37 @@ def dominators(entry: Block) -> dict[Block, Block]:
 
 def immediate_dominators(order: Sequence[T], before: Mapping[T, Sequence[T]]) -> dict[T, T]:
     """The immediate dominators in a graph that is in reverse postorder, from the predecessors `before` each node."""
-    places = {node: number for number, node in enumerate(order)}
-    found = {order[0]: order[0]}
+    positions = {node: number for number, node in enumerate(order)}
+    parents = {order[0]: order[0]}
     changed = True
     while changed:
         changed = False
         for node in order[1:]:
             nearest: T | None = None
-            for each in before[node]:
-                if each in found:
-                    nearest = each if nearest is None else _common(nearest, each, found, places)
-            if nearest is not None and (node not in found or found[node] != nearest):
-                found[node] = nearest
+            for predecessor in before[node]:
+                if predecessor in parents:
+                    nearest = predecessor if nearest is None else _common(nearest, predecessor, parents, positions)
+            if nearest is not None and (node not in parents or parents[node] != nearest):
+                parents[node] = nearest
                 changed = True
-    del found[order[0]]
-    return found
+    del parents[order[0]]
+    return parents
 
 
-def _common(a: T, b: T, found: Mapping[T, T], places: Mapping[T, int]) -> T:
+def _common(a: T, b: T, parents: Mapping[T, T], positions: Mapping[T, int]) -> T:
     while a != b:
-        if places[a] < places[b]:
+        if positions[a] < positions[b]:
             a, b = b, a
-        a = found[a]
+        a = parents[a]
     return a
 
 
 def dominates(above: Block, block: Block, dominators: Mapping[Block, Block]) -> bool:
     """Whether `above` dominates a reachable block, or is that block."""
-    each: Block | None = block
-    while each is not None and each is not above:
-        each = dominators.get(each)
-    return each is above
+    ancestor: Block | None = block
+    while ancestor is not None and ancestor is not above:
+        ancestor = dominators.get(ancestor)
+    return ancestor is above
 
 
 # Natural loops. A back edge leads to a block that does not stand later in reverse postorder. The body of a loop holds the blocks
@@ -119,30 +119,30 @@ class Loop:
         """Whether each iteration passes through a block of the loop."""
         seen, todo = {block}, [self.header]
         while todo:
-            each = todo.pop()
-            if each not in seen:
-                seen.add(each)
-                todo += [edge.block for edge in each.successors if edge.block in self.blocks]
+            inner = todo.pop()
+            if inner not in seen:
+                seen.add(inner)
+                todo += [edge.block for edge in inner.successors if edge.block in self.blocks]
         return block is self.header or not any(latch in seen for latch in self.latches if latch is not block)
 
 
 def predecessors(blocks: Sequence[Block]) -> Predecessors:
     """The edges into each block, with the blocks that they leave."""
-    found: Predecessors = {block: [] for block in blocks}
+    entries: Predecessors = {block: [] for block in blocks}
     for block in blocks:
         for edge in block.successors:
-            found[edge.block].append((block, edge))
-    return found
+            entries[edge.block].append((block, edge))
+    return entries
 
 
 def back_edges(blocks: Iterable[Block]) -> list[tuple[Block, Edge]]:
     """The back edges of a function whose blocks are in reverse postorder, each with the block that it leaves."""
     seen: set[Block] = set()
-    found = []
+    edges = []
     for block in blocks:
         seen.add(block)
-        found += [(block, edge) for edge in block.successors if edge.block in seen]
-    return found
+        edges += [(block, edge) for edge in block.successors if edge.block in seen]
+    return edges
 
 
 def natural_loops(blocks: list[Block]) -> list[Loop]:
@@ -153,27 +153,27 @@ def natural_loops(blocks: list[Block]) -> list[Loop]:
     if not backs:
         return []
     before = predecessors(blocks)
-    found = []
+    loops = []
     for header, closing in backs.items():
         body, todo = {header}, [latch for latch, _ in closing]
         while todo:
             block = todo.pop()
             if block not in body:
                 body.add(block)
-                todo += [each for each, _ in before[block]]
+                todo += [predecessor for predecessor, _ in before[block]]
         entries = [(block, edge) for block, edge in before[header] if block not in body]
-        found.append(Loop(header, frozenset(body), entries, closing))
-    return found
+        loops.append(Loop(header, frozenset(body), entries, closing))
+    return loops
 
 
 def innermost(loops: Iterable[Loop]) -> dict[Block, Loop]:
     """For each block that a loop contains, the smallest such loop."""
-    found: dict[Block, Loop] = {}
+    loops_by_block: dict[Block, Loop] = {}
     for loop in loops:
         for block in loop.blocks:
-            if block not in found or len(loop.blocks) < len(found[block].blocks):
-                found[block] = loop
-    return found
+            if block not in loops_by_block or len(loop.blocks) < len(loops_by_block[block].blocks):
+                loops_by_block[block] = loop
+    return loops_by_block
 
 
 # The call graph: `recursive({"even": {"odd"}, "odd": {"even"}, "k": {"odd"}})` is `{"even", "odd"}`.
@@ -190,13 +190,13 @@ def recursive(calls: Calls) -> set[str]:
 
 def reached_from(calls: Calls, name: str) -> set[str]:
     """The functions that a function calls, directly or not."""
-    found: set[str] = set()
+    names: set[str] = set()
     todo = [name]
     while todo:
-        fresh = set(calls.get(todo.pop(), ())) - found
-        found |= fresh
+        fresh = set(calls.get(todo.pop(), ())) - names
+        names |= fresh
         todo += fresh
-    return found
+    return names
 
 
 def callees(function: Function) -> set[str]:
@@ -211,8 +211,8 @@ def _all_callees(module: Module) -> dict[str, set[str]]:
 
 def in_recursion(module: Module) -> set[str]:
     """The functions that call themselves, directly or not, and all their callees."""
-    found = _all_callees(module)
-    return set().union(*(called for name, called in found.items() if name in called))
+    reached = _all_callees(module)
+    return set().union(*(called for name, called in reached.items() if name in called))
 
 
 def propagate(module: Module, effects: Effect = Effect.PURE) -> None:
@@ -221,9 +221,9 @@ def propagate(module: Module, effects: Effect = Effect.PURE) -> None:
     for function in module.functions if effects else ():
         for op in function.ops():
             does[function.name] |= op.code.effects & effects
-    found = _all_callees(module)
+    called = _all_callees(module)
     for function in module.functions:
-        for name in (function.name, *(found[function.name] & does.keys())):
+        for name in (function.name, *(called[function.name] & does.keys())):
             function.effects |= does[name]
 
 
@@ -246,24 +246,19 @@ class Definitions:
     @cached_property
     def homes(self) -> dict[Value, Block]:
         """The block that defines each value."""
-        found: dict[Value, Block] = {}
-        for block in self.function.blocks:
-            found.update(dict.fromkeys(block.params, block))
-            for op in block.ops:
-                found.update(dict.fromkeys(op.results, block))
-        return found
+        return _homes(self.function)
 
     def constant(self, value: Value) -> int | None:
         """The value of an integer constant, perhaps converted; None for any other value."""
         maker = self.makers.get(value)
         while maker is not None and maker.code is ops.CONVERT and keeps(maker):
             maker = self.makers.get(maker.operands[0])
-        found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
-        return found if isinstance(found, int) else None
+        constant = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
+        return constant if isinstance(constant, int) else None
 
     def terms(self, value: Value) -> list[Term]:
         """The terms whose exact sum a number is: `[(%n, 1), (%one, -1)]` for %n - 1. Long sums are not divided completely."""
-        found, todo = list[Term](), [(value, 1)]
+        terms, todo = list[Term](), [(value, 1)]
         while todo:
             value, sign = todo.pop()
             maker = self.makers.get(value)
@@ -273,13 +268,22 @@ class Definitions:
                 maker is not None
                 and maker.code in (ops.ADD, ops.SUB)
                 and maker.attributes.get("exact")
-                and len(found) + len(todo) < _MOST_TERMS
+                and len(terms) + len(todo) < _MOST_TERMS
             ):
                 a, b = maker.operands
                 todo += [(b, sign if maker.code is ops.ADD else -sign), (a, sign)]
             else:
-                found.append((value, sign))
-        return found
+                terms.append((value, sign))
+        return terms
+
+
+def _homes(function: Function) -> dict[Value, Block]:
+    homes: dict[Value, Block] = {}
+    for block in function.blocks:
+        homes.update(dict.fromkeys(block.params, block))
+        for op in block.ops:
+            homes.update(dict.fromkeys(op.results, block))
+    return homes
 
 
 class SharedValues:
@@ -289,18 +293,21 @@ class SharedValues:
     """
 
     def __init__(self, function: Function) -> None:
-        self.defined: dict[Block, list[Value]] = {block: [] for block in function.blocks}
+        self.defined: dict[Block, list[Value]] = {}
         self.used: dict[Block, list[Value]] = {}
         self.users: dict[Value, list[Block]] = {}
-        homes = Definitions(function).homes
+        homes = _homes(function)
         for block in function.blocks:
-            values = {value: None for op in block.ops for value in op.operands}
-            values.update((value, None) for edge in block.successors for value in edge.arguments)
-            self.used[block] = [value for value in values if homes[value] is not block]
-            for value in self.used[block]:
+            values: dict[Value, None] = {}
+            for op in block.ops:
+                values |= dict.fromkeys(op.operands)
+                for edge in op.successors:
+                    values |= dict.fromkeys(edge.arguments)
+            self.used[block] = used = [value for value in values if homes[value] is not block]
+            for value in used:
                 self.users.setdefault(value, []).append(block)
         for value in self.users:
-            self.defined[homes[value]].append(value)
+            self.defined.setdefault(homes[value], []).append(value)
 
 
 def keeps(conversion: Op) -> bool:
@@ -322,12 +329,12 @@ def ends_with_check(block: Block) -> bool:
 
 def used(function: Function) -> set[Value]:
     """The values that are operands of operations or arguments of edges."""
-    found: set[Value] = set()
+    values: set[Value] = set()
     for op in function.ops():
-        found.update(op.operands)
+        values.update(op.operands)
         for edge in op.successors:
-            found.update(edge.arguments)
-    return found
+            values.update(edge.arguments)
+    return values
 
 
 def substitute(function: Function, values: Mapping[Value, Value]) -> None:

@@ -94,12 +94,7 @@ _OPS, _CODE = attrgetter("ops"), attrgetter("code")
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function at one level: `blocks[0]` is the entry and its parameters are the function's.
-
-    `signature` holds the types of the source function's parameters, `shown` its name in messages. If `interop`, CUDA C++ calls
-    the function by its name; `prototype` is how C++ will see the typed function. Specialisations that differ only in constants
-    are of one `family` and share their shared arrays.
-    """
+    """A function at one level: `blocks[0]` is the entry and its parameters are the function's."""
 
     name: str
     blocks: list[Block]
@@ -107,12 +102,17 @@ class Function:
     result: Type = NONE
     kernel: bool = False
     interop: bool = False
+    """Whether CUDA C++ calls the function by its name."""
     signature: tuple[Type, ...] = ()
+    """The types of the source function's parameters."""
     shown: str = ""
+    """The name in messages."""
     location: Location = NOWHERE
     effects: Effect = Effect.PURE
     prototype: Prototype | None = None
+    """How C++ will see a typed function."""
     family: str = ""
+    """Common to specialisations that differ only in constants: they share their shared arrays."""
     falling: set[Value] = field(default_factory=set)
     """Counters that go down. They are `nonneg` only in the bodies of their loops."""
 

@@ -15,12 +15,12 @@ holds for the same reason is removed as well:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Definitions, dominators, drop_unused, ends_with_check, keeps, substitute
+from cuda_device.ir.dominance import Definitions, Term, dominators, drop_unused, ends_with_check, keeps, substitute
 from cuda_device.ir.nodes import Block, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number
@@ -39,9 +39,9 @@ class Sum:
 
     def plus(self, other: Sum, times: int = 1) -> Sum:
         """This sum plus `times` another one."""
-        counts = Counter(dict(self.terms))
+        counts = dict(self.terms)
         for value, count in other.terms:
-            counts[value] += times * count
+            counts[value] = counts.get(value, 0) + times * count
         return Sum(self.constant + times * other.constant, tuple((v, n) for v, n in counts.items() if n))
 
     def minus(self, other: Sum) -> Sum:
@@ -151,7 +151,8 @@ class Proofs:
         self.dominators = dominators(function.blocks[0])
         self.depth = 0  # of products in products
         self.sums: dict[Value, Sum] = {}
-        self.facts: dict[Block, tuple[Sum, ...]] = {}
+        self.facts: dict[Block, dict[tuple[Term, ...], Sum]] = {}
+        """By block and terms: the sum with these terms, and the least constant, that is not negative."""
 
     def holds(self, block: Block, sum: Sum) -> bool:
         """Whether a sum is never negative in a block."""
@@ -168,20 +169,23 @@ class Proofs:
         return self.holds(block, self.sum(length).minus(position).plus(Sum(-1)))
 
     def _follows(self, facts: Sequence[Sum], sum: Sum) -> bool:
-        return any(difference.plainly_nonneg(self.falling) for difference in (sum, *map(sum.minus, facts)))
+        stronger = (sum.minus(fact) for fact in facts if fact.constant <= sum.constant)
+        return any(difference.plainly_nonneg(self.falling) for difference in chain((sum,), stronger))
 
     def known(self, block: Block) -> tuple[Sum, ...]:
         """The sums that are not negative in a block."""
-        chain = []
+        path = []
         while block not in self.facts and block in self.dominators:
-            chain.append(block)
+            path.append(block)
             block = self.dominators[block]
-        facts = self.facts.get(block, ())
-        for dominator in reversed(chain):
-            for fact in self._entered(dominator, facts):
-                facts = (*facts, fact)
+        facts = self.facts.get(block, {})
+        for dominator in reversed(path):
+            for fact in self._entered(dominator, tuple(facts.values())):
+                before = facts.get(fact.terms)
+                if before is None or fact.constant < before.constant:
+                    facts = {terms: sum for terms, sum in facts.items() if terms != fact.terms} | {fact.terms: fact}
             self.facts[dominator] = facts
-        return facts
+        return tuple(facts.values())
 
     def _entered(self, block: Block, facts: Sequence[Sum]) -> Iterator[Sum]:
         """The facts that the edges into a block imply."""

@@ -57,21 +57,24 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """The type of a value, and what else is known about it.
-
-    `value` is the exact Python value of a constant, or the meaning of a bundle or of a named tuple. `items` describes the
-    elements of a tuple, or start, stop and step of a range. `low` and `high` are bounds of an integer (or of each element of a
-    vector) that are tighter than those of its type; for a float, a `low` of 0 means that it is never negative. `where` is the
-    source location of the value for messages, and `identity` that of a mutable object.
-    """
+    """The type of a value, and what else is known about it."""
 
     type: model.Type
     value: object = UNKNOWN
+    """The exact Python value of a constant, or the meaning of a bundle or of a named tuple."""
     items: tuple[Known, ...] = ()
+    """The elements of a tuple, or start, stop and step of a range."""
     low: int | None = None
+    """A bound of an integer, or of each element of a vector, that is tighter than that of its type.
+
+    For a float, 0 means that it is never negative.
+    """
     high: int | None = None
+    """As `low`, but not for floats."""
     identity: Identity | None = None
+    """The identity of a mutable object."""
     where: Location = NOWHERE
+    """The source location for messages."""
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -14,7 +14,7 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import ConstExpr, atomic_ref, int32, lane_id, thread_idx, tid
-from cuda_device.cpu import traces
+from cuda_device.cpu import shadow_memory, traces
 from cuda_device.cpu.races import RaceDetector, Region, units
 from cuda_device.cpu.traces import Event, TracePoint
 from cuda_device.errors import Location
@@ -828,3 +828,19 @@ def test_a_large_grid_without_barriers_needs_no_memory_for_each_thread():
     detector = RaceDetector(points, (1024, 1, 1), (2**31 - 1, 65535, 65535), [])
     assert detector.shadow is not None
     detector.finish()
+
+
+def test_pages_that_share_an_entry_of_the_table_keep_their_shadows():
+    x = zeros(3_000 * shadow_memory.PAGE, np.uint8)
+    first, pages = -(-x.ctypes.data // shadow_memory.PAGE), dict[int, int]()
+    for page in range(first, first + 2_900):
+        other = pages.setdefault(shadow_memory.entry_of(page), page)
+        if other != page:
+            break
+    here, there = (number * shadow_memory.PAGE - x.ctypes.data for number in (other, page))
+    kernel = define(
+        "@device.kernel\ndef k(x, here, there):\n    x[here] = 1\n    x[there + thread_idx.x] = 2\n",
+        thread_idx=thread_idx,
+    )
+    with pytest.raises(device.KernelError, match=rf"^race on x\[{here}\]"):
+        run(kernel, x, here, there, block=2)

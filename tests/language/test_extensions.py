@@ -379,54 +379,6 @@ def test_the_types_of_an_instruction_are_checked():
             device.intrinsic(name)(function)
 
 
-# Generated code
-
-TEXT = "def helper(x):\n    return x * SCALE\n\ndef scaled(x):\n    return helper(x) + float32(1)\n"
-NAMES = {"SCALE": np.float32(3), "float32": np.float32}
-
-
-@pytest.mark.needs("generated")
-def test_text_is_compiled_for_a_result():
-    made = device.compile(TEXT, np.float32, globals=NAMES, result=np.float32, output="ptx")
-    assert made.symbol == "scaled" and made.result == "float32"
-    assert "def scaled" not in NAMES and set(NAMES) == {"SCALE", "float32"}
-    with pytest.raises(device.CompileError, match="scaled returns float32, not float64") as caught:
-        device.compile(TEXT, np.float32, globals=NAMES, result=np.float64, output="ptx")
-    assert "def scaled(x):" in str(caught.value) and "help: convert what it returns" in str(caught.value)
-
-
-@pytest.mark.needs("generated")
-def test_a_code_object_is_compiled():
-    code = compile(TEXT, "generated.py", "exec").co_consts
-    (helper,) = (each for each in code if getattr(each, "co_name", "") == "helper")
-    assert device.compile(helper, np.float32, globals=NAMES, output="ptx").result == "float32"
-
-
-@pytest.mark.needs("generated")
-def test_text_may_be_a_kernel():
-    text = "@device.kernel\ndef fill(x):\n    x[device.tid(1)] = 7\n"
-    made = device.compile(text, FLOATS, globals={"device": device})
-    assert made.output == "cubin" and made.symbol == "fill"
-
-
-@pytest.mark.needs("generated")
-@pytest.mark.parametrize(
-    ("source", "error", "message"),
-    [
-        ("def f(x:\n", device.CompileError, "the text is not valid Python"),
-        ("x = 3\n", TypeError, "defines no function"),
-        ("def f(x):\n    return x + nothing\n", device.CompileError, "return x \\+ nothing"),
-        ((lambda y: lambda x: x + y)(1).__code__, TypeError, "captures y"),
-        (3, TypeError, "compile takes"),
-        ("def f(*x):\n    return x[0]\n", TypeError, r"f cannot be compiled by itself with \*args or \*\*kwargs"),
-        ("def f(x, y=device.float32(1)):\n    return x\n", NameError, "name 'device' is not defined"),
-    ],
-)
-def test_wrong_text(source, error, message):
-    with pytest.raises(error, match=message):
-        device.compile(source, np.float32, output="ptx")
-
-
 # Working models of libraries
 
 

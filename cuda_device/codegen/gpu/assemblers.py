@@ -166,20 +166,21 @@ class Unusable(Rejection):
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """An assembler. `run` returns the code or raises `Rejection`; `identity` is different for another version.
-
-    `installed` may find it quickly without loading it; if it does not, `available` decides. `version` is for people, and slow.
-    """
+    """An assembler of PTX."""
 
     name: str
     available: Callable[[Architecture], bool]
     run: Callable[[Request], bytes]
+    """Returns the code or raises `Rejection`."""
     identity: Callable[[], str]
+    """Is different for another version."""
     remedy: Callable[[], str]
     installed: Callable[[], bool] = lambda: False
+    """May find it quickly without loading it; if it does not, `available` decides."""
     relocates: Callable[[], bool] = lambda: True
     links: bool = False
     version: Callable[[], str] = lambda: ""
+    """For people, and slow."""
     release: Callable[[], int] = lambda: 0
     """The CUDA release to which it belongs, 12 or 13; 0 for the driver itself."""
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from cuda_device import DeviceArray, GpuStream, Kernel, logs
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.extend import dataclass, driver
-from cuda_device.plugins.launchers import c_functions, dependency_table, framework_fields, memory_layout
+from cuda_device.extend import architectures, dataclass, driver
+from cuda_device.plugins.launchers import c_api, dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_PARAMETERS,
     MOST_PLANS,
@@ -37,9 +37,8 @@ from cuda_device.plugins.launchers.memory_layout import (
     StreamType,
     Word,
 )
-from cuda_device.plugins.launchers.signature import Signature, UnsupportedSignature, memory_of
+from cuda_device.plugins.launchers.signature import UnsupportedSignature, plan_of
 from cuda_device.runtime.gpu import launch_log, report_message, streams
-from cuda_device.types.architectures import moved_bytes
 
 if TYPE_CHECKING:
     from cuda_device.extend import CompiledKernel
@@ -64,7 +63,7 @@ class Support:
 def _text() -> str:
     from cuda_device.plugins.launchers import entry  # not needed if the machine code is in the cache
 
-    return c_functions.text(entry.called, _CALLED, entry.RARE, entry.HOT)
+    return c_api.text(entry.called, _CALLED, entry.RARE, entry.HOT)
 
 
 @functools.cache
@@ -72,10 +71,10 @@ def support() -> Support:
     """Loads the machine code, from the cache if it is there. All words are zero."""
     from cuda_device.cpu import machine_code  # the CPU target may be missing
 
-    exports = _CALLED, c_functions.TABLE
+    exports = _CALLED, c_api.TABLE
     name = f"launchers {memory_layout.offsets()}"
-    addresses = machine_code.shared(name, _text, exports, c_functions.python_functions())
-    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_functions.TABLE])()
+    addresses = machine_code.shared(name, _text, exports, c_api.python_functions())
+    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_api.TABLE])()
     return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
 
@@ -214,7 +213,6 @@ class LaunchPlan:
     variant: CompiledKernel
     key: object
     memory: OwnedRecord
-    start: OwnedRecord
 
 
 def note(
@@ -280,23 +278,15 @@ def _plan(kernel: Kernel, variant: CompiledKernel, stream: GpuStream, values: tu
         raise UnsupportedSignature("a cooperative launch")
     if job.options.cluster is not None:
         raise UnsupportedSignature("clusters")
-    if moved_bytes(variant.work.shared_bytes):
+    if architectures.moved_bytes(variant.work.shared_bytes):
         raise UnsupportedSignature("shared arrays in dynamic shared memory")
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [dependency_table.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
-    signature = Signature(
-        known=job.known,
-        values=values,
-        written=variant.work.outline.written,
-        facts=None if kernel.options.interop else job.options.launch_facts,
-        packing=variant.packing,
-        described=variant.described,
-        device=stream.ordinal,
-        start=start.address,
-    )
-    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory_of(signature), start)
+    facts = None if kernel.options.interop else job.options.launch_facts
+    memory = plan_of(variant, values, facts, stream.ordinal, start)
+    return LaunchPlan(variant, (variant, stream.context, _types_of(values)), memory)
 
 
 def _types_of(value: Any) -> object:
@@ -378,18 +368,18 @@ _bindings: Any = None  # the driver whose functions are in the words
 def _ready_support(launch: Callable[..., None]) -> None:
     """Sets the words, and lets calls of `launch` run the shared code."""
     global _is_ready, _method, _bindings
-    found = support()
+    loaded = support()
     if not _is_ready:
         for word, obj in _OBJECTS.items():
-            found.words[word] = id(obj)
-        found.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
+            loaded.words[word] = id(obj)
+        loaded.words[Word.COMPARE_BYTES] = dependency_table.compare_bytes()
         for word, memory in {Word.STREAM_TYPES: _stream_types, **_seen_streams}.items():
-            found.words[word] = ctypes.addressof(memory)
-        if not _hook(found, launch):
+            loaded.words[word] = ctypes.addressof(memory)
+        if not _hook(loaded, launch):
             _method = builtin(False)
         _is_ready = True
     if _bindings is not driver.bindings():
-        _set_driver(found)
+        _set_driver(loaded)
         _bindings = driver.bindings()
     learn_streams()
 

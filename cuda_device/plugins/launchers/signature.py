@@ -1,4 +1,4 @@
-"""Describes the launches that a plan can make: a row for each argument of an example (`arguments`).
+"""Describes the launches that a plan can make: a row for each argument of an example (`argument_reading`).
 
     launch(scale, 2.0, x, y, 7, grid=1, block=32)         # x, y: torch tensors of float32, one dimension, C order
 
@@ -14,88 +14,79 @@ import ctypes
 import math
 import struct
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cuda_device import DeviceArray
-from cuda_device.extend import Known, dataclass, model
+from cuda_device.extend import layout, model
 from cuda_device.plugins.launchers import framework_fields, memory_layout
-from cuda_device.plugins.launchers.memory_layout import Array, Kind, Order, OwnedRecord, Plan, Row, buffer, pack
+from cuda_device.plugins.launchers.memory_layout import Array, AxisOrder, OwnedRecord, Plan, Row, RowKind, buffer, pack
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
-from cuda_device.types import layout
-from cuda_device.types.argument_packing import Packing, code_of
+from cuda_device.types.argument_packing import code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
-from cuda_device.types.known import of_type
+from cuda_device.types.known import Known, of_type
 from cuda_device.types.struct_classes import REACHES_OTHERS
+
+if TYPE_CHECKING:
+    from cuda_device.extend import CompiledKernel
 
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
 _EXACT = 1 << 53
 """Up to here each int is a double."""
-_ORDERS = {model.Layout.C: Order.C, model.Layout.F: Order.F, model.Layout.STRIDED: Order.STRIDED}
+_ORDERS = {model.Layout.C: AxisOrder.C, model.Layout.F: AxisOrder.F, model.Layout.STRIDED: AxisOrder.STRIDED}
 
 
 class UnsupportedSignature(Exception):
     """Machine code cannot make launches with these arguments."""
 
 
-@dataclass(frozen=True)
-class Signature:
-    """The launches that a plan can make: `known` describes the arguments of the variant, `values` are an example."""
+def plan_of(
+    variant: CompiledKernel, values: Sequence[Any], facts: bool | None, device: int, start: OwnedRecord
+) -> OwnedRecord:
+    """The record `Plan` for launches with arguments like `values` on a GPU. Raises `UnsupportedSignature`.
 
-    known: tuple[Known, ...]
-    values: tuple[Any, ...]
-    written: frozenset[int]
-    """The indices of the arrays that the kernel writes."""
-    facts: bool | None
-    """Whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for all."""
-    packing: Packing
-    described: bool
-    """Whether arrays are passed as descriptors, and None as a null pointer."""
-    device: int
-    """The number of the GPU."""
-    start: int
-    """The address of the record of the loaded kernel."""
-
-
-def memory_of(signature: Signature) -> OwnedRecord:
-    """The plan of a signature. Raises `UnsupportedSignature`."""
-    packing = signature.packing
+    `facts` says whether the variant relies on the facts of `runtime/launch/launcher`, or is for all other arrays, or (None) for
+    all. `start` is the record of the loaded kernel.
+    """
+    packing = variant.packing
     if packing.structure.size > memory_layout.MOST_BYTES or len(packing.offsets) > memory_layout.MOST_LEAVES:
         raise UnsupportedSignature(f"arguments of {packing.structure.size} bytes")
-    writer = _RowWriter(signature)
-    for i, (known, value) in enumerate(zip(signature.known, signature.values, strict=True)):
+    writer = _RowWriter(variant, device)
+    for i, (known, value) in enumerate(zip(variant.work.job.known, values, strict=True)):
         writer.argument(known, value, (0, 8 * i))
     assert next(writer.leaves, None) is None
-    rows, offsets = buffer(b"".join(writer.rows)), struct.pack(f"={len(packing.offsets)}Q", *packing.offsets)
-    table = buffer(offsets)
+    rows, offsets = b"".join(writer.rows), struct.pack(f"={len(packing.offsets)}Q", *packing.offsets)
+    tables = buffer(rows), buffer(offsets)
     record = pack(
         Plan,
-        start=signature.start,
-        rows=ctypes.addressof(rows),
+        start=start.address,
+        rows=ctypes.addressof(tables[0]),
         count=len(writer.rows),
-        facts=-1 if signature.facts is None else signature.facts,
-        written=sum(1 << i for i in signature.written),
+        facts=-1 if facts is None else facts,
+        written=sum(1 << i for i in writer.written),
         spans=writer.spans,
-        offsets=ctypes.addressof(table),
+        offsets=ctypes.addressof(tables[1]),
         parameters=len(packing.offsets),
     )
-    return OwnedRecord(buffer(record), (rows, table, *writer.keep))
+    return OwnedRecord(buffer(record), (*tables, *writer.keep, start))
 
 
 class _RowWriter:
     """Writes the rows of a signature. An object comes `at` an offset in an owner."""
 
-    def __init__(self, signature: Signature) -> None:
-        self.signature = signature
-        self.leaves = iter(zip(signature.packing.places, signature.packing.codes, strict=True))
+    def __init__(self, variant: CompiledKernel, device: int) -> None:
+        self.device, self.written = device, variant.work.outline.written
+        self.described = variant.described  # arrays are passed as descriptors, and None as a null pointer
+        self.leaves = iter(zip(variant.packing.places, variant.packing.codes, strict=True))
         self.rows: list[bytes] = []
         self.keep: list[object] = []
         self.asked: set[object] = set()
         self.owners, self.spans = 1, 0
 
-    def row(self, kind: Kind, at: tuple[int, int], type_: Any = None, **fields: int) -> None:
+    def row(self, kind: RowKind, at: tuple[int, int], type_: Any = None, **fields: int) -> None:
         owner, offset = at
         type_of = 0 if type_ is None else self.address(type_)
         self.rows.append(pack(Row, kind=kind, owner=owner, offset=offset, type=type_of, **fields))
@@ -145,37 +136,37 @@ class _RowWriter:
 
     def items(self, known: Known, value: tuple[Any, ...], at: tuple[int, int]) -> None:
         owner = self.owner()
-        self.row(Kind.TUPLE, at, tuple, size=len(value), place=owner)
+        self.row(RowKind.TUPLE, at, tuple, size=len(value), place=owner)
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
             self.argument(item, sample, (owner, memory_layout.ITEMS + 8 * i))
 
     def struct(self, type_: model.Struct, value: Any, at: tuple[int, int]) -> None:
         """The members of a struct, which never change. Kernels that reach the memory of other devices keep it alive."""
         owner = self.owner()
-        self.row(Kind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
+        self.row(RowKind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
         for field in type_.fields:
             offset = memory_layout.slot(type(value), field.name)
             self.argument(of_type(field.type), getattr(value, field.name), (owner, offset))
 
     def constant(self, known: Known, value: Any, at: tuple[int, int]) -> None:
         plain = type(value) in (int, str) or (type(value) is float and value and not math.isnan(value))
-        null = self.leaf() if self.signature.described and isinstance(known.type, model.NoneType) else {}
-        self.row(Kind.EQUAL if plain else Kind.SAME, at, low=self.address(value), **null)
+        null = self.leaf() if self.described and isinstance(known.type, model.NoneType) else {}
+        self.row(RowKind.EQUAL if plain else RowKind.SAME, at, low=self.address(value), **null)
 
     def number(self, type_: model.Number, value: Any, at: tuple[int, int]) -> None:
         """Reads a number, and converts it to the type of the hint in simple cases."""
         kind, real = type(value), type_.kind is model.NumberKind.FLOAT and type_.bits >= 32
         if kind is bool and type_ == model.BOOL:
-            self.row(Kind.BOOL, at, kind, **self.leaf())
+            self.row(RowKind.BOOL, at, kind, **self.leaf())
         elif kind is int and type_.kind in (model.NumberKind.INT, model.NumberKind.UINT):
-            row = Kind.UINT64 if type_.high >> 63 else Kind.INT
+            row = RowKind.UINT64 if type_.high >> 63 else RowKind.INT
             self.row(row, at, kind, low=type_.low, high=type_.high, **self.leaf())
         elif kind is int and real:
-            self.row(Kind.INT_AS_FLOAT, at, kind, low=-_EXACT, high=_EXACT, **self.leaf())
+            self.row(RowKind.INT_AS_FLOAT, at, kind, low=-_EXACT, high=_EXACT, **self.leaf())
         elif kind is float and real:
-            self.row(Kind.FLOAT, at, kind, **self.leaf())
+            self.row(RowKind.FLOAT, at, kind, **self.leaf())
         elif kind is complex and type_.is_complex:
-            self.row(Kind.COMPLEX, at, kind, **self.consecutive(2))
+            self.row(RowKind.COMPLEX, at, kind, **self.consecutive(2))
         elif isinstance(value, np.generic):
             self.scalar(type_, value, at)
         else:
@@ -199,7 +190,7 @@ class _RowWriter:
             raise UnsupportedSignature(f"an object of type {type(value)}") from error
         if nbytes != sum(map(struct.calcsize, codes)):
             raise UnsupportedSignature(f"an object of type {type(value)} has {nbytes} bytes")
-        self.row(Kind.SCALAR, at, type(value), **self.consecutive(len(codes)) | {"size": nbytes})
+        self.row(RowKind.SCALAR, at, type(value), **self.consecutive(len(codes)) | {"size": nbytes})
 
     # Pointers and arrays
 
@@ -209,7 +200,7 @@ class _RowWriter:
         align = 1 if void else layout.align_of(type_.dtype)
         if type(value) is int:
             place, span = self.leaf()["place"], self.span()
-            self.row(Kind.ADDRESS, at, int, high=span, place=place, size=align)
+            self.row(RowKind.ADDRESS, at, int, high=span, place=place, size=align)
         else:
             own = type(value) is DeviceArray
             if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
@@ -221,7 +212,7 @@ class _RowWriter:
         """Reads an array with the leaves of its type."""
         if type_.align:
             raise UnsupportedSignature("an array of unusual alignment")
-        described, strided = self.signature.described, type_.layout is model.Layout.STRIDED
+        described, strided = self.described, type_.layout is model.Layout.STRIDED
         form = {
             "align": min(layout.usual_alignment(type_.dtype), layout.WIDEST_ACCESS),
             "strides": -1,
@@ -239,20 +230,20 @@ class _RowWriter:
         kind, itemsize = type(value), layout.size_of(type_.dtype)
         form |= {"ndim": type_.ndim, "order": _ORDERS[type_.layout], "itemsize": itemsize, "span": self.span()}
         if kind is DeviceArray:
-            row, unit, stream = Kind.OWN_ARRAY, itemsize, None
+            row, unit, stream = RowKind.OWN_ARRAY, itemsize, None
             form["element"] = self.address(value._view.element)
         elif kind.__name__ == "ndarray" and kind.__module__ == "cupy":
-            row, unit = Kind.CUPY, 1
+            row, unit = RowKind.CUPY, 1
             form |= self.fields_of_cupy(value)
             function = sys.modules["cupy"].cuda.get_current_stream
-            stream = Kind.CUPY_STREAM, self.address(function), self.address(self.signature.device)
+            stream = RowKind.CUPY_STREAM, self.address(function), self.address(self.device)
         else:
             exchange = self.exchange(value, form["span"])
             fields = self.fields_of_torch(type_, value)
-            row, unit = Kind.TORCH if fields else Kind.LENT, itemsize
+            row, unit = RowKind.TORCH if fields else RowKind.LENT, itemsize
             form |= fields | self.fields_of_dlpack(type_, value, exchange)
-            stream = Kind.STREAM, exchange.tell, self.signature.device
-        form |= {"unit": unit, "step": itemsize // unit, "divisor": itemsize // unit if self.signature.described else 0}
+            stream = RowKind.STREAM, exchange.tell, self.device
+        form |= {"unit": unit, "step": itemsize // unit, "divisor": itemsize // unit if self.described else 0}
         form["stride_align"] = form["align"] if unit < form["align"] else 1
         record = buffer(pack(Array, **form))
         self.keep.append(record)
@@ -266,7 +257,7 @@ class _RowWriter:
         kind = type(value)
         exchange = exchange_of(kind)
         # A lent tensor does not tell whether its memory is read-only. Torch has no such memory.
-        is_safe = kind.__module__.partition(".")[0] == "torch" or span not in self.signature.written
+        is_safe = kind.__module__.partition(".")[0] == "torch" or span not in self.written
         if exchange is None or not exchange.lend or not is_safe:
             raise UnsupportedSignature(f"an array of type {kind}")
         return exchange
@@ -295,7 +286,7 @@ class _RowWriter:
         names |= {"conjugated": "is_conj"} if is_complex else {}
         return {
             "lend": exchange.lend,
-            "where": int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder),
+            "where": int.from_bytes(struct.pack("=ii", _CUDA, self.device), sys.byteorder),
             "what": int.from_bytes(struct.pack("=iBBH", type_.ndim, element, bits, 1), sys.byteorder),
             **{field: self.address(name) for field, name in names.items() if hasattr(value, name)},
         }
@@ -310,7 +301,7 @@ class _RowWriter:
             **{f"cupy_{name}": at for name, at in offsets.items()},
             "element": self.address(value.dtype),
             "buffer_type": self.address(type(value.data)),
-            "device": self.signature.device,
+            "device": self.device,
         }
 
     def leaf_of(self, name: str, count: int = 1) -> dict[str, int]:

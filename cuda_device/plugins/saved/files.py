@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from cuda_device import Compiled, LaunchError, Parameter
-from cuda_device.extend import CodeRecord, replace, sha256
+from cuda_device.extend import CodeRecord, pack_summary, replace, sha256, unpack_summary
 from cuda_device.plugins.saved.loaded_kernel import LoadedKernel
 
 _FORMAT = 5
 """The version of the format of an index."""
 _DEFAULTS = CodeRecord("").options
 _OPTIONS = type(_DEFAULTS).__match_args__
-_ERRORS = (AttributeError, LookupError, TypeError, ValueError)
+_ERRORS = (AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 """What reading a file that is no index may raise."""
 
 
@@ -56,7 +56,9 @@ def write_index(path: str, files: Mapping[str, Compiled]) -> None:
 def _plain(record: CodeRecord) -> dict[str, Any]:
     """A record as JSON."""
     values: dict[str, Any] = {name: getattr(record, name) for name in CodeRecord.__match_args__}
-    return values | {"options": {name: getattr(record.options, name) for name in _OPTIONS}}
+    options = {name: getattr(record.options, name) for name in _OPTIONS}
+    programs = {target: pack_summary(program).decode() for target, program in record.programs.items()}
+    return values | {"options": options, "programs": programs}
 
 
 def _record(values: dict[str, Any]) -> CodeRecord:
@@ -64,8 +66,9 @@ def _record(values: dict[str, Any]) -> CodeRecord:
     options = {name: value for name, value in values["options"].items() if name in _OPTIONS}
     options |= {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
     parameters, dependencies = tuple(Parameter(*each) for each in values["parameters"]), tuple(values["dependencies"])
-    read = {"parameters": parameters, "dependencies": dependencies, "options": replace(_DEFAULTS, **options)}
-    return CodeRecord(**{**values, **read})
+    programs = {target: unpack_summary(text.encode()) for target, text in values["programs"].items()}
+    read = {"parameters": parameters, "dependencies": dependencies, "programs": programs}
+    return CodeRecord(**{**values, **read, "options": replace(_DEFAULTS, **options)})
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -45,22 +45,22 @@ class Device(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class ArrayView:
-    """An array in memory that `keep_alive` owns.
-
-    `data` is the address of the element [0, 0, …] (0 if the array has no elements), `strides` are in bytes, and `ordinal` is
-    the GPU's number (0 in host memory). `stream` is the handle of the stream whose work must end before the data may be used,
-    or None.
-    """
+    """An array in memory."""
 
     data: int
+    """The address of the element [0, 0, …]; 0 if the array has no elements."""
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    """In bytes."""
     element: Type
     readonly: bool = False
     device: Device = Device.HOST
     ordinal: int = 0
+    """The GPU's number; 0 in host memory."""
     keep_alive: object = None
+    """The owner of the memory."""
     stream: int | None = None
+    """The handle of the stream whose work must end before the data may be used."""
     passed: tuple[int | None, Any, Any] | None = field(default=None, init=False)
     """The results of binding it as an argument: the GPU (None: the host), its known properties, the leaves.
 

@@ -17,7 +17,7 @@ from typing import Any
 from cuda_device import hooks, outputs
 from cuda_device.codegen.gpu import elf
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.instrument.outline import packed, unpacked
+from cuda_device.instrument.outline import ProgramSummary
 from cuda_device.jobs import Job, Target, Work
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.outputs import CompilerOutput
@@ -54,8 +54,8 @@ class CodeRecord:
     """The shared memory that the code declares, in bytes; None for typed IR."""
     dependencies: tuple[str, ...] = ()
     options: Options = DEFAULTS
-    programs: Mapping[str, str] = field(default_factory=dict)
-    """The text of the `ProgramSummary` for each architecture; empty if there is no LLVM IR of it."""
+    programs: Mapping[str, ProgramSummary] = field(default_factory=dict)
+    """The summary of the program for each architecture; empty if it ended before LLVM IR."""
     ptx: str | None = None
     """The architecture of the PTX in a fatbin."""
 
@@ -164,8 +164,8 @@ def kernel_of(compiled: Compiled, target: str, known: tuple[Known, ...]) -> Comp
     record = compiled.record
     job = Job(record.signature.stub, known, True, Target(parse(target)), record.options, record.interop)
     code = compiled.code if isinstance(compiled.code, bytes) else compiled.code.encode()
-    program = unpacked(record.programs[target].encode())
-    return CompiledKernel.of(Work(job, {"cubin": elf.Cubin(code, compiled.output)}, program=program))
+    work = Work(job, {"cubin": elf.Cubin(code, compiled.output)}, program=record.programs[target])
+    return CompiledKernel.of(work)
 
 
 def record_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> CodeRecord:
@@ -183,7 +183,7 @@ def record_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> 
         shared=work.shared_bytes if has_program else None,
         dependencies=tuple(sorted({dependency.name for dependency in work.dependencies})),
         options=job.options,
-        programs={str(job.target.architecture): packed(work.summary).decode()} if has_program else {},
+        programs={str(job.target.architecture): work.summary} if has_program else {},
     )
 
 

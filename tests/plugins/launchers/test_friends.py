@@ -17,12 +17,10 @@ NAMES = {
     "cuda_device.runtime.arrays.dlpack": "Exchange exchange_of",
     "cuda_device.runtime.gpu": "grid launch_log report_message streams",
     "cuda_device.runtime.gpu.streams": "Retained",
-    "cuda_device.types": "layout",
-    "cuda_device.types.architectures": "moved_bytes",
-    "cuda_device.types.argument_packing": "Packing code_of",
+    "cuda_device.types.argument_packing": "code_of",
     "cuda_device.types.exchange_formats": "dlpack_of_element",
     "cuda_device.types.host": "is_struct",
-    "cuda_device.types.known": "of_type",
+    "cuda_device.types.known": "Known of_type",
     "cuda_device.types.struct_classes": "REACHES_OTHERS",
 }
 """The names by their modules. This list may only become shorter."""
