@@ -66,6 +66,7 @@ def test_read_only_memory_stays_so():
         device.launch(add_one, device.as_array(x, 4), grid=1, block=1, stream=device.cpu_stream())
 
 
+@pytest.mark.needs("cpu")
 def test_orders():
     x = np.zeros((3, 4))
     assert device.as_array(x.T, 4, order="F").strides[-2:] == (8, 32)
