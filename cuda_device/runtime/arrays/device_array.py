@@ -28,7 +28,7 @@ from cuda_device.runtime.arrays.array_interface import check_memory, named_view,
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of, numpy_over
 from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream, join
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, join
 from cuda_device.types.host import dtype_of, dtype_of_type, element_of, element_of_dtype, is_struct, model_of, vector_of
 from cuda_device.types.layout import pointee_of
 from cuda_device.types.model import Layout
@@ -249,7 +249,7 @@ class DeviceArray:
             )
         if copy is False:
             raise BufferError("copy=False, but moving an array from the GPU to the host needs a copy")
-        return dlpack.export(array(self, stream=cpu_stream())._view, max_version, copied=True)
+        return dlpack.export(array(self, stream=CpuStream())._view, max_version, copied=True)
 
     def _order_consumer(self, stream: int | None) -> None:
         """Makes the consumer's stream wait for the array's."""
@@ -378,7 +378,7 @@ def with_layout(array: DeviceArray, change: Callable[[np.ndarray[Any, Any]], np.
 
 
 def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
-    return array(elements, stream=cpu_stream() if on_cpu else None)
+    return array(elements, stream=CpuStream() if on_cpu else None)
 
 
 def _basic(key: Any) -> tuple[Any, ...]:
@@ -489,7 +489,7 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None, mem
     Without `dtype` the elements have the type that they would have in `array(value)`. `memory` is that of `empty`. Raises what
     `array` and `empty` raise.
     """
-    element = array(value, dtype, stream=cpu_stream())
+    element = array(value, dtype, stream=CpuStream())
     if element.ndim:
         raise TypeError(f"full takes one value, not an array of the shape {element.shape}")
     result = _new(shape, element.dtype, as_stream(stream), memory, zero=False)
@@ -749,5 +749,5 @@ def _check_order(view: ArrayView, order: str, name: str) -> None:
 def _stream_of(view: ArrayView) -> Stream:
     """A stream of the device that holds the memory."""
     if view.device in (Device.HOST, Device.PINNED):
-        return cpu_stream()
+        return CpuStream()
     return GpuStream(driver.LEGACY_STREAM, view.ordinal)
