@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 
 @overload
-def compile(
-    f: Func, /, *args: Any, target: Literal["host"], output: Literal["callable"], **options: Any
-) -> Any: ...
+def compile(f: Func, /, *args: Any, target: Literal["host"], output: Literal["callable"], **options: Any) -> Any: ...
 @overload
 def compile(
     f: Kernel | Func | CodeType | str,
