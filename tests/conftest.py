@@ -114,7 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
         device.cpu_stream = _no_cpu_stream
 
 
-def _no_cpu_stream() -> NoReturn:
+def _no_cpu_stream(**_: object) -> NoReturn:
     """Whoever asks for a CPU stream, a test or all of its module, is skipped."""
     pytest.skip("the CPU target is not installed", allow_module_level=True)
 

@@ -39,7 +39,7 @@ class Span:
     live: frozenset[str] = frozenset()
     params: set[str] = field(default_factory=set)
     """The variables that are parameters."""
-    inside: range = range(0)
+    inside: range = range(1)
     """The positions, in an order of the dominator tree, of this span and those that it dominates."""
     loaded: set[str] = field(default_factory=set)
     """The variables that are loaded before they are stored to, and those that are stored to."""
@@ -79,7 +79,9 @@ def spans(
     for span in reached.values():
         _find_uses(instructions[span.start : span.stop], span, cells)
     _find_live(reached)
-    if pass_all:
+    if not reached[0].successors:
+        pass  # a single span
+    elif pass_all:
         for span in reached.values():
             span.params, span.inside = set(span.live), range(span.start, span.start + 1)
     else:

@@ -70,10 +70,10 @@ def keep(
 ) -> None:
     """Writes the report of a thread, with two numbers for its message."""
     if claim(control):
-        to = array_at(Control, control)
-        to[0].report_block.x, to[0].report_block.y, to[0].report_block.z = block_x, block_y, block_z
-        to[0].report_thread.x, to[0].report_thread.y, to[0].report_thread.z = thread_x, thread_y, thread_z
-        to[0].place, to[0].value_0, to[0].value_1 = place, first, second
+        launch = array_at(Control, control)
+        launch[0].report_block.x, launch[0].report_block.y, launch[0].report_block.z = block_x, block_y, block_z
+        launch[0].report_thread.x, launch[0].report_thread.y, launch[0].report_thread.z = thread_x, thread_y, thread_z
+        launch[0].place, launch[0].value_0, launch[0].value_1 = place, first, second
         publish(control, status)
 
 
@@ -261,10 +261,10 @@ def combined(values: Any, group: Any, kind: Any) -> Any:
 
 def outside(block: Any, warp: Any, lane: Any) -> None:
     """Reports a lane that waits at an operation whose mask does not contain it."""
-    of = array_at(Block, block)
-    linear = (warp - of[0].warps) // WARP_BYTES * WARP_SIZE + lane
-    thread = array_at(Thread, of[0].threads + Thread.itemsize * linear)
+    at = array_at(Block, block)
+    linear = (warp - at[0].warps) // WARP_BYTES * WARP_SIZE + lane
+    thread = array_at(Thread, at[0].threads + Thread.itemsize * linear)
     place, mask = row(warp, WORDS)[lane] & PLACE_MASK, row(warp, MASKS)[lane]
-    index = of[0].index.x, of[0].index.y, of[0].index.z
+    index = at[0].index.x, at[0].index.y, at[0].index.z
     report = uint32(Status.OUTSIDE_MASK), place, int64(mask), int64(lane)
-    keep(of[0].control, *index, thread[0].x, thread[0].y, thread[0].z, *report)
+    keep(at[0].control, *index, thread[0].x, thread[0].y, thread[0].z, *report)

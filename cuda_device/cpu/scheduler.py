@@ -177,46 +177,46 @@ def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
 def opened(control: Any, static: Any) -> Any:
     """Allocates the record and the shared memory of one block, with `static` bytes of static shared memory."""
     block = allocate(Block.itemsize)
-    to, of = array_at(Block, block), array_at(Control, control)
-    to[0].grid, to[0].size, to[0].cluster_dim = of[0].grid, of[0].size, of[0].cluster_dim
-    to[0].dynamic_bytes, to[0].parameters = of[0].dynamic_bytes, of[0].parameters
-    to[0].block_rank, to[0].cluster = uint32(0), int64(0)
-    to[0].warps, to[0].threads, to[0].frames = int64(0), int64(0), int64(0)
-    to[0].control = control
-    to[0].count = of[0].size.x * of[0].size.y * of[0].size.z
+    at, launch = array_at(Block, block), array_at(Control, control)
+    at[0].grid, at[0].size, at[0].cluster_dim = launch[0].grid, launch[0].size, launch[0].cluster_dim
+    at[0].dynamic_bytes, at[0].parameters = launch[0].dynamic_bytes, launch[0].parameters
+    at[0].block_rank, at[0].cluster = uint32(0), int64(0)
+    at[0].warps, at[0].threads, at[0].frames = int64(0), int64(0), int64(0)
+    at[0].control = control
+    at[0].count = launch[0].size.x * launch[0].size.y * launch[0].size.z
     fixed = static + (ALIGNMENT - 1) & -ALIGNMENT
-    shared = allocate(fixed + of[0].dynamic_bytes)
-    to[0].shared = shared
-    to[0].dynamic = shared + fixed
-    to[0].base = frame_address()
-    to[0].watch = shadow_memory.watch_of(of[0].log, fixed + of[0].dynamic_bytes)
+    shared = allocate(fixed + launch[0].dynamic_bytes)
+    at[0].shared = shared
+    at[0].dynamic = shared + fixed
+    at[0].base = frame_address()
+    at[0].watch = shadow_memory.watch_of(launch[0].log, fixed + launch[0].dynamic_bytes)
     return block
 
 
 def with_warps(block: Any, bytes: Any) -> None:
     """Allocates the records of a block's warps, and its frames. The launch stops if there is not enough memory."""
-    to = array_at(Block, block)
-    to[0].warps, to[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
-    if to[0].frames == 0:
+    at = array_at(Block, block)
+    at[0].warps, at[0].frames = allocate(WARP_BYTES * warps_of(block)), allocate(bytes)
+    if at[0].frames == 0:
         deadlock(block, Status.OUT_OF_MEMORY)
-    words = array_at(uint32, to[0].warps)
+    words = array_at(uint32, at[0].warps)
     for i in range(WARP_BYTES // 4 * warps_of(block)):
         words[i] = uint32(0)
 
 
 def with_threads(block: Any, resume: Any, frame: Any) -> Any:
     """Allocates the records of a block's threads and warps, and a frame for each warp, whose size is given."""
-    to = array_at(Block, block)
+    at = array_at(Block, block)
     with_warps(block, frame * warps_of(block))
-    count, warps = to[0].count, to[0].warps
+    count, warps = at[0].count, at[0].warps
     first = allocate(Thread.itemsize * int64(count))
-    to[0].threads, to[0].resume = first, resume
+    at[0].threads, at[0].resume = first, resume
     threads = array_at(Thread, first)
     for linear in range(count):
-        line = linear // to[0].size.x
-        threads[linear].x = linear % to[0].size.x
-        threads[linear].y = line % to[0].size.y
-        threads[linear].z = line // to[0].size.y
+        line = linear // at[0].size.x
+        threads[linear].x = linear % at[0].size.x
+        threads[linear].y = line % at[0].size.y
+        threads[linear].z = line // at[0].size.y
         threads[linear].linear = linear
         threads[linear].lane = linear % WARP_SIZE
         threads[linear].lanes = min(count - linear // WARP_SIZE * WARP_SIZE, WARP_SIZE)
@@ -228,20 +228,20 @@ def with_threads(block: Any, resume: Any, frame: Any) -> Any:
 
 def begin(block: Any, x: Any, y: Any, z: Any) -> None:
     """Sets the index of a block, and registers its shared memory with its cluster."""
-    to = array_at(Block, block)
-    to[0].index.x, to[0].index.y, to[0].index.z = x, y, z
-    to[0].cluster_idx = to[0].index
+    at = array_at(Block, block)
+    at[0].index.x, at[0].index.y, at[0].index.z = x, y, z
+    at[0].cluster_idx = at[0].index
     shadow_memory.begin_moment(block)
-    clusters = array_at(Control, to[0].control)[0].clusters
+    clusters = array_at(Control, at[0].control)[0].clusters
     if clusters != 0:
-        wide, high, deep = to[0].cluster_dim.x, to[0].cluster_dim.y, to[0].cluster_dim.z
-        to[0].cluster_idx.x, to[0].cluster_idx.y, to[0].cluster_idx.z = x // wide, y // high, z // deep
+        wide, high, deep = at[0].cluster_dim.x, at[0].cluster_dim.y, at[0].cluster_dim.z
+        at[0].cluster_idx.x, at[0].cluster_idx.y, at[0].cluster_idx.z = x // wide, y // high, z // deep
         rank = x % wide + wide * (y % high + high * (z % deep))
-        line = y // high + to[0].grid.y // high * (z // deep)
-        number = int64(x // wide) + int64(to[0].grid.x // wide) * int64(line)
+        line = y // high + at[0].grid.y // high * (z // deep)
+        number = int64(x // wide) + int64(at[0].grid.x // wide) * int64(line)
         record = clusters + 8 * number * (1 + wide * high * deep)
-        to[0].block_rank, to[0].cluster = rank, record
-        array_at(int64, record)[1 + rank] = to[0].shared
+        at[0].block_rank, at[0].cluster = rank, record
+        array_at(int64, record)[1 + rank] = at[0].shared
 
 
 def start(block: Any, frame: Any) -> None:
@@ -256,12 +256,12 @@ def start(block: Any, frame: Any) -> None:
 
 def dismiss(block: Any) -> None:
     """Frees the memory of a block."""
-    of = array_at(Block, block)
-    free(of[0].warps)
-    free(of[0].threads)
-    free(of[0].frames)
-    free(of[0].shared)
-    shadow_memory.free_watch(of[0].watch)
+    at = array_at(Block, block)
+    free(at[0].warps)
+    free(at[0].threads)
+    free(at[0].frames)
+    free(at[0].shared)
+    shadow_memory.free_watch(at[0].watch)
     free(block)
 
 
@@ -392,14 +392,14 @@ def delays(control: Any) -> Any:
 
 def deadlock(block: Any, status: Any) -> None:
     """Reports a block: its index, and where each of its threads waits."""
-    of = array_at(Block, block)
-    control = of[0].control
+    at = array_at(Block, block)
+    control = at[0].control
     if claim(control):
-        to = array_at(Control, control)
-        to[0].report_block = of[0].index
+        launch = array_at(Control, control)
+        launch[0].report_block = at[0].index
         waiting = array_at(uint32, control + _WAITING)
-        for i in range(of[0].count):
-            waiting[i] = word_of(of[0].warps, i)
+        for i in range(at[0].count):
+            waiting[i] = word_of(at[0].warps, i)
         publish(control, status)
 
 

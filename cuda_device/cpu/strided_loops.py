@@ -55,15 +55,7 @@ def _made_by(values: Definitions, value: Value, code: ops.OpDef, **attributes: o
 def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None:
     """The counter of a loop over a `range` with a uniform step, which starts at x plus a uniform value; None for other loops."""
     header = loop.header
-    if len(loop.entries) != 1 or len(loop.backs) != 1 or loop.entries[0][0] in found.divergent:
-        return None
-    if (
-        loop.entries[0][0].terminator.code is not ops.JUMP
-        or header.terminator.code is not ops.BRANCH
-        or any(op.code not in PLAIN for op in header.ops[:-1])
-        or header.successors[0].block not in loop.blocks
-        or not loop.ends_at_header
-    ):
+    if not _tests_first(loop) or loop.entries[0][0] in found.divergent:
         return None
     condition = _made_by(values, header.terminator.operands[0], ops.COMPARE, op="!=")
     if not condition or values.constant(condition[1]) != 0 or condition[0] not in header.params:
@@ -78,18 +70,28 @@ def _counter(loop: Loop, values: Definitions, found: Uniform) -> _Counter | None
     moving = [(value, factor) for value, factor in values.terms(start) if value in found.varying]
     if len(variables) != 1 or {stop, step} & found.varying or [factor for _, factor in moving] != [1]:
         return None
-    others = set(header.params) - {left, variables[0]}
-    if (
-        not _counts_only(values.function, left, {header.terminator.operands[0], given[left][1]})
-        or not is_x(moving[0][0], values)
-        or not all(map(has_room, (stop, step, start, *(value for value, _ in values.terms(start)))))
-        or not all(isinstance(value.type, Number) for value in others)
-        or any(others.intersection(op.operands) for op in header.ops)
-        or _is_used_behind(variables[0], loop, values.function)
-        or not (start.nonneg or not getattr(start.type, "signed", True))
-    ):
+    if not is_x(moving[0][0], values) or not (start.nonneg or not getattr(start.type, "signed", True)):
         return None
-    return _Counter(variables[0], left, start, stop, step)
+    if not all(map(has_room, (stop, step, start, *(value for value, _ in values.terms(start))))):
+        return None  # sums in 64 bits may overflow
+    if not _counts_only(values.function, left, {header.terminator.operands[0], given[left][1]}):
+        return None  # the rewrite drops the count
+    if _is_used_behind(variables[0], loop, values.function):
+        return None  # the rewrite changes its last value
+    others = set(header.params) - {left, variables[0]}
+    in_memory = all(isinstance(value.type, Number) for value in others)
+    is_read_by_header = any(others.intersection(op.operands) for op in header.ops)
+    return _Counter(variables[0], left, start, stop, step) if in_memory and not is_read_by_header else None
+
+
+def _tests_first(loop: Loop) -> bool:
+    """Whether one jump leads to a loop, one leads back, and its header only decides whether it goes on."""
+    header = loop.header
+    if len(loop.entries) != 1 or len(loop.backs) != 1 or not loop.ends_at_header:
+        return False
+    if loop.entries[0][0].terminator.code is not ops.JUMP or header.terminator.code is not ops.BRANCH:
+        return False
+    return header.successors[0].block in loop.blocks and all(op.code in PLAIN for op in header.ops[:-1])
 
 
 def _counts_only(function: Function, left: Value, made: set[Value]) -> bool:

@@ -342,7 +342,7 @@ class Body:
 
     def export(self, version: BlockVersion, cells: dict[Value, Cell | Pending]) -> None:
         """Gives other blocks the values that they use, and schedules these blocks if the facts about a value changed."""
-        for value in self.uses.defined[version.source]:
+        for value in self.uses.defined.get(version.source, ()):
             if value not in cells:  # a call before it does not return
                 continue
             version.exports[value] = cells[value]
@@ -351,9 +351,8 @@ class Body:
                 raise _MustPassAll
             if before is None or _state(before) != state:
                 self.shared[value] = self.parameter(Block(), value, state)
-                users = ((self.rank[id(block)],) for block in self.uses.users[value] if before is not None)
-                for key in users:
-                    if key in self.versions:
+                for block in self.uses.users[value] if before is not None else ():
+                    if (key := (self.rank[id(block)],)) in self.versions:
                         heapq.heappush(self.worklist, key)
 
     def begin(self, version: BlockVersion) -> dict[Value, Cell | Pending]:

@@ -17,7 +17,7 @@ from cuda_device import hooks
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.types.known import Known, State
 
-__all__ = ["Cell", "Frame", "Known", "Policy"]
+__all__ = ["Cell", "Frame", "Policy"]
 
 Call = tuple[Cell, Sequence[Cell], Mapping[str, Cell]]
 

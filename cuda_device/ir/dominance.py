@@ -246,12 +246,7 @@ class Definitions:
     @cached_property
     def homes(self) -> dict[Value, Block]:
         """The block that defines each value."""
-        homes: dict[Value, Block] = {}
-        for block in self.function.blocks:
-            homes.update(dict.fromkeys(block.params, block))
-            for op in block.ops:
-                homes.update(dict.fromkeys(op.results, block))
-        return homes
+        return _homes(self.function)
 
     def constant(self, value: Value) -> int | None:
         """The value of an integer constant, perhaps converted; None for any other value."""
@@ -282,6 +277,15 @@ class Definitions:
         return terms
 
 
+def _homes(function: Function) -> dict[Value, Block]:
+    homes: dict[Value, Block] = {}
+    for block in function.blocks:
+        homes.update(dict.fromkeys(block.params, block))
+        for op in block.ops:
+            homes.update(dict.fromkeys(op.results, block))
+    return homes
+
+
 class SharedValues:
     """The values that one block defines and others use.
 
@@ -289,18 +293,21 @@ class SharedValues:
     """
 
     def __init__(self, function: Function) -> None:
-        self.defined: dict[Block, list[Value]] = {block: [] for block in function.blocks}
+        self.defined: dict[Block, list[Value]] = {}
         self.used: dict[Block, list[Value]] = {}
         self.users: dict[Value, list[Block]] = {}
-        homes = Definitions(function).homes
+        homes = _homes(function)
         for block in function.blocks:
-            values = {value: None for op in block.ops for value in op.operands}
-            values.update((value, None) for edge in block.successors for value in edge.arguments)
-            self.used[block] = [value for value in values if homes[value] is not block]
-            for value in self.used[block]:
+            values: dict[Value, None] = {}
+            for op in block.ops:
+                values |= dict.fromkeys(op.operands)
+                for edge in op.successors:
+                    values |= dict.fromkeys(edge.arguments)
+            self.used[block] = used = [value for value in values if homes[value] is not block]
+            for value in used:
                 self.users.setdefault(value, []).append(block)
         for value in self.users:
-            self.defined[homes[value]].append(value)
+            self.defined.setdefault(homes[value], []).append(value)
 
 
 def keeps(conversion: Op) -> bool:

@@ -154,6 +154,7 @@ def test_the_environment_counts_for_compile(monkeypatch):
     assert "cuda_device_record" in str(device.compile(kernel, TYPES[0], int, output="ptx"))
 
 
+@pytest.mark.needs("cpu")
 def test_a_process_can_be_started_with_it():
     program = """if 1:
         import numpy as np, cuda_device as device

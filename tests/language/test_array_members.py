@@ -137,6 +137,7 @@ class Globals:
 PAIR = device.numpy_dtype(Pair)
 
 
+@pytest.mark.needs("cpu")
 def test_array_members_get_the_axes_that_they_lack():
     image, pairs = values()[0], np.zeros(5, PAIR)
     g = Globals.of(image, pairs, vectors=np.zeros(2, device.numpy_dtype(device.float32x2)))
@@ -145,6 +146,7 @@ def test_array_members_get_the_axes_that_they_lack():
     assert image[1, 1] == 100
 
 
+@pytest.mark.needs("cpu")
 @pytest.mark.parametrize(
     ("message", "name", "value"),
     [

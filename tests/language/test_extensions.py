@@ -407,6 +407,7 @@ def test_device_calls(stream):
     assert calls.code_of([1, 2], output="ptx").result == "float32"
 
 
+@pytest.mark.needs("cpu")
 @pytest.mark.parametrize("name", ["jagged_arrays", "string_functions", "device_calls"])
 def test_examples_are_programs(name):
     path = str(pathlib.Path(device.__file__).parent.parent)

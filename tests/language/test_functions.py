@@ -587,10 +587,12 @@ print(out[0])
 """
 
 
+@pytest.mark.needs("cpu")
 def test_a_pickled_kernel_runs_in_another_process():
     assert run_python(LAUNCH, stdin=pickle.dumps(module_kernel)).strip() == "15"
 
 
+@pytest.mark.needs("cpu")
 def test_closures_can_be_pickled_by_cloudpickle():
     cloudpickle = pytest.importorskip("cloudpickle")
     scale = 5
@@ -633,6 +635,7 @@ sys.stdout.write(cloudpickle.dumps(kernel).hex())
 """
 
 
+@pytest.mark.needs("cpu")
 def test_cloudpickle_takes_what_main_defines_along():
     pytest.importorskip("cloudpickle")
     assert run_python(LAUNCH, stdin=bytes.fromhex(run_python(MAIN))).strip() == "38"

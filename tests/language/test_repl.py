@@ -12,6 +12,7 @@ from conftest import poison
 import cuda_device as device
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.needs("cpu")
 
 SESSION = """\
 import cuda_device as device, numpy as np

@@ -28,6 +28,7 @@ def test_axes_of_length_1_are_put_before(stream):
     assert stream.numpy(x).tolist() == (np.arange(12) + 1).reshape(3, 4).tolist()
 
 
+@pytest.mark.needs("cpu")
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 0, 3), (1, 2, 3, 4)])
 @pytest.mark.parametrize("pad", ["left", "right"])
 def test_shapes_and_strides_are_numpys(shape, pad):
@@ -46,6 +47,7 @@ def test_what_fits_is_the_same_object():
     assert device.as_array(x, 3).stream == x.stream
 
 
+@pytest.mark.needs("cpu")
 def test_the_memory_is_shared_and_lives_as_long():
     view = device.as_array(np.arange(3.0), 2)
     view[0, 1] = 7
@@ -53,6 +55,7 @@ def test_the_memory_is_shared_and_lives_as_long():
     assert np.asarray(device.as_array(ByProtocol(np.arange(4)), 2)).tolist() == [[0, 1, 2, 3]]
 
 
+@pytest.mark.needs("cpu")
 def test_read_only_memory_stays_so():
     x = np.arange(4.0)
     x.flags.writeable = False
@@ -63,6 +66,7 @@ def test_read_only_memory_stays_so():
         device.launch(add_one, device.as_array(x, 4), grid=1, block=1, stream=device.cpu_stream())
 
 
+@pytest.mark.needs("cpu")
 def test_orders():
     x = np.zeros((3, 4))
     assert device.as_array(x.T, 4, order="F").strides[-2:] == (8, 32)
@@ -162,6 +166,7 @@ def test_copies_and_consumers_wait_for_launches_on_any_stream(use, expected):
         assert waits == expected
 
 
+@pytest.mark.needs("cpu")
 @pytest.mark.parametrize(
     "use", [np.asarray, lambda view: view[0].item(), lambda view: view.fill(2), lambda view: view.__dlpack__()]
 )

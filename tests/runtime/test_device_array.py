@@ -382,6 +382,7 @@ def test_the_gpu_has_a_cuda_array_interface(gpu):
     assert (view.device.name, view.ordinal, view.stream) == ("CUDA", 0, HANDLE)
 
 
+@pytest.mark.needs("cpu")
 def test_np_asarray_copies_from_the_gpu(gpu):
     made = device.array([1, 2, 3], stream=device.GpuStream(HANDLE, 0))
     np.testing.assert_array_equal(np.asarray(made), [1, 2, 3])

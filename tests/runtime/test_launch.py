@@ -721,7 +721,7 @@ def test_compile_takes_defaults():
         ((VECTOR,), {"output": "exe"}, ValueError),
         ((VECTOR,), {"output": None}, ValueError),
         ((VECTOR,), {"target": "sm_12"}, ValueError),
-        ((VECTOR,), {"target": "cpu"}, ValueError),
+        pytest.param((VECTOR,), {"target": "cpu"}, ValueError, marks=pytest.mark.needs("cpu")),
         ((VECTOR,), {"target": 90}, ValueError),
         ((VECTOR,), {"fast": True}, TypeError),
         ((VECTOR,), {"level": 9}, (TypeError, ValueError)),

@@ -25,6 +25,7 @@ def test_messages_go_to_the_logger(caplog):
     assert "ValueError: a reason" in caplog.text
 
 
+@pytest.mark.needs("cpu")
 def test_only_warnings_import_logging():
     script = (
         "import sys, numpy; assert 'logging' not in sys.modules\n"

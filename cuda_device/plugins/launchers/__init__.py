@@ -21,9 +21,9 @@ The machine code is the same for all plans. It is written in Python, like the bl
     framework_fields  where the arrays of CuPy and torch keep their fields
 
     entry             machine code: the path from a call of `launch` to a plan, and to the driver
-    arguments         machine code that reads arguments by the rows of a plan
+    argument_reading  machine code that reads arguments by the rows of a plan
     object_reading    machine code that reads numbers, sizes and streams
-    c_functions       the functions of C that machine code calls
+    c_api             the functions of C that machine code calls
 
 Machine code reads an object only after it has compared its type. `memory_layout.is_usable` checks the layout of Python's objects
 and that there is a global lock. In other Pythons, such as free-threaded ones, and without the CPU target, Python makes all

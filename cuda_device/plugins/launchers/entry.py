@@ -4,7 +4,7 @@
                                              bind           one object for each parameter
                                              read_launch    sizes and stream
                                              read_capture   whether the stream is being captured
-                                             run            for each plan of f: `arguments.read`, `fits` and `start`
+                                             run            for each plan of f: `argument_reading.read`, `fits` and `start`
 
 Each function returns whether the launch was made. If not, it has had no effect, and Python makes the launch. The functions are
 device Python for the host, as in `object_reading`.
@@ -18,7 +18,7 @@ from numpy import int32, int64, uint32
 
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.library.copying import address
-from cuda_device.plugins.launchers import arguments, c_functions, memory_layout, object_reading
+from cuda_device.plugins.launchers import argument_reading, c_api, memory_layout, object_reading
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_PARAMETERS,
     Call,
@@ -51,18 +51,18 @@ def called(self: Any, args: Any, flags: Any, names: Any) -> Any:
     else:
         made = try_launch(args, count, names, only_checked)
     if not made:
-        c_functions.PyErr_Clear()
+        c_api.PyErr_Clear()
     if kind == known()[Word.BOOL]:
         answer = known()[Word.TRUE] if made else known()[Word.FALSE]
-        c_functions.Py_IncRef(answer)
+        c_api.Py_IncRef(answer)
         return answer
     if made:
         none = known()[Word.NONE]
-        c_functions.Py_IncRef(none)
+        c_api.Py_IncRef(none)
         return none
     if kind == known()[Word.TUPLE]:
-        return c_functions.PyObject_Vectorcall(item(self, 1), args, count, names)
-    return c_functions.call_vector(known()[Word.LAUNCH], self, args, flags, names)
+        return c_api.PyObject_Vectorcall(item(self, 1), args, count, names)
+    return c_api.call_vector(known()[Word.LAUNCH], self, args, flags, names)
 
 
 def try_launch(args: Any, count: Any, names: Any, only_checked: Any) -> Any:
@@ -75,10 +75,10 @@ def try_launch(args: Any, count: Any, names: Any, only_checked: Any) -> Any:
     native = words(kernel + Offset.NATIVE)[0]
     if native == 0:
         return False
-    c_functions.Py_IncRef(native)
+    c_api.Py_IncRef(native)
     record = record_of(native, 8 * len(Call))
     made = record != 0 and try_plans(record, args + 8, count - 1, names, only_checked)
-    c_functions.Py_DecRef(native)
+    c_api.Py_DecRef(native)
     return made
 
 
@@ -127,7 +127,7 @@ def run(plan: Any, launch: Any) -> Any:
         local_array(memory_layout.MOST_LEAVES, int64),
     )
     data, pointers = int64(address(buffer)), int64(address(parameters))
-    if not arguments.read(plan, words(launch)[Launch.VALUES], launch, data):
+    if not argument_reading.read(plan, words(launch)[Launch.VALUES], launch, data):
         return False
     point(pointers, data, words(plan)[Plan.OFFSETS], words(plan)[Plan.PARAMETERS])
     return start(launch, words(plan)[Plan.START], pointers)
@@ -150,7 +150,7 @@ def place_of(names: Any, count: Any, name: Any) -> Any:
         if parameters[i] != 0 and parameters[i] == name:
             return int64(i)
     for i in range(count):
-        if parameters[i] != 0 and c_functions.PyObject_RichCompareBool(parameters[i], name, EQ) == 1:
+        if parameters[i] != 0 and c_api.PyObject_RichCompareBool(parameters[i], name, EQ) == 1:
             return int64(i)
     return int64(-1)
 
@@ -228,15 +228,15 @@ def has_value(at: Any) -> Any:
     name = words(at)
     kind, owner, value = name[Name.KIND], name[Name.OWNER], name[Name.VALUE]
     if kind == Owner.BYTES:
-        return c_functions.call_3(known()[Word.COMPARE_BYTES], owner, value, name[Name.NAME]) == 0
+        return c_api.call_3(known()[Word.COMPARE_BYTES], owner, value, name[Name.NAME]) == 0
     if kind == Owner.NAMESPACE:
-        current = c_functions.PyDict_GetItemWithError(owner, name[Name.NAME])
+        current = c_api.PyDict_GetItemWithError(owner, name[Name.NAME])
     else:
         current = looked_up(kind, owner, name[Name.NAME])
         if current != 0:
-            c_functions.Py_DecRef(current)  # the caller holds the object that it is compared with
+            c_api.Py_DecRef(current)  # the caller holds the object that it is compared with
     # Without a value, there is no such name, or the lookup raised an exception.
-    if current != value or (value == 0 and c_functions.PyErr_Occurred() != 0):
+    if current != value or (value == 0 and c_api.PyErr_Occurred() != 0):
         return False
     if Offset.VERSION != 0 and kind == Owner.NAMESPACE:
         name[Name.VERSION] = words(owner + Offset.VERSION)[0]
@@ -246,10 +246,10 @@ def has_value(at: Any) -> Any:
 def looked_up(kind: Any, owner: Any, name: Any) -> Any:
     """A new reference to the value in a cell, of an attribute or of a call; null if there is none."""
     if kind == Owner.CELL:
-        return c_functions.PyCell_Get(owner)
+        return c_api.PyCell_Get(owner)
     if kind == Owner.OBJECT:
-        return c_functions.PyObject_GetAttr(owner, name)
-    return c_functions.PyObject_Vectorcall(owner, 0, 0, 0)
+        return c_api.PyObject_GetAttr(owner, name)
+    return c_api.PyObject_Vectorcall(owner, 0, 0, 0)
 
 
 # The driver
@@ -291,9 +291,9 @@ def start(launch: Any, kernel: Any, parameters: Any) -> Any:
     if of[Launch.CAPTURING] != 0:  # a captured launch never waits for the GPU
         made = submit(launch, kernel, parameters, event, waits)
     else:
-        thread = c_functions.PyEval_SaveThread()
+        thread = c_api.PyEval_SaveThread()
         made = submit(launch, kernel, parameters, event, waits)
-        c_functions.PyEval_RestoreThread(thread)
+        c_api.PyEval_RestoreThread(thread)
     if waits:
         give_event(launch, kernel, event, made)
     if made:
@@ -313,7 +313,7 @@ def submit(launch: Any, kernel: Any, parameters: Any, event: Any, waits: Any) ->
     function, shared, stream = known()[Word.LAUNCH_KERNEL], int32(of[Launch.SHARED]), of[Launch.STREAM]
     handle = words(kernel)[Start.KERNEL]
     sizes = grid_x, grid_y, grid_z, block_x, block_y, block_z
-    if c_functions.call_launch(function, handle, *sizes, shared, stream, parameters, 0) != 0:
+    if c_api.call_launch(function, handle, *sizes, shared, stream, parameters, 0) != 0:
         return False
     # An error after the launch affects the whole context, and the next call of the driver reports it.
     if waits:
@@ -348,13 +348,13 @@ def take_event(launch: Any, kernel: Any, event: Any) -> Any:
     out[0] = out[1] = 0
     if of[Launch.CAPTURING] != 0:
         of[Launch.RETAINED] = 0
-        return of[Launch.PRODUCERS] == 0 or c_functions.call_2(known()[Word.CREATE_EVENT], event, _WITHOUT_TIMING) == 0
-    if of[Launch.RETAINED] != 0 and c_functions.PyObject_Size(of[Launch.PENDING]) >= streams.MOST_RETAINED:
+        return of[Launch.PRODUCERS] == 0 or c_api.call_2(known()[Word.CREATE_EVENT], event, _WITHOUT_TIMING) == 0
+    if of[Launch.RETAINED] != 0 and c_api.PyObject_Size(of[Launch.PENDING]) >= streams.MOST_RETAINED:
         return False  # Python releases the arguments of launches that have ended
     number = object_reading.call_method(words(kernel)[Start.EVENTS], known()[Word.POP])
     if number == 0:
         return False
-    out[0], out[1] = c_functions.PyLong_AsUnsignedLongLong(number), number
+    out[0], out[1] = c_api.PyLong_AsUnsignedLongLong(number), number
     return True
 
 
@@ -364,11 +364,11 @@ def give_event(launch: Any, kernel: Any, event: Any, made: Any) -> None:
     if made and words(launch)[Launch.RETAINED] != 0:
         keep_until(launch, number)
     elif number != 0:
-        c_functions.PyList_Append(words(kernel)[Start.EVENTS], number)
-        c_functions.Py_DecRef(number)
+        c_api.PyList_Append(words(kernel)[Start.EVENTS], number)
+        c_api.Py_DecRef(number)
     elif handle != 0:
-        c_functions.call_1(known()[Word.DESTROY_EVENT], handle)
-    c_functions.PyErr_Clear()
+        c_api.call_1(known()[Word.DESTROY_EVENT], handle)
+    c_api.PyErr_Clear()
 
 
 def keep_until(launch: Any, number: Any) -> None:
@@ -378,13 +378,13 @@ def keep_until(launch: Any, number: Any) -> None:
     if pair[1] == 0:
         return
     append[0], append[1] = words(launch)[Launch.PENDING], tuple_of(int64(address(pair)), 2)
-    c_functions.Py_DecRef(pair[1])
-    c_functions.Py_DecRef(number)
+    c_api.Py_DecRef(pair[1])
+    c_api.Py_DecRef(number)
     if append[1] != 0:
-        answer = c_functions.PyObject_VectorcallMethod(known()[Word.APPEND], int64(address(append)), 2, 0)
-        c_functions.Py_DecRef(append[1])
+        answer = c_api.PyObject_VectorcallMethod(known()[Word.APPEND], int64(address(append)), 2, 0)
+        c_api.Py_DecRef(append[1])
         if answer != 0:
-            c_functions.Py_DecRef(answer)
+            c_api.Py_DecRef(answer)
 
 
 def wait_for_producers(launch: Any, event: Any) -> Any:
@@ -392,10 +392,7 @@ def wait_for_producers(launch: Any, event: Any) -> Any:
     of, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
     record, wait = known()[Word.RECORD_EVENT], known()[Word.WAIT_EVENT]
     for i in range(of[Launch.PRODUCERS]):
-        if (
-            c_functions.call_2(record, mark, producers[i]) != 0
-            or c_functions.call_3(wait, of[Launch.STREAM], mark, 0) != 0
-        ):
+        if c_api.call_2(record, mark, producers[i]) != 0 or c_api.call_3(wait, of[Launch.STREAM], mark, 0) != 0:
             return False
     return True
 
@@ -403,9 +400,9 @@ def wait_for_producers(launch: Any, event: Any) -> Any:
 def hold_producers_back(launch: Any, event: Any) -> None:
     """Records the end of the launch, if an event is needed, and makes the producers' streams wait for it."""
     of, mark, producers = words(launch), words(event)[0], words(launch + 8 * Launch.FIRST_PRODUCER)
-    if mark != 0 and c_functions.call_2(known()[Word.RECORD_EVENT], mark, of[Launch.STREAM]) == 0:
+    if mark != 0 and c_api.call_2(known()[Word.RECORD_EVENT], mark, of[Launch.STREAM]) == 0:
         for i in range(of[Launch.PRODUCERS]):
-            if c_functions.call_3(known()[Word.WAIT_EVENT], producers[i], mark, 0) != 0:
+            if c_api.call_3(known()[Word.WAIT_EVENT], producers[i], mark, 0) != 0:
                 break
 
 
@@ -414,9 +411,9 @@ def keep_forever(values: Any, count: Any) -> None:
     if not is_kept(values, count):
         kept = tuple_of(values, count)
         if kept != 0:
-            c_functions.PyList_Append(known()[Word.CAPTURED], kept)
-            c_functions.Py_DecRef(kept)
-        c_functions.PyErr_Clear()
+            c_api.PyList_Append(known()[Word.CAPTURED], kept)
+            c_api.Py_DecRef(kept)
+        c_api.PyErr_Clear()
 
 
 def is_kept(values: Any, count: Any) -> Any:
@@ -436,20 +433,20 @@ def is_kept(values: Any, count: Any) -> Any:
 
 def tuple_of(values: Any, count: Any) -> Any:
     """A new tuple of the objects whose addresses are at `values`; null if there is no memory."""
-    result = c_functions.PyTuple_New(count)
+    result = c_api.PyTuple_New(count)
     if result != 0:
         for i in range(count):
-            c_functions.Py_IncRef(words(values)[i])
-            c_functions.PyTuple_SetItem(result, i, words(values)[i])
+            c_api.Py_IncRef(words(values)[i])
+            c_api.PyTuple_SetItem(result, i, words(values)[i])
     return result
 
 
 RARE = (
-    arguments.cupy_array,
-    arguments.lent_tensor,
-    arguments.read_other,
-    arguments.store_strides,
-    arguments.strided_span,
+    argument_reading.cupy_array,
+    argument_reading.lent_tensor,
+    argument_reading.read_other,
+    argument_reading.store_strides,
+    argument_reading.strided_span,
     give_event,
     has_value,
     keep_forever,
@@ -462,4 +459,4 @@ RARE = (
 )
 """The functions that most launches do not call."""
 
-HOT = (arguments.store_array,)
+HOT = (argument_reading.store_array,)

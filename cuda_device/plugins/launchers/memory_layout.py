@@ -87,7 +87,7 @@ The latter are the kernel, the values of its parameters, and the values of `KEYW
 """
 
 Plan = IntEnum("Plan", "START ROWS COUNT FACTS WRITTEN SPANS OFFSETS PARAMETERS", start=0)
-"""The launches that one variant of a kernel can make: `COUNT` rows at `ROWS`, which read the arguments (`arguments`).
+"""The launches that one variant of a kernel can make: `COUNT` rows at `ROWS`, which read the arguments (`argument_reading`).
 
 `FACTS` says whether the variant relies on the facts of `runtime/launch/launcher` (1), or is for all other arrays (0), or (-1) for
 all. `WRITTEN` has a bit for each of the `SPANS` arrays that the kernel writes. `OFFSETS` are those of the kernel's `PARAMETERS`
@@ -121,7 +121,7 @@ Row = IntEnum("Row", "KIND OWNER OFFSET TYPE PLACE SIZE LOW HIGH", start=0)
 """
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What a row reads."""
 
     OWN_ARRAY = 0
@@ -162,7 +162,7 @@ Array = IntEnum(
     "BUFFER_TYPE DEVICE CUPY_DTYPE CUPY_DATA CUPY_SHAPE CUPY_STRIDES CUPY_ADDRESS CUPY_DEVICE",
     start=0,
 )
-"""An array: its number of axes and `Order`, and the alignment and size of its elements.
+"""An array: its number of axes and `AxisOrder`, and the alignment and size of its elements.
 
 Strides count `UNIT` bytes; an element has `STEP` of them. `SPAN` is the number of the array among the spans. The address is
 stored at `PLACE`, lengths of `LENGTH_SIZE` bytes (none if that is 0) from `LENGTHS` on, and strides (none if it is -1) from
@@ -174,7 +174,7 @@ that have to be False. Then come what a torch tensor and a CuPy array have to ho
 """
 
 
-class Order(IntEnum):
+class AxisOrder(IntEnum):
     """The layout of an array."""
 
     C = 0

@@ -13,7 +13,7 @@ from numpy import int64, uint32
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.extend import driver
 from cuda_device.library.copying import address
-from cuda_device.plugins.launchers import c_functions, memory_layout
+from cuda_device.plugins.launchers import c_api, memory_layout
 from cuda_device.plugins.launchers.memory_layout import MOST_PRODUCERS, Launch, SeenStream, Stream, StreamType, Word
 from cuda_device.runtime.gpu import grid as limits
 
@@ -31,7 +31,7 @@ def words(address: Any) -> Any:
 
 def known() -> Any:
     """The table of words."""
-    return words(c_functions.launcher_words())
+    return words(c_api.launcher_words())
 
 
 def type_of(obj: Any) -> Any:
@@ -51,8 +51,8 @@ def item(obj: Any, index: Any) -> Any:
 
 def clear_error() -> None:
     """Clears the exception, if one is set: asking takes a tenth of the time of clearing."""
-    if c_functions.PyErr_Occurred() != 0:
-        c_functions.PyErr_Clear()
+    if c_api.PyErr_Occurred() != 0:
+        c_api.PyErr_Clear()
 
 
 # Numbers and attributes
@@ -72,23 +72,23 @@ def long_int(obj: Any) -> Any:
     """The value of an int that is 0, negative, or has several digits, and whether it has 64 bits."""
     overflow = local_array(1, int64)
     overflow[0] = 0
-    number = c_functions.PyLong_AsLongLongAndOverflow(obj, int64(address(overflow)))
+    number = c_api.PyLong_AsLongLongAndOverflow(obj, int64(address(overflow)))
     return number, overflow[0] == 0
 
 
 def unsigned(obj: Any) -> Any:
     """The value of an unsigned int of 64 bits, and whether it is one."""
-    number = c_functions.PyLong_AsUnsignedLongLong(obj)
-    return number, number != -1 or c_functions.PyErr_Occurred() == 0
+    number = c_api.PyLong_AsUnsignedLongLong(obj)
+    return number, number != -1 or c_api.PyErr_Occurred() == 0
 
 
 def attribute(obj: Any, name: Any) -> Any:
     """The value of an attribute that is an unsigned int of 64 bits, and whether it is one."""
-    value = c_functions.PyObject_GetAttr(obj, name)
+    value = c_api.PyObject_GetAttr(obj, name)
     if value == 0:
         return int64(0), False
     number, right = unsigned(value)
-    c_functions.Py_DecRef(value)
+    c_api.Py_DecRef(value)
     return number, right
 
 
@@ -96,7 +96,7 @@ def call_method(obj: Any, name: Any) -> Any:
     """The result of a method without arguments: a new reference, or null."""
     arguments = local_array(1, int64)
     arguments[0] = obj
-    return c_functions.PyObject_VectorcallMethod(name, int64(address(arguments)), 1, 0)
+    return c_api.PyObject_VectorcallMethod(name, int64(address(arguments)), 1, 0)
 
 
 def denies(obj: Any, name: Any) -> Any:
@@ -104,15 +104,15 @@ def denies(obj: Any, name: Any) -> Any:
     answer = call_method(obj, name)
     if answer == 0:
         return False
-    c_functions.Py_DecRef(answer)
+    c_api.Py_DecRef(answer)
     return answer == known()[Word.FALSE]
 
 
 def is_false(obj: Any, name: Any) -> Any:
     """Whether an attribute is False."""
-    value = c_functions.PyObject_GetAttr(obj, name)
+    value = c_api.PyObject_GetAttr(obj, name)
     if value != 0:
-        c_functions.Py_DecRef(value)  # its address only is compared
+        c_api.Py_DecRef(value)  # its address only is compared
     return value == known()[Word.FALSE]
 
 
@@ -125,7 +125,7 @@ def same_constant(obj: Any, expected: Any) -> Any:
         return False
     if kind != known()[Word.INT] and kind != known()[Word.STR] and kind != known()[Word.FLOAT]:
         return False
-    return c_functions.PyObject_RichCompareBool(obj, expected, EQ) == 1
+    return c_api.PyObject_RichCompareBool(obj, expected, EQ) == 1
 
 
 # The streams on which arrays are produced
@@ -135,12 +135,12 @@ def works_on(function: Any, device: Any, launch: Any) -> Any:
     """Enters the current stream of a framework with DLPack's C exchange API among the producers."""
     handle = local_array(1, int64)
     handle[0] = 0
-    return c_functions.call_3(function, _CUDA, device, int64(address(handle))) == 0 and made_on(handle[0], launch)
+    return c_api.call_3(function, _CUDA, device, int64(address(handle))) == 0 and made_on(handle[0], launch)
 
 
 def cupy_works_on(function: Any, device: Any, launch: Any) -> Any:
     """Enters the current stream of CuPy among the producers; `function` returns it for the number of a device."""
-    stream = c_functions.PyObject_CallOneArg(function, device)
+    stream = c_api.PyObject_CallOneArg(function, device)
     if stream == 0:
         return False
     seen = known()[Word.STREAM_OF_CUPY]
@@ -149,7 +149,7 @@ def cupy_works_on(function: Any, device: Any, launch: Any) -> Any:
         handle, right = attribute(stream, known()[Word.PTR])
         if right:
             remember_stream(seen, stream, handle, -1, Offset.TYPE)
-    c_functions.Py_DecRef(stream)
+    c_api.Py_DecRef(stream)
     return right and made_on(handle, launch)
 
 
@@ -157,11 +157,11 @@ def remember_stream(seen: Any, obj: Any, handle: Any, device: Any, is_open: Any)
     """Stores a stream of a framework (see `SeenStream`). Holding a reference keeps the object's address unique."""
     record = words(seen)
     old = record[SeenStream.OBJECT]
-    c_functions.Py_IncRef(obj)
+    c_api.Py_IncRef(obj)
     record[SeenStream.OBJECT], record[SeenStream.HANDLE] = obj, handle
     record[SeenStream.DEVICE], record[SeenStream.OPEN] = device, obj + is_open
     if old != 0:
-        c_functions.Py_DecRef(old)  # last, because its destructor can run any code
+        c_api.Py_DecRef(old)  # last, because its destructor can run any code
 
 
 def made_on(handle: Any, launch: Any) -> Any:
@@ -304,7 +304,7 @@ def foreign_stream(obj: Any, launch: Any) -> Any:
     if obj == seen[SeenStream.OBJECT] and words(seen[SeenStream.OPEN])[0] != 0:
         of[Launch.DEVICE] = seen[SeenStream.DEVICE]
         return numbered_stream(seen[SeenStream.HANDLE], launch)
-    if c_functions.PyType_IsSubtype(type_of(obj), known()[Word.GPU_STREAM]) != 0:
+    if c_api.PyType_IsSubtype(type_of(obj), known()[Word.GPU_STREAM]) != 0:
         return False  # Python records the launches of such a stream
     row = words(stream_type(type_of(obj)))
     handle, right = int64(0), False
@@ -341,7 +341,7 @@ def handle_by_protocol(obj: Any) -> Any:
         version, is_int = int_of(item(pair, 0))
         handle, right = int_of(item(pair, 1))
         right = right and is_int and version == 0
-    c_functions.Py_DecRef(pair)
+    c_api.Py_DecRef(pair)
     return handle, right
 
 
@@ -351,7 +351,7 @@ def device_of(obj: Any) -> Any:
         device, right = attribute(obj, known()[name])
         if right:
             return device
-        c_functions.PyErr_Clear()
+        c_api.PyErr_Clear()
     return int64(-1)
 
 
@@ -367,7 +367,7 @@ def context_of(launch: Any) -> Any:
         of[Launch.CONTEXT] = current_context()
         return of[Launch.CONTEXT]
     function = known()[Word.CONTEXT_OF_STREAM]
-    if function == 0 or c_functions.call_2(function, of[Launch.STREAM], launch + 8 * Launch.CONTEXT) != 0:
+    if function == 0 or c_api.call_2(function, of[Launch.STREAM], launch + 8 * Launch.CONTEXT) != 0:
         return int64(0)
     return of[Launch.CONTEXT]
 
@@ -376,7 +376,7 @@ def current_context() -> Any:
     """The current context; 0 if there is none."""
     context, function = local_array(1, int64), known()[Word.GET_CONTEXT]
     context[0] = 0
-    if function == 0 or c_functions.call_1(function, int64(address(context))) != 0:
+    if function == 0 or c_api.call_1(function, int64(address(context))) != 0:
         return int64(0)
     return context[0]
 
@@ -385,7 +385,7 @@ def capture_state(stream: Any) -> Any:
     """Whether a stream is being captured: 0 or 1; 2 if the capture is invalid, or would become so."""
     state, function = local_array(1, int64), known()[Word.CAPTURE_STATE]
     state[0] = 0
-    if function == 0 or c_functions.call_2(function, stream, int64(address(state))) != 0:
+    if function == 0 or c_api.call_2(function, stream, int64(address(state))) != 0:
         return int64(2)
     return state[0]
 
@@ -394,7 +394,7 @@ def capture_number(stream: Any) -> Any:
     """The driver's number of the capture that a stream takes part in; 0 if none."""
     state, number = local_array(1, int64), local_array(1, int64)
     number[0] = 0
-    c_functions.call_6(known()[Word.CAPTURE_INFO], stream, int64(address(state)), int64(address(number)), 0, 0, 0)
+    c_api.call_6(known()[Word.CAPTURE_INFO], stream, int64(address(state)), int64(address(number)), 0, 0, 0)
     return number[0]
 
 

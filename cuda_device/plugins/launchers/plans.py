@@ -24,7 +24,7 @@ from cuda_device import DeviceArray, GpuStream, Kernel, logs
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
 from cuda_device.extend import architectures, dataclass, driver
-from cuda_device.plugins.launchers import c_functions, dependency_table, framework_fields, memory_layout
+from cuda_device.plugins.launchers import c_api, dependency_table, framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_PARAMETERS,
     MOST_PLANS,
@@ -63,7 +63,7 @@ class Support:
 def _text() -> str:
     from cuda_device.plugins.launchers import entry  # not needed if the machine code is in the cache
 
-    return c_functions.text(entry.called, _CALLED, entry.RARE, entry.HOT)
+    return c_api.text(entry.called, _CALLED, entry.RARE, entry.HOT)
 
 
 @functools.cache
@@ -71,10 +71,10 @@ def support() -> Support:
     """Loads the machine code, from the cache if it is there. All words are zero."""
     from cuda_device.cpu import machine_code  # the CPU target may be missing
 
-    exports = _CALLED, c_functions.TABLE
+    exports = _CALLED, c_api.TABLE
     name = f"launchers {memory_layout.offsets()}"
-    addresses = machine_code.shared(name, _text, exports, c_functions.python_functions())
-    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_functions.TABLE])()
+    addresses = machine_code.shared(name, _text, exports, c_api.python_functions())
+    table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[c_api.TABLE])()
     return Support(addresses[_CALLED], (ctypes.c_uint64 * len(Word)).from_address(table))
 
 

@@ -1,4 +1,4 @@
-"""Describes the launches that a plan can make: a row for each argument of an example (`arguments`).
+"""Describes the launches that a plan can make: a row for each argument of an example (`argument_reading`).
 
     launch(scale, 2.0, x, y, 7, grid=1, block=32)         # x, y: torch tensors of float32, one dimension, C order
 
@@ -22,7 +22,7 @@ import numpy as np
 from cuda_device import DeviceArray
 from cuda_device.extend import layout, model
 from cuda_device.plugins.launchers import framework_fields, memory_layout
-from cuda_device.plugins.launchers.memory_layout import Array, Kind, Order, OwnedRecord, Plan, Row, buffer, pack
+from cuda_device.plugins.launchers.memory_layout import Array, AxisOrder, OwnedRecord, Plan, Row, RowKind, buffer, pack
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
 from cuda_device.types.argument_packing import code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
 _EXACT = 1 << 53
 """Up to here each int is a double."""
-_ORDERS = {model.Layout.C: Order.C, model.Layout.F: Order.F, model.Layout.STRIDED: Order.STRIDED}
+_ORDERS = {model.Layout.C: AxisOrder.C, model.Layout.F: AxisOrder.F, model.Layout.STRIDED: AxisOrder.STRIDED}
 
 
 class UnsupportedSignature(Exception):
@@ -86,7 +86,7 @@ class _RowWriter:
         self.asked: set[object] = set()
         self.owners, self.spans = 1, 0
 
-    def row(self, kind: Kind, at: tuple[int, int], type_: Any = None, **fields: int) -> None:
+    def row(self, kind: RowKind, at: tuple[int, int], type_: Any = None, **fields: int) -> None:
         owner, offset = at
         type_of = 0 if type_ is None else self.address(type_)
         self.rows.append(pack(Row, kind=kind, owner=owner, offset=offset, type=type_of, **fields))
@@ -136,14 +136,14 @@ class _RowWriter:
 
     def items(self, known: Known, value: tuple[Any, ...], at: tuple[int, int]) -> None:
         owner = self.owner()
-        self.row(Kind.TUPLE, at, tuple, size=len(value), place=owner)
+        self.row(RowKind.TUPLE, at, tuple, size=len(value), place=owner)
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
             self.argument(item, sample, (owner, memory_layout.ITEMS + 8 * i))
 
     def struct(self, type_: model.Struct, value: Any, at: tuple[int, int]) -> None:
         """The members of a struct, which never change. Kernels that reach the memory of other devices keep it alive."""
         owner = self.owner()
-        self.row(Kind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
+        self.row(RowKind.STRUCT, at, type(value), place=owner, low=bool(getattr(value, REACHES_OTHERS, False)))
         for field in type_.fields:
             offset = memory_layout.slot(type(value), field.name)
             self.argument(of_type(field.type), getattr(value, field.name), (owner, offset))
@@ -151,22 +151,22 @@ class _RowWriter:
     def constant(self, known: Known, value: Any, at: tuple[int, int]) -> None:
         plain = type(value) in (int, str) or (type(value) is float and value and not math.isnan(value))
         null = self.leaf() if self.described and isinstance(known.type, model.NoneType) else {}
-        self.row(Kind.EQUAL if plain else Kind.SAME, at, low=self.address(value), **null)
+        self.row(RowKind.EQUAL if plain else RowKind.SAME, at, low=self.address(value), **null)
 
     def number(self, type_: model.Number, value: Any, at: tuple[int, int]) -> None:
         """Reads a number, and converts it to the type of the hint in simple cases."""
         kind, real = type(value), type_.kind is model.NumberKind.FLOAT and type_.bits >= 32
         if kind is bool and type_ == model.BOOL:
-            self.row(Kind.BOOL, at, kind, **self.leaf())
+            self.row(RowKind.BOOL, at, kind, **self.leaf())
         elif kind is int and type_.kind in (model.NumberKind.INT, model.NumberKind.UINT):
-            row = Kind.UINT64 if type_.high >> 63 else Kind.INT
+            row = RowKind.UINT64 if type_.high >> 63 else RowKind.INT
             self.row(row, at, kind, low=type_.low, high=type_.high, **self.leaf())
         elif kind is int and real:
-            self.row(Kind.INT_AS_FLOAT, at, kind, low=-_EXACT, high=_EXACT, **self.leaf())
+            self.row(RowKind.INT_AS_FLOAT, at, kind, low=-_EXACT, high=_EXACT, **self.leaf())
         elif kind is float and real:
-            self.row(Kind.FLOAT, at, kind, **self.leaf())
+            self.row(RowKind.FLOAT, at, kind, **self.leaf())
         elif kind is complex and type_.is_complex:
-            self.row(Kind.COMPLEX, at, kind, **self.consecutive(2))
+            self.row(RowKind.COMPLEX, at, kind, **self.consecutive(2))
         elif isinstance(value, np.generic):
             self.scalar(type_, value, at)
         else:
@@ -190,7 +190,7 @@ class _RowWriter:
             raise UnsupportedSignature(f"an object of type {type(value)}") from error
         if nbytes != sum(map(struct.calcsize, codes)):
             raise UnsupportedSignature(f"an object of type {type(value)} has {nbytes} bytes")
-        self.row(Kind.SCALAR, at, type(value), **self.consecutive(len(codes)) | {"size": nbytes})
+        self.row(RowKind.SCALAR, at, type(value), **self.consecutive(len(codes)) | {"size": nbytes})
 
     # Pointers and arrays
 
@@ -200,7 +200,7 @@ class _RowWriter:
         align = 1 if void else layout.align_of(type_.dtype)
         if type(value) is int:
             place, span = self.leaf()["place"], self.span()
-            self.row(Kind.ADDRESS, at, int, high=span, place=place, size=align)
+            self.row(RowKind.ADDRESS, at, int, high=span, place=place, size=align)
         else:
             own = type(value) is DeviceArray
             if not (own or type(value).__module__.partition(".")[0] == "torch") or (void and not own):
@@ -230,19 +230,19 @@ class _RowWriter:
         kind, itemsize = type(value), layout.size_of(type_.dtype)
         form |= {"ndim": type_.ndim, "order": _ORDERS[type_.layout], "itemsize": itemsize, "span": self.span()}
         if kind is DeviceArray:
-            row, unit, stream = Kind.OWN_ARRAY, itemsize, None
+            row, unit, stream = RowKind.OWN_ARRAY, itemsize, None
             form["element"] = self.address(value._view.element)
         elif kind.__name__ == "ndarray" and kind.__module__ == "cupy":
-            row, unit = Kind.CUPY, 1
+            row, unit = RowKind.CUPY, 1
             form |= self.fields_of_cupy(value)
             function = sys.modules["cupy"].cuda.get_current_stream
-            stream = Kind.CUPY_STREAM, self.address(function), self.address(self.device)
+            stream = RowKind.CUPY_STREAM, self.address(function), self.address(self.device)
         else:
             exchange = self.exchange(value, form["span"])
             fields = self.fields_of_torch(type_, value)
-            row, unit = Kind.TORCH if fields else Kind.LENT, itemsize
+            row, unit = RowKind.TORCH if fields else RowKind.LENT, itemsize
             form |= fields | self.fields_of_dlpack(type_, value, exchange)
-            stream = Kind.STREAM, exchange.tell, self.device
+            stream = RowKind.STREAM, exchange.tell, self.device
         form |= {"unit": unit, "step": itemsize // unit, "divisor": itemsize // unit if self.described else 0}
         form["stride_align"] = form["align"] if unit < form["align"] else 1
         record = buffer(pack(Array, **form))

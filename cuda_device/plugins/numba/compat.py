@@ -33,7 +33,7 @@ import numpy as np
 from numpy import int64
 
 import cuda_device
-from cuda_device import (  # noqa: F401 - also names of numba
+from cuda_device import (
     CompileError,
     ConstExpr,
     CpuStream,
@@ -41,48 +41,15 @@ from cuda_device import (  # noqa: F401 - also names of numba
     HostArray,
     KernelError,
     Stream,
-    activemask,
-    all_sync,
-    any_sync,
     atomic_ref,
-    ballot_sync,
-    brev,
-    cbrt,
-    clz,
-    eq_sync,
     extern,
-    ffs,
-    fma,
     func,
-    lane_id,
-    lanemask_lt,
-    match_all_sync,
-    match_any_sync,
-    nanosleep,
-    popc,
-    rsqrt,
-    shfl_down_sync,
-    shfl_sync,
-    shfl_up_sync,
-    shfl_xor_sync,
-    syncthreads,
-    syncthreads_and,
-    syncthreads_count,
-    syncthreads_or,
-    warp_size,
 )
 from cuda_device import kernel as make_kernel
 from cuda_device import threadfence as fence
 from cuda_device.extend import libdevice as libdevice_code
 from cuda_device.extend import replace
-from cuda_device.plugins.numba.device_functions import (  # noqa: F401 - names of numba
-    blockDim,
-    blockIdx,
-    gridDim,
-    local_array,
-    shared_array,
-    threadIdx,
-)
+from cuda_device.plugins.numba import device_functions
 from cuda_device.plugins.numba.host_api import *  # noqa: F403
 from cuda_device.plugins.numba.host_api import (
     NAMES,
@@ -103,7 +70,22 @@ from cuda_device.plugins.numba.types_of_numba import VECTORS
 
 # In kernels
 
-laneid, warpsize = lane_id, warp_size
+threadIdx, blockIdx = device_functions.threadIdx, device_functions.blockIdx  # noqa: N816
+blockDim, gridDim = device_functions.blockDim, device_functions.gridDim  # noqa: N816
+laneid, warpsize = cuda_device.lane_id, cuda_device.warp_size
+activemask, lanemask_lt, nanosleep = cuda_device.activemask, cuda_device.lanemask_lt, cuda_device.nanosleep
+syncthreads, syncthreads_count = cuda_device.syncthreads, cuda_device.syncthreads_count
+syncthreads_and, syncthreads_or = cuda_device.syncthreads_and, cuda_device.syncthreads_or
+all_sync, any_sync, eq_sync = cuda_device.all_sync, cuda_device.any_sync, cuda_device.eq_sync
+ballot_sync, match_any_sync, match_all_sync = (
+    cuda_device.ballot_sync,
+    cuda_device.match_any_sync,
+    cuda_device.match_all_sync,
+)
+shfl_sync, shfl_up_sync = cuda_device.shfl_sync, cuda_device.shfl_up_sync
+shfl_down_sync, shfl_xor_sync = cuda_device.shfl_down_sync, cuda_device.shfl_xor_sync
+popc, brev, clz, ffs = cuda_device.popc, cuda_device.brev, cuda_device.clz, cuda_device.ffs
+cbrt, fma, rsqrt = cuda_device.cbrt, cuda_device.fma, cuda_device.rsqrt
 
 _C_NAMES = {
     "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32", "long": "int64",
@@ -162,8 +144,10 @@ def _module(name: str, **members: Any) -> ModuleType:
     return found
 
 
-shared = _module("shared", array=shared_array, array_like=func(lambda a: cuda_device.shared_array(a.shape, a.dtype)))
-local = _module("local", array=local_array)
+shared = _module(
+    "shared", array=device_functions.shared_array, array_like=func(lambda a: cuda_device.shared_array(a.shape, a.dtype))
+)
+local = _module("local", array=device_functions.local_array)
 const = _module("const", array_like=func(lambda ary: ary))  # arrays that a kernel captures are constants
 
 

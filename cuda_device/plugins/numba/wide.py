@@ -17,13 +17,12 @@ import numpy as np
 
 import cuda_device
 from cuda_device import CompileError, local_array, shared_array
-from cuda_device.extend import model, policies, replace, type_of_hint
+from cuda_device.extend import Known, model, policies, replace, type_of_hint
 from cuda_device.plugins.numba import device_functions
 from cuda_device.plugins.numba.types_of_numba import meaning_of
 
 Cell = policies.Cell
 Frame = policies.Frame
-Known = policies.Known
 
 _WIDE = {model.INT: model.INT64, model.FLOAT: model.FLOAT64, model.COMPLEX: model.COMPLEX128}
 _OF_INTEGERS = frozenset((math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.perm, math.ldexp))

@@ -1,7 +1,10 @@
 """The private names of the core and of the CPU target that launchers use."""
 
-from test_rings import PLUGINS, plugin_of, private_names
+import pytest
 
+from cuda_device.errors import PluginError
+
+rings = pytest.importorskip("test_rings", exc_type=PluginError, reason="looks at the stubs of all plugins")
 NAMES = {
     "cuda_device": "logs",
     "cuda_device.cpu": "host_code machine_code",
@@ -24,6 +27,6 @@ NAMES = {
 
 
 def test_launchers_use_the_private_names_of_the_list():
-    files = [path for path in PLUGINS if plugin_of(path) == "launchers"]
-    used = {name for path in files for _, name in private_names(path, "cuda_device.plugins.launchers")}
+    files = [path for path in rings.PLUGINS if rings.plugin_of(path) == "launchers"]
+    used = {name for path in files for _, name in rings.private_names(path, "cuda_device.plugins.launchers")}
     assert used == {f"{module}.{name}" for module, names in NAMES.items() for name in names.split()}

@@ -24,8 +24,14 @@ from producers import Cupy, Torch
 
 import cuda_device as device
 from cuda_device.cpu import machine_code
-from cuda_device.plugins.launchers import arguments as reading
-from cuda_device.plugins.launchers import c_functions, framework_fields, memory_layout, object_reading, plans
+from cuda_device.plugins.launchers import (
+    argument_reading,
+    c_api,
+    framework_fields,
+    memory_layout,
+    object_reading,
+    plans,
+)
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 
 STREAM = 0x77
@@ -538,8 +544,37 @@ def test_arrays_of_cupy_that_differ(gpu, monkeypatch, other):
 
 def fields_of_torch(tensor, array, out, _):
     found = object_reading.words(out)
-    right, found[0], found[1], found[2] = reading.torch_tensor(tensor, array)
+    right, found[0], found[1], found[2] = argument_reading.torch_tensor(tensor, array)
     return np.int64(right)
+
+
+@functools.cache
+def torch_code():
+    text = c_api.text(fields_of_torch, "fields", (), ())
+    return machine_code.compile_native(text, exports=("fields",), alone=True)
+
+
+def read_torch(tensor, **array):
+    """The address of the memory of the tensor at an address, and those of its lengths and strides; None if it differs."""
+    call = ctypes.CFUNCTYPE(ctypes.c_bool, *[ctypes.c_void_p] * 4)(torch_code().address("fields"))
+    found = (ctypes.c_uint64 * 3)()
+    array = memory_layout.pack(memory_layout.Array, itemsize=4, **array)
+    return tuple(found) if call(tensor, array, ctypes.addressof(found), None) else None
+
+
+@pytest.mark.parametrize(
+    "change", [{}, *({name: 9} for name in ("autograd", "keys", "kind", "ndim", "freed")), {"storage": 0}]
+)
+def test_fields_of_a_tensor(change):
+    fields = {"impl": 16, "autograd": 8, "keys": 16, "kind": 24, "ndim": 32, "shape": 40, "strides": 48, "offset": 56}
+    storage = (ctypes.c_uint64 * 3)(0, 0x1000, change.get("freed", 77))
+    values = {"autograd": 0, "keys": 5, "kind": 0xFF010006, "ndim": 1, "shape": 7, "strides": 1, "offset": 3}
+    values |= {"storage": ctypes.addressof(storage)} | change
+    impl = (ctypes.c_uint64 * 9)(0, *(values[name] for name in [*list(fields)[1:], "storage"]))
+    tensor = (ctypes.c_uint64 * 3)(0, 0, ctypes.addressof(impl))
+    offsets = {f"torch_{name}": offset for name, offset in (fields | {"storage": 64, "data": 8}).items()}
+    found = read_torch(ctypes.addressof(tensor), ndim=1, keys=5, kind=0xFF010006, freed=77, **offsets)
+    assert found == (None if change else (0x1000 + 3 * 4, ctypes.addressof(impl) + 40, ctypes.addressof(impl) + 48))
 
 
 def test_fields_of_torch_tensors():
@@ -547,18 +582,12 @@ def test_fields_of_torch_tensors():
     layout, plain = framework_fields.torch_layout(torch.Tensor), torch.arange(240.0)
     assert layout is not None
     expected = dict(zip(("keys", "kind", "freed"), framework_fields.torch_words(layout, plain), strict=True))
-    expected |= {f"torch_{name}": offset for name, offset in layout.items()} | {"itemsize": 4}
-    code = machine_code.compile_native(
-        c_functions.text(fields_of_torch, "fields", (), ()), exports=("fields",), alone=True
-    )
-    call = ctypes.PYFUNCTYPE(ctypes.c_bool, ctypes.py_object, *[ctypes.c_void_p] * 3)(code.address("fields"))
+    expected |= {f"torch_{name}": offset for name, offset in layout.items()}
 
     def read(tensor, count=None):
-        ndim, found = tensor.dim(), (ctypes.c_uint64 * 3)()
-        array = memory_layout.pack(memory_layout.Array, ndim=ndim if count is None else count, **expected)
-        if not call(tensor, array, ctypes.addressof(found), None):
-            return None
-        return found[0], *(tuple((ctypes.c_int64 * ndim).from_address(at)) for at in found[1:])
+        ndim = tensor.dim()
+        found = read_torch(id(tensor), ndim=ndim if count is None else count, **expected)
+        return found and (found[0], *(tuple((ctypes.c_int64 * ndim).from_address(at)) for at in found[1:]))
 
     parts = plain, plain[5:], plain[7], plain[::2], plain.reshape(2, 3, 4, 5, 2).permute(4, 0, 2, 1, 3)
     for tensor in (part.detach() for part in parts):

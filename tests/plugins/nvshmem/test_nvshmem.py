@@ -10,9 +10,10 @@ import pytest
 from conftest import has_nvshmem
 
 import cuda_device as device
-from cuda_device import nvshmem
+from cuda_device.errors import PluginError
 from cuda_device.runtime.gpu import driver
 
+nvshmem = pytest.importorskip("cuda_device.nvshmem", exc_type=PluginError, reason="needs the plugin cpp")
 HEADER = """
 struct State { int pe, count; };
 __constant__ State nvshmemi_device_state_d;

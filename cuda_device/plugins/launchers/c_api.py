@@ -1,7 +1,7 @@
 """The C functions that the machine code of launches calls: Python's, and any function by its address.
 
-    c_functions.PyList_Append(events, number)      a function of Python's C interface; addresses are int64
-    c_functions.call_2(function, event, stream)    the function of two words at an address
+    c_api.PyList_Append(events, number)      a function of Python's C interface; addresses are int64
+    c_api.call_2(function, event, stream)    the function of two words at an address
 
 The functions are declared when they are first named. Device Python for the host calls them, and `text` compiles it.
 """

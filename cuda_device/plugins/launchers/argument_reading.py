@@ -22,17 +22,17 @@ from numpy import float32, float64, int8, int16, int32, int64
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.extend import driver, model
 from cuda_device.library.copying import address
-from cuda_device.plugins.launchers import c_functions, object_reading
+from cuda_device.plugins.launchers import c_api, object_reading
 from cuda_device.plugins.launchers.memory_layout import (
     MOST_OWNERS,
     MOST_SPANS,
     Array,
-    Kind,
+    AxisOrder,
     Launch,
-    Order,
     OwnArray,
     Plan,
     Row,
+    RowKind,
     Word,
 )
 from cuda_device.plugins.launchers.object_reading import Offset, int_of, known, size_of, type_of, words
@@ -50,7 +50,7 @@ def read(plan: Any, values: Any, launch: Any, buffer: Any) -> Any:
             return False
         if words(row)[Row.TYPE] != 0 and type_of(obj) != words(row)[Row.TYPE]:
             return False
-        if words(row)[Row.KIND] <= Kind.CUPY:
+        if words(row)[Row.KIND] <= RowKind.CUPY:
             array = words(row)[Row.LOW]
             right, data, shape, strides = find_array(words(row)[Row.KIND], obj, array, launch)
             if not right or not store_array(array, data, shape, strides, launch, buffer, int64(address(spans))):
@@ -83,17 +83,17 @@ def read_value(row: Any, obj: Any, launch: Any, buffer: Any, owners: Any, spans:
     """Reads an object that is no array."""
     of = words(row)
     kind, place, size = of[Row.KIND], buffer + of[Row.PLACE], of[Row.SIZE]
-    if kind == Kind.FLOAT:
+    if kind == RowKind.FLOAT:
         store_real(array_at(float64, obj + Offset.FLOAT)[0], place, size)
         return True
-    if kind == Kind.INT or kind == Kind.INT_AS_FLOAT:
+    if kind == RowKind.INT or kind == RowKind.INT_AS_FLOAT:
         number, right = int_of(obj)
-        if kind == Kind.INT:
+        if kind == RowKind.INT:
             store_int(number, place, size)
         else:
             store_real(float64(number), place, size)
         return right and of[Row.LOW] <= number and number <= of[Row.HIGH]
-    if kind == Kind.EQUAL:
+    if kind == RowKind.EQUAL:
         return object_reading.same_constant(obj, of[Row.LOW])
     return read_other(row, obj, launch, place, owners, spans)
 
@@ -102,34 +102,34 @@ def read_other(row: Any, obj: Any, launch: Any, place: Any, owners: Any, spans: 
     """Reads a rarer kind of object."""
     of = words(row)
     kind, size, low = of[Row.KIND], of[Row.SIZE], of[Row.LOW]
-    if kind == Kind.SAME:
+    if kind == RowKind.SAME:
         if size != 0:
             words(place)[0] = 0  # a null pointer
         return obj == low
-    if kind == Kind.BOOL:
+    if kind == RowKind.BOOL:
         array_at(int8, place)[0] = int8(obj == known()[Word.TRUE])
         return True
-    if kind == Kind.UINT64:
+    if kind == RowKind.UINT64:
         words(place)[0], right = object_reading.unsigned(obj)
         return right
-    if kind == Kind.COMPLEX:
+    if kind == RowKind.COMPLEX:
         parts = array_at(float64, obj + Offset.COMPLEX)
         store_real(parts[0], place, size)
         store_real(parts[1], place + size, size)
         return True
-    if kind == Kind.SCALAR:
+    if kind == RowKind.SCALAR:
         return read_scalar(obj, place, size)
-    if kind == Kind.ADDRESS:
+    if kind == RowKind.ADDRESS:
         number, right = int_of(obj)
         span = words(spans + 16 * of[Row.HIGH])
         words(place)[0] = span[0] = span[1] = number
         return right and number >= 0 and number & size - 1 == 0
-    if kind == Kind.STREAM:
+    if kind == RowKind.STREAM:
         return object_reading.works_on(low, of[Row.HIGH], launch)
-    if kind == Kind.CUPY_STREAM:
+    if kind == RowKind.CUPY_STREAM:
         return object_reading.cupy_works_on(low, of[Row.HIGH], launch)
     words(owners)[of[Row.PLACE]] = obj
-    if kind == Kind.TUPLE:
+    if kind == RowKind.TUPLE:
         return size_of(obj) == size
     if low != 0:
         words(launch)[Launch.RETAINED] = 1
@@ -162,14 +162,14 @@ _BUFFER_WORDS, _BUFFER_LENGTH = 10, 2  # the size of a Py_buffer, and the word w
 def read_scalar(obj: Any, place: Any, nbytes: Any) -> Any:
     """Copies the bytes of a NumPy scalar."""
     view = local_array(_BUFFER_WORDS, int64)
-    if c_functions.PyObject_GetBuffer(obj, int64(address(view)), 0) != 0:
+    if c_api.PyObject_GetBuffer(obj, int64(address(view)), 0) != 0:
         return False
     right = view[_BUFFER_LENGTH] == nbytes
     if right:
         source, target = array_at(int8, view[0]), array_at(int8, place)
         for i in range(nbytes):
             target[i] = source[i]
-    c_functions.PyBuffer_Release(int64(address(view)))
+    c_api.PyBuffer_Release(int64(address(view)))
     return right
 
 
@@ -178,11 +178,11 @@ def read_scalar(obj: Any, place: Any, nbytes: Any) -> Any:
 
 def find_array(kind: Any, obj: Any, array: Any, launch: Any) -> Any:
     """Reads where an array and its axes are."""
-    if kind == Kind.OWN_ARRAY:
+    if kind == RowKind.OWN_ARRAY:
         return own_array(obj, array, launch)
-    if kind == Kind.CUPY:
+    if kind == RowKind.CUPY:
         return cupy_array(obj, array)
-    if kind == Kind.TORCH:
+    if kind == RowKind.TORCH:
         right, data, shape, strides = torch_tensor(obj, array)
         if right:
             return True, data, shape, strides
@@ -245,7 +245,7 @@ def lent_tensor(obj: Any, array: Any) -> Any:
     """Reads an array by DLPack's C exchange API."""
     of, tensor = words(array), local_array(_TENSOR_WORDS, int64)
     right = of[Array.GRADED] == 0 or object_reading.is_false(obj, of[Array.GRADED])
-    right = right and c_functions.call_2(of[Array.LEND], obj, int64(address(tensor))) == 0
+    right = right and c_api.call_2(of[Array.LEND], obj, int64(address(tensor))) == 0
     right = right and tensor[1] == of[Array.WHERE] and tensor[2] == of[Array.WHAT]
     # Producers that are this new always give strides.
     right = right and (of[Array.NDIM] == 0 or (tensor[3] != 0 and tensor[4] != 0))
@@ -295,13 +295,13 @@ def store_array(array: Any, data: Any, shape: Any, steps: Any, launch: Any, buff
     span[1] = data + size * of[Array.ITEMSIZE]
     if data & of[Array.ALIGN] - 1 != 0:
         return False
-    if in_c and of[Array.ORDER] == Order.C:
+    if in_c and of[Array.ORDER] == AxisOrder.C:
         return of[Array.STRIDES] < 0 or store_strides(array, shape, steps, buffer)
-    if in_c or of[Array.ORDER] == Order.C or in_f_order(array, shape, steps) != (of[Array.ORDER] == Order.F):
+    if in_c or of[Array.ORDER] == AxisOrder.C or in_f_order(array, shape, steps) != (of[Array.ORDER] == AxisOrder.F):
         return False
     if of[Array.STRIDES] >= 0 and not store_strides(array, shape, steps, buffer):
         return False
-    return of[Array.ORDER] == Order.F or strided_span(array, data, shape, steps, spans)
+    return of[Array.ORDER] == AxisOrder.F or strided_span(array, data, shape, steps, spans)
 
 
 def in_f_order(array: Any, shape: Any, steps: Any) -> Any:
