@@ -392,8 +392,10 @@ def _stages_of_output(output: CompilerOutput) -> tuple[Stage, ...]:
         assert output.make is not None
         return output.make(work)
 
-    end = [stage.name for stage in GPU].index(output.after) + 1
-    return (*GPU[:end], Stage(output.name, make, output.name, lambda artifact: artifact))
+    names = [stage.name for stage in GPU]
+    if output.after not in names:
+        raise ValueError(f"output {output.name!r} follows {output.after!r}, and the stages are {', '.join(names)}")
+    return (*GPU[: names.index(output.after) + 1], Stage(output.name, make, output.name, lambda artifact: artifact))
 
 
 def _code_generator(job: Job) -> Any | None:
