@@ -92,7 +92,12 @@ def _of_target(target: str) -> Mapping[str, CompilerOutput] | None:
 
 
 def add_output(output: CompilerOutput) -> None:
-    """Adds an output for GPUs to those of `compile`. Raises `ValueError` if there is another one of its name."""
+    """Adds an output for GPUs to those of `compile`. Raises `ValueError` for the name of another one, or of no stage."""
+    from cuda_device import compiler
+
+    stages = [stage.name for stage in compiler.GPU]
+    if output.after not in stages:
+        raise ValueError(f"output {output.name!r} follows {output.after!r}, and the stages are {', '.join(stages)}")
     if output.name in hooks.OUTPUTS or _OF_GPUS.get(output.name, output) != output:
         raise ValueError(f"there is an output {output.name!r} already: choose another name")
     _OF_GPUS[output.name] = output

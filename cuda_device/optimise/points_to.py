@@ -52,7 +52,8 @@ def roots_in_function(function: Function) -> dict[Value, Roots]:
         param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
     }
     results = [(result, op.operands) for op in function.ops() for result in op.results]
-    copies = [(result, sources) for result, sources in results if _holds_address(result)]
+    # Most results are numbers.
+    copies = [copy for copy in results if not isinstance(copy[0].type, Number) and _holds_address(copy[0])]
     for block in function.blocks:
         for edge in block.successors:
             pairs = zip(edge.block.params, edge.arguments, strict=True)
@@ -100,6 +101,4 @@ def _in_caller(passed: list[Roots], roots: Roots) -> Roots:
 
 def _holds_address(value: Value) -> bool:
     type = value.type
-    if isinstance(type, Number):
-        return False
     return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type or NONE))

@@ -169,8 +169,13 @@ class Proofs:
         return self.holds(block, self.sum(length).minus(position).plus(Sum(-1)))
 
     def _follows(self, facts: Sequence[Sum], sum: Sum) -> bool:
-        stronger = (sum.minus(fact) for fact in facts if fact.constant <= sum.constant)
-        return any(difference.plainly_nonneg(self.falling) for difference in chain((sum,), stronger))
+        values = {value for value, factor in sum.terms if factor > 0}
+        differences = (  # those whose constant, and whose factor of the fact's first term, are not negative
+            sum.minus(fact)
+            for fact in facts
+            if fact.constant <= sum.constant and (not fact.terms or fact.terms[0][1] < 0 or fact.terms[0][0] in values)
+        )
+        return any(difference.plainly_nonneg(self.falling) for difference in chain((sum,), differences))
 
     def known(self, block: Block) -> tuple[Sum, ...]:
         """The sums that are not negative in a block."""

@@ -341,9 +341,11 @@ def _source(place: Place) -> str:
 
 
 def _names() -> Iterator[tuple[str, Any]]:
-    """The package's public names, and the package itself as `device`, which signatures may use."""
+    """The public names of the package and its plugins, and the package itself as `device`, which signatures may use."""
     yield "device", device
-    yield from ((name, getattr(device, name)) for name in dir(device) if name != "__version__")
+    for name in dir(device):
+        with contextlib.suppress(ImportError):  # a plugin that is not installed
+            yield name, getattr(device, name)
 
 
 def load(place: str, run: dict[str, Any] | None = None) -> Any:

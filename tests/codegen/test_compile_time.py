@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sys
+import textwrap
 import time
+from collections.abc import Callable
+from types import FrameType
 
 import pytest
-from ir_helpers import define
+from ir_helpers import define, underlying
 
 import cuda_device as device
+from cuda_device.bytecode.to_ir import read
 
 FLOATS = device.ArrayType(device.float32, 1)
 
@@ -82,3 +87,51 @@ def test_twice_as_much_takes_about_twice_as_long(make: object) -> None:
     seconds(make(50))
     small, large = (min(seconds(make(count)) for _ in range(2)) for count in (100, 400))
     assert large < 10 * small + 0.5
+
+
+# The growth of the work, which does not depend on the machine's load: the calls of functions, ours and Python's
+
+
+def family(statement: str, first: str = "v = x[0]", last: str = "x[0] = v") -> Callable[[int], str]:
+    """Kernels of so many statements, with a first and a last line for each of their variables."""
+
+    def source(count: int) -> str:
+        lines = [text.format(i=i, j=(i + 1) % count) for text in (first, statement, last) for i in range(count)]
+        return "@device.kernel\ndef k(x):\n" + textwrap.indent("\n".join(dict.fromkeys(lines)), "    ")
+
+    return source
+
+
+FAMILIES = {
+    "straight lines": family("v = v * {i}.5 + x[{i}]"),
+    "ifs": family("if v < {i}.0:\n    v = v * 1.5 + x[{i}]"),
+    "as many variables as ifs": family("if v{i} < v{j}:\n    v{i} = v{i} * 1.5", "v{i} = x[{i}]", "x[{i}] = v{i}"),
+    "loops": family("for i in range({i} + 9):\n    v = v * 1.5 + x[i]"),
+    "and": family("v = v < {i} and v * {i} < {j} and v"),
+}
+
+
+def work(source: str, checked: bool) -> tuple[int, int]:
+    """The parameters of all blocks at the python level, and the calls until there is LLVM IR."""
+    kernel, count = define(source), 0
+
+    def record(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(record)
+    try:
+        device.compile(kernel, FLOATS, output="llvm", checked=checked)
+    finally:
+        sys.setprofile(None)
+    return sum(len(block.params) for block in read(underlying(kernel).__code__).blocks), count
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_work_grows_with_the_program(name: str, checked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
+    work(FAMILIES[name](5), checked)
+    (params, calls), (more_params, more_calls) = (work(FAMILIES[name](count), checked) for count in (40, 160))
+    assert more_params <= 4 * params + 8
+    assert more_calls <= 4.5 * calls

@@ -95,6 +95,8 @@ def test_it_is_listed_and_has_a_name_of_its_own(amd):
     for name in ("ptx", "ltoir", "amd"):
         with pytest.raises(ValueError, match=f"there is an output '{name}' already"):
             extend.add_output(extend.Output(name, "llvm", str))
+    with pytest.raises(ValueError, match="follows 'sass', and the stages are python, typed, device, llvm"):
+        extend.add_output(extend.Output("statistics", "sass", str))
 
 
 @pytest.mark.parametrize(

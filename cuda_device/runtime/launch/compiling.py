@@ -7,7 +7,7 @@ device.compile(device.compile(saxpy, float, x, y, output="ir").code)           t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 
 @overload
-def compile(
-    f: Func, /, *args: Any, target: Literal["host"], output: Literal["callable"], **options: Any
-) -> Callable[..., Any]: ...
+def compile(f: Func, /, *args: Any, target: Literal["host"], output: Literal["callable"], **options: Any) -> Any: ...
 @overload
 def compile(
     f: Kernel | Func | CodeType | str,

@@ -132,6 +132,12 @@ def test_dump_of_one_stage_for_another_signature(capsys, program):
     assert "====" not in text and "ld.global.b64" in text
 
 
+def test_a_signature_does_not_need_all_plugins(capsys, program, monkeypatch):
+    monkeypatch.delitem(vars(device), "graph", raising=False)
+    monkeypatch.setitem(device._HOMES, "graph", ("plugins.missing", "graph"))
+    assert command("dump", f"{program}:double", *ASKED, "--stage", "ptx") == 0
+
+
 def test_dump_of_stages_side_by_side(capsys, program):
     assert command("dump", f"{program}:double", "--stage", "ir,ptx") == 0
     text = capsys.readouterr().out
