@@ -1,4 +1,4 @@
-"""A test that hangs fails, and says where; golden texts are compared, and written where that is asked."""
+"""A test that hangs fails, and says where; tests need plugins; golden texts are compared, and written where that is asked."""
 
 from __future__ import annotations
 
@@ -38,6 +38,38 @@ def test_one_that_hangs_ends_and_others_go_on(tmp_path: Path) -> None:
     assert 'test_waiting.py", line 7 in test_hangs' in done.stderr
     assert "crashed while running 'test_waiting.py::test_hangs'" in done.stdout
     assert "1 failed, 1 passed" in done.stdout
+
+
+# Parts of tests, and tests that need a plugin
+
+RINGS = """
+import pytest
+from cuda_device import hooks
+
+hooks.installed = lambda module: None
+
+@pytest.mark.needs("groups")
+def test_of_a_plugin():
+    raise AssertionError
+
+@pytest.mark.needs("cpu")
+def test_of_the_cpu():
+    pass
+
+@pytest.mark.needs("gruops")
+def test_of_no_plugin():
+    pass
+
+def test_of_a_stream(stream):
+    pass
+"""
+
+
+def test_what_needs_a_plugin_is_skipped_without_it(tmp_path: Path) -> None:
+    done = run(tmp_path, "-rs", "-o", "markers=needs", program=RINGS)
+    assert "'groups' is not installed" in done.stdout and "there is no plugin 'gruops'" in done.stdout
+    assert "2 passed, 1 skipped, 1 error" in done.stdout
+    assert "1 passed in" in run(tmp_path, "--part", "1/3", "-o", "markers=needs", program=RINGS).stdout
 
 
 # Golden texts
