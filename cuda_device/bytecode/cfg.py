@@ -79,12 +79,10 @@ def spans(
     for span in reached.values():
         _find_uses(instructions[span.start : span.stop], span, cells)
     _find_live(reached)
-    if not reached[0].successors:
-        pass  # a single span
-    elif pass_all:
+    if pass_all:
         for span in reached.values():
             span.params, span.inside = set(span.live), range(span.start, span.start + 1)
-    else:
+    elif reached[0].successors:  # there is more than one span
         _find_params(instructions, reached)
     return reached
 

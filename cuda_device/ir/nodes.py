@@ -1,7 +1,6 @@
 """The data structures of the IR: values, operations, blocks, functions and modules; and a builder of operations.
 
-Block parameters take the place of phis in SSA: every jump passes arguments. At the python level, a block gets all values of other
-blocks through its parameters; at later levels it may also use values of dominating blocks.
+Block parameters take the place of phis in SSA: every jump passes arguments. A block may also use values of dominating blocks.
 
     func @f(%n: int32) -> int32 {
     ^0(%n: int32):
