@@ -11,7 +11,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from cuda_device.cache import sha256
@@ -221,6 +221,36 @@ def element(type: model.Type | None) -> model.Type | None:
     return type.dtype if isinstance(type, model.Vector) else type
 
 
+class TypeTexts(dict[model.Type | None, str]):
+    """The texts of types in registers."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
+        self.dialect = dialect
+
+    def __missing__(self, type: model.Type | None) -> str:
+        text = self[type] = self._text(type)
+        return text
+
+    def _text(self, type: model.Type | None) -> str:
+        match type:
+            case model.Number() if type == model.BOOL:
+                return "i1"
+            case model.Number() if type.is_float and not type.is_float8:
+                return "bfloat" if type.bfloat else {16: "half", 32: "float", 64: "double"}[type.bits]
+            case model.Number():
+                return f"i{type.bits}"
+            case model.Ref(space):
+                return self.dialect.pointer(space)
+            case model.Vector(dtype, size):
+                return f"<{size} x {self[dtype]}>"
+            case model.Tuple(elements):
+                return "{ " + ", ".join(map(self.__getitem__, elements)) + " }" if elements else "{}"
+            case model.NoneType():
+                return "void"
+        raise AssertionError(type)
+
+
 class ModuleWriter:
     """The state that the functions of a module share: the dialect, options, and declarations."""
 
@@ -232,6 +262,8 @@ class ModuleWriter:
         self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
         self.has_extremes = "afn" in flags and dialect.is_gpu
         """Whether `min` and `max` of float32 may be one GPU instruction, which ignores NaN and the sign of zero."""
+        self.type: Callable[[model.Type | None], str] = TypeTexts(dialect).__getitem__
+        """The text of a type in a register."""
         self.metadata = Metadata(
             options.debug or (options.lineinfo and dialect.is_gpu),
             dialect.module_flags(),
@@ -262,25 +294,6 @@ class ModuleWriter:
             op.code is ops.BYTES and isinstance(op.result.type, model.Ref) and element(op.result.type.pointee) in HALVES
             for op in self.dialect.module.ops()
         )
-
-    def type(self, type: model.Type | None) -> str:
-        """A type in a register."""
-        match type:
-            case model.Number() if type == model.BOOL:
-                return "i1"
-            case model.Number() if type.is_float and not type.is_float8:
-                return "bfloat" if type.bfloat else {16: "half", 32: "float", 64: "double"}[type.bits]
-            case model.Number():
-                return f"i{type.bits}"
-            case model.Ref(space):
-                return self.dialect.pointer(space)
-            case model.Vector(dtype, size):
-                return f"<{size} x {self.type(dtype)}>"
-            case model.Tuple(elements):
-                return "{ " + ", ".join(map(self.type, elements)) + " }" if elements else "{}"
-            case model.NoneType():
-                return "void"
-        raise AssertionError(type)
 
     def memory_type(self, type: model.Type | None) -> str:
         """A type in memory: a bool is a byte."""
@@ -349,7 +362,8 @@ class FunctionWriter:
 
     def result(self, op: Op, text: str) -> None:
         """Writes the instruction that defines an operation's result."""
-        self.names[op.result] = name = self.fresh()
+        (value,) = op.results
+        self.names[value] = name = self.fresh()
         self.lines.append(f"  {name} = {text}\n")
 
     def typed(self, value: Value) -> str:

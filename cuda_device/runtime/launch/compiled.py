@@ -171,7 +171,7 @@ def kernel_of(compiled: Compiled, target: str, known: tuple[Known, ...]) -> Comp
 def record_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) -> CodeRecord:
     """The record of a compilation to an output, which may end before LLVM IR; `defaults` are those of the parameters."""
     job = work.job
-    has_program = form.stage != "typed" and not job.target.is_host
+    has_program = form.stage != "typed" and job.target.machine == "gpu"
     return CodeRecord(
         function=job.function.__qualname__,
         parameters=tuple(_parameters(job, defaults)),

@@ -93,9 +93,7 @@ def compile(
     with refused_if_deep("the arguments are", LaunchError):
         job = job_of(function, args, target, options, links_of(link, "compile"))
     _check_interface(function, job, launch_facts, by_address)
-    job = replace(
-        job, options=replace(job.options, launch_facts=launch_facts), by_address=by_address or job.target.is_host
-    )
+    job = replace(job, options=replace(job.options, launch_facts=launch_facts), by_address=by_address or target == HOST)
     work = _work_of(job, form.stage, typed)
     with refused_if_deep("the arguments are", LaunchError):
         compiled = _compiled_of(work, form, defaults_of(function.underlying))
@@ -141,7 +139,7 @@ def _compiled_of(work: Work, form: CompilerOutput, defaults: Mapping[str, Any]) 
     """The result of `compile` for finished work."""
     from cuda_device import compiler
 
-    job, is_host, name = work.job, work.job.target.is_host, form.stage
+    job, is_host, name = work.job, work.job.target.machine == HOST, form.stage
     (stage,) = (stage for stage in compiler.stages_of(job, name) if stage.name == name)
     symbol = work["typed"].main.name if name == "typed" or is_host else work.outline.symbol
     target = HOST if is_host else str(job.target.architecture)
