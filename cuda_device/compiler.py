@@ -23,6 +23,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -323,7 +324,7 @@ GPU = (
 
 
 def run(job: Job, until: str = "", *, afresh: bool = False, typed: Module | None = None) -> Work:
-    """Compiles a job, up to the stage `until` if it is named. Raises `CompileError` for the user's mistakes.
+    """Compiles a job, up to the stage or output `until` if it is named. Raises `CompileError` for the user's mistakes.
 
     `typed` is typed IR that replaces the bytecode of the function. Machine code comes from the cache on disk if possible;
     `afresh` compiles it again, because the cached code is unusable.
@@ -375,22 +376,35 @@ def _warn(work: Work) -> None:
 
 
 def stages_of(job: Job, until: str = "") -> tuple[Stage, ...]:
-    """The stages of a job, up to the last one or to the output `until`. Raises `PluginError` if they are not installed."""
+    """The stages of a job, up to the last one or to the output `until`.
+
+    Raises `PluginError` if they are not installed, and `ValueError` if `until` is neither a stage nor an output.
+    """
     target = _code_generator(job)
     if target is not None:
-        return (*FRONT, *target.STAGES)
-    output = find_output(until)
-    return GPU if output is None or output.make is None else _stages_of_output(output)
+        stages = (*FRONT, *target.STAGES)
+    else:
+        output = find_output(until)
+        stages = GPU if output is None or output.make is None else _stages_of_output(output)
+    names = tuple(map(attrgetter("name"), stages))
+    if until and until not in names:
+        raise ValueError(f"there is no stage {until!r} for {job.target.machine!r}: the stages are {', '.join(names)}")
+    return stages
 
 
 def _stages_of_output(output: CompilerOutput) -> tuple[Stage, ...]:
     """The stages up to one that follows the stage `output.after`."""
+    translate = output.make
+    assert translate is not None
 
+    @functools.wraps(translate)  # a bug is attributed to its module
     def make(work: Work) -> str | bytes:
         if output.after == LLVM.name:
             check_declared(work)
-        assert output.make is not None
-        return output.make(work)
+        code = translate(work)
+        if not isinstance(code, (str, bytes)):
+            raise TypeError(f"an output is a str or bytes, not {type(code).__name__}")
+        return code
 
     names = [stage.name for stage in GPU]
     if output.after not in names:
@@ -537,7 +551,8 @@ def _run(work: Work, number: int, stage: Stage) -> None:
         _end_chain(deep, job)
         raise deep from None
     except Exception as error:
-        raise CompilerBug(f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}") from error
+        message = f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}"
+        raise CompilerBug(message, stage.run.__module__.partition(".")[0]) from error
     work.seconds[stage.name] = time.perf_counter() - start
     if dump := os.environ.get("CUDA_DEVICE_DUMP", ""):
         _dump(dump, job, number, stage, artifact)

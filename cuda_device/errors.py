@@ -238,10 +238,9 @@ class DeviceOnlyError(Error):
 
 
 class CompilerBug(Exception):
-    """This compiler broke one of its own invariants. Not the user's fault."""
+    """This compiler, or another `package` that adds to it, broke one of its own invariants. Not the user's fault."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, package: str = "cuda_device") -> None:
         self.message = message
-        super().__init__(
-            f"{message}\nThis is a bug in cuda_device, not in your program: please report it with the kernel."
-        )
+        where = "your program" if package == "cuda_device" else "the kernel"
+        super().__init__(f"{message}\nThis is a bug in {package}, not in {where}: please report it with the kernel.")

@@ -108,6 +108,8 @@ def plugin(module: str) -> Any:
 
 def target(name: str) -> Any:
     """The module of a target (`TARGETS`), for others that are built on it: `target("cpu")`. Raises `PluginError`."""
+    if name not in TARGETS:
+        raise ValueError(f"there is no target {name!r}: choose one of {', '.join(TARGETS)}")
     return plugin(TARGETS[name])
 
 

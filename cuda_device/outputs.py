@@ -81,8 +81,8 @@ def of(target: str | Sequence[str], name: str) -> CompilerOutput:
         plugin = hooks.OUTPUTS.get(name)
         output = hooks.plugin(plugin).OUTPUT if plugin else _OF_GPUS.get(_DEFAULT if name == "default" else name)
     if output is None:
-        choices = ", ".join(own or names())
-        raise ValueError(f"output={name!r} is not available for target={target!r}: choose one of {choices}")
+        choices, others = ", ".join(own or names()), "" if own else ", or import the plugin that adds it"
+        raise ValueError(f"output={name!r} is not available for target={target!r}: choose one of {choices}{others}")
     return output
 
 
@@ -92,7 +92,17 @@ def _of_target(target: str) -> Mapping[str, CompilerOutput] | None:
 
 
 def add_output(output: CompilerOutput) -> None:
-    """Adds an output for GPUs to those of `compile`. Raises `ValueError` if there is another one of its name."""
-    if output.name in hooks.OUTPUTS or _OF_GPUS.get(output.name, output) != output:
+    """Adds an output for GPUs to those of `compile`. Raises `ValueError` if there is another one of its name.
+
+    A cell of a notebook that defines its `make` again, or a module that is loaded again, replaces it.
+    """
+    older = _OF_GPUS.get(output.name, output)
+    if output.name in hooks.OUTPUTS or (older != output and not _is_redefined(older.make, output.make)):
         raise ValueError(f"there is an output {output.name!r} already: choose another name")
     _OF_GPUS[output.name] = output
+
+
+def _is_redefined(older: object, newer: object) -> bool:
+    """Whether a statement of a module that defines the function `older` has run again; other functions may share a name."""
+    name, again = ((getattr(make, "__module__", None), getattr(make, "__qualname__", "<>")) for make in (older, newer))
+    return name == again and "<" not in name[1]

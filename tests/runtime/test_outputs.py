@@ -89,8 +89,42 @@ def test_its_errors_are_those_of_the_program(amd):
     assert "waits(x: array<float32, 1, C>)" in str(caught.value) and caught.value.help
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda work: 1 // 0, "ZeroDivisionError in the stage 'new' for saxpy"),
+        (lambda work: None, "an output is a str or bytes, not NoneType"),
+        (lambda work: work["sass"], "there is no stage 'sass' for 'gpu': the stages are python, typed, device, llvm"),
+    ],
+)
+def test_its_bugs_are_its_own(amd, make, message):
+    extend.add_output(extend.Output("new", "llvm", make))
+    with pytest.raises(extend.CompilerBug, match=f"(?s){message}.*a bug in {__name__.partition('.')[0]},"):
+        device.compile(saxpy, device.float32, FLOATS, FLOATS, output="new")
+
+
+def test_a_function_that_is_defined_again_replaces_it(amd):
+    namespace = {"__name__": "plugin", "extend": extend}
+    for text in ("first", "second"):
+        exec(f"def make(work): return {text!r}\nextend.add_output(extend.Output('new', 'llvm', make))", namespace)
+    assert device.compile(saxpy, device.float32, FLOATS, FLOATS, output="new").code == "second"
+    extend.add_output(extend.Output("text", "llvm", lambda work: "first"))
+    with pytest.raises(ValueError, match="there is an output 'text' already"):
+        extend.add_output(extend.Output("text", "llvm", lambda work: "second"))
+
+
+def test_unknown_stages_and_targets():
+    job = extend.job_of(saxpy, (device.float32, FLOATS, FLOATS))
+    with pytest.raises(ValueError, match="there is no stage 'ptxx' for 'gpu': the stages are python, .*, cubin"):
+        extend.compile_job(job, "ptxx")
+    with pytest.raises(ValueError, match="there is no target 'tpu': choose one of cpu"):
+        extend.target("tpu")
+
+
 def test_it_is_listed_and_has_a_name_of_its_own(amd):
-    with pytest.raises(ValueError, match="choose one of ir, llvm, ptx, cubin, amd, ltoir, fatbin"):
+    with pytest.raises(
+        ValueError, match="choose one of ir, llvm, ptx, cubin, amd, ltoir, fatbin, or import the plugin"
+    ):
         device.compile(saxpy, 1.0, FLOATS, FLOATS, output="amdgpu")
     for name in ("ptx", "ltoir", "amd"):
         with pytest.raises(ValueError, match=f"there is an output '{name}' already"):
