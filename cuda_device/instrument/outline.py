@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
 
 
 def unpacked(data: bytes) -> ProgramSummary:
-    """The summary that `packed` wrote. Raises any exception for other text."""
+    """The summary that `packed` wrote (`extend.pack_summary`). Raises any exception for other text."""
     outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
     symbol, written, may_run_long, recursive, positions, cooperative, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):

@@ -102,7 +102,7 @@ def event(timing: bool = False) -> Any:
 
 
 def current_device(core: Any) -> Any:
-    """The current GPU, initialised in this thread, as `cuda.core` requires."""
+    """The current GPU, a `Device` of the module `core`, `cuda.core`. It is initialised in this thread, as its methods require."""
     ordinal = driver.current_ordinal()
     gpu = core.Device(ordinal)
     with driver.using(driver.primary_context(ordinal)):  # which set_current makes current

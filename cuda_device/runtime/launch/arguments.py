@@ -606,7 +606,7 @@ def _with_hint(known: Known, hint: Any, name: str) -> Known:
 def bind(
     function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> list[Any]:
-    """A value for each parameter: by position, by name, or from `defaults`. Raises `CallError` where Python's `TypeError`."""
+    """A value for each parameter: by position, by name, or from `defaults`. Raises `CallError` for arguments that do not fit."""
     parameters = parameters_of(function)
     names, positional = parameters.names, parameters.positional
     shown = function.__qualname__

@@ -314,7 +314,10 @@ def planned(
     stream: Stream,
     sizes: LaunchSizes,
 ) -> Planned:
-    """Prepares a launch: checks its sizes, reads the arguments, and finds or compiles the variant. Raises what `launch` does."""
+    """Prepares a launch: checks its sizes, reads the arguments, and finds or compiles the variant. Raises what `launch` does.
+
+    `kernel` is one for which `check_kernel` does not raise.
+    """
     options = kernel.options.build
     # None if the block is chosen for the compiled kernel. Impossible sizes are refused before it is compiled.
     shape = shape_of(sizes, options.max_threads, options.cluster)
