@@ -499,7 +499,7 @@ def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
     for name in (*parameter_names(stub.__code__), "return"):
         if name not in hints:
             what = "type of its result (-> None for void)" if name == "return" else f"type of its parameter {name!r}"
-            raise TypeError(f"{shown} is missing the {what}, which C++ needs")
+            raise TypeError(f"{shown} is missing the {what}: add a type hint")
         try:
             type = exchanged(type_of_hint(hints[name]))
             representation(type)

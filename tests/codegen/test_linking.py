@@ -272,7 +272,7 @@ def text_hint(x: "device.float32") -> "tuple[int, device.float64]": ...
 @pytest.mark.parametrize(
     ("stub", "match"),
     [
-        (no_hint, "is missing the type of its parameter 'x'"),
+        (no_hint, "is missing the type of its parameter 'x': add a type hint"),
         (no_result, "is missing the type of its result .-> None for void."),
         (any_number, "cannot take .args"),
         (wrong_hint, "wrong_hint, x: "),
