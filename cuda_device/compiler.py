@@ -397,7 +397,7 @@ def _stages_of_output(output: CompilerOutput) -> tuple[Stage, ...]:
     translate = output.make
     assert translate is not None
 
-    @functools.wraps(translate)  # a bug is attributed to its module
+    @functools.wraps(getattr(translate, "func", translate))  # a bug is attributed to its module
     def make(work: Work) -> str | bytes:
         if output.after == LLVM.name:
             check_declared(work)

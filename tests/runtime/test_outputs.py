@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import partial
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -93,6 +94,7 @@ def test_its_errors_are_those_of_the_program(amd):
     ("make", "message"),
     [
         (lambda work: 1 // 0, "ZeroDivisionError in the stage 'new' for saxpy"),
+        (partial(lambda divisor, work: 1 // divisor, 0), "ZeroDivisionError"),
         (lambda work: None, "an output is a str or bytes, not NoneType"),
         (lambda work: work["sass"], "there is no stage 'sass' for 'gpu': the stages are python, typed, device, llvm"),
     ],
