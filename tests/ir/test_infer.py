@@ -435,3 +435,27 @@ def test_the_first_of_two_readings_is_no_context_of_errors(monkeypatch: pytest.M
         typed(changes, device.int32)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert caught.value.__cause__.__context__ is None
+
+
+def test_a_loop_is_inferred_again_if_the_type_of_a_value_before_it_changes() -> None:
+    """`first` becomes a float32 after the inner loop was inferred for an int, which made `total` a float32."""
+
+    def counts(x, n):
+        start = 1
+        for _ in range(n):
+            first = start + 1
+            total = 0
+            for _ in range(2):
+                if isinstance(first, int):
+                    total = total + device.float32(1)
+                else:
+                    total = total + device.int64(1)
+            x[0] = total
+            if isinstance(first, int):
+                start = total
+            else:
+                start = 0.5
+
+    module = typed(counts, X, device.int32)
+    types = [str(op.result.type) for op in operations(module, "py.binary")]
+    assert types == ["float32", "int64"]
