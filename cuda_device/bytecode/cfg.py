@@ -12,7 +12,7 @@ A comparison also defines the variables that its span loads, in the spans to whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
 from cuda_device.bytecode.scopes import CELL
@@ -140,20 +140,8 @@ def _find_params(instructions: Sequence[Instruction], reached: dict[int, Span]) 
         for following in span.successors:
             before[following].append(start)
     above = immediate_dominators([ENTRY, *reached], before)
-    below: dict[int, list[int]] = {start: [] for start in before}
-    for start in reached:
-        below[above[start]].append(start)
-    order = topological(ENTRY, below.__getitem__)
-    sizes = dict.fromkeys(order, 1)
-    for place, start in reversed([*enumerate(order)][1:]):
-        reached[start].inside = range(place, place + sizes[start])
-        sizes[above[start]] += sizes[start]
-    frontiers: dict[int, set[int]] = {start: set() for start in before}
-    for start in reached:
-        for node in before[start] if len(before[start]) > 1 else ():
-            while node != above[start] and start not in frontiers[node]:
-                frontiers[node].add(start)
-                node = above[node]  # noqa: PLW2901
+    _number(reached, above)
+    frontiers = _frontiers(before, above)
     compared: dict[int, set[str]] = {}
     todo = []
     for start, span in reached.items():
@@ -168,6 +156,29 @@ def _find_params(instructions: Sequence[Instruction], reached: dict[int, Span]) 
         if name in span.live and name not in span.params:
             span.params.add(name)
             todo += [(name, meeting) for meeting in frontiers[start]]
+
+
+def _number(reached: dict[int, Span], above: Mapping[int, int]) -> None:
+    """Numbers the spans in an order of the dominator tree, in which `above` has their parents."""
+    below: dict[int, list[int]] = {start: [] for start in (ENTRY, *reached)}
+    for start in reached:
+        below[above[start]].append(start)
+    order = topological(ENTRY, below.__getitem__)
+    sizes = dict.fromkeys(order, 1)
+    for position, start in reversed([*enumerate(order)][1:]):
+        reached[start].inside = range(position, position + sizes[start])
+        sizes[above[start]] += sizes[start]
+
+
+def _frontiers(before: Mapping[int, Sequence[int]], above: Mapping[int, int]) -> dict[int, set[int]]:
+    """The dominance frontier of each span: where a span that it dominates leads to one that it does not strictly dominate."""
+    frontiers: dict[int, set[int]] = {start: set() for start in before}
+    for start, predecessors in before.items():
+        for node in predecessors if len(predecessors) > 1 else ():
+            while node != above[start] and start not in frontiers[node]:
+                frontiers[node].add(start)
+                node = above[node]  # noqa: PLW2901
+    return frontiers
 
 
 def _compared(instructions: Sequence[Instruction], span: Span) -> set[str]:

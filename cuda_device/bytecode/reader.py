@@ -166,8 +166,8 @@ class Reader:
             name = {} if index else {"name": op.attributes["name"]}
             self.build.effect(code, owner, *index, op.result, **name, **self.target(self.path(owner)), back=True)
 
-    # Blocks share no values, so `x[i]` in the middle of `x[i].y += v if c else w` would lose its access path. The edges for such
-    # assignments therefore pass x and i, and each block reads `x[i]` again.
+    # Blocks get the stack through parameters, so `x[i]` in the middle of `x[i].y += v if c else w` would lose its access path.
+    # The edges for such assignments therefore pass x and i, and each block reads `x[i]` again.
 
     def access_path(self, value: Value, place: tuple[int, int]) -> AccessPath | None:
         """The access path of a value, if an assignment needs it at this place in the stack."""

@@ -228,7 +228,7 @@ class Body:
         """Returns the typed function, the state of its result, and the objects that it changes."""
         with suppress(_MustPassAll):
             return self.infer()
-        self.read(pass_all=True)
+        self.read(pass_all=True)  # outside of a handler: errors of the second inference have no other context
         return self.infer()
 
     def infer(self) -> tuple[Function, State, frozenset[Identity]]:
@@ -279,13 +279,17 @@ class Body:
                 )
             version = self.versions[key] = BlockVersion(source, key)
         if version.receive(edge, states):
-            behind = [other for other in self.versions.values() if other.key >= key]
-            for other in behind:
-                other.forget(key)
-            for other in behind:
-                self.update(other)
+            self.restart(key)
         self.update(version)
         return version
+
+    def restart(self, first: tuple[int, ...]) -> None:
+        """Drops the states on edges from the version `first` and later ones, which are visited again."""
+        behind = [other for other in self.versions.values() if other.key >= first]
+        for other in behind:
+            other.forget(first)
+        for other in behind:
+            self.update(other)
 
     def update(self, version: BlockVersion) -> None:
         """Joins the states at all incoming edges, and schedules the version if the result is new.
@@ -341,7 +345,11 @@ class Body:
                 self.update(target)
 
     def export(self, version: BlockVersion, cells: dict[Value, Cell | Pending]) -> None:
-        """Gives other blocks the values that they use, and schedules these blocks if the facts about a value changed."""
+        """Gives other blocks the values that they use, and schedules these blocks if the facts about a value changed.
+
+        If a type changed, the states of loops behind the block are dropped, as if the value was on the edges that enter them.
+        """
+        is_another = False
         for value in self.uses.defined.get(version.source, ()):
             if value not in cells:  # a call before it does not return
                 continue
@@ -351,9 +359,13 @@ class Body:
                 raise _MustPassAll
             if before is None or _state(before) != state:
                 self.shared[value] = self.parameter(Block(), value, state)
+                is_another |= before is not None and _is_another(_state(before), state)
                 for block in self.uses.users[value] if before is not None else ():
                     if (key := (self.rank[id(block)],)) in self.versions:
                         heapq.heappush(self.worklist, key)
+        if is_another and version.restarts < WIDENING_DELAY:
+            version.restarts += 1
+            self.restart((version.key[0] + 1,))
 
     def begin(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
         """Gives a version a new frame; returns the cells of its parameters."""

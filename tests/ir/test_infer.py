@@ -10,6 +10,9 @@ from ir_helpers import define, job, operations, stage
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
+from cuda_device.errors import CompilerBug
+from cuda_device.infer.rules import RULES
+from cuda_device.ir import ops
 
 X = ArrayType(device.float32, 1)
 SCALE = 3
@@ -413,3 +416,46 @@ def test_constants_of_thousands_of_bits_are_refused(text: str) -> None:
 def test_constants_of_hundreds_of_bits_are_exact(text: str, value: object) -> None:
     module = typed(eval(f"lambda n: n + ({text})"), int)
     assert [op.attributes["value"] for op in operations(module, "const")] == [value]
+
+
+def test_the_first_of_two_readings_is_no_context_of_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that several blocks use makes inference read a function again. Reports of bugs do not mention that."""
+
+    def changes(n):
+        items = [1, 2]
+        for _ in range(n):
+            items[0] = 3
+        return items.nothing
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(RULES, ops.PY_GETATTR, broken)
+    with pytest.raises(CompilerBug) as caught:
+        typed(changes, device.int32)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert caught.value.__cause__.__context__ is None
+
+
+def test_a_loop_is_inferred_again_if_the_type_of_a_value_before_it_changes() -> None:
+    """`first` becomes a float32 after the inner loop was inferred for an int, which made `total` a float32."""
+
+    def counts(x, n):
+        start = 1
+        for _ in range(n):
+            first = start + 1
+            total = 0
+            for _ in range(2):
+                if isinstance(first, int):
+                    total = total + device.float32(1)
+                else:
+                    total = total + device.int64(1)
+            x[0] = total
+            if isinstance(first, int):
+                start = total
+            else:
+                start = 0.5
+
+    module = typed(counts, X, device.int32)
+    types = [str(op.result.type) for op in operations(module, "py.binary")]
+    assert types == ["float32", "int64"]
