@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
@@ -225,11 +226,10 @@ class Body:
 
     def run(self) -> tuple[Function, State, frozenset[Identity]]:
         """Returns the typed function, the state of its result, and the objects that it changes."""
-        try:
+        with suppress(_MustPassAll):
             return self.infer()
-        except _MustPassAll:
-            self.read(pass_all=True)
-            return self.infer()
+        self.read(pass_all=True)
+        return self.infer()
 
     def infer(self) -> tuple[Function, State, frozenset[Identity]]:
         """Infers the blocks. Raises `_MustPassAll` if they share values that they must not share."""

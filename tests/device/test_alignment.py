@@ -247,3 +247,21 @@ def test_what_is_stored_of_a_float_passes_an_integer() -> None:
     ]
     integers = NARROW.replace("add.f64", "add.s64").replace("fma.rn.f32", "mad.lo.s32")
     assert peephole.store_integers(integers) == integers
+
+
+@device.kernel(level=0)
+def pairs(x: Any, n: Any, y: Any) -> None:
+    i = device.tid(1)
+    stored = device.shared_array(8, device.float8e5m2x2)
+    stored[i] = device.float8e5m2x2(x[i], n[i] ^ n[i])
+    device.syncthreads()
+    y[i] = stored[i].x
+
+
+def test_registers_of_a_stored_vector_have_the_same_width(stream: StreamUnderTest) -> None:
+    x = np.arange(8).astype(device.float8e5m2)
+    n = np.arange(8, dtype=np.int8)
+    assert device.compile(pairs, x, n, x, output="cubin").registers
+    y = stream.empty(8, device.float8e5m2)
+    stream.launch(pairs, stream.array(x), stream.array(n), y, grid=1, block=8)
+    assert stream.numpy(y).tolist() == x.tolist()

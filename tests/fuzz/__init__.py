@@ -14,5 +14,5 @@ import sys
 from pathlib import Path
 
 TESTS = str(Path(__file__).parents[1])
-if TESTS not in sys.path:
-    sys.path.insert(0, TESTS)
+PTX_MACHINE = str(Path(__file__).parents[2] / "ptx_machine" / "src")
+sys.path[:0] = [folder for folder in (TESTS, PTX_MACHINE) if folder not in sys.path]

@@ -26,7 +26,8 @@ def run(folder: Path, *options: str, program: str = TESTS) -> subprocess.Complet
     (folder / "test_waiting.py").write_text(program)
     here = Path(__file__).parents[1]
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-c", "/dev/null", f"--rootdir={folder}", *options]
-    environment = {"PYTHONPATH": f"{here}:{here.parent}", "PATH": "/usr/bin:/bin"}
+    paths = f"{here}:{here.parent}:{here.parent}/ptx_machine/src"
+    environment = {"PYTHONPATH": paths, "PATH": "/usr/bin:/bin"}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
     )

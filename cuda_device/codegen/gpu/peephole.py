@@ -230,10 +230,12 @@ def _in_function(body: str) -> str:
     def rewritten(store: re.Match[str]) -> str:
         blanks, head, bits, registers = store.groups()
         lines: list[str] = []
+        wide = [name for name in _REGISTER.findall(registers) if name in floats and _width(name) > int(bits)]
 
         def part(register: re.Match[str]) -> str:
             name = register[0]
-            if name not in floats or _BITS[name.rstrip("0123456789")] <= int(bits):
+            # The registers of a vector have the same width, that of the extracted bits.
+            if not wide or (name not in wide and _width(name) == 32):
                 return name
             temporaries.append(f"%narrow{len(temporaries)}")
             if name.startswith("%rd"):
@@ -249,6 +251,11 @@ def _in_function(body: str) -> str:
 
     body = _PART_STORE.sub(rewritten, body)
     return body.replace("{\n", f"{{\n\t.reg .b32 \t%narrow<{len(temporaries)}>;\n", 1) if temporaries else body
+
+
+def _width(register: str) -> int:
+    """The bits of a register."""
+    return _BITS[register.rstrip("0123456789")]
 
 
 def _floats(body: str) -> set[str]:
