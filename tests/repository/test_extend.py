@@ -118,6 +118,18 @@ def test_without_a_plugin_its_names_say_which_one_they_need(tmp_path):
     subprocess.run([sys.executable, "-c", WITHOUT], check=True, cwd=tmp_path)
 
 
+def test_an_undefined_name_that_a_plugin_would_have(monkeypatch):
+    monkeypatch.setitem(cuda_device._HOMES, "philox", ("plugins.missing", "philox"))
+    monkeypatch.delitem(vars(cuda_device), "philox", raising=False)
+
+    @cuda_device.kernel
+    def k(x: cuda_device.ArrayType(cuda_device.float32, 1)):
+        x[0] = philox(1, 2)  # noqa: F821
+
+    with pytest.raises(cuda_device.CompileError, match="philox"):
+        cuda_device.compile(k)
+
+
 SLOW = """
 import time
 time.sleep(0.3)
