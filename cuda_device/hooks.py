@@ -98,12 +98,15 @@ def plugin(module: str) -> Any:
     """Imports a module of these tables. Raises `PluginError` if its plugin, or the CPU target, is not installed."""
     name = f"{__package__}.{module}"
     try:
-        return sys.modules.get(name) or importlib.import_module(name)
+        found = importlib.import_module(name)  # which waits for another thread that is importing it
+        if getattr(found, "__file__", "") is not None:
+            return found
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        what = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
-        raise PluginError(f"this needs {what} of {__package__}, which is not installed") from None
+    # It does not exist, or it is a folder of which only bytecode is left.
+    what = "the CPU target" if module.startswith("cpu.") else f"the plugin {module.split('.')[1]!r}"
+    raise PluginError(f"this needs {what} of {__package__}, which is not installed")
 
 
 def target(name: str) -> Any:
@@ -130,12 +133,15 @@ class _PublicModules:
         return ModuleSpec(name, cast("Any", _PublicModules)) if package == __package__ and module in MODULES else None
 
     @staticmethod
-    def create_module(spec: ModuleSpec) -> None:
-        return None
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        module: ModuleType = plugin(MODULES[spec.name.rpartition(".")[2]])
+        spec.loader_state = module.__spec__  # which is replaced meanwhile
+        return module
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        sys.modules[module.__name__] = plugin(MODULES[module.__name__.rpartition(".")[2]])
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
 
 
 sys.meta_path.append(_PublicModules)  # asked after the finders of files

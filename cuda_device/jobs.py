@@ -80,7 +80,7 @@ class Job:
     @property
     def question(self) -> tuple[object, ...]:
         """What determines the program, for `hooks.RECALL`."""
-        return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
+        return self.function, self.arguments, self.kernel, self.target, self.options, self.interop, self.by_address
 
 
 @dataclass

@@ -8,13 +8,14 @@ apply the rule of that kind. The rules for operators are in `operators`, those f
 from __future__ import annotations
 
 import builtins
+import contextlib
 import math
 import re
 import sys
 from collections.abc import Sequence
 
 from cuda_device import hooks
-from cuda_device.errors import CompileError
+from cuda_device.errors import CompileError, PluginError
 from cuda_device.infer import (
     builtin_calls,
     calls,
@@ -194,9 +195,10 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _remedy_of_name(frame: Frame, name: str) -> str:
     """What to do about a name that is not defined: `threadIdx` and `thread_idx` are device.thread_idx, `sqrt` is math.sqrt."""
     package, ours = sys.modules["cuda_device"], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    if ours in dir(package) and frame.program.row(getattr(package, ours)):
-        prefix = next((each for each, value in frame.globals.items() if value is package), "cuda_device")
-        return f"write {prefix}.{ours}, or import it: from cuda_device import {ours}"
+    with contextlib.suppress(PluginError):  # a name of a plugin that is not installed
+        if ours in dir(package) and frame.program.row(getattr(package, ours)):
+            prefix = next((each for each, value in frame.globals.items() if value is package), "cuda_device")
+            return f"write {prefix}.{ours}, or import it: from cuda_device import {ours}"
     return f"write math.{name}" if hasattr(math, name) else "define it, or import it, before the kernel is launched"
 
 

@@ -8,10 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from at_once import at_once
 
 import cuda_device
 from cuda_device import extend, hooks
@@ -114,3 +116,61 @@ def test_without_a_plugin_its_names_say_which_one_they_need(tmp_path):
         PACKAGE, tmp_path / "cuda_device", ignore=lambda folder, names: ["plugins"] if folder == str(PACKAGE) else []
     )
     subprocess.run([sys.executable, "-c", WITHOUT], check=True, cwd=tmp_path)
+
+
+def test_an_undefined_name_that_a_plugin_would_have(monkeypatch):
+    monkeypatch.setitem(cuda_device._HOMES, "philox", ("plugins.missing", "philox"))
+    monkeypatch.delitem(vars(cuda_device), "philox", raising=False)
+
+    @cuda_device.kernel
+    def k(x: cuda_device.ArrayType(cuda_device.float32, 1)):
+        x[0] = philox(1, 2)  # noqa: F821
+
+    with pytest.raises(cuda_device.CompileError, match="philox"):
+        cuda_device.compile(k)
+
+
+SLOW = """
+import time
+time.sleep(0.3)
+value = 1
+"""
+
+
+@pytest.mark.parametrize("module", ["plugins.slow", "slow"])
+def test_threads_wait_for_a_plugin_that_another_one_imports(tmp_path, monkeypatch, module):
+    plugin(tmp_path, monkeypatch, "slow.py", SLOW)
+    names = {}
+
+    def use():
+        if module in hooks.MODULES:
+            exec("from cuda_device.slow import value", names)
+        else:
+            assert hooks.plugin(module).value == 1
+
+    def use_later():
+        while "cuda_device.plugins.slow" not in sys.modules:
+            time.sleep(0.01)
+        use()
+
+    at_once([use, use_later])
+
+
+def test_a_plugin_of_which_only_bytecode_is_left_is_not_installed(tmp_path, monkeypatch):
+    plugin(tmp_path, monkeypatch, "slow/__pycache__/__init__.txt", "")
+    assert hooks.installed("plugins.slow") is None
+    with pytest.raises(cuda_device.PluginError, match="needs the plugin 'slow' of"):
+        importlib.import_module("cuda_device.slow")
+
+
+def plugin(folder, monkeypatch, path, text):
+    """Adds the plugin `slow`, whose public module has the same name."""
+    file = folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    plugins = importlib.import_module("cuda_device.plugins")
+    monkeypatch.setattr(plugins, "__path__", [*plugins.__path__, str(folder)])
+    monkeypatch.setitem(hooks.MODULES, "slow", "plugins.slow")
+    for name in ("cuda_device.slow", "cuda_device.plugins.slow"):
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]

@@ -84,7 +84,8 @@ def compile(
     function, typed = _function_of(f, globals)
     form = outputs.of(target, output)
     if form.combine is not None:
-        source, again = f if typed else function, {"link": link, "launch_facts": launch_facts, **options}
+        source = f if typed else function
+        again = {"link": link, "result": result, "launch_facts": launch_facts, "by_address": by_address, **options}
         return form.combine(
             function, target, lambda to, kind: compile(source, *args, target=to, output=kind, **again), link
         )

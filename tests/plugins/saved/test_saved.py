@@ -454,6 +454,13 @@ def test_the_ptx_of_a_fatbin_is_for_its_highest_target_and_only_if_nothing_is_li
         device.load(tmp_path / "saxpy.fatbin").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
 
 
+def test_what_holds_for_each_cubin_of_a_fatbin():
+    with pytest.raises(TypeError, match="by_address=True is for functions"):
+        compiled_saxpy(output="fatbin", by_address=True)
+    with pytest.raises(device.CompileError, match="saxpy returns none, not int32"):
+        compiled_saxpy(output="fatbin", result=int)
+
+
 def test_without_nvfatbin(monkeypatch):
     from cuda.bindings import nvfatbin
 

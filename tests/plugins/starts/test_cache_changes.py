@@ -131,6 +131,16 @@ def test_targets_and_options_are_other_code(cache: Path, monkeypatch: pytest.Mon
     assert codes[("sm_80",)] != codes[("sm_90",)]
 
 
+def test_the_form_of_a_function_for_other_languages_is_other_code(cache: Path) -> None:
+    @device.func(interop=True)
+    def total(a: device.float64, b: device.float64) -> device.float64:
+        return a + b
+
+    plain, by_address = (device.compile(total, by_address=by_address).code for by_address in (False, True))
+    assert plain != by_address
+    assert device.compile(total, by_address=True).code == by_address
+
+
 PARENT = """
 import numpy as np, cuda_device as device
 from child import f
