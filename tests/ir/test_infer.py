@@ -441,7 +441,7 @@ def test_a_loop_is_inferred_again_if_the_type_of_a_value_before_it_changes() -> 
     """`first` becomes a float32 after the inner loop was inferred for an int, which made `total` a float32."""
 
     def counts(x, n):
-        start = 1
+        start: Any = 1
         for _ in range(n):
             first = start + 1
             total = 0
