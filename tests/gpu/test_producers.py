@@ -7,6 +7,7 @@ on at once: it reads the result and overwrites the argument. The first launches 
 from __future__ import annotations
 
 import ctypes
+import gc
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ import cuda_device as device
 from cuda_device.runtime.arrays import dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu.streams import as_stream
+from cuda_device.runtime.gpu.streams import as_stream, release_finished_everywhere
 
 pytestmark = pytest.mark.skipif(not driver.available(), reason=f"no GPU: {driver.unavailable_reason()}")
 TURNS = BY_PYTHON + 6
@@ -96,6 +97,10 @@ def handles():
     flags = api.CUstream_flags.CU_STREAM_NON_BLOCKING
     made = [int(driver.check(api.cuStreamCreate(flags))) for _ in range(2)]
     yield {"legacy": 1, "per-thread": 2, "one": made[0], "other": made[1]}
+    # Arrays on these streams are freed in their order: launches on other streams must hold none when the streams are destroyed.
+    driver.synchronize_context()
+    release_finished_everywhere(driver.current_context())
+    gc.collect()
     for handle in made:
         driver.check(api.cuStreamDestroy(handle))
 
