@@ -130,6 +130,7 @@ extern "C" __device__ void store(cuda::interoperable_array_descriptor<float, 1> 
 """
 
 
+@pytest.mark.needs("cpp")
 def test_cpp_reads_and_writes_arrays(stream):
     code = cuda_cpp.compile_cpp(ELEMENT)
 

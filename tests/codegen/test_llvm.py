@@ -38,6 +38,7 @@ def test_a_row_is_what_llvmlite_says(name):
         assert not parameters
 
 
+@pytest.mark.needs("cpu")
 def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
     folder = Path(llvm.__file__).parents[1]
     names = ("codegen/llvm", "codegen/gpu/nvptx", "cpu/native", "cpu/processor")

@@ -138,7 +138,7 @@ def test_wrong_calls_are_refused(function, match):
         lambda x: device.zeros(3),
         lambda x: device.kernel(x),
         lambda x: device.struct(x),
-        lambda x: device.cpu_stream(),
+        pytest.param(lambda x: device.cpu_stream(), marks=pytest.mark.needs("cpu")),
         lambda x: device.compile(x),
         lambda x: device.ArrayType(device.int32, 1),
     ],

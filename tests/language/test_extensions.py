@@ -399,6 +399,7 @@ def test_string_functions(stream):
     assert strings.apply(strings.same, words, others, stream=where).tolist() == [True, False, False, True]
 
 
+@pytest.mark.needs("cpp")
 def test_device_calls(stream):
     calls = example("device_calls")
     x, out, steps = stream.array(np.float32([0, 1, 3])), stream.empty(3), stream.empty(3, np.int32)

@@ -169,6 +169,7 @@ def test_an_event_in_a_graph_has_no_time(no_gpu):
         within - before
 
 
+@pytest.mark.needs("cpu")
 def test_an_unpickled_cpu_stream_is_another_one(no_gpu):
     x = pickle.loads(pickle.dumps(device.zeros(3, np.int32, stream=device.stream(priority=-1))))
     copied = pickle.loads(pickle.dumps(device.stream(priority=-1)))
@@ -178,6 +179,7 @@ def test_an_unpickled_cpu_stream_is_another_one(no_gpu):
     assert x.numpy().tolist() == [1, 1, 1]
 
 
+@pytest.mark.needs("cpu")
 def test_cpu_arrays_take_no_memory_resource(no_gpu):
     for make in (
         lambda: device.empty(3, memory=object()),

@@ -182,6 +182,7 @@ sys.last = installation, list(sys.modules.values())  # lest they go before their
 """
 
 
+@pytest.mark.needs("cpu")
 def test_what_outlives_the_modules_says_nothing():
     paths = os.pathsep.join([*sys.path, os.path.dirname(__file__)])
     done = subprocess.run(

@@ -69,6 +69,7 @@ def test_code_of_another_back_end(amd):
     assert (made.output, made.symbol, len(made.parameters), made.result) == ("amd", "saxpy", 3, "none")
 
 
+@pytest.mark.needs("cpu")
 @pytest.mark.needs("saved")
 def test_it_is_saved_and_not_launched(amd, tmp_path):
     made = compiled()

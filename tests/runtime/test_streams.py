@@ -171,6 +171,7 @@ def test_cpu_stream():
             device.cpu_stream(target=wrong)
 
 
+@pytest.mark.needs("cpu")
 def test_default_stream_without_a_gpu_is_logged_once(nothing, caplog):
     with caplog.at_level(logging.INFO, logger="cuda_device"):
         assert device.default_stream() == device.cpu_stream()
