@@ -125,10 +125,9 @@ def test_unknown_stages_and_targets():
 
 
 def test_it_is_listed_and_has_a_name_of_its_own(amd):
-    with pytest.raises(
-        ValueError, match="choose one of ir, llvm, ptx, cubin, amd, ltoir, fatbin, or import the plugin"
-    ):
-        device.compile(saxpy, 1.0, FLOATS, FLOATS, output="amdgpu")
+    # Programs of the documents, which other tests run, add outputs, too.
+    with pytest.raises(ValueError, match=r"choose one of ir, llvm, ptx, cubin, (.*, )?amd, .*or import the plugin"):
+        device.compile(saxpy, 1.0, FLOATS, FLOATS, output="gcn")
     for name in ("ptx", "ltoir", "amd"):
         with pytest.raises(ValueError, match=f"there is an output '{name}' already"):
             extend.add_output(extend.Output(name, "llvm", str))
