@@ -77,7 +77,7 @@ def test_what_needs_a_plugin_is_skipped_without_it(tmp_path: Path) -> None:
 
 GOLDEN_TESTS = """
 import pathlib, sys, golden_pages, pytest
-golden_pages.GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+golden_pages.GOLDEN = pathlib.Path(__file__).parent / "golden"
 
 @pytest.mark.parametrize("name", ["saxpy", "scale"])
 def test_text(golden, name):
