@@ -414,7 +414,7 @@ def _stages_of_output(output: CompilerOutput) -> tuple[Stage, ...]:
 
 def _code_generator(job: Job) -> Any | None:
     """The module of a target other than a GPU (`hooks.TARGETS`)."""
-    return hooks.plugin(hooks.TARGETS[job.target.machine]) if job.target.machine in hooks.TARGETS else None
+    return hooks.target(job.target.machine) if job.target.machine in hooks.TARGETS else None
 
 
 def _make(work: Work, until: str) -> None:

@@ -105,7 +105,7 @@ class CpuStream(Stream):
     @property
     def device_name(self) -> str:
         """The CPU, with the number of threads that run a launch."""
-        return f"CPU, {hooks.plugin(hooks.TARGETS['cpu']).worker_count()} threads"
+        return f"CPU, {hooks.target('cpu').worker_count()} threads"
 
     @property
     def _options(self) -> tuple[str, ...]:
@@ -344,7 +344,7 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | No
     always gives the same order. Use it to find results that depend on the order. Raises `ValueError` for a target that is not
     of the form "sm_90", and for a `schedule` that is not an int, and `PluginError` if the CPU target is not installed.
     """
-    hooks.plugin(hooks.TARGETS["cpu"])
+    hooks.target("cpu")
     if not isinstance(target, str) or not re.fullmatch(r"sm_\d{2,3}[af]?", target):
         raise ValueError(f"target={target!r} is not a GPU architecture: give its name, as in 'sm_90'")
     if schedule is not None and (not isinstance(schedule, int) or isinstance(schedule, bool)):
