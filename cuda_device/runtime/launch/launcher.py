@@ -168,7 +168,7 @@ class CompiledKernel:
     def of(work: Work) -> CompiledKernel:
         """The kernel of finished work."""
         job = work.job
-        described = job.interop and (job.target.is_host or not job.target.on_cpu)
+        described = job.interop and job.target.machine != "cpu"
         types = runtime_types(job.known)
         pack = boundary_packing(tuple(k.type for k in job.known)) if described else packing(types)
         return CompiledKernel(work, pack, described)
@@ -297,8 +297,8 @@ def launch(
         where = as_stream(stream)
         plan = planned(f, args, kwargs, where, sizes)
         start(*plan)
-        if isinstance(where, GpuStream) and is_due([plan[0]]):
-            make_launcher(f, plan[0], where, args, kwargs)
+        if isinstance(where, GpuStream):
+            count_launches(f, [(plan[0], where, args, kwargs)])
     except Error as error:  # as in `users_traceback`, without another call for each launch
         raise error.with_traceback(None) from error.__cause__
 
@@ -359,18 +359,7 @@ def _best_block(variant: CompiledKernel, stream: Stream, shared: Any) -> int:
         return kernel.best_blocks[dynamic]
 
 
-def is_due(variants: Sequence[CompiledKernel]) -> bool:
-    """Counts launches by Python. Returns whether to compile a launcher: after 8, 16, 32, … launches of a variant."""
-    due = False
-    for variant in variants:
-        variant.launches += 1
-        if variant.launches >= variant.next_launcher and not variant.nvtx:
-            variant.next_launcher *= 2
-            due = True
-    return due
-
-
-def make_launcher(
+def _make_launcher(
     kernel: Kernel, variant: CompiledKernel, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
     """Compiles a launcher for launches like one that Python has made, if the plugin for it is installed."""
@@ -390,9 +379,15 @@ def count_launches(
 
     A launch is the variant, the stream, and the positional and named arguments.
     """
-    if is_due([variant for variant, *_ in launches]):
+    is_due = False
+    for variant, *_ in launches:
+        variant.launches += 1
+        if variant.launches >= variant.next_launcher and not variant.nvtx:
+            variant.next_launcher *= 2
+            is_due = True
+    if is_due:
         for launch in launches:
-            make_launcher(kernel, *launch)
+            _make_launcher(kernel, *launch)
 
 
 def machine_launches() -> tuple[Callable[..., bool], Callable[..., bool]] | None:
@@ -579,7 +574,7 @@ def _start_on_cpu(
 
 def _execution(variant: CompiledKernel, stream: CpuStream, shape: Shape) -> Callable[..., None]:
     """The kernel for launches of this size on a CPU stream. Raises `LaunchError` if it cannot be launched so."""
-    cpu, job = hooks.plugin(hooks.TARGETS["cpu"]), variant.work.job
+    cpu, job = hooks.target("cpu"), variant.work.job
     _check_size(variant, shape, job.target.architecture.most_shared)
     if variant.work.outline.cooperative:
         _check_resident(variant, shape, cpu.most_resident(), "the CPU stream")
