@@ -621,9 +621,7 @@ def effects_of(found: Iterable[Op]) -> Effect:
 def _carried(frame: Frame, cell: Cell | Pending, known: Known, found: Mapping[Identity, Cell] | None = None) -> Value:
     """A value as another block gets it. A variable without a value passes zero."""
     if isinstance(cell, Pending):
-        return (
-            frame.build.const(known.type, 0) if isinstance(known.type, Number) else frame.build.const(known.type, None)
-        )
+        return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
     if cell.value is not None and cell.value.type is known.type and isinstance(known.type, (Number, Array)):
         return cell.value
     return frame.carry(cell, known, found)

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuda_device import DeviceArray
-from cuda_device.extend import layout, model
+from cuda_device.extend import Known, layout, model
 from cuda_device.plugins.launchers import framework_fields, memory_layout
 from cuda_device.plugins.launchers.memory_layout import Array, AxisOrder, OwnedRecord, Plan, Row, RowKind, buffer, pack
 from cuda_device.runtime.arrays.dlpack import Exchange, exchange_of
 from cuda_device.types.argument_packing import code_of
 from cuda_device.types.exchange_formats import dlpack_of_element
 from cuda_device.types.host import is_struct
-from cuda_device.types.known import Known, of_type
+from cuda_device.types.known import of_type
 from cuda_device.types.struct_classes import REACHES_OTHERS
 
 if TYPE_CHECKING:

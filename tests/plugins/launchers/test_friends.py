@@ -20,7 +20,7 @@ NAMES = {
     "cuda_device.types.argument_packing": "code_of",
     "cuda_device.types.exchange_formats": "dlpack_of_element",
     "cuda_device.types.host": "is_struct",
-    "cuda_device.types.known": "Known of_type",
+    "cuda_device.types.known": "of_type",
     "cuda_device.types.struct_classes": "REACHES_OTHERS",
 }
 """The names by their modules. This list may only become shorter."""
