@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,10 +110,16 @@ class CallSignature:
 
     def _takes(self, type: Type, given: Type) -> bool:
         """Whether a parameter takes an argument of a type: a read-only array may be any array."""
-        plain = without_classes(given if self.space is None else exchanged(given, self.space))
+        plain = _plain(given, self.space)
         if isinstance(plain, Array) and isinstance(type, Array) and type.readonly:
             plain = replace(plain, readonly=True)
         return plain == type
+
+
+@lru_cache(maxsize=4096)
+def _plain(type: Type, space: Space | None) -> Type:
+    """The type of an argument as parameters have it: without classes, and for C++ with arrays in `space`."""
+    return without_classes(type if space is None else exchanged(type, space))
 
 
 def _is_constant(parameter: Parameter) -> bool:
