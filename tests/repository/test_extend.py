@@ -19,7 +19,7 @@ import cuda_device
 from cuda_device import extend, hooks
 
 PACKAGE = Path(cuda_device.__file__).parent
-PAGE = PACKAGE.parent / "docs" / "extend.md"
+PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 MOST_NAMES = 80
 UPDATE = "pytest --update-golden tests/repository/test_extend.py"
 
