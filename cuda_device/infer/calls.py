@@ -24,7 +24,7 @@ from cuda_device.errors import CompileError, Location
 from cuda_device.infer import closures, composites, conditions, loops, references
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.constants import fit
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.frame import CallContext, Cell, Frame
 from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
@@ -82,7 +82,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
             for cell in (*positional, *named.values()):
                 conditions.describable(frame, cell)
         return frame.program.call(frame, known.value, positional, named)
-    if frame.refers_to_records:
+    if frame.policy is not None and frame.policy.references:
         positional = [references.value_of(frame, cell) for cell in positional]
     folded = fold(frame, row.entity, positional) if row.folds and not named else None
     if folded is not None:
@@ -182,7 +182,7 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
     cells = bind(frame, meaning.function, positional, named, defaults)
     if loops.is_generator_function(meaning.function):
         return loops.generator(frame, function, meaning.function, cells)
-    return frame.program.enter(frame, meaning.function, cells, meaning, captured)
+    return frame.program.enter(frame, meaning.function, cells, CallContext(meaning), captured)
 
 
 def bind(

@@ -39,14 +39,6 @@ from cuda_device.types.model import (
 from cuda_device.types.vector_classes import AXES
 
 
-def scalar(frame: Frame, cell: Cell) -> Cell:
-    """Reads the number in a 0-d array of numbers. Returns other values unchanged."""
-    array = cell.known.type
-    if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
-        return cell
-    return frame.emit(ops.PY_GETITEM, of_type(array.dtype), cell.value)
-
-
 def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """A struct from the arguments of a call of its class."""
     if has_identity(model):

@@ -11,22 +11,16 @@ from collections.abc import Sequence
 from cuda_device.errors import CompileError
 from cuda_device.infer import hosted
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Keywords, Named, Thing, means
+from cuda_device.infer.meanings import Keywords, Thing, means
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import constant, describe
 
 
-def as_tuple(frame: Frame, cell: Cell) -> Cell:
-    """Converts a list or named tuple to a tuple. Returns other values unchanged."""
-    is_tuple = means(cell.known, Thing.LIST) or isinstance(cell.known.value, Named)
-    return frame.tuple(frame.fields(cell)) if is_tuple else cell
-
-
 def as_iterable(frame: Frame, cell: Cell) -> Cell:
     """Converts a list or an iterable object of the host to a tuple. Returns other values unchanged."""
-    return as_tuple(frame, hosted.as_items(frame, cell))
+    return frame.as_tuple(hosted.as_items(frame, cell))
 
 
 def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
@@ -115,6 +109,6 @@ def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
 
 def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Whether a sequence pattern can match: a tuple, a list, a range."""
-    known = as_tuple(frame, cells[0]).known
+    known = frame.as_tuple(cells[0]).known
     is_host = isinstance(known.type, model.Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (model.Tuple, model.Range, model.Vector))))]

@@ -364,7 +364,7 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
         return references.element(frame, owner, indexing.values_of(frame, parts))
     element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
     if not isinstance(array.dtype, model.Number) and element.value is not None:
-        element.place = Place(element.value, owner, index)
+        element.place = Place(element.value, owner, index, frame.writes)
     return element
 
 
@@ -398,7 +398,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
             else f"write a {'number' if isinstance(element, model.Number) else element}",
         )
     indices = indexing.values_of(frame, parts)
-    if references.is_copied_in_memory(value, element):
+    if references.is_copied_in_memory(frame, value, element):
         references.store(frame, references.element(frame, owner, indices), value)
         return
     if not isinstance(element, model.Number):
