@@ -162,7 +162,14 @@ MEMBER = OpDef("member", T, 1, 1, "The reference `offset` bytes behind a referen
 STRIDE = OpDef("stride", T, 1, 1, "The stride of one axis of an array, in bytes, an index.", ("axis",))
 
 # The operations of machines. The operands and the result of an arithmetic operation have the same type.
-ADD = OpDef("add", D, 2, 1, "Sum; integers wrap, or never overflow if `exact`.", optional=("exact",))
+ADD = OpDef(
+    "add",
+    D,
+    2,
+    1,
+    "Sum; if `exact`, integers never overflow (else they wrap), and floats do not fuse.",
+    optional=("exact",),
+)
 SUB = OpDef("sub", D, 2, 1, "Difference, as `add`.", optional=("exact",))
 MUL = OpDef("mul", D, 2, 1, "Product, as `add`.", optional=("exact",))
 DIV = OpDef("div", D, 2, 1, "Quotient of floats, correctly rounded.")
