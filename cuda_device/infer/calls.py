@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +16,7 @@ import numpy as np
 
 from cuda_device.device import inline_ptx
 from cuda_device.device.constant_parameters import constant_as
-from cuda_device.device.functions import Extern, Func, fixed
+from cuda_device.device.functions import Extern, fixed
 from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind_call as bind_to_signature
@@ -31,11 +31,10 @@ from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
 from cuda_device.library.table import row_of_entity
 from cuda_device.types.abi import representation
-from cuda_device.types.host import Aligned, alike, host_type_of, is_struct, model_of, number_of
+from cuda_device.types.host import alike, host_type_of, number_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
 from cuda_device.types.model import NONE, Array, Bundle, NoneType, Number, Static, Struct, Tuple, Type
-from cuda_device.types.struct_classes import replace
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
@@ -64,24 +63,16 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
         return frame.program.call(frame, method, [function, *positional], named)
     if not isinstance(known.type, Static):
         raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
-    if known.value is replace:
-        return composites.replace(frame, positional, named)
-    if isinstance(known.value, type) and is_struct(known.value):
-        return composites.construct(frame, model_of(known.value), positional, named)
-    if type(known.value) is Aligned:
-        return call(frame, frame.literal(known.value.type), positional, named)
-    result = frame.special(known.value, positional, named)
-    return result if result is not None else call_plain(frame, known, positional, named)
+    return frame.call_entity(known.value, positional, named)
 
 
-def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a row of the device tables, or a Python function."""
-    row = row_of_entity(known.value)
-    if row is None:
-        if isinstance(known.value, Func) and known.value.options.interop:
-            for cell in (*positional, *named.values()):
-                conditions.describable(frame, cell)
-        return frame.program.call(frame, known.value, positional, named)
+_NO_NAMES: Mapping[str, Cell] = MappingProxyType({})
+
+
+def call_row(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell] = _NO_NAMES) -> Cell:
+    """Calls an entity of the device tables."""
+    row = row_of_entity(entity)
+    assert row is not None
     if frame.refers_to_records:
         positional = [references.value_of(frame, cell) for cell in positional]
     folded = fold(frame, row.entity, positional) if row.folds and not named else None

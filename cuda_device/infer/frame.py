@@ -265,10 +265,8 @@ class Frame:
     """The kind of a value."""
     call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]]
     """Calls a value with positional and named arguments."""
-    call_plain: ClassVar[Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    """Calls a row of the device tables, or a Python function."""
-    special: ClassVar[Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell | None]]
-    """Calls an entity that has its own rule. Returns None for any other."""
+    call_entity: ClassVar[Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell]]
+    """Calls an object of the host."""
     getattr: ClassVar[Rule]
     """`x.name`."""
     attribute: ClassVar[Callable[[Frame, Op, Cell, str], Cell | None]]

@@ -345,8 +345,7 @@ class RuleFrame(Frame):
 
     kind = kind_of
     call = calls.call
-    call_plain = calls.call_plain
-    special = builtin_calls.special
+    call_entity = builtin_calls.call_entity
     getattr = getattr_
     attribute = attribute
     getitem = getitem
