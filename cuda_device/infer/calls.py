@@ -21,7 +21,7 @@ from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.rows import bind_call as bind_to_signature
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import closures, composites, conditions, loops, references
+from cuda_device.infer import closures, conditions, loops, references
 from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.constants import fit
 from cuda_device.infer.frame import Cell, Frame
