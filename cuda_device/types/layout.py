@@ -291,27 +291,27 @@ def common_alignment(align: int, offset: int) -> int:
 
 @dataclass(frozen=True)
 class Division:
-    """The format of bfloat16 or an 8-bit float: the bits of the mantissa, and the bias of the exponent.
-
-    `overflow` is the bit pattern for numbers that are too large, and `nan` that of NaN, both without the sign. `limit` is the
-    largest finite number, and `last` the largest number that rounds to it.
-    """
+    """The format of bfloat16 or an 8-bit float."""
 
     mantissa: int
+    """The number of its bits."""
     bias: int
+    """That of the exponent."""
     overflow: int
+    """The bit pattern for numbers that are too large, without the sign."""
     nan: int
-    limit: float
+    """The bit pattern of NaN, without the sign."""
     last: float
+    """The largest number that rounds to a finite one."""
 
 
 DIVISIONS = {
     # s eeee mmm: no infinity; numbers that are too large become NaN (0x7F).
     # 464 is the midpoint of 448 and the next value, 480. Ties go to the even mantissa, that of 448.
-    model.Format.E4M3: Division(3, 7, 0x7F, 0x7F, 448.0, 464.0),
+    model.Format.E4M3: Division(3, 7, 0x7F, 0x7F, 464.0),
     # Here the even mantissa is that of infinity.
-    model.Format.E5M2: Division(2, 15, 0x7C, 0x7E, 57344.0, math.nextafter(61440.0, 0)),
-    model.Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, 2.0**128 - 2.0**120, math.nextafter(2.0**128 - 2.0**119, 0)),
+    model.Format.E5M2: Division(2, 15, 0x7C, 0x7E, math.nextafter(61440.0, 0)),
+    model.Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, math.nextafter(2.0**128 - 2.0**119, 0)),
 }
 
 
