@@ -23,7 +23,7 @@ from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, loops, printing
-from cuda_device.infer.calls import Special, call_row, converted, declared, fold
+from cuda_device.infer.calls import Special, call_bundle, call_row, converted, declared, fold
 from cuda_device.infer.constants import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
@@ -69,6 +69,13 @@ PURE: tuple[Any, ...] = (
 )
 """Builtins that are evaluated at compile time, with constants."""
 _TEXTS = (str, repr, ascii, format, hex, oct, bin)
+
+
+def _call_row(frame: Frame, entity: object, positional: Sequence[Cell]) -> Cell:
+    """Calls an entity of the device tables that also has a rule of its own."""
+    row = table.row_of_entity(entity)
+    assert row is not None
+    return call_row(row, frame, positional, {})
 
 
 def while_compiling(function: Callable[..., Any]) -> Special:
@@ -147,7 +154,7 @@ def _extreme(
         for cell in positional
     )  # with `<`, as Python does
     if len(positional) != 1 and not named and not any(compared):
-        return call_row(frame, function, positional, named)
+        return _call_row(frame, function, positional)
     name = function.__name__
     if len(positional) != 1 and "default" in named:
         raise CompileError(
@@ -298,19 +305,19 @@ def _bool(frame: Frame, value: Cell | None = None, /) -> Cell:
 def _abs(frame: Frame, x: Cell, /) -> Cell:
     """`abs`, which applies to vectors element by element."""
     if isinstance(x.known.type, Vector):
-        return vectors.elementwise(frame, lambda parts: call_row(frame, abs, parts), [x])
-    return call_row(frame, abs, [x])
+        return vectors.elementwise(frame, lambda parts: _call_row(frame, abs, parts), [x])
+    return _call_row(frame, abs, [x])
 
 
 def _complex(frame: Frame, real: Cell | None = None, imag: Cell | None = None) -> Cell:
     given = [real or Cell(constant(0)), imag] if imag is not None else [real] if real is not None else []
-    return call_row(frame, complex, given)
+    return _call_row(frame, complex, given)
 
 
 def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
     type = number.known.type
     if ndigits is None or ndigits.known.type == NONE or not isinstance(type, Number) or type.is_complex:
-        return call_row(frame, round, [number])
+        return _call_row(frame, round, [number])
     if not isinstance(ndigits.known.type, Number) or not (ndigits.known.type.is_integer or ndigits.known.type == BOOL):
         raise CompileError(f"the digits of round must be an integer, not {ndigits.known}", help="convert it: int(…)")
     value, count = number.known.value, ndigits.known.value
@@ -338,7 +345,7 @@ def _len(frame: Frame, items: Cell, /) -> Cell:
     items = frame.as_iterable(items)
     if isinstance(items.known.type, Range):
         return frame.run(standard.length_of_range, *frame.fields(items))
-    return call_row(frame, len, [items])
+    return _call_row(frame, len, [items])
 
 
 def _exception(kind: type[BaseException], frame: Frame, /, *positional: Cell) -> Cell:
@@ -383,7 +390,7 @@ def _of_numpy(
 
 def _hypot(frame: Frame, /, *coordinates: Cell) -> Cell:
     if len(coordinates) == 2:
-        return call_row(frame, math.hypot, coordinates)
+        return _call_row(frame, math.hypot, coordinates)
     return frame.run(numbers.length_of, *coordinates)
 
 
@@ -496,8 +503,8 @@ def _rule_of(frame: Frame, entity: object) -> Special | None:
     """The rule for calls of an object of the host: its own, or that of its class. None for Python functions."""
     if (rule := _BY_IDENTITY.get(id(entity))) is not None:
         return rule
-    if table.row_of_entity(entity) is not None:
-        return lambda frame, positional, named: call_row(frame, entity, positional, named)
+    if (row := table.row_of_entity(entity)) is not None:
+        return partial(call_row, row)
     if isinstance(entity, FunctionType) and hasattr(entity, "registry") and hasattr(entity, "dispatch"):
         raise CompileError(
             "functools.singledispatch selects a function at run time, which device code cannot do",
@@ -521,7 +528,22 @@ def _rule_of(frame: Frame, entity: object) -> Special | None:
     return None
 
 
-def call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a value."""
+    function = frame.now(function)
+    if frame.policy is not None:
+        function, positional, named = frame.policy.call(frame, function, positional, named)
+    known = function.known
+    if isinstance(known.type, Static):
+        return _call_entity(frame, known.value, positional, named)
+    if isinstance(known.type, Bundle):
+        return call_bundle(frame, function, positional, named)
+    if isinstance(known.type, Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
+        return frame.program.call(frame, method, [function, *positional], named)
+    raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
+
+
+def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls an object of the host by its rule, by a struct's method or overload, or as a Python function."""
     if entity is replace:
         return composites.replace(frame, positional, named)

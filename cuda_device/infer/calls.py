@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import CellType, CodeType, FunctionType, MappingProxyType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import ml_dtypes
@@ -29,12 +29,11 @@ from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.library import table
-from cuda_device.library.table import row_of_entity
 from cuda_device.types.abi import representation
 from cuda_device.types.host import alike, host_type_of, number_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
-from cuda_device.types.model import NONE, Array, Bundle, NoneType, Number, Static, Struct, Tuple, Type
+from cuda_device.types.model import NONE, Array, NoneType, Number, Struct, Tuple, Type
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
@@ -49,30 +48,8 @@ def declared(rule: Callable[..., Cell], shown: str, first: int = 1) -> Special:
     return special
 
 
-def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a value."""
-    function = frame.now(function)
-    if frame.policy is not None:
-        function, positional, named = frame.policy.call(frame, function, positional, named)
-    known = function.known
-    if isinstance(known.type, Bundle) and isinstance(known.value, Method):
-        return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
-    if isinstance(known.type, Bundle):
-        return call_bundle(frame, function, positional, named)
-    if isinstance(known.type, Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
-        return frame.program.call(frame, method, [function, *positional], named)
-    if not isinstance(known.type, Static):
-        raise CompileError(f"{known.shown} cannot be called", help="call a function, a type or a lambda")
-    return frame.call_entity(known.value, positional, named)
-
-
-_NO_NAMES: Mapping[str, Cell] = MappingProxyType({})
-
-
-def call_row(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell] = _NO_NAMES) -> Cell:
+def call_row(row: Intrinsic, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls an entity of the device tables."""
-    row = row_of_entity(entity)
-    assert row is not None
     if frame.refers_to_records:
         positional = [references.value_of(frame, cell) for cell in positional]
     folded = fold(frame, row.entity, positional) if row.folds and not named else None
@@ -98,7 +75,7 @@ def call_row(frame: Frame, entity: object, positional: Sequence[Cell], named: Ma
 def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
     """Calls a predicate, and returns its truth value. A predicate may also be a bool."""
     is_answer = isinstance(predicate.known.type, Number)
-    cell = predicate if is_answer else call(frame, predicate, (), {})
+    cell = predicate if is_answer else frame.call(predicate, (), {})
     if not isinstance(cell.known.type, Number):
         raise CompileError(
             f"{name} of {row.name} returns {cell.known}, not a bool", help="return a comparison, or bool(…)"
@@ -160,13 +137,15 @@ def fold(frame: Frame, entity: Any, cells: Sequence[Cell]) -> Cell | None:
 
 
 def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a nested function or a partial function."""
+    """Calls a bound method, a partial function or a nested function."""
     meaning = function.known.value
+    if isinstance(meaning, Method):
+        return call_method(frame, frame.field(function, 0), meaning.name, positional, named)
     if isinstance(meaning, Partial):
         target, *first = frame.fields(function)
         split = len(first) - len(meaning.names)
         given = dict(zip(meaning.names, first[split:], strict=True))
-        return call(frame, target, [*first[:split], *positional], given | dict(named))
+        return frame.call(target, [*first[:split], *positional], given | dict(named))
     if not isinstance(meaning, NestedFunction):
         raise CompileError(f"{meaning} cannot be called", help="call a function")
     defaults, captured = closures.parts(frame, function)

@@ -265,8 +265,6 @@ class Frame:
     """The kind of a value."""
     call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]]
     """Calls a value with positional and named arguments."""
-    call_entity: ClassVar[Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    """Calls an object of the host."""
     getattr: ClassVar[Rule]
     """`x.name`."""
     attribute: ClassVar[Callable[[Frame, Op, Cell, str], Cell | None]]

@@ -18,7 +18,6 @@ from cuda_device import hooks
 from cuda_device.errors import CompileError, PluginError
 from cuda_device.infer import (
     builtin_calls,
-    calls,
     closures,
     composites,
     conditions,
@@ -344,8 +343,7 @@ class RuleFrame(Frame):
     """A frame with the rules of all kinds."""
 
     kind = kind_of
-    call = calls.call
-    call_entity = builtin_calls.call_entity
+    call = builtin_calls.call
     getattr = getattr_
     attribute = attribute
     getitem = getitem
