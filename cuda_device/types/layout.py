@@ -19,6 +19,7 @@ import builtins
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
@@ -135,11 +136,15 @@ def parts(type: model.Type) -> tuple[model.Type, ...]:
     return ()
 
 
-def rebuilt(type: model.Type, parts: Iterable[model.Type]) -> model.Type:
+T = TypeVar("T", bound=model.Type)
+
+
+def rebuilt(type: T, parts: Iterable[model.Type]) -> T:
     """The struct or tuple `type` with other types for its parts."""
     if isinstance(type, model.Struct):
         return replace(type, fields=tuple(replace(f, type=part) for f, part in zip(type.fields, parts, strict=True)))
-    return model.Tuple(tuple(parts))
+    assert isinstance(type, model.Tuple)
+    return replace(type, elements=tuple(parts))
 
 
 def any_part(type: model.Type, *kinds: builtins.type) -> bool:
@@ -181,9 +186,10 @@ def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array])
 def without_classes(type: model.Type) -> model.Type:
     """The type with structs that have no Python classes, as the text of a type has them."""
     match type:
-        case model.Struct() | model.Tuple():
-            plain = rebuilt(type, map(without_classes, parts(type)))
-            return replace(plain, host=None) if isinstance(plain, model.Struct) else plain
+        case model.Struct():
+            return replace(rebuilt(type, map(without_classes, parts(type))), host=None)
+        case model.Tuple(elements):
+            return rebuilt(type, map(without_classes, elements))
         case model.Array(dtype) | model.Subarray(dtype) | model.Pointer(dtype) | model.AtomicCell(dtype):
             return replace(type, dtype=without_classes(dtype))
     return type

@@ -20,7 +20,7 @@ from cuda_device.device.rows import type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank, is_of
-from cuda_device.infer.meanings import is_member, means
+from cuda_device.infer.meanings import is_member
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
@@ -84,21 +84,25 @@ def select(frame: Frame, owner: Cell[model.Array], parts: Sequence[Cell]) -> Cel
     parts = _without_ellipsis(frame, array, parts)
     lengths, steps = extents(frame, owner), strides(frame, owner)
     offset, shape, jumps = Cell(constant(0)), list[Cell](), list[Cell]()
-    axis = 0
+    # A C-contiguous array stays so with integers, at most one slice with step 1, then whole axes.
+    axis, is_contiguous = 0, array.layout is model.Layout.C
     for part in parts:
         if part.known.type == model.NONE:
             shape.append(Cell(constant(1)))
             jumps.append(Cell(constant(0)))
+            is_contiguous = False
             continue
         first, count, step = _select_axis(frame, part, axis, lengths[axis])
         offset = frame.operate("+", offset, frame.operate("*", first, steps[axis]))
-        if count is not None:
+        if count is None:
+            is_contiguous &= not shape
+        else:
+            is_contiguous &= step.known.value == 1 and (not shape or count is lengths[axis])
             shape.append(count)
             jumps.append(frame.operate("*", step, steps[axis]))
         axis += 1
     shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
-    layout = model.Layout.C if array.layout is model.Layout.C and _keeps_rows(parts) else model.Layout.STRIDED
-    type = replace(array, ndim=len(shape), layout=layout)
+    type = replace(array, ndim=len(shape), layout=model.Layout.C if is_contiguous else model.Layout.STRIDED)
     return window(frame, owner, type, offset, shape, jumps)
 
 
@@ -148,28 +152,6 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
         return Cell(constant(0)), length, step
     bounds = frame.run(prelude.slice_bounds, start, stop, step, length)
     return frame.field(bounds, 0), frame.field(bounds, 1), step
-
-
-def _keeps_rows(parts: Sequence[Cell]) -> bool:
-    """Whether a C-contiguous array stays contiguous: integers, at most one slice with step 1, then whole axes."""
-    kinds = [part for part in parts if not isinstance(part.known.type, model.Number)]
-    leading = list(parts[: len(parts) - len(kinds)])
-    if any(not isinstance(part.known.type, model.Number) for part in leading):
-        return False
-    return all(map(_is_full, kinds[1:])) and (not kinds or _has_unit_step(kinds[0]))
-
-
-def _is_full(part: Cell) -> bool:
-    """Whether it is the slice `:`, perhaps with the step 1."""
-    bounds = part.known.items[:2] if means(part.known, slice) else ()
-    return bool(bounds) and all(bound.type == model.NONE for bound in bounds) and _has_unit_step(part)
-
-
-def _has_unit_step(part: Cell) -> bool:
-    known = part.known
-    if isinstance(known.type, model.Static) and isinstance(known.value, slice):
-        return known.value.step in (None, 1)
-    return means(known, slice) and (len(known.items) < 3 or known.items[2].value in (None, 1))
 
 
 def transpose(frame: Frame, owner: Cell[model.Array]) -> Cell:

@@ -168,8 +168,7 @@ def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, 
     """The position and the converted value of a member that is assigned to."""
     position = struct.index(name)
     if position is None:
-        members = ", ".join(field.name for field in struct.fields)
-        raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")
+        raise composites.no_member(struct, name)
     wanted = struct.fields[position].type
     if has_identity(wanted):
         raise references.refusal(wanted)
