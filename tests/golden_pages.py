@@ -18,7 +18,7 @@ import contextlib
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -77,22 +77,10 @@ def update(page: str, name: str, text: str, apart: bool = False) -> None:
             _write(page, after)
 
 
-def keep(page: str, names: Collection[str]) -> None:
-    """Removes all texts of a page but these, and a page that has none left."""
-    with _locked():
-        before = read(page)
-        after = {name: text for name, text in before.items() if name.split(" ")[0] in names}
-        if after != before:
-            _write(page, after)
-
-
 def _write(page: str, texts: Mapping[str, str]) -> None:
     path = path_of(page)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if texts:
-        path.write_text("".join(f"{_HEAD}{name}\n{texts[name]}" for name in sorted(texts)), encoding="utf-8")
-    else:
-        path.unlink()
+    path.write_text("".join(f"{_HEAD}{name}\n{texts[name]}" for name in sorted(texts)), encoding="utf-8")
 
 
 @contextlib.contextmanager
