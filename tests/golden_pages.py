@@ -43,9 +43,14 @@ def path_of(page: str) -> Path:
 def read(page: str) -> dict[str, str]:
     """The texts on a page by their names; none where there is no such page."""
     path = path_of(page)
+    return texts_in(path) if path.exists() else {}
+
+
+def texts_in(path: Path) -> dict[str, str]:
+    """The texts in a file by their names."""
     texts: dict[str, str] = {}
     name = ""
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []:
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         if line.startswith(_HEAD):
             name = line.removeprefix(_HEAD).strip()
             assert name not in texts, f"{path}: two texts are called {name}"
