@@ -6,10 +6,10 @@
     # help: index an array, a tuple or a vector
 
 Such texts are on pages of golden texts. Behind the name are the types of the arguments, separated by semicolons, if they are not
-`float32[1]; int`; `float32[1]` is an array of one axis. What is indented is the body of the kernel `k(x, n)`, and statements of
-the module may stand above it; a text that defines `k` is a whole program. What is called `prelude` stands above all programs of
-its page. `device`, `math` and `np` are there. To add a program, write it on a page and run `pytest --update-golden`, which writes
-the message.
+`float32[1]; int`; `float32[1]` is an array of one axis. What is indented is the body of the kernel `k(x, n)`; statements of the
+module may stand above it, with an empty line between. A text that defines `k` is a whole program. What is called `prelude` stands
+above all programs of its page. `device`, `math` and `np` are there. To add a program, write it on a page and run
+`pytest --update-golden`, which writes the message.
 """
 
 from __future__ import annotations
@@ -56,12 +56,19 @@ def _program(page: str, head: str, text: str, prelude: list[str]) -> Refused:
     body = len(lines)
     if not re.search(r"^(k =|(async )?def k\b)", "\n".join(lines), re.M):
         header = _HEADER
-        body = next(number for number, line in enumerate(lines) if line.startswith("    "))
+        body = _body(lines)
     source = [*prelude, *lines[:body], *header, *lines[body:]]
     first = len(prelude) + 1
     numbers = [first + number + len(header) * (number >= body) for number in range(len(lines))]
     types = head.partition(": ")[2] or TYPES
     return Refused(page, head, types, "".join(f"{line}\n" for line in source), lines, numbers)
+
+
+def _body(lines: list[str]) -> int:
+    """Where the body of the kernel begins: with what is indented behind the last empty line, or else with the first such line."""
+    behind = len(lines) - lines[::-1].index("") if "" in lines else 0
+    begins = behind if all(line.startswith("    ") for line in lines[behind:]) else 0
+    return next(number for number, line in enumerate(lines) if number >= begins and line.startswith("    "))
 
 
 def text_of(program: Refused, error: CompileError, whole: bool) -> str:
