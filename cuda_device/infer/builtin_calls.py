@@ -41,32 +41,26 @@ from cuda_device.types.host import (
     sizeof,
 )
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import BOOL, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.model import (
+    BOOL,
+    NONE,
+    Bundle,
+    NoneType,
+    Number,
+    Range,
+    Ref,
+    Static,
+    Struct,
+    Tuple,
+    Vector,
+)
 from cuda_device.types.struct_classes import align, replace
 from cuda_device.types.vector_classes import Dim3, host_vector
 
 PURE: tuple[Any, ...] = (
-    align,
-    alignof,
-    machine_representation,
-    numpy_dtype,
-    sizeof,
-    str,
-    repr,
-    ascii,
-    format,
-    hex,
-    oct,
-    bin,
-    callable,
-    issubclass,
-    ord,
-    chr,
-    hash,
-    np.iinfo,
-    np.finfo,
-    np.dtype,
-)
+    align, alignof, machine_representation, numpy_dtype, sizeof, str, repr, ascii, format, hex, oct, bin, callable, issubclass,
+    ord, chr, hash, np.iinfo, np.finfo, np.dtype,
+)  # fmt: skip
 """Builtins that are evaluated at compile time, with constants."""
 _TEXTS = (str, repr, ascii, format, hex, oct, bin)
 
