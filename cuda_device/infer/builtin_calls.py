@@ -545,10 +545,12 @@ def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: M
         return composites.construct(frame, model_of(entity), positional, named)
     arguments = [*positional, *named.values()]
     own = _method_for(frame, entity, positional) or composites.overload_of(frame, entity, arguments)
-    rule = _rule_of(frame, entity) if own is None else None
+    if own is not None:
+        return frame.program.call(frame, own, positional, named)
+    rule = _rule_of(frame, entity)
     if rule is not None:
         return rule(frame, positional, named)
     if isinstance(entity, functions.Func) and entity.options.interop:
         for cell in arguments:
             conditions.describable(frame, cell)
-    return frame.program.call(frame, own or entity, positional, named)
+    return frame.program.call(frame, entity, positional, named)
