@@ -53,17 +53,23 @@ MANY = -1  # any number of operands or results
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OpDef:
-    """A row of the table. An operation has all `attributes`, and may have the `optional` ones."""
+    """A row of the table."""
 
     name: str
     levels: Level
+    """The levels of the IR that have it."""
     operands: int
+    """Their number, or `MANY`."""
     results: int
+    """Their number, or `MANY`."""
     doc: str
     attributes: tuple[str, ...] = ()
+    """The names of the attributes that each operation has."""
     effects: Effect = Effect.PURE
     successors: int = 0
+    """The number of edges to other blocks."""
     optional: tuple[str, ...] = ()
+    """The names of attributes that an operation may have."""
 
     def __repr__(self) -> str:
         return self.name
