@@ -271,7 +271,7 @@ class Cpu(Dialect):
         metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
         match group:
             case "thread_idx":
-                return THREAD.load(result, "%thread", axis, metadata)
+                return THREAD.load(result, "%thread", f"index.{axis}", metadata)
             case "hidden_zero":
                 return f"  {result} = add i32 0, 0\n"
             case "lane_id":
@@ -344,7 +344,7 @@ class Cpu(Dialect):
             return _of_block(result, "cluster")
         block, control = f"{result}.block", f"{result}.control"
         found = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
-        return found + CONTROL.address(result, control, "grid.word")
+        return found + CONTROL.address(result, control, "grid_word")
 
     def in_cluster(self, address: str, rank: str, result: str) -> str:
         """The same offset in the other block's shared memory, or in the block's own if each block is a cluster."""

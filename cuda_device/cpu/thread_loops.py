@@ -136,20 +136,22 @@ def _records(kernel: LoopedKernel) -> str:
     through its arrays.
     """
     leaves = kernel.leaves
-    record = Record("{ " + ", ".join(leaves) + " }", tuple((str(i), type) for i, type in enumerate(leaves)))
+    record = Record("{ " + ", ".join(leaves) + " }", {str(i): type for i, type in enumerate(leaves)})
     return f"""\
   %thread = alloca {THREAD}
   %block = alloca {BLOCK}
   %copy = load {BLOCK}, ptr %shared.block
   store {BLOCK} %copy, ptr %block
 {BLOCK.load("%parameters", "%block", "parameters")}\
-{"".join(record.load(f"%argument.{name}", "%parameters", name) for name, _ in record.fields)}\
+{"".join(record.load(f"%argument.{name}", "%parameters", name) for name in record.fields)}\
 {THREAD.store("%block", "%thread", "block")}"""
 
 
 def _store(**values: str) -> str:
-    """Stores fields of the thread's record."""
-    return "".join(THREAD.store(value, "%thread", name) for name, value in values.items())
+    """Stores fields of the thread's record, or `x`, `y` or `z` of its index."""
+    return "".join(
+        THREAD.store(value, "%thread", f"index.{name}" if name in _AXES else name) for name, value in values.items()
+    )
 
 
 # Blocks whose threads run together
@@ -459,7 +461,7 @@ def _lanes_of_warp(kernel: LoopedKernel, number: int) -> str:
 def _report() -> str:
     """`@cuda_device.report`, which is inlined and reads the indices, so that the records need not be in memory."""
     loads = "".join(BLOCK.load(f"%block.{axis}", "%block", f"index.{axis}") for axis in _AXES)
-    loads += "".join(THREAD.load(f"%thread.{axis}", "%thread", axis) for axis in _AXES)
+    loads += "".join(THREAD.load(f"%thread.{axis}", "%thread", f"index.{axis}") for axis in _AXES)
     indices = "".join(f", i32 %{kind}.{axis}" for kind in ("block", "thread") for axis in _AXES)
     own = "i32 %status, i32 %place, i64 %first, i64 %second"
     return f"""\
