@@ -90,7 +90,7 @@ def _device(work: Work) -> Module:
     module = lower.lower_module(typed, bool(job.options.checked))
     looping = [function for function in module.functions if back_edges(function.blocks)]
     target = _code_generator(job)
-    for row in passes(target.PASSES if target else ()):
+    for row in passes(target.PASSES if target else None):
         if looping or not row.for_loops:
             row.run(module)
     if job.options.checked:
@@ -279,21 +279,21 @@ def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
     return run
 
 
-def passes(of_target: Sequence[Pass] = ()) -> tuple[Pass, ...]:
-    """The passes of the stage `device`, in their order. Those of a target follow those that learn facts.
+def passes(of_target: Sequence[Pass] | None = None) -> tuple[Pass, ...]:
+    """The passes of the stage `device`, in their order. Those of a target other than a GPU follow those that learn facts.
 
     LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
     """
     from cuda_device.optimise import atomic_orders, loop_addresses, symbolic_bounds, trip_counts
 
-    return (
+    rows = (
         Pass(
             "atomic orders",
             atomic_orders.relax_atomics,
             "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
         ),
         Pass("symbolic bounds", _each(symbolic_bounds.remove_proven_checks), "convolution 1.56, Needleman-Wunsch 1.41"),
-        *of_target,
+        *(of_target or ()),
         Pass("pointer induction variables", _each(loop_addresses.add_pointer_variables), "Needleman-Wunsch 1.18", True),
         Pass(
             "hoisting",
@@ -301,10 +301,11 @@ def passes(of_target: Sequence[Pass] = ()) -> tuple[Pass, ...]:
             "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
             True,
         ),
-        Pass(
-            "trip counts", _each(trip_counts.count_down_loops), "histogram 2.42, reduction 1.29, transpose 1.23", True
-        ),
     )
+    if of_target is not None:
+        return rows
+    counting = "histogram 2.42, reduction 1.29, transpose 1.23"
+    return (*rows, Pass("trip counts", _each(trip_counts.count_down_loops), counting, True))
 
 
 FRONT = (
