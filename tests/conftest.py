@@ -321,7 +321,7 @@ def golden(request: pytest.FixtureRequest, update_golden: bool) -> golden_pages.
     """A function of a name and a text that fails, with the difference, where the text is not the golden one."""
 
     def compare(name: str, text: str, page: str = request.path.stem) -> None:
-        assert re.fullmatch(r"[\w.-]+", name), f"{name!r} cannot be the name of a text"
+        assert re.fullmatch(r"\S(.*\S)?", name), f"{name!r} cannot be the name of a text"
         if update_golden:
             golden_pages.update(page, name, text, request.config.getoption("--apart"))
             return
