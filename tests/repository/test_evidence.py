@@ -79,6 +79,7 @@ def closure(name, words):
     return reached
 
 
+@functools.cache
 def rows():
     """Chapter, entity, and the test functions that use it: as pytest's XML names them."""
     used = [
