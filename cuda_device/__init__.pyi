@@ -180,9 +180,9 @@ from cuda_device.runtime.arrays.device_array import zeros_like as zeros_like
 from cuda_device.runtime.arrays.host_arrays import HostArray as HostArray
 from cuda_device.runtime.arrays.host_arrays import managed as managed
 from cuda_device.runtime.arrays.host_arrays import pinned as pinned
-from cuda_device.runtime.gpu.cpu_events import CpuEvent as CpuEvent
 from cuda_device.runtime.gpu.created_streams import event as event
 from cuda_device.runtime.gpu.created_streams import stream as stream
+from cuda_device.runtime.gpu.streams import CpuEvent as CpuEvent
 from cuda_device.runtime.gpu.streams import CpuStream as CpuStream
 from cuda_device.runtime.gpu.streams import GpuStream as GpuStream
 from cuda_device.runtime.gpu.streams import Stream as Stream

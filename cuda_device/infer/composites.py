@@ -18,16 +18,14 @@ from cuda_device.infer.indexing import MOST_ITEMS
 from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.types.host import alike, given_members, host_of, host_type_of, members_of, overloads_key
+from cuda_device.types.host import alike, becomes, given_members, host_of, host_type_of, members_of, overloads_key
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
+from cuda_device.types.layout import has_arrays, has_identity, machine, parts, rebuilt, with_arrays
 from cuda_device.types.model import (
     BOOL,
     NONE,
     Array,
-    NoneType,
     Number,
-    NumberKind,
     Pointer,
     Ref,
     Struct,
@@ -76,9 +74,7 @@ def _bound(
 def composite(frame: Frame, struct: Struct, cells: Sequence[Cell]) -> Cell:
     """A struct of its members, whose arrays keep their types."""
     if has_arrays(struct):
-        pairs = zip(struct.fields, cells, strict=True)
-        fields = tuple(with_fields(field, type=with_arrays(field.type, cell.known.type)) for field, cell in pairs)
-        struct = with_fields(struct, fields=fields)
+        struct = rebuilt(struct, map(with_arrays, parts(struct), (cell.known.type for cell in cells)))
     return frame.composite(struct, cells)
 
 
@@ -135,11 +131,7 @@ def _fits(cell: Cell, wanted: Type | None) -> bool:
         return isinstance(given, Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)
     if isinstance(wanted, Struct):
         return host_of(given) is host_of(wanted)
-    try:
-        check_member(cell.known, wanted, "")
-    except CompileError:
-        return False
-    return True
+    return _takes(wanted, given)
 
 
 def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
@@ -160,28 +152,31 @@ def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
     return composite(frame, wanted, frame.fields(cell))
 
 
-def _points_alike(given: Pointer, wanted: Pointer) -> bool:
-    """Whether C++ converts a pointer implicitly: to the same element type or `void*`, without dropping `const`."""
-    return (given.dtype == wanted.dtype or wanted.dtype == NONE) and (wanted.readonly or not given.readonly)
+def _takes(wanted: Type, given: Type) -> bool:
+    """Whether a member of type `wanted` takes values of type `given`: builtin numbers of its kind or a lower one, and its format.
+
+    Pointers convert as in C++: to the same element type or `void*`, without dropping `const`.
+    """
+    match wanted, given:
+        case Number(), Number():
+            return machine(given) == machine(wanted) or (given.builtin and becomes(given, wanted))
+        case Pointer(), Pointer():
+            return wanted.dtype in (given.dtype, NONE) and (wanted.readonly or not given.readonly)
+        case Array(), Array():
+            return given in (wanted, with_fields(wanted, readonly=False))
+        case Tuple(elements), Tuple(others) if len(elements) == len(others):
+            return all(map(_takes, elements, others))
+    return given == wanted
 
 
 def check_member(known: Known, wanted: Type, what: str) -> None:
     """Raises `CompileError` unless a value can be a member of type `wanted`.
 
-    Members take builtin numbers of their kind or a lower one. Other values must have the type of the member, or its format:
-    an `int` member takes an int32, such as `tid(1)`, and a `float` member a float32.
+    An `int` member takes an int32, such as `tid(1)`, and a `float` member a float32.
     """
     given = known.type
-    if isinstance(wanted, Array) and given in (wanted, with_fields(wanted, readonly=False)):
+    if _takes(wanted, given):
         return
-    if isinstance(wanted, Pointer) and isinstance(given, Pointer) and _points_alike(given, wanted):
-        return
-    if given == wanted or (isinstance(wanted, NoneType) and isinstance(given, NoneType)):
-        return
-    if isinstance(wanted, Number) and isinstance(given, Number):
-        integral = given.kind is NumberKind.INT and wanted.kind is NumberKind.UINT
-        if (given.builtin and (given.kind <= wanted.kind or integral)) or machine(given) == machine(wanted):
-            return
     if isinstance(wanted, Tuple) and isinstance(given, Tuple) and len(wanted.elements) == len(given.elements):
         for i, (item, element) in enumerate(zip(known.items, wanted.elements, strict=True)):
             check_member(item, element, f"{what}[{i}]")

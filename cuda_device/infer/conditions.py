@@ -95,7 +95,7 @@ def lane(frame: Frame, index: Cell) -> None:
     _require(frame, prelude.is_lane, (index,), message, index, help="write i & 31, or test it")
 
 
-def viewed(frame: Frame, array: Cell, step: Cell, size: Cell, old: int, new: int) -> None:
+def viewed(frame: Frame, array: Cell[Array], step: Cell, size: Cell, old: int, new: int) -> None:
     """Checks that the last axis, of `size` bytes and with this `step`, can be viewed as elements of `new` bytes, not `old`."""
     if array.type.layout is Layout.STRIDED:
         message = f"the last axis has a step of {{0}} bytes, not of {old}: it cannot be viewed in this way"

@@ -408,8 +408,6 @@ def _names(source: FunctionType, variant: CallContext) -> tuple[str, ...]:
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
-    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in table.REPLACEMENTS:
-        function = table.REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         if _is_for_the_host(function):
             ours = function.__module__.startswith("cuda_device.")

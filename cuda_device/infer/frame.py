@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, auto
 from types import FunctionType, MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
@@ -60,10 +60,25 @@ from cuda_device.types.model import (
 )
 from cuda_device.types.vector_classes import VectorValue
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs, TypeVar
+
+    T_co = TypeVar("T_co", bound=Type, default=Type, covariant=True)
+    K = TypeVar("K", bound=Type, default=Any)
+    C = TypeVar("C", bound=Type)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co")
+    K = TypeVar("K")
+
 
 @dataclass(slots=True)
-class Cell:
-    """The facts about a value of the python level, and the typed value that holds it at run time, if there is one."""
+class Cell(Generic[T_co]):
+    """The facts about a value of the python level, and the typed value that holds it at run time, if there is one.
+
+    A `Cell[Array]` is a value whose type is an `Array`.
+    """
 
     known: Known
     value: Value | None = None
@@ -71,9 +86,14 @@ class Cell:
     """Where the value was read, for a vector, a struct or a part of one in the memory of an array."""
 
     @property
-    def type(self) -> Any:
-        """The type of the value. It is `Any` because the rules of a kind only get values of that kind."""
-        return self.known.type
+    def type(self) -> T_co:
+        """The type of the value."""
+        return self.known.type  # type: ignore[return-value]
+
+
+def is_of(cell: Cell, kind: type[C]) -> TypeIs[Cell[C]]:
+    """Whether the type of a value is of this class."""
+    return isinstance(cell.known.type, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +156,8 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """The operations that values of one kind support, as slots.
+class Kind(Generic[K]):
+    """The operations that values of one kind support, as slots. A `Kind[Array]` is that of values whose type is an `Array`.
 
         x[i]        KINDS[kind of x].getitem(frame, op, x, i)
         a * b       the `binary` of the kind with the higher rank: for a vector and a number that of vectors
@@ -148,29 +168,29 @@ class Kind:
     """
 
     rank: Rank
-    getitem: Callable[[Frame, Op, Cell, Cell], Cell | None] | None = None
+    getitem: Callable[[Frame, Op, Cell[K], Cell], Cell | None] | None = None
     """`x[i]`."""
-    setitem: Callable[[Frame, Op, Cell, Cell, Cell], Sequence[Cell] | None] | None = None
+    setitem: Callable[[Frame, Op, Cell[K], Cell, Cell], Sequence[Cell] | None] | None = None
     """`x[i] = v`. The result is empty, or the new value of the variable."""
-    getattr: Callable[[Frame, Op, Cell, str], Cell | None] | None = None
+    getattr: Callable[[Frame, Op, Cell[K], str], Cell | None] | None = None
     """`x.name`."""
-    setattr: Callable[[Frame, Op, Cell, str, Cell], Sequence[Cell] | None] | None = None
+    setattr: Callable[[Frame, Op, Cell[K], str, Cell], Sequence[Cell] | None] | None = None
     """`x.name = v`. The result is empty, or the new value of the variable."""
     methods: Mapping[str, Callable[..., Cell]] = MappingProxyType({})
     """The rules of methods, by name. Their parameters are the frame, the owner, and those of the method."""
     names: Callable[[Known], Sequence[str]] | None = None
     """The attributes that error messages suggest. If it is None, they suggest the methods."""
-    method: Callable[[Frame, Cell, str, Sequence[Cell], Mapping[str, Cell]], Cell] | None = None
+    method: Callable[[Frame, Cell[K], str, Sequence[Cell], Mapping[str, Cell]], Cell] | None = None
     """Calls a method that `getattr` has bound and that is not in `methods`."""
-    items: Callable[[Frame, Cell], list[Cell] | None] | None = None
+    items: Callable[[Frame, Cell[K]], list[Cell] | None] | None = None
     """All items of a value whose length is known at compile time."""
-    truth: Callable[[Frame, Cell], Cell] | None = None
+    truth: Callable[[Frame, Cell[K]], Cell] | None = None
     """The truth value. It is not called for constants, except bundles."""
-    unary: Callable[[Frame, str, Cell], Cell] | None = None
+    unary: Callable[[Frame, str, Cell[K]], Cell] | None = None
     """`-x`, `+x`, `~x`."""
-    binary: Callable[[Frame, str, Cell, Cell], Cell | None] | None = None
+    binary: Callable[[Frame, str, Cell[Any], Cell[Any]], Cell | None] | None = None
     """`x + y` and the other binary operators."""
-    compare: Callable[[Frame, str, Cell, Cell], Cell] | None = None
+    compare: Callable[[Frame, str, Cell[Any], Cell[Any]], Cell] | None = None
     """`x < y` and the other comparisons, for numbers."""
 
 
@@ -245,19 +265,15 @@ class Frame:
     """The kind of a value."""
     call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]]
     """Calls a value with positional and named arguments."""
-    call_plain: ClassVar[Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]]
-    """Calls a row of the device tables, or a Python function."""
-    special: ClassVar[Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell | None]]
-    """Calls an entity that has its own rule. Returns None for any other."""
     getattr: ClassVar[Rule]
     """`x.name`."""
     attribute: ClassVar[Callable[[Frame, Op, Cell, str], Cell | None]]
     """`x.name`, or None if there is no such attribute."""
     getitem: ClassVar[Rule]
     """`x[i]`."""
-    store: ClassVar[Callable[[Frame, Cell, Cell, Cell], None]]
+    store: ClassVar[Callable[[Frame, Cell[Any], Cell, Cell], None]]
     """`x[i] = v` of an array."""
-    assign: ClassVar[Callable[[Frame, Cell, Cell], None]]
+    assign: ClassVar[Callable[[Frame, Cell[Any], Cell], None]]
     """`x[:] = v`: sets all elements of an array."""
     binary: ClassVar[Rule]
     """`x + y` and the other binary operators."""
@@ -283,7 +299,7 @@ class Frame:
     """A method of the class of a struct, or None."""
     subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]]
     """The subarray whose elements come from an array, a tuple or a number."""
-    as_array_type: ClassVar[Callable[[Frame, Cell, Array], Value]]
+    as_array_type: ClassVar[Callable[[Frame, Cell[Any], Array], Value]]
     """Converts an array to a more general array type."""
     record_constant: ClassVar[Callable[[Frame, np.void], Cell]]
     """The value of an element of a structured array of the host."""

@@ -18,7 +18,6 @@ from cuda_device import hooks
 from cuda_device.errors import CompileError, PluginError
 from cuda_device.infer import (
     builtin_calls,
-    calls,
     closures,
     composites,
     conditions,
@@ -344,9 +343,7 @@ class RuleFrame(Frame):
     """A frame with the rules of all kinds."""
 
     kind = kind_of
-    call = calls.call
-    call_plain = calls.call_plain
-    special = builtin_calls.special
+    call = builtin_calls.call
     getattr = getattr_
     attribute = attribute
     getitem = getitem

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from cuda_device.cache import sha256
-from cuda_device.codegen.emit import float8
 from cuda_device.codegen.emit.dialect import Dialect
 from cuda_device.device.options import LLVM_FLAGS, Options
 from cuda_device.errors import Location
@@ -272,7 +271,6 @@ class ModuleWriter:
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
         self.declared: set[str] = set()
         self.library: set[str] = set()
-        self.conversions: set[float8.Conversion] = set()
 
     @cached_property
     def has_both_halves(self) -> bool:

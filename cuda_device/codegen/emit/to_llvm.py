@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from cuda_device.codegen.emit import float8, llvm_writer
+from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Dialect, Meeting, Update, Wide
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter, float_suffix, literal
+from cuda_device.device.lowering import Lowering
 from cuda_device.device.numeric import BY_NAME as MATH
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.instrument.outline import Status
@@ -231,7 +232,8 @@ def _sum(integer: str, real: str) -> Emitter:
     def emit(writer: FunctionWriter, op: Op) -> None:
         number = _number(op.result)
         if number.is_float:
-            writer.result(op, f"{real}{writer.module.fuse} {writer.operands(op)}")
+            flags = "" if op.attributes.get("exact") else writer.module.fuse
+            writer.result(op, f"{real}{flags} {writer.operands(op)}")
             return
         flags = ""
         if op.attributes.get("exact"):
@@ -371,8 +373,7 @@ def _convert(writer: FunctionWriter, op: Op) -> None:
     (operand,) = op.operands
     source, target = _number(operand), _number(op.result)
     if source.is_float8 or target.is_float8:
-        call = float8.conversion_function(writer.module.conversions, source, target)
-        writer.result(op, f"call {call}({writer.typed(operand)}){writer.dialect.called}")
+        _convert_float8(writer, op)
     elif target == BOOL:
         zero = literal(source, 0)
         test = f"{'fcmp une' if source.is_float else 'icmp ne'} {writer.typed(operand)}, {zero}"
@@ -385,6 +386,19 @@ def _convert(writer: FunctionWriter, op: Op) -> None:
             writer.names[op.result] = writer.names[operand]
             return
         writer.result(op, f"{instruction} {writer.typed(operand)} to {writer.module.type(target)}")
+
+
+def _convert_float8(writer: FunctionWriter, op: Op) -> None:
+    from cuda_device.codegen.emit import float8  # which few kernels need
+
+    build, (operand,) = Lowering(Block()), op.operands
+    if _number(operand).is_float8:
+        result = float8.widened(build, operand, writer.dialect.has_float8)
+    else:
+        result = float8.rounded(build, operand, _number(op.result), writer.dialect.has_float8)
+    for part in build.block.ops:
+        EMITTERS[part.code](writer, part)
+    writer.names[op.result] = writer.names[result]
 
 
 def _instruction(operand: Value, source: Number, target: Number) -> str:
@@ -596,9 +610,8 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     writer = ModuleWriter(dialect, options)
     functions = [_function(FunctionWriter(writer, function)) for function in module.functions]
     types = () if dialect.is_gpu else tuple(writer.memory_type(param.type) for param in module.main.params)
-    helpers = [float8.definition(*conversion, dialect.has_float8) for conversion in sorted(writer.conversions)]
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
-    text = "\n".join((declarations, *helpers, *functions, dialect.runner(types) + writer.metadata.text()))
+    text = "\n".join((declarations, *functions, dialect.runner(types) + writer.metadata.text()))
     return Llvm(f"{dialect.preamble()}\n{text}", frozenset(writer.library), dialect.shared_bytes)
 
 
