@@ -119,8 +119,8 @@ def as_sequence(frame: Frame, cell: Cell) -> Cell:
 
 def elements(frame: Frame, value: np.ndarray[Any, Any]) -> list[Cell]:
     """The elements or rows of an array of the host, which are the same objects on each call."""
-    found = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
-    return [frame.literal(each) for each in found]
+    items = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
+    return [frame.literal(item) for item in items]
 
 
 # Dicts
@@ -189,9 +189,9 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
 
 def _item(frame: Frame, value: Any, index: Known) -> Cell:
     """`x[i]` with a constant index."""
-    place: Any = _index_of(index)
+    position: Any = _index_of(index)
     try:
-        return frame.literal(frame.program.once(value, "[]", (place,), lambda: value[place]))
+        return frame.literal(frame.program.once(value, "[]", (position,), lambda: value[position]))
     except CompileError:
         raise
     except Exception as error:

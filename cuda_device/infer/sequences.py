@@ -27,9 +27,9 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     """The items of a value of known length. Otherwise it is an error, which says that `what` needs them."""
     cell = as_iterable(frame, cell)
     rule = frame.kind(cell.known).items
-    found = rule(frame, cell) if rule else None
-    if found is not None:
-        return found
+    items = rule(frame, cell) if rule else None
+    if items is not None:
+        return items
     match cell.known.type:
         case model.Range() | model.RangeIterator() | model.Bundle() | model.Struct() if what != "in":
             return frame.items_of_iterator(cell)
@@ -52,8 +52,8 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y` for strings, tuples, vectors, ranges, arrays and iterators; the library has the loop over the last two."""
     item, container = cells
-    found = _contains(frame, frame.scalar(item), container)
-    return [frame.operate("not", found) if op.attributes["inverted"] else found]
+    is_inside = _contains(frame, frame.scalar(item), container)
+    return [frame.operate("not", is_inside) if op.attributes["inverted"] else is_inside]
 
 
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
@@ -85,9 +85,9 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
 def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
     """`x in y` of an object of the host: evaluated by Python, or a comparison of a run-time `x` with each item of a set."""
     if isinstance(value, (set, frozenset)) and not item.known.constant:
-        return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(value, key=repr)]))
+        return _contains(frame, item, frame.tuple([frame.literal(member) for member in sorted(value, key=repr)]))
     if isinstance(value, bytes) and isinstance(item.known.type, model.Number) and not item.known.constant:
-        return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(set(value))]))
+        return _contains(frame, item, frame.tuple([frame.literal(member) for member in sorted(set(value))]))
     if isinstance(value, dict):
         return _contains_constant(frame, item, frozenset(value))
     try:

@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterable
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Dialect, Meeting, Update, Wide
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter, float_suffix, literal
-from cuda_device.device.lowering import Lowering
+from cuda_device.device.lowering import Lowering, number_in
 from cuda_device.device.numeric import BY_NAME as MATH
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.instrument.outline import Status
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import predecessors
 from cuda_device.ir.nodes import Block, Edge, Module, Op, Value
 from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
@@ -178,11 +179,6 @@ REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Statu
 Emitter = Callable[[FunctionWriter, Op], None]
 
 
-def _number(value: Value) -> Number:
-    assert isinstance(value.type, Number), value.type
-    return value.type
-
-
 # Constants and calls
 
 
@@ -230,7 +226,7 @@ def _field(writer: FunctionWriter, op: Op) -> None:
 
 def _sum(integer: str, real: str) -> Emitter:
     def emit(writer: FunctionWriter, op: Op) -> None:
-        number = _number(op.result)
+        number = number_in(op.result)
         if number.is_float:
             flags = "" if op.attributes.get("exact") else writer.module.fuse
             writer.result(op, f"{real}{flags} {writer.operands(op)}")
@@ -256,7 +252,7 @@ def _plain(instruction: str) -> Emitter:
 def _quotient(writer: FunctionWriter, op: Op) -> None:
     """A division without the undefined behaviour that LLVM's has by zero, and by -1 for the least integer."""
     a, b = op.operands
-    number = _number(a)
+    number = number_in(a)
     divisor, unsigned = _divisor(writer, op)
     if op.code is ops.REMAINDER or unsigned or not _may_be_minus_one(writer, b):
         kind = "rem" if op.code is ops.REMAINDER else "div"
@@ -302,7 +298,7 @@ _ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=":
 
 
 def _compare(writer: FunctionWriter, op: Op) -> None:
-    number, sign = _number(op.operands[0]), op.attributes["op"]
+    number, sign = number_in(op.operands[0]), op.attributes["op"]
     if number.is_float:
         writer.result(op, f"fcmp{writer.module.relaxed} {_ORDERED[sign]} {writer.operands(op)}")
     else:
@@ -321,7 +317,7 @@ def _select(writer: FunctionWriter, op: Op) -> None:
 
 def _math(writer: FunctionWriter, op: Op) -> None:
     row = MATH[op.attributes["function"]]
-    number = _number(op.result)
+    number = number_in(op.result)
     type = writer.module.type(number)
     name, marks = row.symbol, ""
     if name.startswith("llvm."):
@@ -360,7 +356,7 @@ def _register_class(value: Value) -> str:
     """The constraint for a PTX register that holds a number or an address."""
     if isinstance(value.type, Ref):
         return "l"
-    number = _number(value)
+    number = number_in(value)
     if number.is_float:
         return {32: "f", 64: "d"}[number.bits]
     return {16: "h", 32: "r", 64: "l"}[number.bits]
@@ -371,7 +367,7 @@ def _register_class(value: Value) -> str:
 
 def _convert(writer: FunctionWriter, op: Op) -> None:
     (operand,) = op.operands
-    source, target = _number(operand), _number(op.result)
+    source, target = number_in(operand), number_in(op.result)
     if source.is_float8 or target.is_float8:
         _convert_float8(writer, op)
     elif target == BOOL:
@@ -392,10 +388,10 @@ def _convert_float8(writer: FunctionWriter, op: Op) -> None:
     from cuda_device.codegen.emit import float8  # which few kernels need
 
     build, (operand,) = Lowering(Block()), op.operands
-    if _number(operand).is_float8:
+    if number_in(operand).is_float8:
         result = float8.widened(build, operand, writer.dialect.has_float8)
     else:
-        result = float8.rounded(build, operand, _number(op.result), writer.dialect.has_float8)
+        result = float8.rounded(build, operand, number_in(op.result), writer.dialect.has_float8)
     for part in build.block.ops:
         EMITTERS[part.code](writer, part)
     writer.names[op.result] = writer.names[result]
@@ -535,7 +531,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.OR: _plain("or"),
     ops.XOR: _plain("xor"),
     ops.SHL: _plain("shl"),
-    ops.SHR: lambda w, op: w.result(op, f"{'ashr' if _number(op.result).signed else 'lshr'} {w.operands(op)}"),
+    ops.SHR: lambda w, op: w.result(op, f"{'ashr' if number_in(op.result).signed else 'lshr'} {w.operands(op)}"),
     ops.BITWISE: _bitwise,
     ops.NEG: lambda w, op: w.result(op, f"fneg{w.module.relaxed} {w.operands(op)}"),
     ops.COMPARE: _compare,
@@ -644,7 +640,7 @@ def _function(writer: FunctionWriter) -> str:
         writer.ends[block] = writer.label
         bodies.append("".join(writer.lines))
     texts = [head, bodies[0]]
-    entries = _entries(writer)
+    entries = predecessors(function.blocks)
     for block, body in zip(function.blocks[1:], bodies[1:], strict=True):
         phis = "".join(_phi(writer, i, param, entries[block]) for i, param in enumerate(block.params))
         texts += [f"{writer.labels[block]}:\n", phis, body]
@@ -692,16 +688,8 @@ def _variables(writer: FunctionWriter, operations: Iterable[Op]) -> str:
     return "".join(lines)
 
 
-def _entries(writer: FunctionWriter) -> dict[Block, list[tuple[str, Edge]]]:
-    """The edges into each block, with the labels of the LLVM blocks that they leave."""
-    entries: dict[Block, list[tuple[str, Edge]]] = {block: [] for block in writer.function.blocks}
-    for block in writer.function.blocks:
-        for edge in block.successors:
-            entries[edge.block].append((writer.ends[block], edge))
-    return entries
-
-
-def _phi(writer: FunctionWriter, index: int, param: Value, entries: list[tuple[str, Edge]]) -> str:
+def _phi(writer: FunctionWriter, index: int, param: Value, entries: list[tuple[Block, Edge]]) -> str:
     """The phi of a block parameter."""
-    incoming = ", ".join(f"[ {writer.names[edge.arguments[index]]}, %{label} ]" for label, edge in entries)
+    sources = ((writer.names[edge.arguments[index]], writer.ends[block]) for block, edge in entries)
+    incoming = ", ".join(f"[ {name}, %{label} ]" for name, label in sources)
     return f"  {writer.names[param]} = phi {writer.module.type(param.type)} {incoming}\n"
