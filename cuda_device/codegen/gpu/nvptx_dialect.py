@@ -123,7 +123,7 @@ _EMITTERS: dict[OpDef, Emitter] = {
     ops.IN_CLUSTER: _in_cluster,
     ops.GRID_WORD: _grid_word,
     ops.ROOM: lambda w, op: w.result(op, "icmp eq i32 0, 0"),  # the driver ensures that the stack has room
-    ops.EXIT: lambda w, op: w.line(report_text.exit_thread()),
+    ops.EXIT: lambda w, op: w.line("call void @llvm.nvvm.exit()\n  unreachable"),
 }
 _reduce = _call_to(lambda kind: f"barrier.cta.red.{_BARRIERS[kind]}.aligned.all", ("i32 0",))
 
@@ -260,7 +260,7 @@ class Nvptx(Dialect):
 
     def _barrier(self, writer: FunctionWriter, op: Op) -> None:
         if self.options.checked:
-            writer.lines.append(report_text.meeting_check(op.attributes["place"]))
+            writer.line(f"call void @device_meet(i32 {op.attributes['place']}) convergent")
         if op.results:
             _reduce(writer, op)
         else:
