@@ -408,8 +408,8 @@ def letter(method, name):
 
 
 def instructions(method, name, order, scope, space):
-    """What the PTX memory model's mapping from C++ says of one operation on 32 or 64 bits."""
-    bits, where = name[-2:], PTX_SCOPES["block" if space == "shared" else scope]
+    """What the PTX memory model's mapping from C++ says of one operation on so many bits as the type's name ends in."""
+    bits, where = re.search(r"\d+$", name)[0], PTX_SCOPES["block" if space == "shared" else scope]
     fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
     if method in ("load", "store"):
         strong = {"load": "acquire", "store": "release"}[method]
@@ -479,12 +479,8 @@ def test_ptx_of_updates_whose_result_nobody_wants(name, space):
 def test_ptx_of_narrow_loads_and_stores(name, space):
     bits = np.dtype(name if name != "bool" else "int8").itemsize * 8
     for method, order, scope, line in calls(["load", "store"], PTX_SCOPES):
-        where = PTX_SCOPES["block" if space == "shared" else scope]
-        strong = {"load": "ld.acquire", "store": "st.release"}[method]
-        access = strong if order != "relaxed" else f"{strong[:2]}.relaxed"
-        fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
         text = ptx_of([line], space, name if name != "bool" else "bool_")
-        assert accesses(text) == [*fence, f"{access}.{where}.{space}.b{bits}"]
+        assert accesses(text) == instructions(method, str(bits), order, scope, space)
 
 
 def released(order):
