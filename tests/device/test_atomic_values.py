@@ -283,19 +283,22 @@ def ptx_of(type, space, *lines, output="ptx", **options):
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("name", ["int32x4", "Nested"])
 def test_ptx_of_sixteen_bytes(name, space):
-    for method, order, scope, _ in calls(["load", "store"], PTX_SCOPES):
-        line = {"load": "out[0] = cell.load(", "store": "cell.store(v[0], "}[method] + f"{order!r}, {scope!r})"
-        assert accesses(ptx_of(WIDE[name], space, line)) == instructions(method, "128", order, scope, space)
+    check_ptx(WIDE[name], "128", space, {"load": "out[0] = cell.load(", "store": "cell.store(v[0], "})
 
 
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("name", ["float16x2", "tuple", "Entry", "float32x2"])
 def test_ptx_of_values_as_bits(name, space):
-    bits = device.sizeof(VALUES[name]) * 8
-    for method, order, scope, _ in calls(["exch", "cas"], PTX_SCOPES):
-        given = {"exch": "v[0]", "cas": "v[0], v[1]"}[method]
-        found = accesses(ptx_of(VALUES[name], space, f"out[0] = cell.{method}({given}, {order!r}, {scope!r})"))
-        assert found == instructions(method, str(bits), order, scope, space), (order, scope)
+    methods = {"exch": "out[0] = cell.exch(v[0], ", "cas": "out[0] = cell.cas(v[0], v[1], "}
+    check_ptx(VALUES[name], str(device.sizeof(VALUES[name]) * 8), space, methods)
+
+
+def check_ptx(type, bits, space, methods):
+    """Of every order and scope, in one kernel."""
+    listed = [*calls(methods, PTX_SCOPES)]
+    lines = [f"{methods[method]}{order!r}, {scope!r})" for method, order, scope, _ in listed]
+    right = [each for method, order, scope, _ in listed for each in instructions(method, bits, order, scope, space)]
+    assert accesses(ptx_of(type, space, *lines)) == right
 
 
 @pytest.mark.parametrize(

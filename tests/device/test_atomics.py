@@ -478,9 +478,9 @@ def test_ptx_of_updates_whose_result_nobody_wants(name, space):
 @pytest.mark.parametrize("name", ["int8", "uint16", "float16", "bool"])
 def test_ptx_of_narrow_loads_and_stores(name, space):
     bits = np.dtype(name if name != "bool" else "int8").itemsize * 8
-    for method, order, scope, line in calls(["load", "store"], PTX_SCOPES):
-        text = ptx_of([line], space, name if name != "bool" else "bool_")
-        assert accesses(text) == instructions(method, str(bits), order, scope, space)
+    listed = [*calls(["load", "store"], PTX_SCOPES)]
+    right = [i for method, order, scope, _ in listed for i in instructions(method, str(bits), order, scope, space)]
+    assert accesses(ptx_of([line for *_, line in listed], space, name if name != "bool" else "bool_")) == right
 
 
 def released(order):
@@ -495,9 +495,12 @@ def acquired(order):
 @pytest.mark.parametrize("name", ["uint8", "float16"])
 def test_ptx_of_narrow_compare_and_swap(name, space):
     """A loop over the word that the number lies in, between the fences of its order."""
-    for _, order, scope, line in calls(["cas", "exch"], ["device", "block"]):
-        where = PTX_SCOPES["block" if space == "shared" else scope]
-        found = accesses(ptx_of([line], space, name))
+    listed = [*calls(["cas", "exch"], ["device", "block"])]
+    text = ptx_of([f"{line}; device.nanosleep(1)" for *_, line in listed], space, name)
+    *loops, last = " ".join(accesses(text)).split("nanosleep.u32")
+    assert not last
+    for (_, order, scope, _), loop in zip(listed, loops, strict=True):
+        where, found = PTX_SCOPES["block" if space == "shared" else scope], loop.split()
         assert f"atom.relaxed.{where}.{space}.cas.b32" in found
         fences = {each for each in found if each.startswith("fence")}
         before = {"seq_cst": "sc"}.get(order, "release") if released(order) else None
@@ -509,20 +512,25 @@ def test_ptx_of_narrow_compare_and_swap(name, space):
 @pytest.mark.parametrize("space", [*SPACES])
 @pytest.mark.parametrize("name", ["float32", "float64"])
 def test_ptx_of_the_extremes_of_floats(name, space):
-    for method, order, scope, line in calls(["max", "min", "nanmax", "nanmin"], PTX_SCOPES):
-        if method != "max" and order not in ("release", "seq_cst"):
-            continue  # they are one loop
-        found = accesses(ptx_of([line], space, name))
-        loop = instructions("cas", name, order, scope, space)
-        assert found == [*instructions("load", name, "relaxed", scope, space), *loop], method
+    """They are one loop, whatever their order."""
+    orders = {"max": ORDERS}
+    listed = [
+        (order, scope, line)
+        for method, order, scope, line in calls(["max", "min", "nanmax", "nanmin"], PTX_SCOPES)
+        if order in orders.get(method, ("release", "seq_cst"))
+    ]
+    right = []
+    for order, scope, _ in listed:
+        right += instructions("load", name, "relaxed", scope, space) + instructions("cas", name, order, scope, space)
+    assert accesses(ptx_of([line for *_, line in listed], space, name)) == right
 
 
 @pytest.mark.parametrize("space", [*SPACES])
 def test_ptx_of_wait(space):
-    for _, order, scope, line in calls(["wait"], PTX_SCOPES):
-        found = accesses(ptx_of([line], space, "int32"))
-        look = instructions("load", "int32", order, scope, space)
-        assert found == [*look, "nanosleep.u32", *look], (order, scope)
+    listed = [*calls(["wait"], PTX_SCOPES)]
+    looks = [instructions("load", "int32", order, scope, space) for _, order, scope, _ in listed]
+    right = [each for look in looks for each in (*look, "nanosleep.u32", *look)]
+    assert accesses(ptx_of([line for *_, line in listed], space, "int32")) == right
 
 
 def test_the_scope_of_one_thread_costs_nothing():
