@@ -558,18 +558,16 @@ def test_local_arrays_need_no_atomics():
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 def test_ptx_of_fences(target):
     one_way = target not in ("sm_75", "sm_80")
+    lines, right = ["device.threadfence()"], ["fence.sc.sys"]
     for order in ORDERS:
         for scope, where in PTX_SCOPES.items():
-            source = (
-                f"@device.kernel\ndef k(x):\n    x[0] = 1\n    device.threadfence({order!r}, {scope!r})\n    x[1] = 2\n"
-            )
-            kernel = define(source, file="<fence>")
             kind = {"seq_cst": "sc", "relaxed": None, "consume": "acquire"}.get(order, order)
             kind = kind if one_way or kind in ("sc", None) else "acq_rel"
-            right = [f"fence.{kind}.{where}"] if kind else []
-            assert accesses(compiled(kernel, array("int32"), target=target)) == right, (order, scope)
-    plain = define("@device.kernel\ndef k(x):\n    x[0] = 1\n    device.threadfence()\n    x[1] = 2\n", file="<fence>")
-    assert accesses(compiled(plain, array("int32"), target=target)) == ["fence.sc.sys"]
+            lines.append(f"device.threadfence({order!r}, {scope!r})")
+            right += [f"fence.{kind}.{where}"] if kind else []
+    body = "".join(f"    x[{i}] = {i}\n    {line}\n" for i, line in enumerate(lines))
+    kernel = define(f"@device.kernel\ndef k(x):\n{body}    x[0] = 1\n", file="<fence>")
+    assert accesses(compiled(kernel, array("int32"), target=target)) == right
 
 
 @pytest.mark.parametrize(
@@ -620,9 +618,8 @@ def test_types_that_an_operation_is_not_for(method):
     for name in EVERY:
         call = f"a.{method}({'' if method == 'load' else 'cells[0], cells[0]' if method == 'cas' else 'cells[0]'})"
         if name in TYPES[method]:
-            compiled(
-                define(f"@device.kernel\ndef k(cells):\n    a = device.atomic_ref(cells, 0)\n    {call}\n"), array(name)
-            )
+            kernel = define(f"@device.kernel\ndef k(cells):\n    a = device.atomic_ref(cells, 0)\n    {call}\n")
+            compiled(kernel, array(name), output="llvm")
         else:
             text = refusal(A + call, name)
             assert f"atomic {method} does not support {name}" in text
