@@ -91,10 +91,13 @@ MAKE = {
 }
 
 
-def one_operation(space, call):
-    """A kernel: threads each do one operation on a cell of their own, and tell what it gave and what is there now."""
-    return define(
-        f"""
+def run_each(stream, space, calls, name, pairs):
+    """What each call gave, and what was there then: each thread makes all calls on the first of two values, in a cell of its own."""
+    lines = [
+        f"cell.store(a[i], 'relaxed', 'block'); old[{k}, i] = cell.{call}; new[{k}, i] = cell.load('relaxed', 'block')"
+        for k, call in enumerate(calls)
+    ]
+    source = f"""
         @device.kernel
         def k(cells, a, b, old, new):
             i = device.tid(1)
@@ -102,55 +105,37 @@ def one_operation(space, call):
             local = device.local_array(3, cells.dtype)
             if i < len(a):
                 cell = {MAKE[space]}
-                cell.store(a[i], "relaxed", "block")
-                {call}
-                new[i] = cell.load("relaxed", "block")
-        """,
-        file=f"<{space} {call}>",
-    )
-
-
-def run_one(stream, space, call, name, pairs):
+                {(chr(10) + 16 * " ").join(lines)}
+        """
     a, b = (np.array(column, name) for column in zip(*pairs, strict=True))
-    cells, old, new = stream.empty((len(a), 3), name), stream.empty(len(a), name), stream.empty(len(a), name)
-    grid = -(-len(a) // 32)
-    stream.launch(one_operation(space, call), cells, *map(stream.array, (a, b)), old, new, grid=grid, block=32)
-    return a.tolist(), b.tolist(), stream.numpy(old).tolist(), stream.numpy(new).tolist(), stream.numpy(cells)
+    cells, (old, new) = stream.empty((len(a), 3), name), (stream.empty((len(calls), len(a)), name) for _ in range(2))
+    kernel, grid = define(source, file=f"<{space} {calls}>"), -(-len(a) // 32)
+    stream.launch(kernel, cells, *map(stream.array, (a, b)), old, new, grid=grid, block=32)
+    if space == "global":  # the neighbours
+        poison = stream.numpy(stream.empty(1, name))
+        assert stream.numpy(cells)[:, [0, 2]].tobytes() == np.repeat(poison, 2 * len(a)).tobytes()
+    return a.tolist(), b.tolist(), stream.numpy(old).tolist(), stream.numpy(new).tolist()
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("method", CHANGES)
-@pytest.mark.parametrize("space", [*MAKE])
-def test_what_an_operation_does(stream, method, space, one_in):
-    """With one in three types, which are others for the next operation and the next kind of memory."""
-    for name in TYPES[method][(CHANGES.index(method) + [*MAKE].index(space)) % one_in :: one_in]:
-        pairs = [*itertools.product(values_of(name), repeat=2)]
-        scope = "thread" if space in ("shared", "global") and name == "int64" else "device"
-        call = f"old[i] = cell.{method}(b[i], 'acq_rel', '{scope}')"
-        a, b, old, new, cells = run_one(stream, space, call, name, pairs)
-        for before, operand, was, now in zip(a, b, old, new, strict=True):
-            with np.errstate(all="ignore"):
-                right = MEANINGS[method](np.dtype(name).type(before) if "float" in name else before, operand)
-            assert same(was, before), (name, before, operand, was)
-            assert same(now, wrap(right, name)), (name, before, operand, now, right)
-        if space == "global":  # the neighbours
-            poison = stream.empty(1, name)
-            assert cells[:, [0, 2]].tobytes() == np.repeat(stream.numpy(poison), 2 * len(a)).tobytes()
+# Bits are compared: a NaN is itself and 0.0 is not -0.0.
+CAS = {"cas(b[i], b[i])": lambda a, b: a, "cas(a[i], b[i])": lambda a, b: b}
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("space", [*MAKE])
-def test_what_cas_does(stream, space, one_in):
+def test_what_operations_do(stream, space, one_in):
+    """With one in three types, which are others for the next kind of memory."""
     for name in EVERY[[*MAKE].index(space) % one_in :: one_in]:
-        pairs = [*itertools.product(values_of(name), repeat=2)]
-        for first, right in (("b[i]", lambda a, b: a), ("a[i]", lambda a, b: b)):
-            a, b, old, new, _ = run_one(stream, space, f"old[i] = cell.cas({first}, b[i])", name, pairs)
+        scope = "thread" if space in ("shared", "global") and name == "int64" else "device"
+        calls = {f"{m}(b[i], 'acq_rel', '{scope}')": MEANINGS[m] for m in CHANGES if name in TYPES[m]} | CAS
+        a, b, *found = run_each(stream, space, calls, name, [*itertools.product(values_of(name), repeat=2)])
+        for (call, meaning), old, new in zip(calls.items(), *found, strict=True):
             for before, operand, was, now in zip(a, b, old, new, strict=True):
-                assert same(was, before), name
-                # Bits are compared: a NaN is itself and 0.0 is not -0.0.
-                assert same(now, right(before, operand)), (name, before, operand, now)
+                with np.errstate(all="ignore"):
+                    right = meaning(np.dtype(name).type(before) if "float" in name else before, operand)
+                assert same(was, before), (name, call, before, operand, was)
+                assert same(now, right if call in CAS else wrap(right, name)), (name, call, before, operand, now, right)
 
 
 def test_dtype_indices_and_bound_methods(stream):
