@@ -30,7 +30,7 @@ from cuda_device.cpu.records import (
     Record,
     Suspension,
 )
-from cuda_device.cpu.regions import PARALLEL, Regions
+from cuda_device.cpu.regions import END, FIRST, PARALLEL, Regions, in_common
 from cuda_device.cpu.uniform import CUT, RANGE
 from cuda_device.device.options import DEFAULTS
 from cuda_device.extend import Options, dataclass, ops
@@ -183,7 +183,7 @@ def _grid_word(writer: llvm_writer.FunctionWriter, op: Op) -> None:
         return
     block, control = f"{result}.block", f"{result}.control"
     record = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
-    writer.lines.append(record + CONTROL.address(result, control, "grid.word"))
+    writer.lines.append(record + CONTROL.address(result, control, "grid_word"))
 
 
 def _in_cluster(writer: llvm_writer.FunctionWriter, op: Op) -> None:
@@ -240,7 +240,8 @@ class Cpu(Dialect):
     def preamble(self) -> str:
         """The types of the records, the functions of `scheduler`, and the constants."""
         records = "".join(record.declaration() for record in RECORDS)
-        return f"{records}{_FUNCTIONS}{_WAIT * self.finds_races}" + "".join(
+        common = self.regions.common if self.regions and self.together else ""
+        return f"{records}{common}{_FUNCTIONS}{_WAIT * self.finds_races}" + "".join(
             f"{line}\n" for line in llvm_writer.constant_definitions(llvm_writer.constants_of(self))
         )
 
@@ -323,7 +324,7 @@ class Cpu(Dialect):
         metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
         match group:
             case "thread_idx":
-                return THREAD.load(result, "%thread", axis, metadata)
+                return THREAD.load(result, "%thread", f"index.{axis}", metadata)
             case "hidden_zero":
                 return f"  {result} = add i32 0, 0\n"
             case "lane_id":
@@ -385,9 +386,9 @@ class Cpu(Dialect):
         number, label, bounds = len(self.regions.labels) + 1, meeting.label, ""
         if meeting.kind == RANGE:
             self.regions.ranges[number] = meeting.place
-            for offset, operand in zip((0, 8), meeting.operands, strict=True):
-                at = f"%{label}.bound.{offset}"
-                bounds += f"  {at} = getelementptr inbounds i8, ptr %out, i64 {offset}\n  store {operand}, ptr {at}\n"
+            for field, operand in zip((FIRST, END), meeting.operands, strict=True):
+                at = f"%{label}.bound.{field}"
+                bounds += f"{in_common(at, '%out', field)}  store {operand}, ptr {at}\n"
         elif meeting.place:
             self.regions.ends[meeting.place] = number
         return f"{bounds}{self.regions.leave(label)}{label}:\n"

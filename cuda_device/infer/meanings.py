@@ -215,6 +215,11 @@ def use_of(known: Known) -> str:
     return ""
 
 
+def class_of(known: Known) -> object:
+    """The class of a bundle's meaning, by which tables have what applies to it; a `Thing` is a class of its own."""
+    return known.value if isinstance(known.value, Thing) else type(known.value)
+
+
 def means(known: Known, meaning: object) -> bool:
     """Whether `known` is a bundle with this meaning."""
     return isinstance(known.type, Bundle) and known.value is meaning

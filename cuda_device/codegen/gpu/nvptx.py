@@ -24,15 +24,18 @@ import re
 import sys
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from cuda_device.cache import disk
 from cuda_device.codegen import bitcode_types, llvm
 from cuda_device.codegen.gpu import peephole, ptx_versions
-from cuda_device.codegen.gpu.assemblers import Input
 from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.types import architectures
 from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.gpu.assemblers import Input
 
 # Without a data layout, the parser gives a load of 64 bits without `align` an alignment of 4. The header has no line break, so
 # that the line numbers in LLVM's messages are those of the text that follows.
