@@ -379,9 +379,8 @@ class Body:
             if self.policy is not None and self.spec.kernel:
                 known = [(param, cell) for param, cell in cells.items() if isinstance(cell, Cell)]
                 cells.update((param, self.policy.argument(frame, cell)) for param, cell in known)
-            given = [*cells.values(), *self.captured.values()]
             if self.objects:
-                frame.heap = objects.objects_among(frame, given)
+                frame.heap = objects.objects_among(frame, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, version.states[count:], strict=False):
             frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
         return cells
