@@ -13,14 +13,12 @@ defines `k` is a whole program. Behind the name are the fields of `Program` that
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import golden_pages
-from ir_helpers import define
+from ir_helpers import programs_in
 
 HERE = "# reports: "
 
@@ -38,13 +36,9 @@ class Program:
     on_gpu: bool = True
 
 
-def _program(head: str, text: str) -> Program:
-    name, _, fields = head.partition(": ")
-    if "def k(" not in text:
-        text = "def k(x, m, out, bug):\n" + textwrap.indent(text, "    ")
-    (message,) = re.findall(rf"{HERE}(.+)", text)
-    return Program(name, define(text, file=f"{name}.py"), message, **eval(f"dict({fields})"))
-
-
-TEXTS = golden_pages.texts_in(Path(__file__).with_name("buggy_programs.txt"))
-PROGRAMS = [_program(head, text) for head, text in TEXTS.items()]
+PROGRAMS = [
+    Program(name, function, re.search(f"{HERE}(.+)", text)[1], **fields)  # type: ignore[index]
+    for name, fields, text, function in programs_in(
+        Path(__file__).with_name("buggy_programs.txt"), "def k(x, m, out, bug):"
+    )
+]

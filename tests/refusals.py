@@ -77,7 +77,8 @@ def text_of(program: Refused, error: CompileError, whole: bool) -> str:
     at = program.numbers.index(error.location.line) + 1 if error.location.line in program.numbers else len(text)
     notes = _notes(str(error).splitlines(), whole or error.location.function != "k")
     if error.location.line not in program.numbers:  # in the prelude
-        notes.insert(0, _NOTE + program.source.splitlines()[error.location.line - 1][1:])
+        line = program.source.splitlines()[error.location.line - 1]
+        notes.insert(0, _NOTE + (line[1:] if line.startswith(" ") else f" {line}"))
     text[at:at] = notes
     return "".join(f"{line}\n" for line in text)
 
