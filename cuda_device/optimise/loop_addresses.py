@@ -314,9 +314,10 @@ def _is_counter(param: Value, index: int, loop: Loop, invariants: Invariants) ->
 
 # Modules with many loops
 #
-# For each loop that LLVM unrolls, and for each one to which it applies strength reduction, it looks at the guards of all the loops
-# before it: 400 loops took it 3 times as long as 200. Many loops therefore keep their form, unless LLVM knows how often
+# For each loop that LLVM unrolls, and for each one to which it applies strength reduction, it looks at the guards of all loops
+# before that one: 400 loops took it 3 times as long as 200. Many loops therefore keep their form, unless LLVM knows how often
 # they run. The assembler unrolls them.
+
 
 _MANY = 128
 
