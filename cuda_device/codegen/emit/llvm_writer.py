@@ -22,7 +22,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.dominance import used
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, OpDef
-from cuda_device.optimise import points_to
+from cuda_device.optimise import loop_addresses, points_to
 from cuda_device.types import model
 from cuda_device.types.layout import align_of, float_bits, leaves, size_of
 
@@ -139,6 +139,11 @@ class Metadata:
     def node(self, text: str) -> str:
         """The number of a node with this text."""
         return f"!{self.nodes.setdefault(text, _FIRST + len(self.nodes))}"
+
+    def rolled_loop(self) -> str:
+        """A node for one loop, which keeps LLVM from unrolling it if its trip count is known only when it runs."""
+        rule = self.node('!{!"llvm.loop.unroll.runtime.disable"}')
+        return self.node(f"distinct !{{!{_FIRST + len(self.nodes)}, {rule}}}")
 
     def _file(self, path: str) -> str:
         # PTX cannot have quotation marks in names.
@@ -269,6 +274,7 @@ class ModuleWriter:
             options.debug * dialect.dwarf,
         )
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
+        self.keeps_loops_rolled = dialect.is_gpu and loop_addresses.has_many_loops(dialect.module)
         self.declared: set[str] = set()
         self.library: set[str] = set()
 
