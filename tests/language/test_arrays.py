@@ -641,16 +641,3 @@ def test_augmented_assignment_to_a_0d_array_is_refused():
 
     with pytest.raises(device.CompileError, match="index the array first"):
         device.compile(changed, device.ArrayType(device.float32, 0))
-
-
-@device.kernel
-def of_the_dtype(x, out):
-    out[0] = x.dtype.itemsize
-    out[1] = x.dtype == "float32"
-    out[2] = x.dtype != "float64"
-    out[3] = x.dtype.kind == "f"
-    out[4] = x.dtype.type(7.5)
-
-
-def test_attributes_of_a_dtype(stream):
-    assert stream.run(of_the_dtype, np.zeros(1, np.float32), poison(5, np.float64))[-1].tolist() == [4, 1, 1, 1, 7.5]

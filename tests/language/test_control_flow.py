@@ -525,48 +525,7 @@ def test_a_conflict_is_an_error_only_if_it_is_used(first, second):
     assert "'value'" in refusal(looped, bool, device.int64).reason
 
 
-def test_one_function_on_both_ways_is_no_conflict(stream):
-    @device.kernel
-    def kernel(x, out):
-        if x[0] > 0:
-            f, t = math.sqrt, device.float64
-        else:
-            f, t = math.sqrt, device.float64
-        out[0] = f(t(x[1]))
-
-    out = stream.empty(1, np.float64)
-    stream.launch(kernel, stream.array(np.array([1, 2], np.float32)), out, grid=1, block=1)
-    assert stream.numpy(out).tolist() == [math.sqrt(2)]
-
-
 # Tuples
-
-
-def test_loops_over_tuples_are_unrolled_with_each_elements_type(stream):
-    @device.kernel
-    def kernel(x, y, out):
-        k = 0
-        for value in (1, 2.5, x[0], y[0], True, x[0] + y[0]):
-            out[k] = value / 2
-            k += 1
-        for function in (math.floor, math.ceil, abs):
-            out[k] = function(-2.5)
-            k += 1
-        for array in (x, y):
-            for scale in (1, 10):
-                out[k] = array[0] * scale
-                k += 1
-        for name, amount in (("a", 1), ("b", 2)):
-            if name == "b":
-                out[k] = amount
-                k += 1
-        out[k] = k
-
-    out = stream.empty(15, np.float64)
-    x, y = np.array([3], np.int8), np.array([0.1])
-    stream.launch(kernel, stream.array(x), stream.array(y), out, grid=1, block=1)
-    expected = [0.5, 1.25, 1.5, 0.05, 0.5, 3.1 / 2, -3, -2, 2.5, 3, 30, 0.1, 1.0, 2, 14]
-    assert stream.numpy(out).tolist() == expected
 
 
 def test_tuples_are_built_joined_and_unpacked(stream):
@@ -760,27 +719,6 @@ def kernel(a, b, out):
         device.launch(
             device.kernel(scope["kernel"]), a, a.copy(), a.copy(), grid=1, block=1, stream=device.cpu_stream()
         )
-
-
-def test_a_first_look_at_a_loop_leaves_no_trace_behind_it(stream):
-    """`v` is a builtin float at first sight, whose quotient with an int64 is a float64; after the loop it is a float32."""
-
-    @device.kernel
-    def kernel(out, n):
-        v = 0.5
-        for _ in range(3):
-            v -= device.float32(n * v)
-        if n > 4:
-            v = abs(np.sqrt(n // v))
-        count = device.int32(0)
-        while count < 3:
-            count += 1
-        out[0] = v
-        out[1] = isinstance(v, device.float32)
-
-    out = stream.empty(2, np.float64)
-    stream.launch(kernel, out, np.int64(3), grid=1, block=1)
-    assert stream.numpy(out).tolist() == [-4, 1]
 
 
 def test_shifts_by_the_items_of_empty_ranges(stream):

@@ -230,47 +230,6 @@ def test_the_type_of_a_recursive_result():
 # Results
 
 
-def test_what_functions_return(stream):
-    def nothing(out):
-        out[0] = 1
-
-    def explicit(c):
-        if c:
-            return None
-        return None
-
-    def pair(x):
-        return x, (x + 1, 2.5)
-
-    def sign(x):
-        if x > 0:
-            return 1
-        elif x < 0:
-            return -1.5
-        return False
-
-    def pick(c, a, b):
-        return a if c else b
-
-    @device.kernel
-    def kernel(x, y, out):
-        out[1] = nothing(out) is None
-        out[2] = explicit(x[0] > 0) is None
-        a, (b, c) = pair(x[0])
-        out[3], out[4], out[5] = a, b, c
-        out[6] = pair(x[0])[1][0]
-        out[7], out[8], out[9] = sign(x[0]), sign(-x[0]), sign(0 * x[0])
-        out[10] = pick(x[0] > 1, x, y)[1]
-        out[11] = pick(x[0] > 1, (1, x), (2, y))[1][1]
-        pick(x[0] > 1, x, y)[0] = 50
-        out[12] = x[0]
-
-    out = stream.empty(13, np.float32)
-    x, y = np.array([3, 4], np.int32), np.array([5, 6], np.int32)
-    launch_once(stream, kernel, stream.array(x), stream.array(y), out)
-    assert stream.numpy(out).tolist() == [1, 1, 1, 3, 4, 2.5, 4, 1, -1.5, 0, 4, 4, 50]
-
-
 # Constant parameters
 
 
