@@ -24,7 +24,7 @@ the result may be off. Without an expected value, Python runs the body of a kern
 values` above the cases runs them for each value, which the program can use. `!!! x=int` asks for other types than those above;
 the message follows. `--> tuple<int, bool>: x=int, y=bool` is the type of what is returned. Words in brackets behind a name are
 `long`, `unchecked` (no checks on CPU streams) or `needs NAME`. Messages show lines of the text file. `--update-golden` writes
-the messages.
+the messages; `{{...}}` in them is a regular expression.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Program:
             arguments = {"out": poison(expected.shape, expected.dtype), **arguments}
         function = self._function([*arguments], names)
         kernel = function if isinstance(function, device.Kernel) else device.kernel(function)
-        given = {name: arguments[name] for name in _parameters(kernel)}
+        given = {name: arguments[name] for name in _parameters(kernel) if name in arguments}
         passed = {name: stream.array(value) if _is_array(value) else value for name, value in given.items()}
         stream.launch(kernel, *passed.values(), **launch)
         if expected is not None:
@@ -195,8 +195,9 @@ class Program:
 
     def _variants(self) -> Iterator[dict[str, Any]]:
         name, _, values = self.variants.partition(" in ")
+        names = name.split(", ")
         for value in eval(values, _scope_of(self.shared)) if name else [None]:
-            yield {name: value} if name else {}
+            yield dict(zip(names, value if len(names) > 1 else [value], strict=True)) if name else {}
 
     def _evaluate(self, call: str, names: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         scope = {"array": device.ArrayType, "fails": Fails, "each": Each, "case": _case}
@@ -311,6 +312,13 @@ def parameters(programs: list[Program]) -> list[Any]:
 def _marks(program: Program) -> list[Any]:
     words = [word for word in program.words if word != "unchecked"]
     return [pytest.mark.long if word == "long" else pytest.mark.needs(word.removeprefix("needs ")) for word in words]
+
+
+def is_message(expected: list[str], message: list[str]) -> bool:
+    """Whether a message is as expected, where `{{...}}` is a regular expression."""
+    parts = re.split(r"\{\{(.*?)\}\}", "\n".join(expected))
+    pattern = "".join(f"(?:{part})" if i % 2 else re.escape(part) for i, part in enumerate(parts))
+    return re.fullmatch(pattern, "\n".join(message)) is not None
 
 
 def update(path: Path, name: str, message: list[str]) -> None:

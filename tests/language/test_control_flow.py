@@ -293,9 +293,6 @@ def test_a_conflict_is_an_error_only_if_it_is_used(first, second):
     assert "'value'" in refusal(looped, bool, device.int64).reason
 
 
-# Tuples
-
-
 # Large programs
 
 

@@ -10,13 +10,8 @@ from typing import Annotated
 
 import numpy as np
 import pytest
-from ir_helpers import refusal
 
 import cuda_device as device
-
-
-def result_type(function, *arguments):
-    return str(device.compile(function, *arguments, output="ir")).split(" -> ")[1].split(" typed")[0]
 
 
 def launch_once(stream, kernel, *arguments):
@@ -32,93 +27,6 @@ def weighted(a, b=2, *, c=3.5, d):
     return a * 1000 + b * 100 + c * 10 + d
 
 
-def positional(a, b, /, c=7):
-    return a * 100 + b * 10 + c
-
-
-@device.kernel
-def calls(x, out):
-    out[0] = weighted(x[0], d=1)
-    out[1] = weighted(x[0], 4, d=2)
-    out[2] = weighted(d=3, a=x[0], c=5)
-    out[3] = weighted(x[0], c=x[1], b=x[2], d=4)
-    out[4] = positional(x[0], x[1])
-    out[5] = positional(x[0], x[1], x[2])
-    out[6] = positional(x[0], x[1], c=0)
-
-
-def test_defaults_keywords_and_keyword_only_parameters(stream):
-    x = np.array([1, 2, 3], np.int32)
-    out = stream.empty(7, np.float64)
-    launch_once(stream, calls, stream.array(x), out)
-    expected = np.zeros(7)
-    calls.underlying(x, expected)
-    assert stream.numpy(out).tolist() == expected.tolist()
-
-
-def test_defaults_of_every_kind(stream):
-    typed = np.int64(5_000_000_000)
-
-    def helper(x, none=None, pair=(1, 2.5), wide=typed, function=abs, flag=False, name="scale", infinite=math.inf):
-        result = pair[0] + pair[1] if none is None else 0
-        result += function(x) + (1000 if flag else 1)
-        if name == "scale":
-            result *= 2
-        return result + wide, x < infinite
-
-    @device.kernel
-    def kernel(x, out):
-        out[0], out[1] = helper(x[0])
-        out[2], out[3] = helper(x[0], flag=True, name="other", pair=(0, 0))
-
-    out = stream.empty(4, np.float64)
-    launch_once(stream, kernel, stream.array(np.array([-2], np.int64)), out)
-    expected = [*helper(-2), *helper(-2, flag=True, name="other", pair=(0, 0))]
-    assert stream.numpy(out).tolist() == [float(v) for v in expected]
-
-
-@pytest.mark.parametrize(
-    "call, reason",
-    [
-        (lambda x: positional(x, b=x), "'b'"),
-        (lambda x: math.sqrt(), "1"),
-        (lambda x: device.tid(1, 2), "tid"),
-        (lambda x: device.float32(1, 2), "float32"),
-    ],
-)
-def test_wrong_arguments_are_refused(call, reason):
-    @device.func
-    def function(x):
-        return call(x)
-
-    error = refusal(function, device.float32)
-    assert reason in error.reason
-    assert error.location.file == __file__ and error.location.line == call.__code__.co_firstlineno
-
-
-def test_arguments_are_computed_from_left_to_right(stream):
-    def note(log, value):
-        log[0] = log[0] * 10 + value
-        return value
-
-    def three(a, b, c):
-        return a * 100 + b * 10 + c
-
-    @device.kernel
-    def kernel(log, out):
-        out[0] = three(note(log, 1), c=note(log, 2), b=note(log, 3))
-        out[1] = note(log, 4) + note(log, 5) * note(log, 6)
-        out[note(log, 7)] = note(log, 8)  # the value first
-        a, b = note(log, 9), note(log, 1)
-        out[2] = a * 10 + b
-
-    log, out = stream.array(np.zeros(1, np.int64)), stream.empty(8, np.int32)
-    launch_once(stream, kernel, log, out)
-    assert stream.numpy(log).tolist() == [1234568791]
-    got = stream.numpy(out).tolist()
-    assert got[:3] == [132, 34, 91] and got[7] == 8
-
-
 # Recursion
 
 
@@ -126,172 +34,7 @@ def factorial(n):
     return n * factorial(n - 1) if n > 1 else 1
 
 
-def fibonacci(n):
-    if n < 2:
-        return n
-    return fibonacci(n - 1) + fibonacci(n - 2)
-
-
-def is_even(n):
-    return True if n == 0 else is_odd(n - 1)
-
-
-def is_odd(n):
-    return False if n == 0 else is_even(n - 1)
-
-
-def ackermann(m, n):
-    if m == 0:
-        return n + 1
-    if n == 0:
-        return ackermann(m - 1, 1)
-    return ackermann(m - 1, ackermann(m, n - 1))
-
-
-def hanoi(n, start, end, other):
-    """Moves, and a checksum of them: a tuple comes back."""
-    if n == 0:
-        return 0, 0
-    a, x = hanoi(n - 1, start, other, end)
-    b, y = hanoi(n - 1, other, end, start)
-    return a + b + 1, (x * 3 + start * 7 + end + y) % 10007
-
-
-def depth_sum(n):
-    return 0 if n == 0 else n + depth_sum(n - 1)
-
-
-def grows(n, x):
-    """The result is an int at first, and a float in the end."""
-    if n == 0:
-        return 1
-    return grows(n - 1, x) * x
-
-
-def three_ways(n):
-    if n <= 0:
-        return 1
-    if n % 3 == 0:
-        return three_ways(n - 1) + two_ways(n - 2)
-    return two_ways(n - 1)
-
-
-def two_ways(n):
-    return three_ways(n - 1) * 2 if n % 2 else three_ways(n - 2) + 1
-
-
-def search(x, value, low, high):
-    if low >= high:
-        return -1
-    middle = (low + high) // 2
-    if x[middle] == value:
-        return middle
-    if x[middle] < value:
-        return search(x, value, middle + 1, high)
-    return search(x, value, low, middle)
-
-
-def test_recursion(stream):
-    @device.kernel
-    def kernel(n, x, out):
-        out[0] = factorial(n[0])
-        out[1] = fibonacci(n[0])
-        out[2] = is_even(n[0])
-        out[3] = is_odd(n[0])
-        out[4] = ackermann(2, n[0])
-        out[5], out[6] = hanoi(n[0], 1, 2, 3)
-        out[7] = depth_sum(n[0] * 100)
-        out[8] = grows(n[0], 1.5)
-        out[9] = three_ways(n[0])
-        out[10] = search(x, n[0], 0, len(x))
-        out[11] = factorial(5)
-        out[12] = fibonacci(15)
-
-    x = np.array([0, 2, 3, 5, 7, 11, 13], np.int32)
-    for n in range(8):
-        out = stream.empty(13, np.float64)
-        launch_once(stream, kernel, stream.array(np.array([n], np.int32)), stream.array(x), out)
-        expected = [
-            factorial(n), fibonacci(n), is_even(n), is_odd(n), ackermann(2, n), *hanoi(n, 1, 2, 3), depth_sum(n * 100),
-            grows(n, 1.5), three_ways(n), search(x, n, 0, len(x)), 120, 610,
-        ]  # fmt: skip
-        assert stream.numpy(out).tolist() == [float(v) for v in expected]
-
-
-def test_the_type_of_a_recursive_result():
-    @device.func
-    def function(n, x):
-        return factorial(n), grows(n, x), is_even(n), hanoi(n, 1, 2, 3)
-
-    expected = "tuple<int64, float32, bool, tuple<int, int>>"
-    assert result_type(function, device.int64, device.float32) == expected
-
-
-# Results
-
-
 # Constant parameters
-
-
-def test_a_kernel_specialises_on_constant_parameters(stream):
-    @device.kernel
-    def kernel(out, n: device.ConstExpr, mode: device.ConstExpr, dtype: device.ConstExpr, sizes: device.ConstExpr):
-        tile = device.shared_array(n, dtype)  # a shape must be a constant
-        for i in range(n):
-            tile[i] = 2.75
-        out[0] = tile[n - 1]
-        out[1] = len(tile) * 10 + len(sizes)
-        if mode == "double":
-            out[0] *= 2
-        for size in sizes:
-            out[1] += size
-
-    for n, mode, dtype, sizes in [
-        (4, "double", device.float32, (1, 2)), (5, "single", device.float32, ()), (4, "double", device.int32, (3,)),
-        (4, "double", int, (3,)), (4, "single", device.float64, (1, 2)),
-    ]:  # fmt: skip
-        out = stream.empty(2, np.float32)
-        launch_once(stream, kernel, out, n, mode, dtype, sizes)
-        value = 2 if dtype in (int, device.int32) else 2.75
-        assert stream.numpy(out).tolist() == [value * (2 if mode == "double" else 1), n * 10 + len(sizes) + sum(sizes)]
-
-
-def test_constants_that_are_equal_but_not_the_same(stream):
-    @device.kernel
-    def kernel(out, value: device.ConstExpr):
-        out[0] = value / 2
-        out[1] = math.copysign(1.0, value)
-        out[2] = (value + device.uint8(255)).dtype == device.float32
-        out[3] = (value | True).dtype == bool if value.dtype != float else 5
-
-    for value, expected in [
-        (1, [0.5, 1, 0, 0]), (1.0, [0.5, 1, 1, 5]), (True, [0.5, 1, 0, 1]), (0.0, [0, 1, 1, 5]), (-0.0, [0, -1, 1, 5]),
-        (np.int8(1), [0.5, 1, 0, 0]), (1, [0.5, 1, 0, 0]),
-    ]:  # fmt: skip
-        out = stream.empty(4, np.float32)
-        launch_once(stream, kernel, out, value)
-        assert stream.numpy(out).tolist() == expected, repr(value)
-
-
-def test_a_constant_parameter_may_be_a_function_or_string_annotated(stream):
-    namespace = {"device": device}
-    exec(
-        "from __future__ import annotations\n"
-        "def kernel(x, out, function: device.ConstExpr, n: device.ConstExpr[int] = 3):\n"
-        "    for i in range(n):\n"
-        "        out[i] = function(x[0] + i)\n",
-        namespace,
-    )
-    kernel = device.kernel(namespace["kernel"])
-    for function in (math.sqrt, fibonacci, weighted_once, abs):
-        out = stream.empty(3, np.float64)
-        launch_once(stream, kernel, stream.array(np.array([4.0])), out, function)
-        assert stream.numpy(out).tolist() == [float(function(4.0 + i)) for i in range(3)]
-
-
-@device.func
-def weighted_once(x):
-    return weighted(x, d=0)
 
 
 def test_a_constant_parameter_of_another_type_is_refused(stream):
@@ -301,15 +44,6 @@ def test_a_constant_parameter_of_another_type_is_refused(stream):
 
     with pytest.raises(device.Error, match="'n'"):
         launch_once(stream, kernel, stream.empty(1), 2.5)
-
-    def helper(x, n: device.ConstExpr[int]):
-        return x * n
-
-    @device.func
-    def function(x):
-        return helper(x, 2.5)
-
-    assert "'n'" in refusal(function, int).reason
 
 
 def test_a_constant_parameter_by_another_name(stream):
@@ -325,66 +59,6 @@ def test_a_constant_parameter_by_another_name(stream):
         out = stream.empty(1)
         launch_once(stream, names["kernel"], out, 5)
         assert stream.numpy(out).tolist() == [5], hint
-
-
-def test_a_constant_that_does_not_hash(stream):
-    @device.kernel
-    def kernel(out, n: device.ConstExpr):
-        out[0] = 1
-
-    for _ in range(2):
-        out = stream.empty(1)
-        launch_once(stream, kernel, out, [1, 2])
-        assert stream.numpy(out).tolist() == [1]
-
-
-# Functions as values
-
-
-def twice(function, x):
-    return function(function(x))
-
-
-def test_functions_are_passed_kept_in_tuples_and_returned(stream):
-    def increment(x):
-        return x + 1
-
-    def choose(which):
-        return increment if which == "increment" else weighted_once
-
-    operations = (increment, abs, math.sqrt, device.float32, weighted_once)
-
-    @device.kernel
-    def kernel(x, out):
-        out[0] = twice(increment, x[0])
-        out[1] = twice(math.sqrt, x[1])
-        k = 2
-        for operation in operations:
-            out[k] = operation(x[1])
-            k += 1
-        out[7] = choose("increment")(x[0])
-        out[8] = choose("other")(x[0])
-        out[9] = operations[0](operations[-1](x[0]))
-        f, g = operations[:1][0] if False else operations[0], operations[1]
-        out[10] = g(f(x[0] - 10))
-        table = Operations
-        out[11] = table.double(x[0]) + table.triple(x[0])
-
-    out = stream.empty(12, np.float64)
-    launch_once(stream, kernel, stream.array(np.array([3.0, 16.0])), out)
-    expected = [5, 2, 17, 16, 4, 16, weighted_once(16.0), 4, weighted_once(3.0), weighted_once(3.0) + 1, 6, 15]
-    assert stream.numpy(out).tolist() == expected
-
-
-class Operations:
-    """A namespace of functions."""
-
-    @staticmethod
-    def double(x):
-        return x * 2
-
-    def triple(x):  # noqa: N805
-        return x * 3
 
 
 # On the host

@@ -29,6 +29,8 @@ def test_has_type(program: Program) -> None:
 @pytest.mark.parametrize("program", program_texts.parameters(REFUSED))
 def test_is_refused(program: Program, update_golden: bool) -> None:
     message = program.check_refusal()
+    if program_texts.is_message(program.message, message):
+        return
     if update_golden:
         program_texts.update(program.path, program.name, message)
     else:
