@@ -125,7 +125,7 @@ make_class = type
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", VALUES | WIDE)
 def test_what_operations_do(stream, name):
-    """Of each kind of memory: a thread has a cell of its own and two values, `a[i]` and `b[i]`; a line says which one it gives."""
+    """In each kind of memory: a thread has a cell of its own and two values, `a[i]` and `b[i]`; a line says which it gives."""
     type, lines = (VALUES | WIDE)[name], LOADS_AND_STORES + EXCHANGES * (name in VALUES)
     box = device.struct(make_class("Box", (), {"__annotations__": {"tag": uint8, "cell": device.Atomic(type)}}))
     count, given, body = 40, [], ""
