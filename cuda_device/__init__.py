@@ -29,7 +29,7 @@ _MODULES = {
     "numpy": "complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64",
     "cache.disk": "CacheInfo cache_info",
     "device.atomics": "Atomic AtomicInterface atomic_ref threadfence",
-    "device.constant_parameters": "ConstExpr",
+    "device.parameters": "ConstExpr",
     "device.functions": "Extern Func Kernel extern func kernel",
     "device.inline_ptx": "MachineInstruction intrinsic ptx",
     "device.machine_functions": (
@@ -56,7 +56,7 @@ _MODULES = {
     "library.barriers": "cluster_sync grid_sync",
     "runtime.launch.compiled": "Compiled",
     "runtime.launch.compiling": "compile",
-    "runtime.launch.signatures": "Parameter",
+    "runtime.launch.compiled_parameters": "Parameter",
     "runtime.arrays.device_array": "DeviceArray array as_array empty empty_like full zeros zeros_like",
     "runtime.arrays.host_arrays": "HostArray managed pinned",
     "runtime.launch.launcher": "launch synchronize",

@@ -41,32 +41,26 @@ from cuda_device.types.host import (
     sizeof,
 )
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import BOOL, NONE, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.model import (
+    BOOL,
+    NONE,
+    Bundle,
+    NoneType,
+    Number,
+    Range,
+    Ref,
+    Static,
+    Struct,
+    Tuple,
+    Vector,
+)
 from cuda_device.types.struct_classes import align, replace
 from cuda_device.types.vector_classes import Dim3, host_vector
 
 PURE: tuple[Any, ...] = (
-    align,
-    alignof,
-    machine_representation,
-    numpy_dtype,
-    sizeof,
-    str,
-    repr,
-    ascii,
-    format,
-    hex,
-    oct,
-    bin,
-    callable,
-    issubclass,
-    ord,
-    chr,
-    hash,
-    np.iinfo,
-    np.finfo,
-    np.dtype,
-)
+    align, alignof, machine_representation, numpy_dtype, sizeof, str, repr, ascii, format, hex, oct, bin, callable, issubclass,
+    ord, chr, hash, np.iinfo, np.finfo, np.dtype,
+)  # fmt: skip
 """Builtins that are evaluated at compile time, with constants."""
 _TEXTS = (str, repr, ascii, format, hex, oct, bin)
 
@@ -84,14 +78,14 @@ def while_compiling(function: Callable[..., Any]) -> Special:
 
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         owner = getattr(function, "__self__", function)
-        otherwise = "print(f'…') shows run-time values" if any(owner is each for each in _TEXTS) else ""
+        otherwise = "print(f'…') shows run-time values" if any(owner is entity for entity in _TEXTS) else ""
         values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
         keywords = {
             word: constant_of(cell.known, f"each argument of {name}", otherwise) for word, cell in named.items()
         }
         try:
-            given = (*values, *keywords.items())
-            result = frame.program.once(owner, name, given, lambda: function(*values, **keywords))
+            arguments = (*values, *keywords.items())
+            result = frame.program.once(owner, name, arguments, lambda: function(*values, **keywords))
             if isinstance(result, str) and " at 0x" in result:  # the address of an object
                 frame.program.depend(PASSING, name, MISSING)
             return frame.literal(result)
@@ -196,11 +190,11 @@ def _iter(frame: Frame, iterable: Cell, /) -> Cell:
 
 
 def _getattr(frame: Frame, owner: Cell, name: Cell, /, *default: Cell) -> Cell:
-    found = _attribute(frame, owner, name)
-    if isinstance(found, Cell):
-        return found
+    attribute = _attribute(frame, owner, name)
+    if isinstance(attribute, Cell):
+        return attribute
     if not default:
-        raise found
+        raise attribute
     return default[0]
 
 
@@ -274,24 +268,24 @@ _CLASSES: dict[object, type] = {
 
 
 def _type(frame: Frame, value: Cell, /) -> Cell:
-    found = type_of(value.known)
-    if found is None:
+    cls = type_of(value.known)
+    if cls is None:
         raise CompileError(
             f"{value.known} has no type that device code can name",
             help="use the type of an item: type(next(x))",
         )
-    return frame.literal(found)
+    return frame.literal(cls)
 
 
 def _isinstance(_: Frame, value: Cell, kinds: Cell, /) -> Cell:
     known = value.known
-    wanted: Any = kinds.known.python
-    found: Any = None if isinstance(known.type, Static) else type_of(known)
-    classes = (found, Dim3) if found is Dim3.__base__ else (found,)  # any uint32x3 is a Dim3
+    classes_to_test: Any = kinds.known.python
+    cls: Any = None if isinstance(known.type, Static) else type_of(known)
+    classes = (cls, Dim3) if cls is Dim3.__base__ else (cls,)  # any uint32x3 is a Dim3
     try:
-        if found is None:
-            return Cell(constant(isinstance(known.value, wanted)))
-        return Cell(constant(any(issubclass(each, wanted) for each in classes)))
+        if cls is None:
+            return Cell(constant(isinstance(known.value, classes_to_test)))
+        return Cell(constant(any(issubclass(base, classes_to_test) for base in classes)))
     except TypeError:
         raise CompileError(
             f"isinstance compares with types, not with {kinds.known}", help="name a type, or a tuple of types"
@@ -310,8 +304,8 @@ def _abs(frame: Frame, x: Cell, /) -> Cell:
 
 
 def _complex(frame: Frame, real: Cell | None = None, imag: Cell | None = None) -> Cell:
-    given = [real or Cell(constant(0)), imag] if imag is not None else [real] if real is not None else []
-    return _call_row(frame, complex, given)
+    parts = [real or Cell(constant(0)), imag] if imag is not None else [real] if real is not None else []
+    return _call_row(frame, complex, parts)
 
 
 def _round(frame: Frame, number: Cell, ndigits: Cell | None = None) -> Cell:
@@ -363,8 +357,8 @@ def _call_partial(
 ) -> Cell:
     """Calls a `functools.partial` object of the host."""
     first = [frame.literal(value) for value in partial.args]
-    given = {name: frame.literal(value) for name, value in partial.keywords.items()}
-    return frame.call(frame.literal(partial.func), [*first, *positional], given | dict(named))
+    keywords = {name: frame.literal(value) for name, value in partial.keywords.items()}
+    return frame.call(frame.literal(partial.func), [*first, *positional], keywords | dict(named))
 
 
 def _of_library(
@@ -551,10 +545,12 @@ def _call_entity(frame: Frame, entity: Any, positional: Sequence[Cell], named: M
         return composites.construct(frame, model_of(entity), positional, named)
     arguments = [*positional, *named.values()]
     own = _method_for(frame, entity, positional) or composites.overload_of(frame, entity, arguments)
-    rule = _rule_of(frame, entity) if own is None else None
+    if own is not None:
+        return frame.program.call(frame, own, positional, named)
+    rule = _rule_of(frame, entity)
     if rule is not None:
         return rule(frame, positional, named)
     if isinstance(entity, functions.Func) and entity.options.interop:
         for cell in arguments:
             conditions.describable(frame, cell)
-    return frame.program.call(frame, own or entity, positional, named)
+    return frame.program.call(frame, entity, positional, named)

@@ -281,6 +281,7 @@ _CAS_DOC = "Stores the third operand if the number has the bits of the second; t
 ATOMIC_CAS = OpDef("atomic.cas", D, 3, 1, _CAS_DOC, _ORDERED, _ATOMIC)
 _UPDATE_DOC = "Applies `operation` (add, and, or, xor, max, min, exch) with the second operand; the old number."
 ATOMIC_UPDATE = OpDef("atomic.update", D, 2, 1, _UPDATE_DOC, ("operation", *_ORDERED), _ATOMIC)
+ATOMICS = (ATOMIC_LOAD, ATOMIC_STORE, ATOMIC_CAS, ATOMIC_UPDATE)
 FENCE = OpDef("fence", D, 0, 0, "Orders the accesses around it.", _ORDERED, Effect.READS | Effect.WRITES)
 PAUSE = OpDef("pause", D, 1, 0, "Pauses for about a number of nanoseconds, a uint32.", (), Effect.SPINS)
 _TIMER_DOC = "`clock64`, an int64, or `globaltimer`, a uint64."

@@ -78,16 +78,6 @@ def is_within(index: Any, length: Any) -> Any:
     return -length <= index < length
 
 
-def is_length(number: Any) -> Any:
-    """Returns whether a number is a valid length."""
-    return number >= 0
-
-
-def is_equal(number: Any, other: Any) -> Any:
-    """Returns whether two numbers are equal."""
-    return number == other
-
-
 def is_row(array: Any) -> Any:
     """Returns whether the elements along the last axis of an array are contiguous."""
     return array.strides[-1] == array.itemsize or array.shape[-1] == 1 or array.size == 0

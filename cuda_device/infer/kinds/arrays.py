@@ -134,8 +134,8 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
                 f"an index must be an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
             )
         conditions.place(frame, part, f"axis {axis}", length)
-        place = frame.run(prelude.place, part, length)
-        return place, None, Cell(constant(1))
+        position = frame.run(prelude.place, part, length)
+        return position, None, Cell(constant(1))
     for piece in pieces:
         type = piece.known.type
         if type != model.NONE and not model.is_index(type):
@@ -267,15 +267,15 @@ def _reshape(
     copy: Cell | None = None,
 ) -> Cell:
     """The same elements in another shape; one length may be -1."""
-    array, given = owner.type, [*lengths, *([] if shape is None else [shape])]
-    if not given:
+    array, shapes = owner.type, [*lengths, *([] if shape is None else [shape])]
+    if not shapes:
         raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
     if copy is not None and (not copy.known.constant or copy.known.value):
         raise CompileError(
             "reshape with copy=True needs memory, which device code cannot allocate", help="leave copy=True out"
         )
-    first = frame.as_tuple(given[0])
-    sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else given
+    first = frame.as_tuple(shapes[0])
+    sizes = frame.fields(first) if isinstance(first.known.type, model.Tuple) else shapes
     for cell in sizes:
         if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape must be integers, not {cell.known}", help="convert it: int(…)")
@@ -304,13 +304,13 @@ def _lengths(frame: Frame, owner: Cell[model.Array], shape: Sequence[Cell]) -> l
         else Cell(known_as(cell.known, model.INDEX), frame.materialise(cell, model.INDEX))
         for cell in shape
     ]
-    given = [length for i, length in enumerate(lengths) if i not in open_axes]
+    fixed = [length for i, length in enumerate(lengths) if i not in open_axes]
     if frame.program.checked:
-        total, rest = product(frame, extents(frame, owner)), product(frame, given)
-        conditions.reshaped(frame, owner.type, total, given, rest, bool(open_axes))
+        total, rest = product(frame, extents(frame, owner)), product(frame, fixed)
+        conditions.reshaped(frame, owner.type, total, fixed, rest, bool(open_axes))
     if open_axes:
         total = product(frame, extents(frame, owner))
-        lengths[open_axes[0]] = frame.operate("//", total, product(frame, given))
+        lengths[open_axes[0]] = frame.operate("//", total, product(frame, fixed))
     return lengths
 
 
@@ -321,8 +321,8 @@ def _steps(frame: Frame, owner: Cell[model.Array], lengths: Sequence[Cell]) -> l
         return [frame.operate("*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
     old = frame.tuple(extents(frame, owner)), frame.tuple(strides(frame, owner))
     conditions.stays(frame, *old, frame.tuple(lengths))
-    places = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
-    return [frame.run(prelude.bytes_before, place, *old) for place in places]
+    indices = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
+    return [frame.run(prelude.bytes_before, index, *old) for index in indices]
 
 
 def _fits_32_bits(length: Known) -> bool:
@@ -347,7 +347,7 @@ def _getitem(frame: Frame, _: Op, owner: Cell[model.Array], index: Cell) -> Cell
         return references.element(frame, owner, indexing.values_of(frame, parts))
     element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
     if not isinstance(array.dtype, model.Number) and element.value is not None:
-        element.place = Place(element.value, owner, index)
+        element.place = Place(element.value, owner, index, frame.writes)
     return element
 
 
@@ -381,7 +381,7 @@ def store(frame: Frame, owner: Cell[model.Array], index: Cell, value: Cell) -> N
             else f"write a {'number' if isinstance(element, model.Number) else element}",
         )
     indices = indexing.values_of(frame, parts)
-    if references.is_copied_in_memory(value, element):
+    if references.is_copied_in_memory(frame, value, element):
         references.store(frame, references.element(frame, owner, indices), value)
         return
     if not isinstance(element, model.Number):

@@ -48,14 +48,14 @@ def _parts(frame: Frame, cell: Cell[Number]) -> tuple[Cell, Cell]:
 
 def _parts_as(frame: Frame, cell: Cell[Number], type: Number) -> tuple[Cell, Cell]:
     """The parts of a number with the type of the parts of `type`."""
-    real, imaginary = (Cell(of_type(type.part), frame.materialise(each, type.part)) for each in _parts(frame, cell))
+    real, imaginary = (Cell(of_type(type.part), frame.materialise(part, type.part)) for part in _parts(frame, cell))
     return real, imaginary
 
 
 def _operands(frame: Frame, cell: Cell[Number], part: Number) -> list[Value]:
     """The parts of an operand as floats of one type: one for a real operand, two for a complex one."""
     cells = _parts(frame, cell) if is_complex(cell) else (cell,)
-    return [frame.materialise(each, part) for each in cells]
+    return [frame.materialise(cell_of_part, part) for cell_of_part in cells]
 
 
 def _make(frame: Frame, type: Number, real: Value, imaginary: Value) -> Cell:

@@ -41,8 +41,8 @@ def _distance(frame: Frame, index: Cell, size: int, sign: int = 1) -> Value:
         raise CompileError(f"a pointer moves by integers, not by {index.known}", help="convert it: int(…)")
     if index.known.constant:
         return frame.build.const(INDEX, sign * size * int(index.known.python))  # type: ignore[call-overload]
-    place = Cell(of_type(INDEX), frame.materialise(index, INDEX))
-    return frame.materialise(frame.operate("*", place, Cell(constant(sign * size))), INDEX)
+    count = Cell(of_type(INDEX), frame.materialise(index, INDEX))
+    return frame.materialise(frame.operate("*", count, Cell(constant(sign * size))), INDEX)
 
 
 def _moved(
@@ -75,8 +75,8 @@ def _element(frame: Frame, owner: Cell[Pointer], index: Cell) -> Cell:
 
 
 def _getitem(frame: Frame, op: Op, owner: Cell[Pointer], index: Cell) -> Cell:
-    (found,) = frame.getitem(op, [_element(frame, owner, index), frame.tuple(())])
-    return found
+    (item,) = frame.getitem(op, [_element(frame, owner, index), frame.tuple(())])
+    return item
 
 
 def _setitem(frame: Frame, _: Op, owner: Cell[Pointer], index: Cell, value: Cell) -> Sequence[Cell]:
@@ -157,12 +157,12 @@ def _array(frame: Frame, owner: Cell[Pointer], shape: Cell, strides: Cell | None
 
 def _numbers(frame: Frame, cell: Cell, what: str) -> list[Value]:
     cells = frame.fields(cell) if isinstance(frame.as_tuple(cell).known.type, Tuple) else [cell]
-    for each in cells:
-        if not is_index(each.known.type):
+    for number in cells:
+        if not is_index(number.known.type):
             raise CompileError(
-                f"{what}: {each.known} is not an integer", help="write an integer, or a tuple of integers"
+                f"{what}: {number.known} is not an integer", help="write an integer, or a tuple of integers"
             )
-    return [frame.materialise(each, INDEX) for each in cells]
+    return [frame.materialise(number, INDEX) for number in cells]
 
 
 KIND = Kind(

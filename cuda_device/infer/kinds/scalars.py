@@ -105,7 +105,7 @@ def _item(frame: Frame, owner: Cell[model.Number], /) -> Cell:
     number = owner.type
     kind = model.NumberKind.INT if number.is_integer else number.kind
     bits = number.bits + (number.kind is model.NumberKind.UINT)
-    builtin = (each for each in model.BUILTIN_NUMBERS.values() if each.kind is kind and each.bits >= bits)
+    builtin = (other for other in model.BUILTIN_NUMBERS.values() if other.kind is kind and other.bits >= bits)
     target = next(builtin, number)
     return Cell(known_as(owner.known, target), frame.materialise(owner, target))
 
@@ -184,7 +184,7 @@ def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell[model.Numbe
 def _short(*known: Known) -> model.Number:
     """A type of 32 bits, in which GPUs compute faster, if it can represent all of these indices; otherwise the index type."""
     for short in (model.INT, model.UINT32):
-        if all(short.low <= low and high <= short.high for low, high in (each.bounds for each in known)):
+        if all(short.low <= low and high <= short.high for low, high in (fact.bounds for fact in known)):
             return short
     return model.INDEX
 

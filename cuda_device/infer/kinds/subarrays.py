@@ -59,15 +59,15 @@ def _item(frame: Frame, cell: Cell[Subarray], type: Subarray, parts: Sequence[Ce
     copy = _in_memory(frame, cell, type)
     assert is_of(copy, Array)
     # Read-only, because writing to the copy would not change the value.
-    found = frame.item(Cell(of_type(replace(copy.type, readonly=True)), copy.value), frame.tuple(parts))
-    return _of_memory(frame, found, rest) if are_integers and rest.shape else found
+    item = frame.item(Cell(of_type(replace(copy.type, readonly=True)), copy.value), frame.tuple(parts))
+    return _of_memory(frame, item, rest) if are_integers and rest.shape else item
 
 
 def _in_memory(frame: Frame, cell: Cell[Subarray], type: Subarray) -> Cell:
     """A thread-local array with the elements of a subarray."""
     array = _local(frame, type)
-    for i, place in enumerate(_places(type)):
-        frame.store(array, place, frame.field(cell, i))
+    for i, index in enumerate(_indices(type)):
+        frame.store(array, index, frame.field(cell, i))
     return array
 
 
@@ -75,14 +75,14 @@ def _local(frame: Frame, type: Subarray) -> Cell:
     return frame.call(frame.literal(local_array), [Cell(constant(type.shape)), Cell(constant(type.dtype))], {})
 
 
-def _places(type: Subarray) -> list[Cell]:
+def _indices(type: Subarray) -> list[Cell]:
     """The indices of all elements in C order."""
-    return [Cell(constant(place)) for place in np.ndindex(type.shape)]
+    return [Cell(constant(index)) for index in np.ndindex(type.shape)]
 
 
 def _of_memory(frame: Frame, array: Cell, type: Subarray) -> Cell:
     """The value that consists of all elements of an array."""
-    items = [frame.item(array, place) for place in _places(type)]
+    items = [frame.item(array, index) for index in _indices(type)]
     return frame.composite(type, items)
 
 

@@ -41,10 +41,10 @@ def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
     assert is_of(owner, Tuple)
     if not index.known.constant and is_index(index.known.type):
         return _item(frame, owner, index)
-    place = indexing.position(index, len(owner.type.elements))
+    position = indexing.position(index, len(owner.type.elements))
     if owner.place is None or "part" not in op.attributes:
-        return frame.field(owner, place)
-    return references.read_item(frame, references.of_place(frame, owner.place), owner.type, place)
+        return frame.field(owner, position)
+    return references.read_item(frame, references.of_place(frame, owner.place), owner.type, position)
 
 
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
@@ -120,14 +120,14 @@ def _named_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
         return frame.field(cell, meaning.names.index(name))
     if name in standard.TUPLE_METHODS:
         return None
-    found = inspect.getattr_static(meaning.cls, name, None)
-    if isinstance(found, property | FunctionType | classmethod):
+    attribute = inspect.getattr_static(meaning.cls, name, None)
+    if isinstance(attribute, property | FunctionType | classmethod):
         raise CompileError(
             f"{meaning} has no methods in device code", help="write a function that takes it, or use @struct"
         )
-    if found is None:
+    if attribute is None:
         return None
-    frame.program.depend(meaning.cls, name, found)
+    frame.program.depend(meaning.cls, name, attribute)
     return frame.literal(getattr(meaning.cls, name))
 
 

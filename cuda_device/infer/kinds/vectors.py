@@ -98,8 +98,8 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
         return references.behind(frame, reference, vector.dtype, offset)
     indexing.check_index(index.known)
     conditions.element(frame, index, vector.size)
-    place = frame.run(prelude.place, index, Cell(constant(vector.size)))
-    return references.after(frame, references.behind(frame, reference, vector.dtype, 0), place)
+    position = frame.run(prelude.place, index, Cell(constant(vector.size)))
+    return references.after(frame, references.behind(frame, reference, vector.dtype, 0), position)
 
 
 def _with_element(frame: Frame, owner: Cell[Vector], vector: Vector, index: Cell, value: Cell) -> Cell:
