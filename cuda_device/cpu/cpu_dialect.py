@@ -183,7 +183,7 @@ def _grid_word(writer: llvm_writer.FunctionWriter, op: Op) -> None:
         return
     block, control = f"{result}.block", f"{result}.control"
     record = THREAD.load(block, "%thread", "block") + BLOCK.load(control, block, "control")
-    writer.lines.append(record + CONTROL.address(result, control, "grid.word"))
+    writer.lines.append(record + CONTROL.address(result, control, "grid_word"))
 
 
 def _in_cluster(writer: llvm_writer.FunctionWriter, op: Op) -> None:

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.compiler import Pass, most_shared_of
+from cuda_device.compiler import most_shared_of
 from cuda_device.cpu.processor import worker_count
 from cuda_device.extend import Stage, show
 
@@ -61,7 +61,7 @@ def _native(work: Work) -> machine_code.Native:
     return machine_code.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
 
 
-PASSES = (Pass("early checks", _check_early, "checked matmul float16 on a CPU 14.8, suite 1.32"),)
+PASSES = (_check_early,)
 """Passes of the stage `device`."""
 STAGES = (
     Stage("inlined", _inlined, "ir", show),
