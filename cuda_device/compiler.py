@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from cuda_device.codegen.gpu import elf
     from cuda_device.codegen.llvm import LlvmModule
     from cuda_device.ir.nodes import Function, Module
+    from cuda_device.ir.ops import OpDef
 
 
 def _python(work: Work) -> Module:
@@ -83,22 +84,28 @@ def _typed(work: Work) -> Module:
 
 def _device(work: Work) -> Module:
     from cuda_device import lower
-    from cuda_device.ir.dominance import back_edges
-    from cuda_device.optimise import inlining
 
     job, typed = work.job, work["typed"]
     module = lower.lower_module(typed, bool(job.options.checked))
-    looping = [function for function in module.functions if back_edges(function.blocks)]
+    looping = _has_loops(module)
     target = _code_generator(job)
     for row in passes(target.PASSES if target else None):
-        if looping or not row.for_loops:
+        if (looping or not row.for_loops) and (not row.operations or module.has(*row.operations)):
             row.run(module)
     if job.options.checked:
+        from cuda_device.optimise import inlining
+
         module = inlining.inline_ours(module)
     if typed.main.prototype is not None and job.target.machine != "cpu":
         module.functions.insert(0, lower.wrapper_for_cpp(module, typed.main.prototype, job.by_address))
     lower.number_places(module)
     return module
+
+
+def _has_loops(module: Module) -> bool:
+    from cuda_device.ir.dominance import back_edges
+
+    return any(back_edges(function.blocks) for function in module.functions)
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
@@ -139,10 +146,13 @@ def _optimised(work: Work) -> LlvmModule:
 
 def _ptx(work: Work) -> str:
     from cuda_device.codegen.gpu import nvptx
-    from cuda_device.optimise import loop_addresses
 
-    reduce = loop_addresses.wants_strength_reduction(work["device"])
-    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
+    reduces = True
+    if _has_loops(work["device"]):
+        from cuda_device.optimise import loop_addresses
+
+        reduces = loop_addresses.wants_strength_reduction(work["device"])
+    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduces)
 
 
 def check_declared(work: Work) -> None:
@@ -259,7 +269,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """An optimisation of device IR. One `for_loops` runs only if there are loops.
+    """An optimisation of device IR. One `for_loops` runs only if there are loops, one for `operations` only if there is one.
 
     `gain` gives the run time of kernels of `benchmarks/kernels.py` on an H100 without the pass, relative to that with it; see
     `docs/optimisations.md`. A pass that gains less than 2 % on every kernel is removed.
@@ -269,6 +279,7 @@ class Pass:
     run: Callable[[Module], None]
     gain: str
     for_loops: bool = False
+    operations: tuple[OpDef, ...] = ()
 
 
 def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
@@ -279,25 +290,61 @@ def _each(change: Callable[[Function], None]) -> Callable[[Module], None]:
     return run
 
 
+def _relax_atomics(module: Module) -> None:
+    from cuda_device.optimise import atomic_orders
+
+    atomic_orders.relax_atomics(module)
+
+
+def _remove_proven_checks(function: Function) -> None:
+    from cuda_device.optimise import symbolic_bounds
+
+    symbolic_bounds.remove_proven_checks(function)
+
+
+def _add_pointer_variables(function: Function) -> None:
+    from cuda_device.optimise import loop_addresses
+
+    loop_addresses.add_pointer_variables(function)
+
+
+def _hoist_addresses(function: Function) -> None:
+    from cuda_device.optimise import loop_addresses
+
+    loop_addresses.hoist_addresses(function)
+
+
+def _count_down_loops(function: Function) -> None:
+    from cuda_device.optimise import trip_counts
+
+    trip_counts.count_down_loops(function)
+
+
 def passes(of_target: Sequence[Pass] | None = None) -> tuple[Pass, ...]:
     """The passes of the stage `device`, in their order. Those of a target other than a GPU follow those that learn facts.
 
     LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
     """
-    from cuda_device.optimise import atomic_orders, loop_addresses, symbolic_bounds, trip_counts
+    from cuda_device.ir import ops
 
     rows = (
         Pass(
             "atomic orders",
-            atomic_orders.relax_atomics,
+            _relax_atomics,
             "histogram with default orders: 5.4 times numba-cuda's on an H200 without",
+            operations=ops.ATOMICS,
         ),
-        Pass("symbolic bounds", _each(symbolic_bounds.remove_proven_checks), "convolution 1.56, Needleman-Wunsch 1.41"),
+        Pass(
+            "symbolic bounds",
+            _each(_remove_proven_checks),
+            "convolution 1.56, Needleman-Wunsch 1.41",
+            operations=(ops.SELECT, ops.REPORT),
+        ),
         *(of_target or ()),
-        Pass("pointer induction variables", _each(loop_addresses.add_pointer_variables), "Needleman-Wunsch 1.18", True),
+        Pass("pointer induction variables", _each(_add_pointer_variables), "Needleman-Wunsch 1.18", True),
         Pass(
             "hoisting",
-            _each(loop_addresses.hoist_addresses),
+            _each(_hoist_addresses),
             "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97",
             True,
         ),
@@ -305,7 +352,7 @@ def passes(of_target: Sequence[Pass] | None = None) -> tuple[Pass, ...]:
     if of_target is not None:
         return rows
     counting = "histogram 2.42, reduction 1.29, transpose 1.23"
-    return (*rows, Pass("trip counts", _each(trip_counts.count_down_loops), counting, True))
+    return (*rows, Pass("trip counts", _each(_count_down_loops), counting, True))
 
 
 FRONT = (

@@ -18,9 +18,10 @@ from contextlib import suppress
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
-from cuda_device.errors import NOWHERE, CompileError, Location, too_deep
+from cuda_device.errors import NOWHERE, CompileError, too_deep
 from cuda_device.infer import closures, composites, hosted, objects, policies, precision, references
 from cuda_device.infer.frame import (
+    CallContext,
     Cell,
     Follows,
     Frame,
@@ -31,7 +32,6 @@ from cuda_device.infer.frame import (
 )
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
-from cuda_device.infer.meanings import NestedFunction, Origin, Resumed
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES, RuleFrame
 from cuda_device.ir import ops
@@ -39,7 +39,7 @@ from cuda_device.ir.dominance import SharedValues, drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.library import standard
 from cuda_device.library.table import BY_NAME, NAMES
 from cuda_device.types.known import (
@@ -69,7 +69,7 @@ _READING = frozenset(
     )
 )
 """Operations that do not write to memory."""
-_OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
+_OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL, ops.PY_AT, ops.PY_STEP))
 """Operations that also accept a variable without a value."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 """Operations that take their first operand by reference, so that methods change the struct behind `self`."""
@@ -91,23 +91,6 @@ _VERSIONS = 20_000
 WIDENING_DELAY = 8
 """After this many changes, the facts about a block can only become weaker."""
 
-
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """What a specialisation depends on besides its arguments.
-
-    `code` is the meaning of a nested function, `reading` says how the code of a generator is read, and `where` is the place
-    where the user called a library function that raises. `captured` names the variables of other functions, whose values
-    follow the arguments.
-    """
-
-    code: NestedFunction | None = None
-    reading: str = ""
-    where: Location | None = None
-    captured: tuple[Origin, ...] = ()
-
-
-PLAIN = CallContext()
 
 EdgeKey = tuple[tuple[int, ...], int]
 """An edge: the key of the block version that it leaves, and which of the terminator's successors it is."""
@@ -139,8 +122,6 @@ class BlockVersion:
     """The values of the block that other blocks use."""
     changed: set[Value] = field(default_factory=set)
     """The values with a part that the block assigned to."""
-    fresh: set[Value] = field(default_factory=set)
-    """The values that were computed after the last possible change of memory."""
 
     def receive(self, edge: EdgeKey, states: list[State]) -> bool:
         """Records the state at an edge. Returns whether the states of this block and later ones must be dropped: see above."""
@@ -163,6 +144,26 @@ class BlockVersion:
         self.is_new = True
 
 
+@dataclass(slots=True, eq=False)
+class Specialisation:
+    """A function for given arguments. While its body is inferred, `result` and the `changed` objects rise in the lattice.
+
+    `used_early` says that a recursive call used the result before it was final.
+    """
+
+    name: str
+    source: FunctionType
+    arguments: tuple[Known, ...]
+    variant: CallContext
+    result: State = field(default_factory=Undefined)
+    function: Function | None = None
+    error: CompileError | None = None
+    changed: frozenset[Identity] = frozenset()
+    kernel: bool = False
+    outermost: bool = False
+    used_early: bool = False
+
+
 class _MustPassAll(Exception):
     """Blocks must not share values in this function."""
 
@@ -180,24 +181,13 @@ def _is_another(old: State, new: State) -> bool:
 class Body:
     """The inference of one function's body."""
 
-    def __init__(
-        self,
-        program: Program,
-        source: FunctionType,
-        arguments: tuple[Known, ...],
-        name: str,
-        kernel: bool,
-        variant: CallContext,
-        outermost: bool = False,
-    ) -> None:
-        self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
-        self.outermost = outermost
+    def __init__(self, program: Program, spec: Specialisation) -> None:
+        self.program, self.spec, self.variant = program, spec, spec.variant
+        self.source = source = spec.source
         module = source.__module__ or ""
         is_ours = module.startswith("cuda_device.") and module != standard.__name__
         self.policy = None if is_ours else program.policy
-        self.reading = variant.reading
-        self.code, self.where = variant.code, variant.where
-        names = variant.captured
+        names, arguments = spec.variant.captured, spec.arguments
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
         self.captured = {
@@ -207,14 +197,14 @@ class Body:
         self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The mutable objects among the arguments, whose contents the function returns in addition to its result."""
-        self.read(pass_all=bool(self.objects or variant.reading))
+        self.read(pass_all=bool(self.objects or self.variant.reading))
 
     def read(self, pass_all: bool) -> None:
         """Reads the code, and begins the inference."""
         program, source = self.program, self.source
         checked = program.checked and source.__module__ not in NAMES
         self.pass_all = pass_all
-        self.python = read(source.__code__, self.reading, checked, program.debug, pass_all)
+        self.python = read(source.__code__, self.variant.reading, checked, program.debug, pass_all)
         self.uses = SharedValues(self.python)
         self.shared: dict[Value, Cell | Pending] = {}
         """The values that blocks use and others define, as their users see them."""
@@ -247,16 +237,16 @@ class Body:
             first = [error for error in errors if not isinstance(error, Follows)] or errors
             raise min(first, key=lambda error: (error.chain[-1] if error.chain else error).location.line)
         result = self.result(ordered)
-        if self.outermost and isinstance(result, Known):
+        if self.spec.outermost and isinstance(result, Known):
             result = result.forget()  # no caller in device code knows the constant
         values: dict[Value, Value] = {}
         for version in ordered:
             self.seal(version, result, values)
         self.check_result(ordered, result)
-        typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
+        typed = Function(self.spec.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
         typed.shown = self.python.shown
         typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
-        typed.signature = tuple([k.type for k in self.arguments if not is_static(k)])
+        typed.signature = tuple([k.type for k in self.spec.arguments if not is_static(k)])
         typed.effects = self.effects
         simplify(typed, values)
         drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
@@ -324,7 +314,7 @@ class Body:
         frame = version.frame
         assert frame is not None
         for op in version.source.ops:
-            frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
+            frame.build.location = (op.code is ops.PY_RAISE and self.variant.where) or op.location
             try:
                 self.step(version, frame, op, cells)
             except NeverReturns:
@@ -372,10 +362,9 @@ class Body:
         frame = RuleFrame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
-        version.exports, version.changed, version.fresh = {}, set(), set()
-        frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
-        frame.site, frame.where, frame.policy = version.key, self.where, self.policy
-        frame.refers_to_records = self.policy is not None and self.policy.references
+        version.exports, version.changed = {}, set()
+        frame.code, frame.captured, frame.activation = self.variant.code, self.captured, self.activation
+        frame.site, frame.where, frame.policy = version.key, self.variant.where, self.policy
         cells = {value: self.shared[value] for value in self.uses.used[version.source]}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
@@ -387,11 +376,11 @@ class Body:
                 if isinstance(cell, Cell) and isinstance(cell.known.type, Tuple):
                     cells[param] = composites.named(frame, cell)
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
-            if self.policy is not None and self.kernel:
+            if self.policy is not None and self.spec.kernel:
                 known = [(param, cell) for param, cell in cells.items() if isinstance(cell, Cell)]
                 cells.update((param, self.policy.argument(frame, cell)) for param, cell in known)
-            given = [*cells.values(), *self.captured.values()]
-            frame.heap = {each: objects.object_among(frame, each, given) for each in self.objects}
+            if self.objects:
+                frame.heap = objects.objects_among(frame, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, version.states[count:], strict=False):
             frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
         return cells
@@ -415,17 +404,12 @@ class Body:
         operands = self.operands(frame, op, cells)
         if "back" in op.attributes and op.operands[-1] not in version.changed:
             return
-        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
-            operands[-1] = replace(operands[-1], place=None)  # the memory there may have changed
         if self.policy is not None and op.code in _OPERATORS:
             operands = self.policy.operands(frame, str(op.attributes["op"]), operands)
         results = RULES[op.code](frame, op, operands)
         if self.policy is not None:
             results = [self.policy.result(frame, cell) for cell in results]
-        if op.code in _READING:
-            version.fresh.update(op.results)
-        else:
-            version.fresh.clear()
+        frame.writes += op.code not in _READING
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # Vectors and structs are values: the variable has a new one.
             if results and not self.pass_all:
@@ -456,20 +440,6 @@ class Body:
         assert isinstance(names, tuple)
         frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
 
-    def stands_at(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Whether a generator is suspended at a position."""
-        position, mark = (cells[value] for value in op.operands)
-        stands = Cell(constant(False))
-        if isinstance(mark, Cell):
-            wanted = Cell(constant(op.attributes["position"]))
-            stands = frame.operate("==", closures.settle(position, ""), wanted)
-        cells[op.result] = stands
-
-    def resume(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """The values of a resumed generator."""
-        parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
-        cells[op.result] = frame.bundle(Resumed(), parts)
-
     def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> list[Cell]:
         """The operands of an operation: current values. References are loaded, unless the operation takes them."""
         operands: list[Cell] = []
@@ -481,10 +451,9 @@ class Body:
             known = cell if isinstance(cell, Cell) else closures.settle(cell, value.hint)
             if isinstance(known.known.type, Static):
                 known = hosted.as_value(frame, known)
-            elif isinstance(known.known.type, Ref) and not (
-                (number == 0 and op.code in _OF_OWNERS) or (op.code in _PASSING_ON and frame.refers_to_records)
-            ):
-                known = references.value_of(frame, known)
+            elif isinstance(known.known.type, Ref) and not (number == 0 and op.code in _OF_OWNERS):
+                is_passed_on = op.code in _PASSING_ON and self.policy is not None and self.policy.references
+                known = known if is_passed_on else references.value_of(frame, known)
             operands.append(known)
         return operands
 
@@ -496,7 +465,7 @@ class Body:
         if op.code is ops.RETURN:
             returned = closures.close(frame, references.value_of(frame, operands[0]))
             references.check_result(self.source.__qualname__, returned.known.type)
-            version.returned = objects.return_value(frame, returned, self.objects)
+            version.returned = objects.return_value(frame, returned, self.objects) if self.objects else returned
         elif op.code is ops.BRANCH:
             condition = operands[0]
             if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
@@ -508,15 +477,15 @@ class Body:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
         proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = self.reading and ops.PY_AT in [each.code for each in version.source.ops]
+        resumes = self.variant.reading and ops.PY_AT in [each.code for each in version.source.ops]
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
                 frame.heap = {**frame.heap, **frame.exits[op.operands[0]]}
             arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
             if resumes:
-                kept = [] if number else arguments
-                arguments += [objects.object_among(frame, each, kept, frame.heap[each]) for each in self.objects]
+                kept = {} if number else objects.objects_among(frame, arguments)
+                arguments += [kept.get(each, frame.heap[each]) for each in self.objects]
             elif frame.heap:
                 arguments = [objects.now(frame, cell) for cell in arguments]
                 arguments += [frame.now(frame.heap[each]) for each in self.objects]
@@ -530,7 +499,7 @@ class Body:
         result: State = Undefined()
         for version, (known, *_) in zip(ends, states, strict=True):
             assert version.returned is not None and version.end is not None
-            if self.kernel and version.returned.known.type != NONE:
+            if self.spec.kernel and version.returned.known.type != NONE:
                 raise CompileError(
                     f"a kernel returns None, but {self.source.__qualname__} returns {version.returned.known} here",
                     version.end.location,
@@ -547,7 +516,7 @@ class Body:
                     of_two_types(result, known, "return the same type on every path"),
                 )
             result = joined
-        return objects.return_state(result, states, bool(self.reading)) if self.objects else result
+        return objects.return_state(result, states, bool(self.variant.reading)) if self.objects else result
 
     def check_result(self, ordered: list[BlockVersion], result: State) -> None:
         """Raises `CompileError` for a function that returns its local memory."""
@@ -600,8 +569,6 @@ _OWN = {
     ops.PY_UNDEFINED: Body.undefined,
     ops.VARIABLE: Body.variable,
     ops.PY_CELLS: Body.name_cells,
-    ops.PY_AT: Body.stands_at,
-    ops.PY_STEP: Body.resume,
     **dict.fromkeys((ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE), Body.terminate),
 }
 """Operations that concern a body and its variables; the others have `RULES`."""

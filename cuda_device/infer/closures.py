@@ -47,7 +47,9 @@ def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         defaults = code.co_varnames[code.co_argcount - count : code.co_argcount]
         values = [*frame.fields(given), *values]
     meaning = NestedFunction(
-        template(code, frame.globals), defaults + keywords, tuple(_origin(frame, str(name)) for name in names)
+        template(code, frame.function.__globals__),
+        defaults + keywords,
+        tuple(_origin(frame, str(name)) for name in names),
     )
     return [frame.bundle(meaning, values)]
 
@@ -92,7 +94,7 @@ def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
     if _is_own(frame, origin):
         if origin.name in frame.cells:
             return frame.cells[origin.name]
-        if origin.name in frame.closure:
+        if origin.name in frame.function.__code__.co_freevars:
             return _load_of_host(frame, origin.name)
     return Pending(Undefined(origin.name))
 
@@ -183,7 +185,8 @@ def _no_value(name: str) -> CompileError:
 
 
 def _load_of_host(frame: Frame, name: str) -> Cell:
-    cell = frame.closure[name]
+    function = frame.function
+    cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
     try:
         value = cell.cell_contents
     except ValueError:

@@ -9,6 +9,7 @@ The passes change a function of the device level in place. Its blocks are in rev
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 
 from cuda_device.device.lowering import Lowering
@@ -28,17 +29,16 @@ class Invariants:
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
-        self._found: dict[Loop, set[Value]] = {}
+        self._order = {block: number for number, block in enumerate(definitions.function.blocks)}
+        self._values: dict[Loop, set[Value]] = {}
 
     def split(self, value: Value, loop: Loop) -> tuple[list[Term], list[Term]]:
         """The loop-invariant terms of a sum, and the others."""
-        if loop not in self._found:
-            self._found[loop] = _invariants(
-                [block for block in self.definitions.function.blocks if block in loop.blocks]
-            )
+        if loop not in self._values:
+            self._values[loop] = _invariants(sorted(loop.blocks, key=self._order.__getitem__))
         still, moving = list[Term](), list[Term]()
         for term in self.definitions.terms(value):
-            is_invariant = self.definitions.homes[term[0]] not in loop.blocks or term[0] in self._found[loop]
+            is_invariant = self.definitions.homes[term[0]] not in loop.blocks or term[0] in self._values[loop]
             (still if is_invariant else moving).append(term)
         return still, moving
 
@@ -178,6 +178,8 @@ class _Pointers:
     def __init__(self, values: Definitions) -> None:
         self.values, self.invariants = values, Invariants(values)
         self.counters: dict[Value, Counter | None] = {}
+        self.counts: collections.Counter[Loop] = collections.Counter()
+        """The number of pointers of each loop."""
 
     def take(self, block: Block, op: Op, loop: Loop) -> None:
         """Replaces an address by a pointer induction variable, if possible."""
@@ -195,9 +197,9 @@ class _Pointers:
         constant = sum(times * (self.values.constant(term) or 0) for term, times in still)
         key = reference, sign, *far
         if key not in counter.pointers:
-            counters = [other for other in self.counters.values() if other is not None and other.loop is loop]
-            if sum(len(other.pointers) for other in counters) == _MOST:
+            if self.counts[loop] == _MOST:
                 return
+            self.counts[loop] += 1
             counter.pointers[key] = _pointer(op, counter, sign, far, constant), constant
         pointer, done = counter.pointers[key]
         build = _builder(op)
@@ -278,14 +280,14 @@ def wants_strength_reduction(module: Module) -> bool:
 
 
 def _has_dependent_nest(function: Function) -> bool:
-    loops = natural_loops(function.blocks)
+    loops = {loop.header: loop for loop in natural_loops(function.blocks)}
     if len(loops) < 2:
         return False
     invariants = Invariants(Definitions(function))
     return any(
-        inner is not outer and inner.header in outer.blocks and _begins_with_what_changes(inner, outer, invariants)
-        for inner in loops
-        for outer in loops
+        block is not outer.header and _begins_with_what_changes(loops[block], outer, invariants)
+        for outer in loops.values()
+        for block in loops.keys() & outer.blocks
     )
 
 

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from conftest import thinned
 from ir_helpers import define
-from test_atomics import LOADS, ORDERS, PTX_SCOPES, STORES, accesses
+from test_atomics import MAKE as MAKE_NUMBER
+from test_atomics import PTX_SCOPES, accesses, calls, instructions
 
 import cuda_device as device
 from cuda_device import float32, int16, int32, int64, uint8, uint32, uint64
@@ -98,13 +97,7 @@ def same(x, y):
     return all(same(x[name], y[name]) for name in x.dtype.names)
 
 
-MAKE = {
-    "global": "device.atomic_ref(cells, (i, 1))",
-    "shared": "device.atomic_ref(shared, i % 32)",
-    "local": "device.atomic_ref(local, -2)",
-    "own": "device.Atomic(cells.dtype)",
-    "member": "boxes[i].cell",
-}
+MAKE = {**MAKE_NUMBER, "member": "boxes[i].cell"}
 
 
 def run(stream, space, type, *lines):
@@ -287,41 +280,25 @@ def ptx_of(type, space, *lines, output="ptx", **options):
     return made.code
 
 
-def fence_of(order, where):
-    return [f"fence.sc.{where}"] if order == "seq_cst" else []
-
-
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("name", ["int32x4", "Nested"])
 def test_ptx_of_sixteen_bytes(name, space):
-    for scope, wide in PTX_SCOPES.items():
-        where = wide if space == "global" else "cta"
-        for order in LOADS:
-            right = [
-                *fence_of(order, where),
-                f"ld.{'relaxed' if order == 'relaxed' else 'acquire'}.{where}.{space}.b128",
-            ]
-            assert accesses(ptx_of(WIDE[name], space, f"out[0] = cell.load({order!r}, {scope!r})")) == right
-        for order in STORES:
-            right = [
-                *fence_of(order, where),
-                f"st.{'relaxed' if order == 'relaxed' else 'release'}.{where}.{space}.b128",
-            ]
-            assert accesses(ptx_of(WIDE[name], space, f"cell.store(v[0], {order!r}, {scope!r})")) == right
+    check_ptx(WIDE[name], "128", space, {"load": "out[0] = cell.load(", "store": "cell.store(v[0], "})
 
 
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("name", ["float16x2", "tuple", "Entry", "float32x2"])
 def test_ptx_of_values_as_bits(name, space):
-    type = VALUES[name]
-    bits = device.sizeof(type) * 8
-    words = {"relaxed": "relaxed", "release": "release", "acq_rel": "acq_rel"}
-    for (scope, wide), order in itertools.product(PTX_SCOPES.items(), ORDERS):
-        where = wide if space == "global" else "cta"
-        for call, operation in (("exch(v[0]", "exch"), ("cas(v[0], v[1]", "cas")):
-            found = accesses(ptx_of(type, space, f"out[0] = cell.{call}, {order!r}, {scope!r})"))
-            atom = f"atom.{words.get(order, 'acquire')}.{where}.{space}.{operation}.b{bits}"
-            assert found == [*fence_of(order, where), atom], (order, scope)
+    methods = {"exch": "out[0] = cell.exch(v[0], ", "cas": "out[0] = cell.cas(v[0], v[1], "}
+    check_ptx(VALUES[name], str(device.sizeof(VALUES[name]) * 8), space, methods)
+
+
+def check_ptx(type, bits, space, methods):
+    """Of every order and scope, in one kernel."""
+    listed = [*calls(methods, PTX_SCOPES)]
+    lines = [f"{methods[method]}{order!r}, {scope!r})" for method, order, scope, _ in listed]
+    right = [each for method, order, scope, _ in listed for each in instructions(method, bits, order, scope, space)]
+    assert accesses(ptx_of(type, space, *lines)) == right
 
 
 @pytest.mark.parametrize(
